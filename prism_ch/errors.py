@@ -1,0 +1,25 @@
+"""Errors a person is meant to read; every message says what is wrong, where, and how to mend it."""
+
+
+class PrismError(Exception):
+    """Base of all errors that prism-ch raises on purpose; shown as one line, without a traceback."""
+
+
+class UsageError(PrismError):
+    """The command or its arguments are wrong (exit status 2)."""
+
+
+class SettingsError(PrismError):
+    """A setting, URL or configuration file can't be used."""
+
+
+class StoreError(PrismError):
+    """The database refused, can't be reached, or holds what this version can't read."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the embedded database's folder."""
+
+
+class InputError(PrismError):
+    """A file of flows or a topology can't be used at all."""

@@ -1,0 +1,268 @@
+"""What analysis finds about a job, as columns: the rows of the result tables before they are written.
+
+Endpoints are rows of the Topology the analysis ran with; times are nanoseconds since the epoch; durations are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Literal, Self
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
+
+#: Codes of a pair's kind, in the order of the contract's Enum; the code is the position.
+PAIR_KINDS = ("DP", "PP", "EP", "CP", "TP", "other")
+DP, PP, EP, CP, TP, OTHER = range(6)
+
+#: Codes of a phase inside a step.
+PHASES = ("compute", "PP", "DP", "EP", "CP", "TP")
+
+JobStatus = Literal["running", "stalled", "ended"]
+DiagnosisKind = Literal[
+    "slow_step",
+    "slow_group",
+    "slow_switch",
+    "slow_gpu",
+    "slow_nic",
+    "slow_link",
+    "congestion",
+    "stall",
+    "hang",
+    "restart",
+    "imbalance",
+    "telemetry",
+]
+SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter"]
+Severity = Literal["info", "warning", "critical"]
+
+
+class _Columns:
+    """Shared by the structs of arrays below: length, selection, emptiness."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
+
+    def take(self, rows: Bool | Int64) -> Self:
+        """Return the rows of a mask or an index, in that order."""
+        return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))  # type: ignore[arg-type]
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the struct without rows."""
+        return cls(*(np.empty(0, dtype=np.int64) for _ in fields(cls)))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Members(_Columns):
+    """The endpoints of a job; `dp_group` is the group_id of its DP group, `pp_stage` counts from 0."""
+
+    endpoint: Int32
+    dp_group: Int32
+    pp_stage: Int32
+    first_seen_ns: Int64
+    last_seen_ns: Int64
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(
+            self, endpoint=np.int32, dp_group=np.int32, pp_stage=np.int32, first_seen_ns=np.int64, last_seen_ns=np.int64
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs(_Columns):
+    """Directed pairs of endpoints; `kind` is a position in PAIR_KINDS, `confidence` is in 0..1."""
+
+    src: Int32
+    dst: Int32
+    kind: UInt8
+    confidence: Float64
+    flows: Int64
+    bytes: Int64
+    first_seen_ns: Int64
+    last_seen_ns: Int64
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(
+            self,
+            src=np.int32,
+            dst=np.int32,
+            kind=np.uint8,
+            confidence=np.float64,
+            flows=np.int64,
+            bytes=np.int64,
+            first_seen_ns=np.int64,
+            last_seen_ns=np.int64,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Endpoints joined by traffic of one kind; `kind` is a position in PAIR_KINDS; a PP group's members are in stage order."""
+
+    group_id: int
+    kind: int
+    pp_stage: int
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(_Columns):
+    """One row a training step; `slowest` is an endpoint; `complete` is 0 where the step's beginning was not seen."""
+
+    step: Int64
+    start_ns: Int64
+    end_ns: Int64
+    compute_s: Float64
+    pp_s: Float64
+    dp_s: Float64
+    slowest: Int32
+    complete: UInt8
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(
+            self,
+            step=np.int64,
+            start_ns=np.int64,
+            end_ns=np.int64,
+            compute_s=np.float64,
+            pp_s=np.float64,
+            dp_s=np.float64,
+            slowest=np.int32,
+            complete=np.uint8,
+        )
+
+    @property
+    def duration_s(self) -> Float64:
+        """Durations in seconds, float64[n]."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSteps(_Columns):
+    """One row an endpoint and step, sorted by (endpoint, step)."""
+
+    endpoint: Int32
+    step: Int64
+    start_ns: Int64
+    end_ns: Int64
+    compute_s: Float64
+    pp_s: Float64
+    dp_s: Float64
+    complete: UInt8
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(
+            self,
+            endpoint=np.int32,
+            step=np.int64,
+            start_ns=np.int64,
+            end_ns=np.int64,
+            compute_s=np.float64,
+            pp_s=np.float64,
+            dp_s=np.float64,
+            complete=np.uint8,
+        )
+
+    @property
+    def duration_s(self) -> Float64:
+        """Durations in seconds, float64[n]."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(_Columns):
+    """Phases that tile every endpoint's steps, sorted by (endpoint, start_ns); `phase` is a position in PHASES."""
+
+    endpoint: Int32
+    step: Int64
+    phase: UInt8
+    start_ns: Int64
+    end_ns: Int64
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(self, endpoint=np.int32, step=np.int64, phase=np.uint8, start_ns=np.int64, end_ns=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One finding; its identity is `diagnosis_id`, all else may be updated while it lasts (contract, `diagnoses`)."""
+
+    diagnosis_id: str
+    kind: DiagnosisKind
+    subject_type: SubjectType
+    subject: str
+    first_step: int
+    last_step: int
+    start_ns: int
+    end_ns: int
+    status: Literal["open", "closed"]
+    severity: Severity
+    observed: float
+    expected: float
+    score: float
+    slowdown: float
+    summary: str
+    evidence: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One row of `jobs`; the counts of endpoints and servers follow from the members."""
+
+    job_id: str
+    tenant: str
+    status: JobStatus
+    first_seen_ns: int
+    last_seen_ns: int
+    dp_size: int
+    pp_size: int
+    steps: int
+    step_s_median: float
+    profile: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRevision:
+    """All that one working of a window says of a job.
+
+    `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold the steps from
+    `from_step` on and replace whatever was published from there; `diagnoses` hold those that are open or changed, and replace
+    those that start at or after `from_time_ns`.
+    """
+
+    job: JobRecord
+    members: Members
+    pairs: Pairs
+    groups: tuple[Group, ...]
+    from_step: int
+    from_time_ns: int
+    steps: Steps = field(default_factory=Steps.empty)
+    gpu_steps: GpuSteps = field(default_factory=GpuSteps.empty)
+    timeline: Timeline = field(default_factory=Timeline.empty)
+    diagnoses: tuple[Diagnosis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What was known of a job before a window: its last revision, its recent steps, its open findings.
+
+    `steps` and `gpu_steps` hold the newest `history_steps` (params) steps only, oldest first.
+    """
+
+    job: JobRecord
+    members: Members
+    pairs: Pairs
+    groups: tuple[Group, ...]
+    steps: Steps
+    gpu_steps: GpuSteps
+    diagnoses: tuple[Diagnosis, ...]
