@@ -1,0 +1,78 @@
+# What a developer or a curious reader runs. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_FLOWS := tests/data/real_training/dp4_slow_rank
+DEMO_DATA := prism-data/demo
+
+# The first interpreter that is new enough; PYTHON=... overrides.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
+
+.PHONY: help demo test lint format bench accuracy lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded training run
+	@rm -rf $(DEMO_DATA)
+	@$(BIN)/prism-ch run $(DEMO_FLOWS)/flows.parquet --topology $(DEMO_FLOWS)/topology.csv --url chdb:///$(CURDIR)/$(DEMO_DATA)
+	@printf '\nThe records are of a real run: rank 2 (10.66.0.13) was made to compute 2.5 times slower in steps 30 to 45,\n'
+	@printf 'and the recording machine was busy in steps 59 to 69 (%s).\n' tests/data/real_training/README.md
+	@printf '\nLook further:\n'
+	@printf '  export PRISM_CH_URL=chdb:///%s\n' $(CURDIR)/$(DEMO_DATA)
+	@printf '  %s\n' \
+	  '$(BIN)/prism-ch sql "SELECT kind, subject, summary FROM diagnoses"' \
+	  '$(BIN)/prism-ch sql "SELECT step, duration_s, compute_s, dp_s, slowest_endpoint FROM steps ORDER BY step"' \
+	  '$(BIN)/prism-ch sql "SHOW TABLES"'
+
+test: $(VENV)/.stamp-dev ## all tests; core and stages must be covered to 95 %
+	@$(BIN)/pytest --cov
+
+lint: $(VENV)/.stamp-dev ## ruff, mypy --strict and the import contract
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.stamp-dev ## let ruff mend what it can
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read
+	@$(BIN)/python -m tests.bench.throughput
+
+accuracy: $(VENV)/.stamp-run ## results against known truth, a row a scenario
+	@$(BIN)/python -m tests.bench.accuracy
+
+lock: ## write the lock files anew from pyproject.toml (needs uv)
+	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
+	  pyproject.toml --group build -o requirements.lock
+	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
+	  pyproject.toml --group build --group lint --group test -c requirements.lock -o requirements-dev.lock
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) $(DEMO_DATA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+
+$(VENV)/bin/python:
+	@if [ -z '$(PYTHON)' ]; then echo 'prism-ch needs Python 3.11 or newer; install it, or name it: make PYTHON=/path/to/python3' >&2; exit 1; fi
+	@$(PYTHON) -m venv $(VENV) || { echo '$(PYTHON) cannot make a virtual environment; on Debian: apt install python3-venv' >&2; rm -rf $(VENV); exit 1; }
+
+# Stamps: nothing is installed again until a lock or pyproject.toml changes.
+$(VENV)/.stamp-run: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing prism-ch into $(VENV) ...'
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.stamp-dev: requirements-dev.lock $(VENV)/.stamp-run
+	@echo 'Installing the development tools into $(VENV) ...'
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
