@@ -1,0 +1,259 @@
+"""Algebra of half-open integer intervals [start, end), for many groups of intervals at once.
+
+Times are int64 (nanoseconds wherever this project calls it) of magnitude below 2**62. `group` numbers the line that an
+interval lies on (an endpoint, a pair, ...); intervals of different groups never meet. Order of rows never matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core.arrays import Int32, Int64, check_equal_length, check_groups, run_starts, segment_search
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Disjoint intervals, sorted by (group, start), and where the merged rows went.
+
+    `group` int32[k], `start` and `end` int64[k] describe the merged intervals. `owner` int64[n] is the merged
+    interval in which each input row fell (for np.bincount), `first_row` int64[k] the earliest input row of each
+    merged interval in the order (group, start, end); on input in that order it serves np.add.reduceat.
+    """
+
+    group: Int32
+    start: Int64
+    end: Int64
+    owner: Int64
+    first_row: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Labelled intervals, sorted by (group, start): `group` and `label` int32[k], `start` and `end` int64[k]."""
+
+    group: Int32
+    start: Int64
+    end: Int64
+    label: Int32
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Parts of intervals, sorted by (row, start); `row` and `span` int64[k] say of which interval, inside which span."""
+
+    row: Int64
+    span: Int64
+    start: Int64
+    end: Int64
+
+
+def merge(group: Int32, start: Int64, end: Int64, gap_ns: int = 0) -> Merged:
+    """Unite the intervals within each group, joining those that overlap, touch or lie at most `gap_ns` apart.
+
+    Parameters: `group` int32[n]; `start`, `end` int64[n]; `gap_ns` >= 0, in the unit of the times.
+    An interval of no length is kept as a point: it joins what it lies in or near, else stands alone with no length.
+    Raises ValueError on inverted intervals or a negative gap.
+    """
+    _check_intervals(start, end, group=group)
+    if gap_ns < 0:
+        raise ValueError(f"gap_ns is {gap_ns}; it can't be negative")
+    order = np.lexsort((end, start, group))
+    line, begin, finish = group[order], start[order], end[order]
+    reach = _running_max(finish, run_starts(line))
+    opens = np.ones(len(order), dtype=np.bool_)
+    opens[1:] = (line[1:] != line[:-1]) | (begin[1:] - reach[:-1] > gap_ns)
+    first = np.flatnonzero(opens)
+    owner = np.empty(len(order), dtype=np.int64)
+    owner[order] = np.cumsum(opens) - 1
+    last = np.append(first[1:], len(order))[: len(first)] - 1
+    return Merged(line[first], begin[first], reach[last], owner, order[first])
+
+
+def union_length(group: Int32, start: Int64, end: Int64, groups: int | None = None) -> Int64:
+    """Measure what each group's intervals cover, counting overlaps once.
+
+    Parameters: `group` int32[n]; `start`, `end` int64[n]; `groups`, how many there are (default: up to the largest id).
+    Returns int64[groups], 0 for a group without intervals. Raises ValueError on inverted intervals or an id out of
+    range.
+    """
+    count = check_groups(group, groups)
+    union = merge(group, start, end)
+    covered = np.zeros(count, dtype=np.int64)
+    np.add.at(covered, union.group, union.end - union.start)
+    return covered
+
+
+def intersect_length(a_start: Int64, a_end: Int64, b_start: Int64, b_end: Int64) -> int:
+    """Measure the overlap of two sets of intervals on one line.
+
+    Parameters: `a_start`, `a_end` int64[n]; `b_start`, `b_end` int64[m]; each set sorted and disjoint.
+    Returns the total length of the intersection. Raises ValueError where a set is not sorted and disjoint.
+    """
+    _check_intervals(a_start, a_end)
+    if (a_start[1:] < a_end[:-1]).any():
+        raise ValueError("the first set of intervals is not sorted and disjoint")
+    one_line = np.zeros(len(a_start), dtype=np.int32)
+    other_line = np.zeros(len(b_start), dtype=np.int32)
+    return int(covered_length(one_line, a_start, a_end, other_line, b_start, b_end).sum())
+
+
+def covered_length(
+    group: Int32, start: Int64, end: Int64, cover_group: Int32, cover_start: Int64, cover_end: Int64
+) -> Int64:
+    """Measure how much of each interval the disjoint intervals of a cover take up, group by group.
+
+    Parameters: `group` int32[n], `start`, `end` int64[n], in any order and free to overlap; `cover_group` int32[m],
+    `cover_start`, `cover_end` int64[m], sorted by (group, start) and disjoint within a group, as `merge` returns them.
+    Returns int64[n]. Raises ValueError on inverted intervals or a cover that is not sorted and disjoint.
+    """
+    _check_intervals(start, end, group=group)
+    _check_disjoint(cover_group, cover_start, cover_end)
+    low = np.searchsorted(cover_group, group, side="left")
+    high = np.searchsorted(cover_group, group, side="right")
+    before = np.concatenate(([0], np.cumsum(cover_end - cover_start)))
+
+    def covered_until(moment: Int64) -> Int64:
+        """Measure the cover before a moment, from the beginning of its group."""
+        begun = low + segment_search(cover_start, low, high, moment)
+        surplus = np.zeros(len(moment), dtype=np.int64)
+        inside = begun > low
+        surplus[inside] = np.maximum(cover_end[begun[inside] - 1] - moment[inside], 0)
+        result: Int64 = before[begun] - before[low] - surplus
+        return result
+
+    return covered_until(end) - covered_until(start)
+
+
+def clip(start: Int64, end: Int64, low: Int64 | int, high: Int64 | int) -> tuple[Int64, Int64]:
+    """Cut intervals to the span [low, high), row by row; one that lies outside keeps no length, at the span's edge.
+
+    Parameters: `start`, `end` int64[n]; `low`, `high` int64, one for all or one a row. Returns (start, end) int64[n].
+    """
+    return np.clip(start, low, high), np.clip(end, low, high)
+
+
+def cut(group: Int32, start: Int64, end: Int64, span_group: Int32, span_start: Int64, span_end: Int64) -> Cuts:
+    """Cut intervals at the edges of disjoint spans and say which part lies in which span, group by group.
+
+    Parameters: `group` int32[n], `start`, `end` int64[n], in any order; `span_group` int32[m], `span_start`, `span_end`
+    int64[m], sorted by (group, start) and disjoint within a group.
+    Returns the parts that have a length; an interval over several spans gives one part for each, one outside all
+    gives none.
+    Raises ValueError on inverted intervals or spans that are not sorted and disjoint.
+    """
+    _check_intervals(start, end, group=group)
+    _check_disjoint(span_group, span_start, span_end)
+    low = np.searchsorted(span_group, group, side="left")
+    high = np.searchsorted(span_group, group, side="right")
+    first = low + segment_search(span_end, low, high, start)  # the first span that ends after the start
+    stop = low + segment_search(span_start, low, high, end - 1)  # one past the last that starts before the end
+    count = np.maximum(stop - first, 0)
+    row = np.repeat(np.arange(len(start), dtype=np.int64), count)
+    span = np.arange(len(row), dtype=np.int64) - np.repeat(np.cumsum(count) - count - first, count)
+    begin, finish = clip(start[row], end[row], span_start[span], span_end[span])
+    kept = finish > begin
+    return Cuts(row[kept], span[kept], begin[kept], finish[kept])
+
+
+def complement(
+    span_start: Int64, span_end: Int64, group: Int32, start: Int64, end: Int64
+) -> tuple[Int32, Int64, Int64]:
+    """Return what a group's intervals leave free of the group's span.
+
+    Parameters: `span_start`, `span_end` int64[k], the span of each group; `group` int32[n], `start`, `end` int64[n].
+    Returns (group int32[m], start int64[m], end int64[m]), sorted, disjoint, none without length.
+    Raises ValueError on inverted intervals or spans, or a group without a span.
+    """
+    pieces = tile(span_start, span_end, group, start, end, np.zeros(len(group), dtype=np.int32), strongest=(0,), fill=1)
+    free = pieces.label == 1
+    return pieces.group[free], pieces.start[free], pieces.end[free]
+
+
+def tile(
+    span_start: Int64,
+    span_end: Int64,
+    group: Int32,
+    start: Int64,
+    end: Int64,
+    label: Int32,
+    *,
+    strongest: Sequence[int],
+    fill: int,
+) -> Pieces:
+    """Divide each group's span into labelled pieces without gap or overlap.
+
+    Parameters: `span_start`, `span_end` int64[k], the span of each group 0..k-1; `group` and `label` int32[n], `start`,
+    `end` int64[n], the labelled intervals, free to overlap and to reach out of their span; `strongest`, the labels in
+    falling order of priority: where intervals overlap, the earliest in it wins; `fill`, the label of what none covers.
+    Returns pieces none of which is without length; neighbours in a group differ in label. A span of no length has none.
+    Raises ValueError on inverted intervals or spans, a group without a span, or a label that `strongest` leaves out.
+
+    1. Cut the intervals to their spans. 2. Sort every edge by (group, time); each stretch between two edges is uniform.
+    3. For each label, a running count of edges opened less edges closed says where it is active. 4. Join equal
+    neighbours.
+    """
+    _check_intervals(start, end, group=group, label=label)
+    _check_intervals(span_start, span_end)
+    check_groups(group, len(span_start))
+    if not np.isin(label, np.asarray(strongest, dtype=np.int32)).all():
+        raise ValueError(f"an interval has a label that is not among {list(strongest)}")
+    begin, finish = clip(start, end, span_start[group], span_end[group])
+    spans = np.arange(len(span_start), dtype=np.int32)
+    line = np.concatenate((spans, spans, group, group)).astype(np.int32, copy=False)
+    edge = np.concatenate((span_start, span_end, begin, finish))
+    order = np.lexsort((edge, line))
+    line, edge = line[order], edge[order]
+
+    shown = np.full(len(order), fill, dtype=np.int32)
+    for name in reversed(strongest):
+        active = (label == name).astype(np.int32)
+        change = np.concatenate((np.zeros(2 * len(spans), dtype=np.int32), active, -active))[order]
+        # Every interval closes within its own group, so the count needs no reset between groups.
+        shown[np.cumsum(change) > 0] = name
+
+    has_length = np.zeros(len(order), dtype=np.bool_)
+    has_length[:-1] = (edge[1:] > edge[:-1]) & (line[1:] == line[:-1])
+    line, edge, shown = line[has_length], edge[has_length], shown[has_length]
+    first = run_starts(line, shown)
+    closing = span_end[line[first]]
+    same_group = line[first[1:]] == line[first[:-1]]
+    closing[:-1][same_group] = edge[first[1:]][same_group]
+    return Pieces(line[first], edge[first], closing, shown[first])
+
+
+def _check_intervals(start: Int64, end: Int64, **others: Int32) -> None:
+    """Refuse columns of unequal length and intervals that end before they start."""
+    check_equal_length(start=start, end=end, **others)
+    inverted = np.flatnonzero(end < start)
+    if len(inverted):
+        row = int(inverted[0])
+        raise ValueError(f"interval {row} ends at {end[row]}, before its start {start[row]}")
+
+
+def _check_disjoint(group: Int32, start: Int64, end: Int64) -> None:
+    """Refuse intervals that are not sorted by (group, start) or overlap within a group."""
+    _check_intervals(start, end, group=group)
+    wrong = (group[1:] < group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] < end[:-1]))
+    if wrong.any():
+        raise ValueError(f"interval {int(np.argmax(wrong)) + 1} is not after, and apart from, the one before it")
+
+
+def _running_max(values: Int64, first: Int64) -> Int64:
+    """Return the largest value so far within each run of rows, int64[n]; `first` int64[runs] says where runs begin.
+
+    Each run is lifted above all values of the run before it, so that one cumulative maximum serves them all.
+    """
+    if len(values) == 0:
+        return values
+    lowest = int(values.min())
+    span = int(values.max()) - lowest + 1
+    if span * len(first) >= 2**63:
+        levels, rank = np.unique(values, return_inverse=True)
+        return levels[_running_max(rank, first)]
+    run = np.zeros(len(values), dtype=np.int64)
+    run[first[1:]] = span
+    lift = np.cumsum(run) - lowest
+    return np.maximum.accumulate(values + lift) - lift

@@ -1,0 +1,191 @@
+"""Statistics that stray values do not upset: medians, deviations from them, and one-dimensional classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_ch.core.arrays import Float64, Int32, check_equal_length, check_groups
+
+#: The standard deviation of a normal law over its median absolute deviation, 1 / Phi^-1(3/4).
+MAD_TO_SD = 1.482602218505602
+
+#: The standard deviation of a normal law over its mean absolute deviation, sqrt(pi / 2).
+MEAN_AD_TO_SD = 1.2533141373155001
+
+
+def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
+    """Return the median, float64, of what is not NaN along `axis` (None: of all); NaN where nothing is left.
+
+    An infinite value takes part like any other.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1 if axis is None else axis)  # NaN sorts last
+    if axis is None:
+        ordered, axis = np.sort(ordered, axis=None), 0
+    present = np.sum(~np.isnan(ordered), axis=axis, keepdims=True)
+    if ordered.shape[axis] == 0:
+        return np.full(present.squeeze(axis).shape, np.nan)
+    upper = np.take_along_axis(ordered, np.minimum(present // 2, ordered.shape[axis] - 1), axis)
+    lower = np.take_along_axis(ordered, np.maximum(present - 1, 0) // 2, axis)
+    middle = np.where(lower == upper, upper, lower / 2 + upper / 2)
+    return np.asarray(np.where(present > 0, middle, np.nan).squeeze(axis))
+
+
+def mad(values: npt.ArrayLike, axis: int | None = None) -> Float64:
+    """Return the median absolute deviation, scaled so that it estimates a normal law's standard deviation.
+
+    Parameters: `values`, finite floats of any shape, where NaN means missing; `axis` as in `median`.
+    Returns float64 without that axis; NaN where nothing is left.
+    Source: Hampel, "The Influence Curve and Its Role in Robust Estimation", JASA 69, 1974; Rousseeuw & Croux,
+    "Alternatives to the Median Absolute Deviation", JASA 88, 1993, section 1.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    centre = median(array, axis)
+    deviation = np.abs(array - (centre if axis is None else np.expand_dims(centre, axis)))
+    return np.asarray(MAD_TO_SD * median(deviation, axis))
+
+
+def robust_z(values: npt.ArrayLike, axis: int | None = None, floor: float = 0.0) -> Float64:
+    """Return how many robust standard deviations each value lies above the median.
+
+    Parameters: `values`, finite floats of any shape, where NaN means missing; `axis`, along which values are compared
+    (None: with all); `floor`, the least standard deviation believed in, in the unit of the values.
+    Returns float64 of the shape of `values`; NaN where a value is missing.
+    Where more than half the values are equal the median deviation is 0 and says nothing: the mean absolute deviation
+    takes its place. Where all are equal, and `floor` is 0, every value scores 0.
+    Source: Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993, the modified z-score and its second form.
+    """
+    if floor < 0:
+        raise ValueError(f"floor is {floor}; a standard deviation can't be negative")
+    array = np.asarray(values, dtype=np.float64)
+    centre, spread = median(array, axis), mad(array, axis)
+    if axis is not None:
+        centre, spread = np.expand_dims(centre, axis), np.expand_dims(spread, axis)
+    deviation = np.abs(array - centre)
+    present = np.maximum(np.sum(~np.isnan(array), axis=axis, keepdims=axis is not None), 1)
+    mean_spread = MEAN_AD_TO_SD * np.nansum(deviation, axis=axis, keepdims=axis is not None) / present
+    spread = np.maximum(np.where(spread > 0, spread, mean_spread), floor)
+    return np.asarray(np.where(spread > 0, array - centre, 0 * array) / np.where(spread > 0, spread, 1))
+
+
+def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | None = None) -> Float64:
+    """Return the q-quantile of each group's values, by linear interpolation between order statistics.
+
+    Parameters: `group` int32[n]; `values` float64[n], where NaN means missing; `q` in 0..1; `groups`, how many there
+    are (default: up to the largest id).
+    Returns float64[groups], NaN for a group without values. Raises ValueError on an id out of range or q outside 0..1.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    check_equal_length(group=group, values=column)
+    if not 0 <= q <= 1:
+        raise ValueError(f"q is {q}; a quantile lies in 0..1")
+    count = check_groups(group, groups)
+    present = ~np.isnan(column)
+    line, column = group[present], column[present]
+    order = np.lexsort((column, line))
+    line, column = line[order], column[order]
+    size = np.bincount(line, minlength=count)
+    first = np.cumsum(size) - size
+    result = np.full(count, np.nan)
+    known = size > 0
+    position = q * (size[known] - 1)
+    lower = np.floor(position).astype(np.int64)
+    share = position - lower
+    low = column[first[known] + lower]
+    high = column[first[known] + np.minimum(lower + 1, size[known] - 1)]
+    result[known] = np.where(low == high, low, low * (1 - share) + high * share)
+    return result
+
+
+def median_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Float64:
+    """Return the median of each group's values, float64[groups]; all else as in `quantile_by`."""
+    return quantile_by(group, values, 0.5, groups)
+
+
+def mad_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Float64:
+    """Return each group's `mad`, float64[groups]; all else as in `quantile_by`."""
+    column = np.asarray(values, dtype=np.float64)
+    centre = median_by(group, column, groups)
+    return MAD_TO_SD * median_by(group, np.abs(column - centre[group]), len(centre))
+
+
+def two_class_split(
+    values: npt.ArrayLike, weights: npt.ArrayLike | None = None, min_share: float = 0.01
+) -> tuple[float, float]:
+    """Split positive values into a lower and an upper class on the logarithmic scale, and say how well they part.
+
+    Parameters: `values` float64[n], positive and finite, n >= 1; `weights` float64[n], positive (default: 1 each; a
+    weight of 2 counts as the value twice); `min_share`, the least share of the weight that makes a class, so that
+    stray values do not.
+    Returns (threshold, separation). Values above `threshold` are the upper class; it is the geometric mean of the
+    classes' nearest members. `separation` is in 0..1: with d the distance of the class means and s the pooled
+    deviation inside the classes, both of logarithms, e = (d/2)^2 / ((d/2)^2 + s^2) is the share of the variance of
+    two equal classes that lies between them; one uniform law cut in half has e = 3/4 and a normal law less, so
+    separation = max(0, 4 e - 3).
+    It is 0 where two classes describe the values no better than one, and for fewer than 3 values. Where all values are
+    equal, or no cut leaves both classes their share, `threshold` is the largest value and `separation` 0.
+    Raises ValueError where there are no values or one is not positive and finite.
+
+    Of all cuts of the sorted values the one chosen has the largest classification likelihood of two normal laws of
+    equal variance. Otsu's criterion (1979), the same without the classes' shares, would cut through a class of 98 %
+    rather than part it from one of 2 %.
+    Source: Symons, "Clustering Criteria and Multivariate Normal Mixtures", Biometrics 37, 1981.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    weight = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
+    check_equal_length(values=column, weights=weight)
+    for name, numbers in (("values", column), ("weights", weight)):
+        if len(numbers) == 0 or not (np.isfinite(numbers) & (numbers > 0)).all():
+            raise ValueError(f"{name} must be positive and finite, at least one of them")
+    order = np.argsort(column, kind="stable")
+    ordered, weight = column[order], weight[order]
+    logs = np.log(ordered)
+    logs -= np.average(logs, weights=weight)  # small numbers keep the sums of squares exact
+
+    total = weight.sum()
+    cumulative = np.cumsum(weight)
+    both = np.minimum(cumulative, total - cumulative)[:-1] >= min_share * total
+    last_low = np.flatnonzero(both & (ordered[1:] > ordered[:-1]))
+    if len(last_low) == 0:
+        return float(ordered[-1]), 0.0
+    share = cumulative[last_low] / total
+    low_mean = np.cumsum(weight * logs)[last_low] / (share * total)
+    high_mean = -low_mean * share / (1 - share)
+    variance = float(np.sum(weight * logs**2) / total)
+    between = share * (1 - share) * (high_mean - low_mean) ** 2
+    within = np.maximum(variance - between, variance * 1e-12)
+    cost = np.log(within / variance) / 2 - share * np.log(share) - (1 - share) * np.log1p(-share)
+    best = int(np.argmin(cost))
+    cut = last_low[best]
+    threshold = float(ordered[cut] * np.sqrt(ordered[cut + 1] / ordered[cut]))
+    if cost[best] >= 0 or total <= 2:
+        return threshold, 0.0
+    half = (high_mean[best] - low_mean[best]) ** 2 / 4
+    pooled = within[best] * total / (total - 2)
+    return threshold, max(0.0, 4 * float(half / (half + pooled)) - 3)
+
+
+def size_classes(values: npt.ArrayLike, relative_tolerance: float, group: Int32 | None = None) -> Int32:
+    """Return the class of each size; a class ends where the next larger size is more than the tolerance above.
+
+    Parameters: `values` float64[n], not negative; `relative_tolerance` >= 0, as a share of the smaller of two
+    neighbours; `group` int32[n], optional: sizes of different groups are never in one class.
+    Returns int32[n], class ids in the order (group, size), equal for equal sizes whatever their order. Neighbours
+    chain: a class may be wider than the tolerance where sizes lie close all the way. A size of 0 is a class of its
+    own.
+    Raises ValueError on negative or not finite sizes, or a negative tolerance.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    line = np.zeros(len(column), dtype=np.int32) if group is None else group
+    check_equal_length(values=column, group=line)
+    if not (np.isfinite(column) & (column >= 0)).all():
+        raise ValueError("sizes must be finite and not negative")
+    if relative_tolerance < 0:
+        raise ValueError(f"relative_tolerance is {relative_tolerance}; it can't be negative")
+    order = np.lexsort((column, line))
+    ordered, lines = column[order], line[order]
+    opens = np.zeros(len(column), dtype=np.int32)
+    opens[1:] = (lines[1:] != lines[:-1]) | (np.diff(ordered) > relative_tolerance * ordered[:-1])
+    classes = np.empty(len(column), dtype=np.int32)
+    classes[order] = np.cumsum(opens)
+    return classes
