@@ -1,0 +1,75 @@
+-- The public names of findings, and the questions that join them with steps and jobs.
+
+CREATE VIEW IF NOT EXISTS diagnoses
+(
+    diagnosis_id String COMMENT 'Identity of the finding while it lasts',
+    job_id String COMMENT 'The job; empty where the finding concerns a switch or an exporter',
+    tenant String COMMENT 'Tenant of the job; empty where there is no single one',
+    kind Enum8(
+        'slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6,
+        'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12
+    ) COMMENT 'What is wrong',
+    subject_type Enum8(
+        'job' = 1, 'group' = 2, 'endpoint' = 3, 'server' = 4, 'switch' = 5, 'link' = 6, 'exporter' = 7
+    ) COMMENT 'What kind of thing it is about',
+    subject String COMMENT 'Which one; a link is a->b',
+    first_step UInt64 COMMENT 'First step concerned',
+    last_step UInt64 COMMENT 'Last step concerned so far',
+    start_time DateTime64(9) COMMENT 'When it began, UTC',
+    end_time DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
+    status Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
+    severity Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'How much it matters',
+    observed Float64 COMMENT 'What was measured: seconds for steps, groups and GPUs, bytes per second for switches and links',
+    expected Float64 COMMENT 'What it should have been, in the unit of observed',
+    score Float64 COMMENT 'Distance of the two, robust standard deviations',
+    slowdown Float64 COMMENT 'Share of the job''s time lost while it lasts, 0 to 1',
+    summary String COMMENT 'One sentence a person can act on',
+    evidence String COMMENT 'What it rests on, JSON'
+)
+COMMENT 'Findings, one row each'
+AS
+SELECT
+    l.diagnosis_id, l.job_id, l.tenant, l.kind, l.subject_type, l.subject, l.first_step, l.last_step,
+    l.start_time, l.end_time, l.status, l.severity, l.observed, l.expected, l.score, l.slowdown, l.summary, l.evidence
+FROM diagnoses_log AS l
+INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
+WHERE l.start_time < r.until_time
+ORDER BY l.revision DESC
+LIMIT 1 BY l.diagnosis_id;
+
+CREATE VIEW IF NOT EXISTS diagnosed_steps
+(
+    job_id String COMMENT 'The job',
+    tenant String COMMENT 'Tenant of the job',
+    step UInt64 COMMENT 'Number of the step, from 0 at the first seen',
+    start_time DateTime64(9) COMMENT 'Earliest start over its endpoints, UTC',
+    end_time DateTime64(9) COMMENT 'Latest end over its endpoints, UTC',
+    duration_s Float64 COMMENT 'From start to end, seconds',
+    findings UInt32 COMMENT 'Findings that concern the step, count',
+    severity LowCardinality(String) COMMENT 'The worst of their severities; empty where there is none',
+    kinds Array(String) COMMENT 'Their kinds, without repeats, worst first',
+    diagnosis_ids Array(String) COMMENT 'Their identities, worst first',
+    summaries Array(String) COMMENT 'Their summaries, worst first'
+)
+COMMENT 'Every step with the findings on it, one row a job and step'
+AS
+WITH on_steps AS
+(
+    SELECT
+        s.job_id AS job_id,
+        s.step AS step,
+        arrayReverseSort(groupArray((d.severity, d.score, d.kind::String, d.diagnosis_id, d.summary))) AS found
+    FROM steps AS s
+    INNER JOIN diagnoses AS d ON s.job_id = d.job_id
+    WHERE s.step BETWEEN d.first_step AND d.last_step
+    GROUP BY s.job_id, s.step
+)
+SELECT
+    s.job_id, s.tenant, s.step, s.start_time, s.end_time, s.duration_s,
+    length(f.found) AS findings,
+    if(empty(f.found), '', f.found[1].1::String) AS severity,
+    arrayDistinct(f.found.3) AS kinds,
+    f.found.4 AS diagnosis_ids,
+    f.found.5 AS summaries
+FROM steps AS s
+LEFT JOIN on_steps AS f ON s.job_id = f.job_id AND s.step = f.step;
