@@ -42,7 +42,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Parts of intervals, sorted by (row, start); `row` and `span` int64[k] say of which interval, inside which span."""
+    """Parts of intervals, sorted by (row, start); `row` and `span` int64[k] say of which interval in which span."""
 
     row: Int64
     span: Int64

@@ -1,0 +1,205 @@
+"""Slow, obvious versions of the algorithms of prism_ch.core: the oracle of its tests. Plain Python, no cleverness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+Interval = tuple[int, int]
+
+
+def components(n: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Label connected components by breadth-first search from each node not reached yet."""
+    neighbours: list[set[int]] = [set() for _ in range(n)]
+    for a, b in edges:
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    label = [-1] * n
+    found = 0
+    for root in range(n):
+        if label[root] >= 0:
+            continue
+        queue = [root]
+        label[root] = found
+        while queue:
+            for neighbour in neighbours[queue.pop(0)]:
+                if label[neighbour] < 0:
+                    label[neighbour] = found
+                    queue.append(neighbour)
+        found += 1
+    return label
+
+
+def jaccard(one: set[int], other: set[int]) -> float:
+    """Return |A and B| / |A or B|, and 0 for two empty sets."""
+    union = one | other
+    return len(one & other) / len(union) if union else 0.0
+
+
+def overlap(one: set[int], other: set[int]) -> float:
+    """Return |A and B| / min(|A|, |B|), and 0 where a set is empty."""
+    smaller = min(len(one), len(other))
+    return len(one & other) / smaller if smaller else 0.0
+
+
+def merge(intervals: Sequence[Interval], gap: int = 0) -> list[Interval]:
+    """Unite intervals by taking them in order of their start and growing the last one or opening another."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start - merged[-1][1] <= gap:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def covered_length(interval: Interval, cover: Sequence[Interval]) -> int:
+    """Measure the part of an interval that disjoint intervals cover."""
+    return sum(max(0, min(interval[1], end) - max(interval[0], start)) for start, end in cover)
+
+
+def cut(interval: Interval, spans: Sequence[Interval]) -> list[tuple[int, int, int]]:
+    """Return (span, start, end) of each part of an interval that lies in a span."""
+    parts = [(i, max(interval[0], start), min(interval[1], end)) for i, (start, end) in enumerate(spans)]
+    return [(i, start, end) for i, start, end in parts if end > start]
+
+
+def tile(
+    span: Interval, labelled: Sequence[tuple[int, int, int]], strongest: Sequence[int], fill: int
+) -> list[tuple[int, int, int]]:
+    """Label each unit of time of a span by itself, then join equal neighbours: (start, end, label)."""
+    pieces: list[tuple[int, int, int]] = []
+    for moment in range(*span):
+        active = {label for start, end, label in labelled if start <= moment < end}
+        shown = next((label for label in strongest if label in active), fill)
+        if pieces and pieces[-1][2] == shown:
+            pieces[-1] = (pieces[-1][0], moment + 1, shown)
+        else:
+            pieces.append((moment, moment + 1, shown))
+    return pieces
+
+
+def mad(values: Sequence[float]) -> float:
+    """Return the scaled median absolute deviation."""
+    centre = median(values)
+    return 1.482602218505602 * median(abs(value - centre) for value in values)
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """Interpolate linearly between the order statistics on both sides of the position q (n - 1)."""
+    ordered = sorted(values)
+    position = q * (len(ordered) - 1)
+    lower = math.floor(position)
+    upper = min(lower + 1, len(ordered) - 1)
+    return ordered[lower] + (position - lower) * (ordered[upper] - ordered[lower])
+
+
+def two_class_threshold(values: Sequence[float], min_share: float) -> float:
+    """Try every cut of the sorted logarithms; return the one with the greatest classification likelihood."""
+    logs = sorted(math.log(value) for value in values)
+    best: tuple[float, float] = (math.inf, math.exp(logs[-1]))
+    for i in range(1, len(logs)):
+        low, high = logs[:i], logs[i:]
+        if low[-1] == high[0] or min(len(low), len(high)) < min_share * len(logs):
+            continue
+        means = sum(low) / len(low), sum(high) / len(high)
+        squares = sum((v - means[0]) ** 2 for v in low) + sum((v - means[1]) ** 2 for v in high)
+        share = len(low) / len(logs)
+        entropy = -share * math.log(share) - (1 - share) * math.log(1 - share)
+        cost = math.log(squares / len(logs)) / 2 + entropy if squares > 0 else -math.inf
+        best = min(best, (cost, math.exp((low[-1] + high[0]) / 2)))
+    return best[1]
+
+
+def size_classes(values: Sequence[float], tolerance: float) -> list[int]:
+    """Walk through the sorted sizes and open a class at every jump."""
+    ordered = sorted(set(values))
+    classes = {}
+    current = 0
+    for i, value in enumerate(ordered):
+        if i and value - ordered[i - 1] > tolerance * ordered[i - 1]:
+            current += 1
+        classes[value] = current
+    return [classes[value] for value in values]
+
+
+class Run(NamedTuple):
+    """A run of BOCD: its posterior Normal-Inverse-Gamma law, how many data it holds, its joint log probability."""
+
+    mu: float
+    kappa: float
+    alpha: float
+    beta: float
+    length: int
+    log_joint: float
+
+
+def student_t_log_density(x: float, run: Run) -> float:
+    """Return the log predictive density of the next datum of a run, in its textbook form."""
+    freedom = 2 * run.alpha
+    scale = math.sqrt(run.beta * (run.kappa + 1) / (run.alpha * run.kappa))
+    z = (x - run.mu) / scale
+    return (
+        math.lgamma((freedom + 1) / 2)
+        - math.lgamma(freedom / 2)
+        - math.log(freedom * math.pi) / 2
+        - math.log(scale)
+        - (freedom + 1) / 2 * math.log1p(z * z / freedom)
+    )
+
+
+def log_sum(terms: Sequence[float]) -> float:
+    """Return log(sum(exp(terms)))."""
+    top = max(terms)
+    return top + math.log(math.fsum(math.exp(term - top) for term in terms))
+
+
+def grow(run: Run, x: float, log_weight: float) -> Run:
+    """Let a run take a datum, which multiplies its joint probability by the predictive density and a weight."""
+    return Run(
+        mu=(run.kappa * run.mu + x) / (run.kappa + 1),
+        kappa=run.kappa + 1,
+        alpha=run.alpha + 0.5,
+        beta=run.beta + run.kappa * (x - run.mu) ** 2 / (2 * (run.kappa + 1)),
+        length=run.length + 1,
+        log_joint=run.log_joint + student_t_log_density(x, run) + log_weight,
+    )
+
+
+def fold(runs: list[Run], max_run: int) -> list[Run]:
+    """Keep the runs of more than `max_run` data as one: the heaviest, with the mass of all."""
+    old = [run for run in runs if run.length >= max_run]
+    if len(old) < 2:
+        return runs
+    heaviest = max(old, key=lambda run: run.log_joint)
+    both = heaviest._replace(log_joint=log_sum([run.log_joint for run in old]))
+    return [both] + [run for run in runs if run.length < max_run]
+
+
+def run_lengths(
+    data: Sequence[float], prior: tuple[float, float, float, float], expected_run: float, max_run: int | None = None
+) -> list[dict[int, float]]:
+    """Return, at each datum, the posterior mass of each number of earlier data in its run: BOCD, one run at a time."""
+    hazard = 1 / expected_run
+    runs: list[Run] = []
+    posterior = []
+    for x in data:
+        evidence = log_sum([run.log_joint for run in runs]) if runs else -math.log(hazard)
+        if max_run is not None:
+            runs = fold(runs, max_run)
+        runs.append(Run(*prior, length=0, log_joint=evidence))
+        runs = [grow(run, x, math.log(hazard) if run.length == 0 else math.log1p(-hazard)) for run in runs]
+        total = log_sum([run.log_joint for run in runs])
+        posterior.append({run.length - 1: math.exp(run.log_joint - total) for run in runs})
+    return posterior
+
+
+def best_lag(symbols: Sequence[int], longest: int, agrees: Callable[[float], bool]) -> int:
+    """Return the smallest lag whose share of symbols equal to those one lag later `agrees`, else 0."""
+    for lag in range(1, longest + 1):
+        equal = sum(one == other for one, other in zip(symbols, symbols[lag:], strict=False))
+        if agrees(equal / (len(symbols) - lag)):
+            return lag
+    return 0
