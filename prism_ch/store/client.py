@@ -194,7 +194,7 @@ def _reason(error: Error, location: Location) -> str:
     if unreached is not None:
         text = _one_line(str(unreached).rpartition(">: ")[2])
         return f"{location}: the ClickHouse server can't be reached: {text}; is it up, and host and port right?"
-    text = re.sub(r"^.*?DB::Exception: ", "", _one_line(str(error)))
+    text = re.sub(r"^(.*?DB::Exception: )(Code: \d+\. DB::Exception: )?", "", _one_line(str(error)))
     text = re.sub(r"\s*\(version [^()]*(\([^()]*\))?\).*$", "", text)
     if isinstance(location, ServerLocation) and location.password:
         text = text.replace(location.password, "***")

@@ -1,0 +1,90 @@
+"""The ledger of windows: which are due, and how each working of one began and ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prism_ch.errors import StoreError
+from prism_ch.model.window import Window
+from prism_ch.store.client import Store
+from prism_ch.store.statements import statement
+
+_EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One working of one window, begun: its number, and the flows that had arrived when it began.
+
+    `revision` is larger than that of any working before; `attempts` includes this one. `flows` counts records as
+    delivered, `first_flows` those that had arrived at the window's first working, `fingerprint` is the wrapping sum of
+    their hashes.
+    """
+
+    window: Window
+    revision: int
+    attempts: int
+    flows: int
+    first_flows: int
+    fingerprint: int
+    inputs: int
+
+
+def due_windows(
+    store: Store,
+    window_s: int,
+    *,
+    until_ns: int | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    force: bool = False,
+    inputs: int = 0,
+) -> list[Window]:
+    """List the windows to work, in order of time; sql/queries/due_windows.sql says which.
+
+    Parameters: `window_s`, length of a window; with another length than before all windows are due again, and the
+    ledger's old rows are superseded. `until_ns`: windows that end later are left for later. `from_ns`, `to_ns`: only
+    windows that overlap [from, to) are due by themselves; worked windows after a due one follow it always. `force`:
+    take windows within the bounds as due. `inputs`: digest (64 bits) of all else the results depend on, such as
+    topology and parameters; a window worked with another is due again.
+    """
+    bounds = {
+        "window_s": window_s,
+        "from_ns": _EARLIEST_NS if from_ns is None else from_ns,
+        "to_ns": _LATEST_NS if to_ns is None else to_ns,
+        "until_ns": _LATEST_NS if until_ns is None else until_ns,
+        "force": int(force),
+        "inputs": inputs,
+    }
+    return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), bounds)]
+
+
+def claim_window(store: Store, window: Window, *, inputs: int = 0) -> Claim:
+    """Begin a working of a window, before its flows are read: flows that arrive from here on make it due again.
+
+    Raises StoreError where another process claims windows of the same database at the same moment.
+    """
+    revision = store.scalar(statement("next_revision"))
+    key = {"revision": revision, "start_ns": window.start_ns, "end_ns": window.end_ns}
+    store.command(statement("claim_revision"), key)
+    [(claims, attempts, flows, first_flows, fingerprint)] = store.rows(statement("claimed_window"), key)
+    if claims != 1:
+        raise StoreError(f"{store} is being analysed by another process at this moment; let one of the two do it")
+    return Claim(window, revision, attempts, flows, first_flows, fingerprint, inputs)
+
+
+def record_window(store: Store, claim: Claim, *, error: str = "") -> None:
+    """Note that a claimed working has ended: its results are published, or it failed with `error`, one line."""
+    row = {
+        "start_ns": claim.window.start_ns,
+        "end_ns": claim.window.end_ns,
+        "revision": claim.revision,
+        "flows": claim.flows,
+        "first_flows": claim.first_flows,
+        "fingerprint": claim.fingerprint,
+        "inputs": claim.inputs,
+        "attempts": claim.attempts,
+        "status": "failed" if error else "worked",
+        "error": error,
+    }
+    store.command(statement("record_window"), row)

@@ -1,0 +1,234 @@
+"""Turns results into rows of the result tables, as Arrow columns: row numbers into addresses, codes into names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from prism_ch.model.result import (
+    PAIR_KINDS,
+    PHASES,
+    Diagnosis,
+    GpuSteps,
+    JobRevision,
+    Members,
+    Pairs,
+    Steps,
+    Timeline,
+)
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+
+_Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps, Timeline)
+
+
+def jobs(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of jobs_log; the counts of endpoints and servers are those of the members."""
+    records = [item.job for item in revisions]
+    servers = [len(np.unique(topology.server[item.members.endpoint])) for item in revisions]
+    return pa.table(
+        {
+            "job_id": _texts(job.job_id for job in records),
+            "tenant": _texts(job.tenant for job in records),
+            "status": _texts(job.status for job in records),
+            "first_seen": _times([job.first_seen_ns for job in records]),
+            "last_seen": _times([job.last_seen_ns for job in records]),
+            "endpoints": pa.array([len(item.members) for item in revisions], pa.uint32()),
+            "servers": pa.array(servers, pa.uint32()),
+            "dp_size": pa.array([job.dp_size for job in records], pa.uint32()),
+            "pp_size": pa.array([job.pp_size for job in records], pa.uint32()),
+            "steps": pa.array([job.steps for job in records], pa.uint64()),
+            "step_s_median": pa.array([job.step_s_median for job in records], pa.float64()),
+            "profile": _texts(job.profile for job in records),
+        }
+    )
+
+
+def job_members(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of job_members_log."""
+    members = _stacked(Members, [item.members for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.members) for item in revisions]),
+            "endpoint": _addresses(topology, members.endpoint),
+            "server": _named(topology.server[members.endpoint], topology.server_names),
+            "gpu": topology.gpu[members.endpoint],
+            "dp_group": members.dp_group.astype(np.uint32),
+            "pp_stage": members.pp_stage.astype(np.uint32),
+            "first_seen": _times(members.first_seen_ns),
+            "last_seen": _times(members.last_seen_ns),
+        }
+    )
+
+
+def pairs(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of pairs_log."""
+    stacked = _stacked(Pairs, [item.pairs for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.pairs) for item in revisions]),
+            "src_addr": _addresses(topology, stacked.src),
+            "dst_addr": _addresses(topology, stacked.dst),
+            "kind": _named(stacked.kind, PAIR_KINDS),
+            "confidence": stacked.confidence,
+            "flows": stacked.flows.astype(np.uint64),
+            "bytes": stacked.bytes.astype(np.uint64),
+            "first_seen": _times(stacked.first_seen_ns),
+            "last_seen": _times(stacked.last_seen_ns),
+        }
+    )
+
+
+def groups(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of groups_log; members stay in the order given."""
+    found = [group for item in revisions for group in item.groups]
+    names = topology.endpoints
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.groups) for item in revisions]),
+            "group_id": pa.array([group.group_id for group in found], pa.uint32()),
+            "kind": _texts(PAIR_KINDS[group.kind] for group in found),
+            "pp_stage": pa.array([group.pp_stage for group in found], pa.uint32()),
+            "members": pa.array([[names[row] for row in group.members] for group in found], pa.list_(pa.string())),
+        }
+    )
+
+
+def steps(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of steps_log."""
+    counts = [len(item.steps) for item in revisions]
+    stacked = _stacked(Steps, [item.steps for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, counts),
+            "tenant": _tenants(revisions, counts),
+            **_step_columns(stacked),
+            "slowest_endpoint": _addresses(topology, stacked.slowest),
+        }
+    )
+
+
+def gpu_steps(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of gpu_steps_log."""
+    counts = [len(item.gpu_steps) for item in revisions]
+    stacked = _stacked(GpuSteps, [item.gpu_steps for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, counts),
+            "tenant": _tenants(revisions, counts),
+            **_step_columns(stacked),
+            "endpoint": _addresses(topology, stacked.endpoint),
+        }
+    )
+
+
+def timeline(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    """Return the rows of timeline_log."""
+    stacked = _stacked(Timeline, [item.timeline for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.timeline) for item in revisions]),
+            "endpoint": _addresses(topology, stacked.endpoint),
+            "step": stacked.step.astype(np.uint64),
+            "phase": _named(stacked.phase, PHASES),
+            "start_time": _times(stacked.start_ns),
+            "end_time": _times(stacked.end_ns),
+        }
+    )
+
+
+def diagnoses(revisions: Sequence[JobRevision], cluster_findings: Sequence[Diagnosis]) -> pa.Table:
+    """Return the rows of diagnoses_log: those of jobs, then those about no single job, which have no tenant either."""
+    owners = [(item.job.job_id, item.job.tenant) for item in revisions for _ in item.diagnoses]
+    owners += [("", "")] * len(cluster_findings)
+    found = [*(finding for item in revisions for finding in item.diagnoses), *cluster_findings]
+    texts = ("diagnosis_id", "kind", "subject_type", "subject", "status", "severity", "summary", "evidence")
+    numbers = ("observed", "expected", "score", "slowdown")
+    return pa.table(
+        {
+            "job_id": _texts(job_id for job_id, _ in owners),
+            "tenant": _texts(tenant for _, tenant in owners),
+            **{name: _texts(getattr(finding, name) for finding in found) for name in texts},
+            "first_step": pa.array([finding.first_step for finding in found], pa.uint64()),
+            "last_step": pa.array([finding.last_step for finding in found], pa.uint64()),
+            "start_time": _times([finding.start_ns for finding in found]),
+            "end_time": _times([finding.end_ns for finding in found]),
+            **{name: pa.array([getattr(finding, name) for finding in found], pa.float64()) for name in numbers},
+        }
+    )
+
+
+def revisions(window: Window, published: Sequence[JobRevision], tombstones: Sequence[str]) -> pa.Table:
+    """Return the rows of revisions: one a job, one a withdrawn job, and one for the findings about no single job."""
+    jobs_from = [(item.job.job_id, item.from_step, item.from_time_ns) for item in published]
+    withdrawn = [(job_id, 0, 0) for job_id in tombstones]
+    entries = [*jobs_from, *withdrawn, ("", 0, window.start_ns)]
+    return pa.table(
+        {
+            "job_id": _texts(job_id for job_id, _, _ in entries),
+            "from_step": pa.array([from_step for _, from_step, _ in entries], pa.uint64()),
+            "from_time": _times([from_time_ns for _, _, from_time_ns in entries]),
+            "window_start": _times([window.start_ns] * len(entries)),
+        }
+    )
+
+
+def under_revision(table: pa.Table, revision: int) -> pa.Table:
+    """Return the rows with their revision beside them."""
+    return table.append_column("revision", pa.array(np.full(table.num_rows, revision, dtype=np.uint64)))
+
+
+def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
+    """Return the columns that steps of jobs and of endpoints share."""
+    return {
+        "step": stacked.step.astype(np.uint64),
+        "start_time": _times(stacked.start_ns),
+        "end_time": _times(stacked.end_ns),
+        "duration_s": stacked.duration_s,
+        "compute_s": stacked.compute_s,
+        "pp_s": stacked.pp_s,
+        "dp_s": stacked.dp_s,
+        "complete": stacked.complete,
+    }
+
+
+def _stacked(kind: type[_Struct], parts: Sequence[_Struct]) -> _Struct:
+    """Return the rows of several structs of arrays, one after another."""
+    names = [f.name for f in fields(kind)]
+    return kind(**{name: np.concatenate([getattr(part, name) for part in (kind.empty(), *parts)]) for name in names})
+
+
+def _job_ids(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
+    """Return each job's id once for each of its rows."""
+    return _named(np.repeat(np.arange(len(items)), counts), [item.job.job_id for item in items])
+
+
+def _tenants(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
+    """Return each job's tenant once for each of its rows."""
+    names, codes = np.unique([item.job.tenant for item in items], return_inverse=True)
+    return _named(np.repeat(codes, counts), names.tolist())
+
+
+def _addresses(topology: Topology, endpoints: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Return the addresses of endpoints; a negative one means none and has the empty address."""
+    return _named(np.where(endpoints < 0, len(topology), endpoints), (*topology.endpoints, ""))
+
+
+def _named(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> pa.Array:
+    """Return names by their position, dictionary-encoded; ClickHouse wants the names distinct."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), _texts(names))
+
+
+def _texts(values: Iterable[str]) -> pa.Array:
+    """Return strings as an Arrow column, of that type also where there are none."""
+    return pa.array(list(values), pa.string())
+
+
+def _times(nanoseconds: Sequence[int] | npt.NDArray[np.int64]) -> pa.Array:
+    """Return nanoseconds since the epoch as timestamps of that resolution."""
+    return pa.array(np.asarray(nanoseconds, dtype=np.int64)).cast(pa.timestamp("ns"))

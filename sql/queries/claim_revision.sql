@@ -1,0 +1,5 @@
+-- Purpose: note that the working of a window begins, under a number of its own.
+-- Parameters: revision; start_ns and end_ns of the window, nanoseconds since the epoch.
+-- Result: none.
+INSERT INTO revision_claims (revision, window_start, window_end)
+SELECT {revision:UInt64}, fromUnixTimestamp64Nano({start_ns:Int64}), fromUnixTimestamp64Nano({end_ns:Int64});

@@ -1,0 +1,57 @@
+-- Purpose: list the windows that must be worked, by comparing the flows that have arrived with the ledger.
+--   A window of {window_s} seconds that holds flows is due where it was never worked, failed, was worked with other flows
+--   or other inputs, or was worked before an earlier window was (results rest on those of all earlier windows).
+--   Every worked window after the first due one follows it, also those outside the bounds.
+--   Ledger rows of another window length, or from before the length last changed, don't count.
+-- Parameters: window_s; from_ns, to_ns: only windows that overlap [from, to) are due by themselves; until_ns: only those
+--   that end by then; inputs: digest of all else the results depend on; force: 1 takes windows within the bounds as due.
+-- Result: start_ns Int64, end_ns Int64; nanoseconds since the epoch, in order of time.
+WITH
+    {window_s:Int64} * 1000000000 AS length_ns,
+    (
+        SELECT max(revision)
+        FROM windows_log
+        WHERE toUnixTimestamp64Nano(window_end) - toUnixTimestamp64Nano(window_start) != length_ns
+    ) AS last_other,
+    present AS
+    (
+        SELECT
+            intDiv(toUnixTimestamp(second)::Int64, {window_s:Int64}) * length_ns AS start_ns,
+            sum(records) AS records,
+            sum(fingerprint) AS fingerprint
+        FROM arrivals
+        GROUP BY start_ns
+    ),
+    ledger AS
+    (
+        SELECT toUnixTimestamp64Nano(window_start) AS start_ns, revision, fingerprint, inputs, status = 'worked' AS is_worked
+        FROM windows_log FINAL
+        WHERE toUnixTimestamp64Nano(window_end) - start_ns = length_ns AND revision > last_other
+    ),
+    judged AS
+    (
+        SELECT
+            start_ns,
+            start_ns + length_ns AS end_ns,
+            l.revision > 0 AS is_known,
+            max(l.revision) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS highest,
+            start_ns < {to_ns:Int64} AND end_ns > {from_ns:Int64} AND end_ns <= {until_ns:Int64}
+                AND (
+                    {force:UInt8} OR NOT l.is_worked OR l.revision < highest
+                    OR l.fingerprint != p.fingerprint OR l.inputs != {inputs:UInt64}
+                ) AS is_due
+        FROM present AS p
+        LEFT JOIN ledger AS l USING (start_ns)
+    )
+SELECT start_ns, end_ns
+FROM
+(
+    SELECT
+        start_ns,
+        end_ns,
+        is_due,
+        is_known AND max(is_due) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS is_after_due
+    FROM judged
+)
+WHERE is_due OR is_after_due
+ORDER BY start_ns;

@@ -1,0 +1,16 @@
+-- Purpose: note in the ledger how the working of a window ended.
+-- Parameters: those of the window's columns (windows_log), times in nanoseconds since the epoch.
+-- Result: none.
+INSERT INTO windows_log
+    (window_start, window_end, revision, flows, first_flows, fingerprint, inputs, attempts, status, error)
+SELECT
+    fromUnixTimestamp64Nano({start_ns:Int64}),
+    fromUnixTimestamp64Nano({end_ns:Int64}),
+    {revision:UInt64},
+    {flows:UInt64},
+    {first_flows:UInt64},
+    {fingerprint:UInt64},
+    {inputs:UInt64},
+    {attempts:UInt32},
+    {status:String},
+    {error:String};

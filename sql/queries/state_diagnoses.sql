@@ -1,0 +1,42 @@
+-- Purpose: read the findings that were open before a window.
+-- Parameters: job_ids ('' for findings about no single job); before_ns: start of the window, nanoseconds since the epoch.
+-- Result: job_id and the fields of a Diagnosis, Enums as text, times as Int64 nanoseconds; by job_id, start, diagnosis_id.
+WITH live AS
+(
+    SELECT
+        job_id,
+        revision,
+        minOrNull(from_time) OVER (PARTITION BY job_id ORDER BY revision ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+            AS until_time
+    FROM revisions
+    WHERE job_id IN ({job_ids:Array(String)}) AND window_start < fromUnixTimestamp64Nano({before_ns:Int64})
+)
+SELECT
+    job_id,
+    diagnosis_id,
+    toString(kind) AS kind,
+    toString(subject_type) AS subject_type,
+    subject,
+    first_step,
+    last_step,
+    toUnixTimestamp64Nano(start_time) AS start_ns,
+    toUnixTimestamp64Nano(end_time) AS end_ns,
+    toString(status) AS status,
+    toString(severity) AS severity,
+    observed,
+    expected,
+    score,
+    slowdown,
+    summary,
+    evidence
+FROM
+(
+    SELECT l.*
+    FROM diagnoses_log AS l
+    INNER JOIN live AS r ON l.job_id = r.job_id AND l.revision = r.revision
+    WHERE l.job_id IN ({job_ids:Array(String)}) AND (until_time IS NULL OR start_time < until_time)
+    ORDER BY l.revision DESC
+    LIMIT 1 BY l.diagnosis_id
+)
+WHERE status = 'open'
+ORDER BY job_id, start_ns, diagnosis_id;
