@@ -1,0 +1,239 @@
+"""The period at which activity, events or symbols repeat, by autocorrelation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_ch.core.arrays import Float64, Int64
+
+#: An octave of periods is searched in bins of a 16th to a 32nd of the period: fine enough to tell neighbouring periods
+#: apart, coarse enough that steps whose length varies by a few per cent still fall on one another.
+LAGS_LOW, LAGS_HIGH = 16, 32
+
+#: A shorter lag is preferred to a longer one where it correlates at least this well, relatively: multiples of a period
+#: correlate as well as the period itself.
+FUNDAMENTAL_SHARE = 0.85
+
+#: Bins as wide as one independent observation, after smoothing by (1 2 1)/4: (sum of weights)^2 / sum of squares.
+SMOOTHED_BINS = 16 / 6
+
+#: Compared at once by `sequence_period`, as cells of lag times symbol.
+CHUNK_CELLS = 1 << 20
+
+
+class Period(NamedTuple):
+    """A period in seconds and how surely the series repeats with it, in 0..1; (nan, 0) for none."""
+
+    period_s: float
+    strength: float
+
+
+class Phase(NamedTuple):
+    """Where in its period an event typically falls, seconds, and how surely: 0 is anywhere, 1 always there."""
+
+    offset_s: float
+    concentration: float
+
+
+def dominant_period(
+    values: npt.ArrayLike, bin_s: float, *, min_period_s: float | None = None, max_period_s: float | None = None
+) -> Period:
+    """Return the fundamental period of a series of equal bins.
+
+    Parameters: `values` float64[n], finite, the activity in each bin; `bin_s`, the width of a bin in seconds;
+    `min_period_s`, the shortest period looked for (default, and at least: 16 bins); `max_period_s`, the longest
+    (default, and at most: half the series, so that every period is seen twice).
+    Returns the period and its strength: the correlation of the series with itself one period later, less two of its
+    standard errors, so that few repetitions count for little. (nan, 0) where the series is too short or constant, or
+    nothing repeats.
+    Raises ValueError on NaN or infinite values or a bin of no width.
+
+    1. For each octave of periods, sum bins until the period is 16 to 32 of them, smooth by (1 2 1)/4, and correlate
+    the head of the series with its tail, lag by lag (Pearson, so that long lags are not held back by their short
+    overlap). 2. Take the strongest lag (lower bound of the correlation by Fisher's z), and descend from it to a 2nd,
+    3rd, 5th or 7th of it for as long as that correlates nearly as well in the same bins: multiples of a period look
+    as good as the period. 3. Place the peak between bins by a parabola through the three highest correlations.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    if not bin_s > 0:
+        raise ValueError(f"bin_s is {bin_s}; a bin must have a width")
+    if not np.isfinite(series).all():
+        raise ValueError("values must be finite")
+    shortest = max(LAGS_LOW, (min_period_s or 0) / bin_s)
+    longest = min(len(series) / 2, np.inf if max_period_s is None else max_period_s / bin_s)
+    octaves = _octaves(series, longest)
+    candidates = [
+        peak
+        for octave in octaves
+        for lag in range(LAGS_LOW, LAGS_HIGH + 1)
+        if shortest <= (peak := octave.peak(lag)).lag <= longest
+    ]
+    best = max(candidates, key=lambda peak: peak.strength, default=_Peak(0.0, 0.0))
+    if best.strength <= 0:
+        return Period(np.nan, 0.0)
+    best = _fundamental(best, octaves, shortest)
+    return Period(best.lag * bin_s, best.strength)
+
+
+def event_period(
+    events_ns: Int64,
+    *,
+    weights: npt.ArrayLike | None = None,
+    min_period_s: float = 0.1,
+    max_period_s: float | None = None,
+) -> Period:
+    """Return the fundamental period of events.
+
+    Parameters: `events_ns` int64[n], nanoseconds, in any order; `weights` float64[n], how much each counts (default:
+    1); `min_period_s` > 0, the shortest period looked for; `max_period_s`, the longest (default, and at most: half
+    the time from the first event to the last).
+    Returns as `dominant_period`, which it uses on bins of a 16th of `min_period_s`; missing and stray events weaken a
+    period in proportion and do not move it. Raises ValueError where `min_period_s` is not positive.
+    """
+    if not min_period_s > 0:
+        raise ValueError(f"min_period_s is {min_period_s}; it must be positive")
+    if len(events_ns) == 0:
+        return Period(np.nan, 0.0)
+    bin_s = min_period_s / LAGS_LOW
+    bins = ((events_ns - events_ns.min()) / (bin_s * 1e9)).astype(np.int64)
+    series = np.bincount(bins, None if weights is None else np.asarray(weights, dtype=np.float64))
+    return dominant_period(series, bin_s, min_period_s=min_period_s, max_period_s=max_period_s)
+
+
+def phase(events_ns: Int64, period_s: float, origin_ns: int | None = None) -> Phase:
+    """Return where in a period events fall: the circular mean of event times modulo the period.
+
+    Parameters: `events_ns` int64[n], n >= 1; `period_s` > 0; `origin_ns`, where a period begins (default: at the
+    earliest event). It should be near: an error in the period adds up over the periods in between.
+    Returns the offset from the origin, in 0..`period_s`, and the mean resultant length.
+    Raises ValueError where there is no event or the period is not positive.
+    Source: Mardia & Jupp, "Directional Statistics", 2000, chapter 2.
+    """
+    if len(events_ns) == 0 or not period_s > 0:
+        raise ValueError("a phase takes at least one event and a positive period")
+    origin = events_ns.min() if origin_ns is None else origin_ns
+    mean = np.mean(np.exp(2j * np.pi * ((events_ns - origin) / 1e9 / period_s)))
+    return Phase(float(np.angle(mean)) / (2 * np.pi) % 1 * period_s, float(np.abs(mean)))
+
+
+def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
+    """Return the smallest lag with which a sequence mostly repeats itself, and how much better than by chance it does.
+
+    Parameters: `symbols` int64[n], any integers (sizes, classes); `longest`, the largest lag tried (and at most n/2).
+    Returns (period, strength). With m(p) the share of symbols that equal the one p later and c the share that would in
+    random order (the sum of squared frequencies), the strength is (m(p) - c) / (1 - c), in 0..1. Of the lags whose
+    strength is at least 0.85 of the best, the smallest is the period. (0, 0.0) where none beats chance, or n < 2;
+    (1, 1.0) for a constant sequence.
+    A missing or extra symbol spoils one period's comparisons, not those after it.
+    """
+    kinds, code = np.unique(symbols, return_inverse=True)
+    lags = min(len(symbols) // 2, longest)
+    if lags < 1:
+        return 0, 0.0
+    if len(kinds) == 1:
+        return 1, 1.0
+    chance = float(np.sum((np.bincount(code) / len(code)) ** 2))
+    equal = _matches(code.astype(np.int32), lags) / (len(code) - np.arange(1, lags + 1))
+    strength = (equal - chance) / (1 - chance)
+    best = float(strength.max())
+    if best <= 0:
+        return 0, 0.0
+    period = int(np.argmax(strength >= FUNDAMENTAL_SHARE * best))
+    return period + 1, float(strength[period])
+
+
+class _Peak(NamedTuple):
+    """A lag, in bins of the series as given, and the strength of the correlation there."""
+
+    lag: float
+    strength: float
+
+
+class _Octave:
+    """The series in bins `scale` times as wide, smoothed: periods of 16 to 32 of them are looked for here."""
+
+    def __init__(self, series: Float64, scale: int) -> None:
+        smooth = series.copy()
+        smooth[1:] += series[:-1] / 2
+        smooth[:-1] += series[1:] / 2
+        self.series = smooth - smooth.mean()
+        self.scale = scale
+        self.sums = np.concatenate(([0.0], np.cumsum(self.series)))
+        self.squares = np.concatenate(([0.0], np.cumsum(self.series**2)))
+        self.known: dict[int, float] = {}
+
+    def correlation(self, lag: int) -> float:
+        """Return Pearson's correlation of the series with itself `lag` bins later; 0 where either part is constant."""
+        if lag not in self.known:
+            self.known[lag] = self._correlation(lag)
+        return self.known[lag]
+
+    def peak(self, lag: int) -> _Peak:
+        """Return the peak between the bins around `lag`, of strength 0 where a neighbour correlates better."""
+        left, middle, right = (self.correlation(lag + step) for step in (-1, 0, 1))
+        curvature = left - 2 * middle + right
+        if middle < max(left, right) or curvature >= 0:
+            return _Peak(float(lag * self.scale), 0.0)
+        shift = (left - right) / (2 * curvature)
+        height = min(middle - (left - right) * shift / 4, 1 - 1e-12)
+        pairs = max((len(self.series) - lag) / SMOOTHED_BINS - 3, 1)
+        return _Peak((lag + shift) * self.scale, float(np.tanh(np.arctanh(height) - 2 / np.sqrt(pairs))))
+
+    def peak_near(self, lag: float) -> _Peak:
+        """Return the best peak at most one bin from a lag given in bins of the series as given."""
+        centre = round(lag / self.scale)
+        return max((self.peak(centre + step) for step in (-1, 0, 1)), key=lambda peak: peak.strength)
+
+    def _correlation(self, lag: int) -> float:
+        shared = len(self.series) - lag
+        if lag < 1 or shared < LAGS_LOW:
+            return 0.0
+        head, tail = self.sums[shared], self.sums[-1] - self.sums[lag]
+        head_square = self.squares[shared] - head**2 / shared
+        tail_square = self.squares[-1] - self.squares[lag] - tail**2 / shared
+        # What rounding leaves of a constant part is no signal.
+        if min(head_square, tail_square) <= 1e-12 * self.squares[-1]:
+            return 0.0
+        product = np.dot(self.series[:shared], self.series[lag:]) - head * tail / shared
+        return float(product / np.sqrt(head_square * tail_square))
+
+
+def _octaves(series: Float64, longest: float) -> list[_Octave]:
+    """Return the series at each scale 1, 2, 4, ... of which 16 bins are not beyond the longest period."""
+    octaves: list[_Octave] = []
+    scale = 1
+    while scale * LAGS_LOW <= longest:
+        octaves.append(_Octave(series, scale))
+        series = series[: len(series) // 2 * 2].reshape(-1, 2).sum(axis=1)
+        scale *= 2
+    return octaves
+
+
+def _fundamental(best: _Peak, octaves: list[_Octave], shortest: float) -> _Peak:
+    """Descend from a peak to the shortest period of which it is a multiple."""
+    for part in (2, 3, 5, 7):
+        octave = octaves[_octave_of(best.lag)]
+        smaller = octave.peak_near(best.lag / part)
+        if smaller.lag >= shortest and smaller.strength >= FUNDAMENTAL_SHARE * octave.peak_near(best.lag).strength:
+            finer = octaves[_octave_of(smaller.lag)].peak_near(smaller.lag)
+            return _fundamental(finer if finer.strength > 0 else smaller, octaves, shortest)
+    return best
+
+
+def _octave_of(lag: float) -> int:
+    """Return which octave's bins make a lag 16 to 32 of them."""
+    return max(0, int(np.floor(np.log2(lag / LAGS_LOW))))
+
+
+def _matches(code: npt.NDArray[np.int32], lags: int) -> Int64:
+    """Count the symbols that equal the one `lag` later, for lag = 1..lags, int64[lags]; many lags are compared at once."""
+    n = len(code)
+    padded = np.concatenate((code, np.full(lags, -1, dtype=np.int32)))  # -1 is no symbol: it matches none
+    later = np.lib.stride_tricks.sliding_window_view(padded, n)
+    chunk = max(1, CHUNK_CELLS // n)
+    return np.concatenate(
+        [np.count_nonzero(later[lag : min(lag + chunk, lags + 1)] == code, axis=1) for lag in range(1, lags + 1, chunk)]
+    )
