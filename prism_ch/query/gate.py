@@ -75,7 +75,9 @@ def _only_statement(sql: str) -> tuple[str, list[Token]]:
     """Split off trailing semicolons; refuse none, several and unreadable statements."""
     unreadable = _UNREADABLE.search(sql)
     if unreadable:
-        raise UsageError(f"the statement holds the character U+{ord(unreadable[0]):04X}; write it with straight quotes")
+        raise UsageError(
+            f"the statement holds the character U+{ord(unreadable[0]):04X}, which is not allowed; quotes are straight"
+        )
     tokens = _tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()

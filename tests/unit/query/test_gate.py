@@ -44,7 +44,8 @@ REFUSED = [
     ("SELEC 1", "only reading|can't be read"),
     ("SELECT (1", "can't be read"),
     ("SELECT 'a", "can't be read"),
-    ("SELECT \u2018'\u2019, file('x') , '\u2019", "straight quotes"),
+    ("SELECT \u2018'\u2019, file('x') , '\u2019", "quotes are straight"),
+    ("SELECT '\x1b[2J'", "U\\+001B"),
     # writing
     ("INSERT INTO jobs VALUES (1)", "only reading"),
     ("INSERT INTO jobs SELECT * FROM jobs", "only reading"),

@@ -1,0 +1,77 @@
+"""The commands that work windows: analyse, and run, which does everything once."""
+
+from __future__ import annotations
+
+import click
+
+from prism_ch.cli.landing import describe_landing, describe_topology, warn_of_topology
+from prism_ch.cli.session import Session, pass_session, shared_options
+from prism_ch.cli.terminal import emit, progress
+from prism_ch.cli.times import Time
+from prism_ch.errors import UsageError
+
+
+@click.command(short_help="Work every window that is new or has changed.")
+@click.option("--from", "from_ns", type=Time(), metavar="TIME", help="Only windows that end after this time.")
+@click.option("--to", "to_ns", type=Time(), metavar="TIME", help="Only windows that start before this time.")
+@click.option("--force", is_flag=True, help="Work them again even if nothing has changed.")
+@shared_options
+@pass_session
+def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: bool) -> None:
+    """Work every window that is not yet worked or whose flows have changed; nothing else.
+
+    Windows after a changed one are worked again too, as results rest on what came before. TIME is RFC 3339 or a date,
+    UTC where it names no zone.
+
+    \b
+    Examples:
+      prism-ch analyse
+      prism-ch analyse --from 2026-03-01 --to 2026-03-01T06:00:00Z --force
+    """
+    from prism_ch.pipeline import analyse as work_windows
+
+    if from_ns is not None and to_ns is not None and from_ns >= to_ns:
+        raise UsageError("--from must be before --to")
+    with session.store() as store, progress("analysing windows") as report_progress:
+        report = work_windows(
+            store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force, progress=report_progress
+        )
+    flows = sum(window.flows for window in report.windows)
+    click.echo(f"worked {len(report.windows):,} windows with {flows:,} flows" if report.windows else "nothing to work")
+
+
+@click.command(short_help="Do it all once and say what was found.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--topology", "topology_file", required=True, metavar="FILE", help="topology.csv: who is who.")
+@shared_options
+@pass_session
+def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
+    """Find what slows the jobs in recorded flows: migrate, topology, ingest, analyse, and say what was found.
+
+    \b
+    Examples:
+      prism-ch run flows.parquet --topology topology.csv
+      prism-ch run 'flows/*.jsonl.gz' --topology topology.csv --url chdb:///var/lib/prism
+    """
+    from prism_ch.ingest.files import land_files
+    from prism_ch.ingest.topology_file import load_topology
+    from prism_ch.pipeline import analyse as work_windows
+    from prism_ch.report.facts import read_facts
+    from prism_ch.report.summary import summarise
+    from prism_ch.store.migrate import migrate
+
+    with session.store() as store:
+        migrate(store)
+        placed = load_topology(store, topology_file)
+        warn_of_topology(placed, topology_file)
+        click.echo(describe_topology(placed, topology_file))
+        with progress("landing files") as report_progress:
+            landed = land_files(store, files, progress=report_progress)
+        for line in describe_landing(landed):
+            click.echo(line)
+        with progress("analysing windows") as report_progress:
+            work_windows(store, session.settings(), progress=report_progress)
+        facts = read_facts(store)
+    click.echo()
+    emit(summarise(facts))
+    return 1 if landed.records and not landed.landed else 0

@@ -1,0 +1,78 @@
+"""The entry point: options before the command's name, and what an error looks like to the outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from prism_ch import __version__
+from prism_ch.cli.analysis import analyse, run
+from prism_ch.cli.landing import ingest, migrate, topology
+from prism_ch.cli.session import Session, shared_options
+from prism_ch.cli.simulation import simulate
+from prism_ch.cli.sql import sql
+from prism_ch.errors import PrismError, SettingsError, UsageError
+
+FAILED, WRONG_USAGE = 1, 2
+# As shells report a program that a signal ended: 128 and the signal's number.
+INTERRUPTED, READER_GONE = 128 + 2, 128 + 13
+
+
+@click.group(
+    commands=[migrate, ingest, topology, analyse, run, sql, simulate],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: prism-ch run flows.parquet --topology topology.csv",
+)
+@click.version_option(__version__, prog_name="prism-ch")
+@shared_options
+def cli() -> None:
+    """Find what slows LLM training jobs, from the network's flow records in ClickHouse.
+
+    \b
+    Exit status: 0 done, 1 failed at run time, 2 wrong usage.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; whatever goes wrong becomes one line on stderr."""
+    session = Session()
+    try:
+        status = cli.main(arguments, prog_name="prism-ch", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; let the interpreter's last flush go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("prism-ch: interrupted; run the same command again to go on", err=True)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the border to the outside: nothing may pass as a traceback unasked
+        return _fail(error, session)
+    return status if isinstance(status, int) else 0
+
+
+def _fail(error: Exception, session: Session) -> int:
+    """Print an error as one line and return the exit status that goes with it."""
+    if session.debug:
+        traceback.print_exception(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return WRONG_USAGE
+    if isinstance(error, click.ClickException):
+        asked = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "prism-ch"
+        _say(f"{error.format_message()} (see `{asked} --help`)")
+        return error.exit_code
+    if isinstance(error, PrismError):
+        _say(str(error))
+        return WRONG_USAGE if isinstance(error, UsageError | SettingsError) else FAILED
+    _say(f"unexpected {type(error).__name__}: {error}; run again with --debug to see where")
+    return FAILED
+
+
+def _say(message: str) -> None:
+    """Write one line to stderr, whatever the message holds."""
+    click.echo(f"prism-ch: {' '.join(message.split())}", err=True)

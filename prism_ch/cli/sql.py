@@ -1,0 +1,67 @@
+"""The command that answers an operator's question: sql."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import cast
+
+import click
+
+from prism_ch.cli.session import Session, pass_session, shared_options
+from prism_ch.cli.terminal import emit
+from prism_ch.errors import InputError, UsageError
+
+
+@click.command(short_help="Answer one reading SQL statement.")
+@click.argument("statement", metavar="SELECT")
+@click.option(
+    "--format",
+    "answer_format",
+    type=click.Choice(["table", "csv", "json", "arrow", "parquet"]),
+    default="table",
+    show_default=True,
+    help="csv has a header; json is one object a line; arrow is an IPC file.",
+)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of to stdout.")
+@shared_options
+@pass_session
+def sql(session: Session, statement: str, answer_format: str, output: Path | None) -> None:
+    """Answer one reading statement: SELECT, WITH, SHOW, DESCRIBE or EXPLAIN.
+
+    Anything that could write, or read what is not in the database, is refused. `-` reads the statement from stdin.
+
+    \b
+    Examples:
+      prism-ch sql "SELECT kind, subject, summary FROM diagnoses"
+      prism-ch sql "SELECT step, duration_s FROM steps ORDER BY duration_s DESC LIMIT 5"
+      prism-ch sql "SELECT * FROM gpu_steps" --format parquet --output gpu_steps.parquet
+      prism-ch sql "SHOW TABLES"
+      prism-ch sql "DESCRIBE steps"
+    """
+    from prism_ch.query.answer import BINARY_FORMATS, FileFormat, answer, answer_bytes
+    from prism_ch.query.layout import drawn_table, plain_table
+
+    if answer_format in BINARY_FORMATS and output is None and sys.stdout.isatty():
+        raise UsageError(f"{answer_format} is binary: send it to a file with --output FILE, or to a pipe")
+    question = sys.stdin.read() if statement == "-" else statement
+    with session.store() as store:
+        if answer_format != "table":
+            _write(answer_bytes(store, question, cast("FileFormat", answer_format)), output)
+            return
+        found = answer(store, question)
+    if output is None and sys.stdout.isatty():
+        emit(drawn_table(found))
+    else:
+        _write(f"{plain_table(found)}\n".encode(), output)
+
+
+def _write(content: bytes, output: Path | None) -> None:
+    """Write to a file or to stdout."""
+    if output is None:
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{output}: can't be written: {error.strerror}") from error

@@ -1,0 +1,40 @@
+"""What goes to the terminal or the pipe: colours, tables and progress only where a person is watching."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+#: Reports are laid out for this many columns where the width of the reader's window is unknown.
+PIPE_COLUMNS = 100
+
+
+#: Takes note of how much is done, and of how much there is.
+Report = Callable[[int, int], None]
+
+
+def emit(renderable: RenderableType) -> None:
+    """Print to stdout: in colour on a terminal, as plain text without trailing blanks in a pipe."""
+    watched = sys.stdout.isatty()
+    console = Console(highlight=False, width=None if watched else PIPE_COLUMNS, no_color=None if watched else True)
+    with console.capture() as capture:
+        console.print(renderable)
+    text = capture.get()
+    click.echo(text if watched else "\n".join(line.rstrip() for line in text.splitlines()))
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Report | None]:
+    """Show on stderr how far a block has come, if stderr is a terminal; keep quiet otherwise."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

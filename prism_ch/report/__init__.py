@@ -1,0 +1,1 @@
+"""Turns results into something a person reads."""

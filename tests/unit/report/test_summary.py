@@ -1,0 +1,157 @@
+"""The words of the summary, from given facts."""
+
+from dataclasses import replace
+
+import pytest
+
+from prism_ch.report.facts import Coverage, Facts, Finding, JobFacts
+from prism_ch.report.summary import WIDTH, summarise
+
+NOON_NS = 1_772_366_400_000_000_000  # 2026-03-01T12:00:00Z
+
+JOB = JobFacts(
+    job_id="job-1",
+    tenant="blue",
+    status="running",
+    first_seen_ns=NOON_NS,
+    last_seen_ns=NOON_NS + 90_000_000_000,
+    endpoints=16,
+    servers=4,
+    dp_size=4,
+    pp_size=2,
+    steps=6,
+    step_s_median=1.0,
+    step_s_p95=2.0,
+    compute_share=0.7,
+    pp_share=0.1,
+    dp_share=0.2,
+    durations_s=(1.0, 1.0, 1.0, 2.0, 2.0, 1.0),
+)
+SLOW = Finding(
+    job_id="job-1",
+    kind="slow_step",
+    severity="warning",
+    is_open=False,
+    first_step=3,
+    last_step=4,
+    start_ns=NOON_NS + 3_000_000_000,
+    end_ns=NOON_NS + 7_000_000_000,
+    summary="Steps took 2 s instead of 1 s.",
+)
+COVERED = Coverage(flows=1234, between_servers=1234, endpoints=16, seen_endpoints=16, seen_servers=4, windows=2)
+
+
+def told(
+    *, coverage: Coverage = COVERED, jobs: tuple[JobFacts, ...] = (JOB,), findings: tuple[Finding, ...] = ()
+) -> str:
+    return summarise(Facts(coverage, jobs, findings)).plain
+
+
+def test_a_job_is_described_whole() -> None:
+    lines = told(findings=(SLOW,)).splitlines()
+    assert lines == [
+        "Records",
+        "  flows         1,234 in 2 windows",
+        "  endpoints     16 seen of 16 in the topology",
+        "",
+        "Job job-1  blue, running",
+        "  size          16 endpoints on 4 servers",
+        "  parallelism   DP 4 x PP 2",
+        "  seen          2026-03-01 12:00:00 to 2026-03-01 12:01:30 UTC",
+        "  steps         6; median 1 s, 95th percentile 2 s",
+        "  durations     ▁▁▁██▁",
+        "                1 s (lowest) to 2 s (highest), in order of time",
+        "  time          compute 70%, pipeline (PP) 10%, data-parallel (DP) 20%",
+        "  findings      1 thing slows it",
+        "    warning     Steps took 2 s instead of 1 s.",
+        "                slow_step since 2026-03-01 12:00:03 UTC, until 2026-03-01 12:00:07 UTC, steps 3 to 4",
+    ]
+
+
+def test_a_healthy_job_says_so_also_beside_a_remark() -> None:
+    assert "nothing slows it" in told()
+    remark = replace(SLOW, kind="imbalance", severity="info", summary="Stage 1 has less to do.")
+    text = told(findings=(remark,))
+    assert "nothing slows it" in text
+    assert "Stage 1 has less to do." in text
+
+
+def test_a_job_without_steps_is_not_called_healthy() -> None:
+    text = told(jobs=(replace(JOB, durations_s=(), steps=0),))
+    assert "none could be told apart" in text
+    assert "nothing slows it" not in text
+    assert "▁" not in text
+
+
+def test_the_most_severe_comes_first_among_findings_and_jobs() -> None:
+    other = replace(JOB, job_id="job-2")
+    critical = replace(SLOW, job_id="job-2", severity="critical", summary="Second.")
+    warning = replace(SLOW, job_id="job-2", summary="Third.")
+    text = told(jobs=(JOB, other), findings=(warning, critical))
+    assert text.index("job-2") < text.index("Second.") < text.index("Third.") < text.index("job-1")
+
+
+def test_an_open_finding_is_still_going_on() -> None:
+    assert "still going on" in told(findings=(replace(SLOW, is_open=True),))
+
+
+def test_findings_about_switches_stand_apart_and_name_no_steps() -> None:
+    switch = replace(
+        SLOW, job_id="", kind="slow_switch", summary="Switch 10.0.0.1 carries half of its peers' bandwidth."
+    )
+    text = told(findings=(switch,))
+    assert text.index("nothing slows it") < text.index("Network and telemetry") < text.index("Switch 10.0.0.1")
+    assert "steps 3 to 4" not in text
+
+
+def test_what_was_rejected_unknown_or_failed_is_told() -> None:
+    coverage = replace(
+        COVERED,
+        rejected=[("bad_bytes", 3), ("bad_time", 1)],
+        unknown=5,
+        unknown_flows=40,
+        unknown_examples=("10.0.0.7", "10.0.0.8", "10.0.0.9"),
+        failed_windows=1,
+        failure="disk full",
+    )
+    text = told(coverage=coverage)
+    assert "4: 3 bad_bytes, 1 bad_time" in text
+    assert "5 addresses not in the topology, on 40 flows" in text
+    assert "10.0.0.9, ..." in text
+    assert "1 window could not be analysed: disk full" in text
+
+
+def test_every_line_fits() -> None:
+    long = replace(SLOW, summary="Endpoint 10.0.0.1 holds the whole job up, " * 10)
+    coverage = replace(COVERED, unknown=900, unknown_examples=("fd00:0:0:1234::1234:5678",) * 3)
+    durations = tuple(1 + step % 3 for step in range(500))
+    text = told(coverage=coverage, jobs=(replace(JOB, durations_s=durations),), findings=(long,))
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    "coverage,reason",
+    [
+        (Coverage(), "No flow records have landed"),
+        (Coverage(rejected=[("bad_time", 3)]), "No record could be used"),
+        (Coverage(flows=9, windows=1, unknown=2, unknown_flows=9), "No topology is loaded"),
+        (Coverage(flows=9, windows=1, endpoints=4, unknown=2, unknown_flows=9), "None of the addresses"),
+        (Coverage(flows=9, windows=1, endpoints=4, seen_endpoints=1, seen_servers=1), "Only one endpoint"),
+        (Coverage(flows=9, windows=1, endpoints=4, seen_endpoints=4, seen_servers=1), "between two servers"),
+        (Coverage(flows=9, endpoints=4, seen_endpoints=4, seen_servers=2), "between two servers"),
+        (replace(COVERED, windows=0), "have not been analysed"),
+        (replace(COVERED, failed_windows=2, failure="x"), "failed in every window"),
+        (COVERED, "idle timeout"),
+    ],
+)
+def test_without_a_job_the_reason_is_given(coverage: Coverage, reason: str) -> None:
+    text = told(coverage=coverage, jobs=())
+    assert "No training job was recognised" in text
+    assert reason in text
+
+
+@pytest.mark.parametrize(
+    "seconds,written", [(0.2345, "0.234 s"), (12.345, "12.3 s"), (312.4, "312 s"), (1234.5, "1,234 s")]
+)
+def test_durations_have_three_digits(seconds: float, written: str) -> None:
+    assert f"median {written}," in told(jobs=(replace(JOB, step_s_median=seconds),))
