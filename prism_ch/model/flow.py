@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -53,6 +54,17 @@ class FlowBatch:
         """Return the rows of a mask or an index, in that order."""
         columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "exporters"}
         return FlowBatch(**columns, exporters=self.exporters)
+
+    @classmethod
+    def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
+        """Join batches that share no observation and name exporters differently, sorted as a batch is."""
+        exporters = tuple(sorted({name for batch in batches for name in batch.exporters}))
+        columns = {f.name: np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(cls) if f.name != "exporters"}
+        columns["exporter"] = np.concatenate(
+            [np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter] for b in batches]
+        )
+        order = np.lexsort([columns[key] for key in ("src_port", "end_ns", "start_ns", "dst", "src")])
+        return cls(**{key: column[order] for key, column in columns.items()}, exporters=exporters)
 
     @classmethod
     def empty(cls) -> FlowBatch:

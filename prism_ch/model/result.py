@@ -5,6 +5,7 @@ Endpoints are rows of the Topology the analysis ran with; times are nanoseconds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
@@ -50,6 +51,11 @@ class _Columns:
     def take(self, rows: Bool | Int64) -> Self:
         """Return the rows of a mask or an index, in that order."""
         return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))  # type: ignore[arg-type]
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all parts, one after the other."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))  # type: ignore[arg-type]
 
     @classmethod
     def empty(cls) -> Self:

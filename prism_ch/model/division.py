@@ -1,0 +1,45 @@
+"""A job's time divided into steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Int32, Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Where each step ends on each endpoint.
+
+    `endpoints` int32[m], sorted; `end_ns` int64[m, k], rising along a row; `whole` bool[k], False where a step's beginning was
+    not seen. There are no steps where k is 0.
+    """
+
+    endpoints: Int32
+    end_ns: Int64
+    whole: Bool
+
+    def __post_init__(self) -> None:
+        """Check the shapes and freeze the arrays."""
+        if self.end_ns.shape != (len(self.endpoints), len(self.whole)):
+            raise ValueError(
+                f"end_ns has shape {self.end_ns.shape}, not ({len(self.endpoints)}, {len(self.whole)}) as its endpoints and steps"
+            )
+        for column in (self.endpoints, self.end_ns, self.whole):
+            column.flags.writeable = False
+
+    @property
+    def steps(self) -> int:
+        """Count the steps."""
+        return len(self.whole)
+
+    def job_end_ns(self) -> Int64:
+        """Return the end of each step of the job, the last of its endpoints', int64[k]."""
+        return self.end_ns.max(axis=0, initial=np.iinfo(np.int64).min)
+
+    @classmethod
+    def none(cls, endpoints: Int32) -> Division:
+        """Return a division without steps."""
+        return cls(np.array(endpoints), np.empty((len(endpoints), 0), dtype=np.int64), np.empty(0, dtype=bool))

@@ -1,0 +1,45 @@
+"""Who is data- and pipeline-parallel with whom, in one job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.model.columns import Float64, Int32, UInt8, freeze
+from prism_ch.model.result import Group
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class PairKinds:
+    """The kind of every pair in a Traffic's pair table: `kind` uint8[pairs] (position in PAIR_KINDS), `confidence` float64[pairs]."""
+
+    kind: UInt8
+    confidence: Float64
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(self, kind=np.uint8, confidence=np.float64)
+
+    def of_kind(self, traffic: Traffic, kind: int) -> Traffic:
+        """Return the bursts on pairs of one kind, with the pair table cut down to them."""
+        return traffic.keep_pairs(self.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSet:
+    """The communicators of a job as the network shows them.
+
+    `endpoints` int32[n] are the job's members, sorted; `dp_group` and `pp_stage` int32[n] run beside them: the group_id of the
+    member's DP group and its pipeline stage, 0 the first. A member without DP traffic has a DP group of its own.
+    """
+
+    endpoints: Int32
+    dp_group: Int32
+    pp_stage: Int32
+    groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(self, endpoints=np.int32, dp_group=np.int32, pp_stage=np.int32)

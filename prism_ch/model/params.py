@@ -1,0 +1,178 @@
+"""Every threshold and prior of the analysis, in one place, each with its reason.
+
+None of them is fitted to a data set: they are ratios, counts of repetitions, or physical sizes with a source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveParams:
+    """How records become bursts of payload."""
+
+    #: IPv4 + TCP + timestamp option (RFC 791, 9293, 7323): what a TCP segment carries beside data.
+    tcp_header_bytes: int = 52
+    #: Ethernet + FCS + IPv4 + UDP + BTH + ICRC (IBTA 1.6, annex A17): what a RoCEv2 packet carries beside data.
+    roce_header_bytes: int = 62
+    #: Records of one message cut apart by queue pairs, an active timeout or a millisecond clock lie closer than this;
+    #: a GPU computes for longer between two messages.
+    burst_gap_ns: int = 1_000_000
+    #: A direction with less than this share of its pair's payload carries acknowledgements only: TCP acknowledges every
+    #: other segment with 52 of 2 x 1500 bytes (1.7 % of bytes, next to no payload).
+    acknowledgement_share: float = 0.01
+    #: Bursts smaller than this share of the pair's typical one are control messages beside the data.
+    control_share: float = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class RecogniseParams:
+    """Which pairs make a job."""
+
+    #: Traffic of training recurs. A pair seen in fewer separate bursts is a start-up mesh or a broadcast.
+    min_bursts: int = 3
+    #: ... and moves its payload over at least this share of the time in which its endpoints move theirs,
+    min_spread: float = 0.5
+    #: not counting this share at either end, so that a barrier at the end does not stretch a broadcast at the beginning.
+    payload_tail: float = 0.05
+    #: A pair with a smaller share of the payload of either endpoint's main pair is bookkeeping beside the training.
+    min_pair_share: float = 1e-3
+    #: Server sets of one job's rails that overlap by half (LLMPrism, section IV-A, merges by Jaccard similarity).
+    jaccard_min: float = 0.5
+    #: Rails of one job step together: their activity over time correlates. Jobs that merely share servers do not.
+    co_activity_min: float = 0.5
+    #: Bins of the activity series; enough for some tens of steps with several bins each.
+    activity_bins: int = 2048
+    #: A component is the continuation of a known job when at least half of the smaller endpoint set is shared.
+    identity_min: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifyParams:
+    """Which pairs are data-parallel and which pipeline-parallel."""
+
+    #: A link whose weaker direction carries less than this share of the stronger is a ring edge: a pipeline returns
+    #: gradients of the size of the activations it sent.
+    one_way_share: float = 0.5
+    #: Links of one class carry equal volume up to lost records and a step cut by the edge of the data ...
+    class_payload_tolerance: float = 0.15
+    #: ... in about as many bursts; TCP joins and splits them.
+    class_bursts_tolerance: float = 0.5
+    #: Share of unanswered bursts at which pipeline and collective are equally likely: more than records get lost (2 %), less
+    #: than the first and last message of a step with 16 microbatches.
+    unanswered_even: float = 0.05
+    #: Keeps the logarithm finite where every burst is answered at once.
+    unanswered_floor: float = 0.005
+    #: Log-odds for each factor e of unanswered bursts.
+    answer_weight: float = 2.0
+    #: No amount of one kind of evidence is worth more than this.
+    certain_log_odds: float = 6.0
+    #: ... and what the graph says is worth less than what a link itself shows.
+    graph_log_odds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class DivideParams:
+    """Where steps end."""
+
+    #: Bursts of one communicator closer than this are one (as `ObserveParams.burst_gap_ns`).
+    burst_gap_ns: int = 1_000_000
+    #: Bursts in a step, as a prior: some ten. The posterior depends on it only logarithmically.
+    expected_run: float = 10.0
+    #: Posterior mass of a new run above which BOCD is taken to propose a boundary (LLMPrism, section IV-C).
+    changepoint_mass: float = 0.5
+    #: Two classes of gaps part better than one uniform law cut in half (see `robust.two_class_split`).
+    min_separation: float = 0.3
+    #: Relative standard deviation of the payload of a step: record losses and control messages, not training, change it.
+    quantum_tolerance: float = 0.05
+    #: A coarser cut wins over a finer one that is less than this much more regular.
+    regularity_margin: float = 0.02
+    #: What has been seen less often than this does not repeat.
+    min_repeats: int = 3
+    #: The most bursts of one communicator in a step.
+    max_bursts: int = 512
+    #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
+    gap_weight: float = 0.5
+    #: Log-odds of a pipeline link at rest.
+    balance_log_odds: float = 2.0
+    #: Ends of communicators closer than this share of a step are one end.
+    agreement_share: float = 0.25
+    #: Share of the communicators that must confirm a step.
+    quorum: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseParams:
+    """What is slow, and how bad it is."""
+
+    #: Robust deviations from the usual: the paper's k, above its 3 because thousands of steps are compared an hour.
+    min_score: float = 5.0
+    #: A step this much longer than usual matters to an operator; compute jitter is 1 to 3 %.
+    min_excess: float = 0.10
+    #: The least spread believed in, as a share of the usual step: that jitter.
+    jitter_floor: float = 0.02
+    #: Healthy steps that make a usual one; the newest of them count.
+    baseline_steps: int = 64
+    #: With fewer steps nothing is usual yet.
+    min_baseline_steps: int = 8
+    #: So many normal steps end an episode.
+    close_after_steps: int = 3
+    #: Lost time is graded over at least so many steps: one slow step in twenty is no more than that.
+    severity_steps: int = 20
+    #: Lost shares of a job's time from which a person should look, and look now.
+    warning_slowdown: float = 0.05
+    critical_slowdown: float = 0.20
+    #: A GPU is named where it was last to be ready in so many slow steps, and in this share of them.
+    min_culprit_steps: int = 3
+    min_culprit_share: float = 0.6
+    #: Peers (groups, switches) needed for one of them to stand out.
+    min_peers: int = 4
+    #: A peer this much slower than the others matters ...
+    min_peer_excess: float = 0.25
+    #: ... where it is so for so many steps.
+    min_peer_steps: int = 3
+    #: The least spread among peers believed in: collectives contend for links by chance.
+    peer_jitter_floor: float = 0.05
+    #: Bursts through a switch before it is judged.
+    min_switch_bursts: int = 20
+    #: Rows of evidence kept with a finding.
+    evidence_rows: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueParams:
+    """How much of the past a window looks at."""
+
+    #: A job is looked at from its beginning until so many of its steps are known; what it is has settled by then.
+    settle_steps: int = 64
+    #: From then on a window looks back over so many steps, enough to see what repeats.
+    context_steps: int = 16
+    #: Steps read back as the history that new ones are compared with.
+    history_steps: int = 256
+    #: Endpoints in no settled job are looked at over this span: three steps of five minutes and some.
+    newcomer_lookback_s: int = 1200
+    #: A step is published when a quarter of its length has passed since its end: a straggling flow may still belong to it.
+    hold_share: float = 0.25
+    #: A step boundary is the one published before where it is closer than this share of a step.
+    same_boundary_share: float = 0.25
+    #: A job is stalled when it has been silent for so many of its steps, and ended after so long.
+    stalled_after_steps: float = 3.0
+    ended_after_s: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """All parameters of the analysis."""
+
+    observe: ObserveParams = field(default_factory=ObserveParams)
+    recognise: RecogniseParams = field(default_factory=RecogniseParams)
+    identify: IdentifyParams = field(default_factory=IdentifyParams)
+    divide: DivideParams = field(default_factory=DivideParams)
+    diagnose: DiagnoseParams = field(default_factory=DiagnoseParams)
+    going_on: ContinueParams = field(default_factory=ContinueParams)
+
+    def digest(self) -> int:
+        """Return 64 bits that change with any parameter: results of other parameters are other results."""
+        return int.from_bytes(blake2b(repr(self).encode(), digest_size=8).digest(), "little")

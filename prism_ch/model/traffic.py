@@ -1,0 +1,56 @@
+"""Bursts of payload between endpoints: what the stages after `observe` look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Int32, Int64, freeze
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bursts of data, one a row, sorted by (pair, start_ns); bursts of a pair do not overlap.
+
+    `pair` is a row of the pair table below: directed pairs of endpoints that carry data, sorted by (src, dst).
+    `payload` is bytes without packet headers. `flows` counts the records the burst was joined from.
+    """
+
+    pair: Int32
+    start_ns: Int64
+    end_ns: Int64
+    payload: Int64
+    flows: Int32
+    pair_src: Int32
+    pair_dst: Int32
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(self, pair=np.int32, start_ns=np.int64, end_ns=np.int64, payload=np.int64, flows=np.int32)
+        freeze(self, pair_src=np.int32, pair_dst=np.int32)
+
+    def __len__(self) -> int:
+        """Count the bursts."""
+        return len(self.pair)
+
+    @property
+    def src(self) -> Int32:
+        """Sender of each burst, int32[n]."""
+        return self.pair_src[self.pair]
+
+    @property
+    def dst(self) -> Int32:
+        """Receiver of each burst, int32[n]."""
+        return self.pair_dst[self.pair]
+
+    def keep_pairs(self, keep: Bool) -> Traffic:
+        """Return the bursts of the pairs in a mask over the pair table, with the table cut down to them."""
+        number = np.cumsum(keep) - 1
+        kept = self.take(keep[self.pair])
+        return replace(kept, pair=number[kept.pair], pair_src=self.pair_src[keep], pair_dst=self.pair_dst[keep])
+
+    def take(self, rows: Bool | Int64) -> Traffic:
+        """Return the bursts of a mask or an index, in that order, with the whole pair table."""
+        columns = (self.pair, self.start_ns, self.end_ns, self.payload, self.flows)
+        return Traffic(*(column[rows] for column in columns), self.pair_src, self.pair_dst)

@@ -1,0 +1,243 @@
+"""The analysis of one window and of all that are due: the only place where the stages are put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from prism_ch.errors import PrismError
+from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.params import Params
+from prism_ch.model.result import Diagnosis, JobRevision, JobState
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.model.window import Window
+from prism_ch.settings import Settings
+from prism_ch.stages import account, diagnose, resume
+from prism_ch.stages.divide import divide
+from prism_ch.stages.identify import identify
+from prism_ch.stages.observe import elect, observe
+from prism_ch.stages.order import order
+from prism_ch.stages.recognise import recognise, recurring_pairs
+from prism_ch.stages.reconstruct import reconstruct
+from prism_ch.store.client import Store
+from prism_ch.store.flows import read_flows
+from prism_ch.store.ledger import claim_window, due_windows, record_window
+from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_job_states
+from prism_ch.store.topology import read_topology, topology_digest
+from prism_ch.store.write import write_revisions
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PARAMS = Params()
+
+#: Called after each window with how many are done and how many there are.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a window says of the jobs, and of what no single job owns."""
+
+    revisions: tuple[JobRevision, ...]
+    cluster: tuple[Diagnosis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowReport:
+    """What one window cost and gave: rows in and out, and seconds by stage."""
+
+    window: Window
+    flows: int
+    jobs: int
+    steps: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisReport:
+    """The windows worked by one call of `analyse`, in order."""
+
+    windows: tuple[WindowReport, ...] = field(default=())
+
+
+def analyse(
+    store: Store,
+    settings: Settings,
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    until_ns: int | None = None,
+    force: bool = False,
+    params: Params = DEFAULT_PARAMS,
+    progress: Progress | None = None,
+) -> AnalysisReport:
+    """Work every window that is not yet worked or has changed, oldest first.
+
+    Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`, leave windows that
+    end later for later; `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress.
+    Raises StoreError where the database fails. A window whose working fails is noted in the ledger with the error, and none
+    after it is worked: later windows go on from earlier ones.
+    """
+    inputs = topology_digest(store) ^ params.digest()
+    bounds = {"until_ns": until_ns, "from_ns": from_ns, "to_ns": to_ns}
+    due = due_windows(store, settings.window_s, **bounds, force=force, inputs=inputs)
+    reports = []
+    for done, window in enumerate(due):
+        if progress is not None:
+            progress(done, len(due))
+        reports.append(_work(store, window, inputs, params))
+    if progress is not None and due:
+        progress(len(due), len(due))
+    return AnalysisReport(tuple(reports))
+
+
+def _work(store: Store, window: Window, inputs: int, params: Params) -> WindowReport:
+    """Work one window: read, examine, publish, and only then note it as worked."""
+    claim = claim_window(store, window, inputs=inputs)
+    clock = [time.perf_counter()]
+    try:
+        topology = read_topology(store, window.end_ns)
+        states = read_job_states(store, topology, window.start_ns, params.going_on.history_steps)
+        batch = _read(store, topology, window, states, params)
+        clock.append(time.perf_counter())
+        findings = examine(batch, window, topology, states, read_cluster_findings(store, window.start_ns), params)
+        clock.append(time.perf_counter())
+        revisions, withdrawn = _supersede(store, window, findings.revisions, states)
+        write_revisions(store, topology, window, claim.revision, revisions, withdrawn, findings.cluster)
+    except (PrismError, ValueError) as error:
+        record_window(store, claim, error=" ".join(str(error).split()))
+        raise
+    record_window(store, claim)
+    clock.append(time.perf_counter())
+    seconds = dict(zip(("read", "examine", "write"), np.diff(clock).tolist(), strict=True))
+    report = WindowReport(
+        window, len(batch), len(findings.revisions), sum(len(item.steps) for item in findings.revisions), seconds
+    )
+    log.info(
+        "window worked start_ns=%d flows=%d jobs=%d steps=%d read_s=%.3f examine_s=%.3f write_s=%.3f",
+        window.start_ns,
+        report.flows,
+        report.jobs,
+        report.steps,
+        *seconds.values(),
+    )
+    return report
+
+
+def _read(store: Store, topology: Topology, window: Window, states: Sequence[JobState], params: Params) -> FlowBatch:
+    """Read a window's flows, and what came before as far as each endpoint's job needs."""
+    batch = read_flows(store, topology, window.start_ns, window.end_ns)
+    settled = [state for state in states if resume.is_settled(state, params.going_on)]
+    others = [state for state in states if not resume.is_settled(state, params.going_on)]
+    in_settled = np.zeros(len(topology), dtype=bool)
+    for state in settled:
+        in_settled[state.members.endpoint] = True
+    active = np.zeros(len(topology), dtype=bool)
+    active[batch.src] = active[batch.dst] = True
+    context = [resume.context_start_ns(state, params.going_on) for state in settled if active[state.members.endpoint].any()]
+    newcomers = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in others)]
+    parts = [batch]
+    for chosen, since in ((in_settled & active, context), (active & ~in_settled, newcomers)):
+        if chosen.any() and since and min(since) < window.start_ns:
+            parts.append(read_flows(store, topology, min(since), window.start_ns, endpoints=np.flatnonzero(chosen)))
+    return FlowBatch.concat(parts) if len(parts) > 1 else batch
+
+
+def examine(
+    batch: FlowBatch,
+    window: Window,
+    topology: Topology,
+    states: Sequence[JobState],
+    cluster_findings: Sequence[Diagnosis],
+    params: Params,
+) -> Findings:
+    """Find the jobs in a window's flows, their groups and steps, and what slows them. Pure: no clock, no database.
+
+    Parameters: `batch`, the flows that end in the window, and those before it that its jobs need; `states` and `cluster_findings`,
+    what was known before the window.
+    """
+    elected = elect(batch)
+    traffic = observe(elected, params.observe)
+    steady = recurring_pairs(traffic, topology, params.recognise)
+    jobs = recognise(traffic, topology, states, params.recognise)
+    known = {state.job.job_id: state for state in states}
+    until_ns = min(window.end_ns, int(batch.end_ns.max(initial=window.start_ns)))
+    revisions, typed = [], []
+    for job in jobs:
+        revision, bursts = _examine_job(job, elected, traffic, steady, window, topology, known.get(job.job_id), params)
+        if revision.job.last_seen_ns >= window.start_ns:
+            revisions.append(revision)
+            typed.append(bursts)
+    found = {revision.job.job_id for revision in revisions}
+    silent = [state for state in states if state.job.job_id not in found]
+    revisions.extend(account.silence(silent, until_ns, params.going_on))
+    switches = diagnose.find_slow_switches(typed, window, cluster_findings, topology, params.diagnose)
+    return Findings(tuple(revisions), switches)
+
+
+def _examine_job(
+    job: RecognisedJob,
+    elected: FlowBatch,
+    traffic: Traffic,
+    steady: Bool,
+    window: Window,
+    topology: Topology,
+    state: JobState | None,
+    params: Params,
+) -> tuple[JobRevision, Traffic]:
+    """Take one job through identification, division, reconstruction and diagnosis; also its typed bursts of the window."""
+    settled = state if resume.is_settled(state, params.going_on) else None
+    inside = _inside(job.endpoints, topology, traffic.pair_src, traffic.pair_dst)
+    steady = steady[inside]
+    traffic = traffic.keep_pairs(inside)
+    if settled is not None:
+        traffic = traffic.take(traffic.end_ns >= resume.context_start_ns(settled, params.going_on))
+    kinds = identify(traffic, steady, params.identify)
+    if settled is not None:
+        kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
+    division = divide(traffic, kinds, job.endpoints, params.divide)
+    groups = order(traffic, kinds, division)
+    new = resume.resume(division, settled, window.end_ns, params.going_on)
+    rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns)
+    history = account.with_history(settled, rebuilt.steps)
+    known = () if settled is None else settled.diagnoses
+    found = (
+        *diagnose.find_slow_steps(job.job_id, history, known, topology, params.diagnose),
+        *diagnose.find_slow_groups(
+            job.job_id, traffic, kinds, new.division, groups, new.first_step, topology, params.diagnose
+        ),
+    )
+    diagnoses = diagnose.carry_on(known, found, new.first_step, params.diagnose)
+    flows = elected.take(_inside(job.endpoints, topology, elected.src, elected.dst))
+    revision = account.job_revision(job, flows, traffic, kinds, groups, rebuilt, history, diagnoses, window, state, settled)
+    return revision, account.typed_in_window(traffic, kinds, window)
+
+
+def _inside(endpoints: Int32, topology: Topology, src: Int32, dst: Int32) -> Bool:
+    """Mask the rows whose two ends are both among the endpoints."""
+    member = np.zeros(len(topology), dtype=bool)
+    member[endpoints] = True
+    mask: Bool = member[src] & member[dst]
+    return mask
+
+
+def _supersede(
+    store: Store, window: Window, revisions: Sequence[JobRevision], states: Sequence[JobState]
+) -> tuple[list[JobRevision], list[str]]:
+    """Deal with what earlier workings of this window, or of later ones, said of jobs that this working does not mention.
+
+    A job known before the window is published again as it was; one that was first seen here is withdrawn.
+    """
+    said = {revision.job.job_id for revision in revisions}
+    before = {state.job.job_id: state for state in states}
+    stale = [job_id for job_id in live_jobs_from(store, window.start_ns) if job_id and job_id not in said]
+    restored = [account.unchanged(before[job_id]) for job_id in stale if job_id in before]
+    withdrawn = [job_id for job_id in stale if job_id not in before]
+    return [*revisions, *(replace(item, from_time_ns=window.start_ns) for item in restored)], withdrawn

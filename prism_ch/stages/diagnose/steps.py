@@ -1,0 +1,134 @@
+"""Slow steps: steps that last longer than the job's own healthy ones (LLMPrism, section V-A)."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.episode import Episode, episodes, identity, severity
+
+
+def find_slow_steps(
+    job_id: str, steps: Steps, known: tuple[Diagnosis, ...], topology: Topology, params: DiagnoseParams
+) -> tuple[Diagnosis, ...]:
+    """Find the episodes of slow steps in a job's history.
+
+    Parameters: `steps`, in order, the newest steps known of before and the new ones; `known`, the findings open so far: one of
+    them keeps its identity and its baseline however far back it began.
+    Each step is compared with the healthy steps before it, so what is found does not depend on where the data were cut. Steps
+    whose beginning was not seen are left out.
+    """
+    seen = steps.take(steps.complete == 1)
+    if len(seen) < params.min_baseline_steps:
+        return ()
+    going = next((finding for finding in known if finding.kind == "slow_step" and finding.status == "open"), None)
+    slow, expected, score = _compare(seen, going, params)
+    found = []
+    for episode in episodes(slow.tolist(), params.close_after_steps):
+        begun_before = going is not None and int(seen.step[episode.first]) <= going.last_step + params.close_after_steps
+        begin = going.first_step if going is not None and begun_before else int(seen.step[episode.first])
+        found.append(_describe(job_id, seen, episode, begin, expected, score, topology, params))
+        if begun_before:
+            going = None
+    return tuple(found)
+
+
+def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> tuple[Bool, Float64, Float64]:
+    """Compare each step with the healthy ones before it: slow or not, the expected duration, the score in deviations."""
+    duration = seen.duration_s
+    healthy: deque[float] = deque(maxlen=params.baseline_steps)
+    # The first steps have none before them: the middle of the first few serves them all.
+    start = duration if going is None else duration[seen.step < going.first_step]
+    healthy.extend(np.sort(start[: params.min_baseline_steps]).tolist())
+    if not healthy and going is not None:
+        healthy.append(going.expected)
+    warm_up = params.min_baseline_steps if going is None else 0
+    slow = np.zeros(len(seen), dtype=bool)
+    expected, score = np.empty(len(seen)), np.zeros(len(seen))
+    for row, value in enumerate(duration):
+        usual = float(np.median(healthy))
+        spread = max(float(robust.mad(list(healthy))), params.jitter_floor * usual)
+        expected[row], score[row] = usual, (value - usual) / spread
+        slow[row] = score[row] > params.min_score and value > (1 + params.min_excess) * usual
+        if row >= warm_up and not slow[row]:
+            healthy.append(float(value))
+    return slow, expected, score
+
+
+def _describe(
+    job_id: str,
+    seen: Steps,
+    episode: Episode,
+    begin: int,
+    expected: Float64,
+    score: Float64,
+    topology: Topology,
+    params: DiagnoseParams,
+) -> Diagnosis:
+    """Put an episode into words and numbers."""
+    span = slice(episode.first, episode.last + 1)
+    duration = seen.duration_s
+    bad = list(episode.abnormal)
+    usual = float(np.median(expected[bad]))
+    observed = float(np.median(duration[bad]))
+    lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
+    slowdown = lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
+    last_ready = np.bincount(seen.slowest[bad])
+    culprit = int(np.argmax(last_ready))
+    share = float(last_ready[culprit] / len(bad))
+    evidence = {
+        "durations_s": np.round(duration[span], 6).tolist()[: params.evidence_rows],
+        "expected_s": round(usual, 6),
+        "last_ready": topology.endpoints[culprit],
+        "last_ready_share": round(share, 4),
+        "lost_s": round(lost_s, 6),
+    }
+    first, last = begin, int(seen.step[episode.last])
+    return Diagnosis(
+        diagnosis_id=identity(job_id, "slow_step", job_id, first),
+        kind="slow_step",
+        subject_type="job",
+        subject=job_id,
+        first_step=first,
+        last_step=last,
+        start_ns=int(seen.start_ns[episode.first]),
+        end_ns=int(seen.end_ns[episode.last]),
+        status="closed" if episode.closed else "open",
+        severity=severity(slowdown, params),
+        observed=observed,
+        expected=usual,
+        score=float(np.median(score[bad])),
+        slowdown=slowdown,
+        summary=_sentence(first, last, observed, usual, culprit, share, len(bad), topology, params),
+        evidence=json.dumps(evidence),
+    )
+
+
+def _sentence(
+    first: int,
+    last: int,
+    observed_s: float,
+    usual_s: float,
+    culprit: int,
+    share: float,
+    count: int,
+    topology: Topology,
+    params: DiagnoseParams,
+) -> str:
+    """Say what was slow, by how much, and who was waited for, in words a person can act on."""
+    what = f"Step {first} took" if first == last else f"Steps {first} to {last} took"
+    text = f"{what} {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
+    if count < params.min_culprit_steps or share < params.min_culprit_share:
+        return f"{text}; no single GPU kept the others waiting, look at what they share."
+    place = f"{topology.server_names[topology.server[culprit]]}, GPU {topology.gpu[culprit]}"
+    return (
+        f"{text}; the others waited for {topology.endpoints[culprit]} ({place}), last to be ready in "
+        f"{round(share * count)} of {count} slow steps: check that GPU and its host."
+    )

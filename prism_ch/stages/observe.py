@@ -1,0 +1,105 @@
+"""Observe: from records to bursts of payload on directed pairs of endpoints.
+
+1. Records of one flow by several exporters are one flow: of those that overlap in time on one 5-tuple, the exporter that
+   saw most is elected.
+2. Payload is bytes less packet headers: on real TCP one activation has many byte counts, but one payload.
+3. Records of one message (several queue pairs, active timeouts) are joined into bursts.
+4. Directions that carry acknowledgements only, and control messages beside the data, are left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.core import intervals
+from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import ObserveParams
+from prism_ch.model.traffic import Traffic
+
+_TCP = 6
+
+
+def elect(batch: FlowBatch) -> FlowBatch:
+    """Keep one exporter's records of each flow that several exporters saw.
+
+    Observations belong to one flow where they share the 5-tuple and overlap in time. The exporter with the most bytes of
+    it is elected, the first by name where several saw the same.
+    """
+    if len(np.unique(batch.exporter)) < 2:
+        return batch
+    tuple_id = _five_tuple_ids(batch)
+    seen = intervals.merge(tuple_id.astype(np.int32), batch.start_ns, batch.end_ns, gap_ns=0)
+    flow = seen.owner
+    exporters = len(batch.exporters)
+    vote, which = np.unique(flow * exporters + batch.exporter, return_inverse=True)
+    volume = np.bincount(which, weights=batch.bytes)
+    # Of each flow's exporters, the one with the largest volume; lexsort puts it first, ties by exporter name.
+    order = np.lexsort((vote % exporters, -volume, vote // exporters))
+    first = np.r_[True, np.diff(vote[order] // exporters) > 0]
+    elected = np.zeros(len(vote), dtype=bool)
+    elected[order[first]] = True
+    return batch.take(elected[which])
+
+
+def observe(batch: FlowBatch, params: ObserveParams) -> Traffic:
+    """Turn records into bursts of data; `batch` holds one observation a flow (see `elect`)."""
+    header = np.where(batch.proto == _TCP, params.tcp_header_bytes, params.roce_header_bytes)
+    payload = np.maximum(batch.bytes - header * batch.packets, 0)
+    pair_src, pair_dst, pair = _pairs(batch)
+    reverse = _reverse(pair_src, pair_dst)
+    total = np.bincount(pair, weights=payload, minlength=len(pair_src))
+    answer = np.where(reverse >= 0, total[reverse], 0.0)
+    carries_data = (total > 0) & (total >= params.acknowledgement_share * (total + answer))
+    rows = carries_data[pair]
+    joined = intervals.merge(pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns)
+    bursts = Traffic(
+        joined.group,
+        joined.start,
+        joined.end,
+        np.bincount(joined.owner, weights=payload[rows], minlength=len(joined.group)).astype(np.int64),
+        np.bincount(joined.owner, minlength=len(joined.group)),
+        pair_src,
+        pair_dst,
+    )
+    return bursts.take(_is_data(bursts, params.control_share)).keep_pairs(carries_data)
+
+
+def _is_data(bursts: Traffic, share: float) -> Bool:
+    """Mask the bursts that are not dwarfed by their pair's typical one, bool[n].
+
+    Typical is the burst size above which half the pair's payload lies: many small control messages do not move it.
+    """
+    order = np.lexsort((bursts.payload, bursts.pair))
+    pair, payload = bursts.pair[order], bursts.payload[order]
+    total = np.bincount(pair, weights=payload, minlength=len(bursts.pair_src))
+    before = np.cumsum(total) - total
+    upper_half = np.cumsum(payload) - before[pair] >= total[pair] / 2
+    typical = np.full(len(total), np.iinfo(np.int64).max)
+    np.minimum.at(typical, pair[upper_half], payload[upper_half])
+    return bursts.payload >= share * typical[bursts.pair]
+
+
+def _pairs(batch: FlowBatch) -> tuple[Int64, Int64, Int64]:
+    """Number the directed pairs of a batch that is sorted by (src, dst): sources, destinations, pair of each row."""
+    change = np.ones(len(batch), dtype=bool)
+    change[1:] = (batch.src[1:] != batch.src[:-1]) | (batch.dst[1:] != batch.dst[:-1])
+    return batch.src[change].astype(np.int64), batch.dst[change].astype(np.int64), np.cumsum(change) - 1
+
+
+def _reverse(src: Int64, dst: Int64) -> Int64:
+    """Find each directed pair's opposite in a table sorted by (src, dst): its row, or -1."""
+    span = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+    key, wanted = src * span + dst, dst * span + src
+    place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    found: Bool = key[place] == wanted if len(key) else np.empty(0, dtype=bool)
+    return np.where(found, place, -1)
+
+
+def _five_tuple_ids(batch: FlowBatch) -> Int64:
+    """Number the distinct 5-tuples of a batch, int64[n]."""
+    ports = (batch.src_port.astype(np.int64) << 24) | (batch.dst_port.astype(np.int64) << 8) | batch.proto
+    _, _, pair = _pairs(batch)
+    _, port_id = np.unique(ports, return_inverse=True)
+    _, ids = np.unique(pair * (int(port_id.max(initial=0)) + 1) + port_id, return_inverse=True)
+    return ids.astype(np.int64)

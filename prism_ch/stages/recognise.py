@@ -1,0 +1,162 @@
+"""Recognise: which endpoints train one model together (LLMPrism, section IV-A).
+
+1. Pairs that recur and carry a fair share of their endpoints' payload, inside one tenant, are edges.
+2. Disjoint sets over the edges give components; tensor-parallel traffic never leaves a server, so a rail-optimised job shows as
+   one component a rail.
+3. Components on much the same servers (Jaccard) whose activity rises and falls together are one job.
+4. A job that shares half its endpoints with a known one continues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+from scipy import fft
+
+from prism_ch.core import jaccard
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.params import RecogniseParams
+from prism_ch.model.result import JobState
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+
+def recognise(
+    traffic: Traffic, topology: Topology, known: Sequence[JobState], params: RecogniseParams
+) -> list[RecognisedJob]:
+    """Find the jobs in a span of traffic, those with the most endpoints first.
+
+    Parameters: `traffic`, the bursts of the span; `topology`, whose rows the traffic names; `known`, the jobs of earlier windows.
+    Endpoints without a recurring partner are in no job.
+    """
+    edge = recurring_pairs(traffic, topology, params)
+    if not edge.any():
+        return []
+    kept = traffic.keep_pairs(edge)
+    label = components(len(topology), kept.pair_src, kept.pair_dst)
+    paired = np.zeros(len(topology), dtype=bool)
+    paired[kept.pair_src] = paired[kept.pair_dst] = True
+    numbers = np.unique(label[paired])
+    component = np.full(len(topology), -1, dtype=np.int32)
+    component[paired] = np.searchsorted(numbers, label[paired]).astype(np.int32)
+    job = _merge_rails(component, kept, topology, params)
+    return _identify(job, kept, topology, known, params)
+
+
+def recurring_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
+    """Mask the pairs that recur, move their payload over much of their endpoints' time, weigh enough, and stay inside one tenant.
+
+    Returns bool[pairs]. A direction is judged by itself: the first parameters may be broadcast along an edge that later carries
+    gradients the other way only.
+    """
+    src, dst = traffic.pair_src, traffic.pair_dst
+    bursts = np.bincount(traffic.pair, minlength=len(src))
+    payload = np.bincount(traffic.pair, weights=traffic.payload, minlength=len(src))
+    spread = _payload_spread_ns(traffic, params.payload_tail)
+    main, lifetime = np.zeros(len(topology)), np.zeros(len(topology))
+    for side in (src, dst):
+        np.maximum.at(main, side, payload)
+        np.maximum.at(lifetime, side, spread)
+    return (
+        (bursts >= params.min_bursts)
+        & (spread >= params.min_spread * np.minimum(lifetime[src], lifetime[dst]))
+        & (payload >= params.min_pair_share * np.minimum(main[src], main[dst]))
+        & (topology.tenant[src] == topology.tenant[dst])
+        & (topology.server[src] != topology.server[dst])
+    )
+
+
+def _payload_spread_ns(traffic: Traffic, tail: float) -> Float64:
+    """Return the time in which each pair moves its payload but for a `tail` share at either end, float64[pairs], nanoseconds."""
+    pairs = len(traffic.pair_src)
+    total = np.bincount(traffic.pair, weights=traffic.payload, minlength=pairs)
+    moved = np.cumsum(traffic.payload) - (np.cumsum(total) - total)[traffic.pair]
+    share = moved / np.maximum(total, 1)[traffic.pair]
+    first = np.full(pairs, np.iinfo(np.int64).max)
+    last = np.full(pairs, np.iinfo(np.int64).max)
+    np.minimum.at(first, traffic.pair[share > tail], traffic.end_ns[share > tail])
+    np.minimum.at(last, traffic.pair[share >= 1 - tail], traffic.end_ns[share >= 1 - tail])
+    return (last - first).astype(np.float64)
+
+
+def _merge_rails(component: Int32, traffic: Traffic, topology: Topology, params: RecogniseParams) -> Int32:
+    """Join components on overlapping servers that are active together; return each endpoint's job number or -1."""
+    count = int(component.max()) + 1
+    member = component >= 0
+    similar = np.triu(jaccard.overlap_matrix((component[member], topology.server[member])), k=1)
+    tenant = np.zeros(count, dtype=np.int32)
+    tenant[component[member]] = topology.tenant[member]
+    left, right = np.nonzero((similar >= params.jaccard_min) & (tenant[:, None] == tenant[None, :]))
+    if len(left) == 0:
+        return component
+    spectrum = _activity_spectra(component[traffic.src], traffic, count, params.activity_bins)
+    together = _co_activity(spectrum, left, right, params.activity_bins) >= params.co_activity_min
+    joined = components(count, left[together].astype(np.int32), right[together].astype(np.int32))
+    job = component.copy()
+    job[member] = joined[component[member]]
+    return job
+
+
+def _activity_spectra(component: Int32, traffic: Traffic, count: int, bins: int) -> Float64:
+    """Return the Fourier transform of each component's payload over time, mean removed, unit norm, zero-padded."""
+    begin, end = int(traffic.start_ns.min()), int(traffic.end_ns.max())
+    place = ((traffic.end_ns - begin) * bins // (end - begin + 1)).astype(np.int64)
+    series = np.bincount(component * bins + place, weights=traffic.payload, minlength=count * bins).reshape(count, bins)
+    # Bursts of one collective end within a bin or two of one another.
+    series = series + np.roll(series, 1, axis=1) + np.roll(series, -1, axis=1)
+    series -= series.mean(axis=1, keepdims=True)
+    norm = np.linalg.norm(series, axis=1, keepdims=True)
+    spectra: Float64 = fft.rfft(series / np.where(norm > 0, norm, 1.0), n=2 * bins, axis=1)
+    return spectra
+
+
+def _co_activity(spectra: Float64, left: Int64, right: Int64, bins: int) -> Float64:
+    """Return the largest cross-correlation of each listed pair of series, at lags up to an eighth of the span.
+
+    Stages of a job may reduce their gradients at different moments of a step, but always at the same distance.
+    """
+    best = np.empty(len(left))
+    for row, (a, b) in enumerate(zip(left, right, strict=True)):
+        correlation = fft.irfft(spectra[a] * np.conj(spectra[b]), n=2 * bins)
+        best[row] = max(correlation[: bins // 8].max(), correlation[-bins // 8 :].max())
+    return best
+
+
+def _identify(
+    job: Int32, traffic: Traffic, topology: Topology, known: Sequence[JobState], params: RecogniseParams
+) -> list[RecognisedJob]:
+    """Give each found job the identity of the known job it continues, or a new one."""
+    numbers = np.unique(job[job >= 0])
+    members = [np.flatnonzero(job == number).astype(np.int32) for number in numbers]
+    claims = sorted(
+        (
+            (shared, -row, state.job.job_id)
+            for row, endpoints in enumerate(members)
+            for state in known
+            if (shared := len(np.intersect1d(endpoints, state.members.endpoint, assume_unique=True)))
+            >= params.identity_min * min(len(endpoints), len(state.members))
+            and shared > 0
+        ),
+        reverse=True,
+    )
+    identity: dict[int, str] = {}
+    for _, row, job_id in claims:
+        if -row not in identity and job_id not in identity.values():
+            identity[-row] = job_id
+    found = []
+    for row, endpoints in enumerate(members):
+        tenant = topology.tenant_names[topology.tenant[endpoints[0]]]
+        job_id = identity.get(row) or _new_identity(tenant, endpoints, traffic, topology)
+        found.append(RecognisedJob(job_id, tenant, endpoints, row in identity))
+    return sorted(found, key=lambda j: (-len(j.endpoints), j.job_id))
+
+
+def _new_identity(tenant: str, endpoints: Int32, traffic: Traffic, topology: Topology) -> str:
+    """Derive a job's name from what it is first seen as: the same flows give the same name."""
+    first_ns = int(traffic.start_ns[np.isin(traffic.src, endpoints)].min())
+    text = "\n".join([tenant, str(first_ns), *(topology.endpoints[e] for e in endpoints)])
+    return "job-" + blake2b(text.encode(), digest_size=5).hexdigest()

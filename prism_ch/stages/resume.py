@@ -1,0 +1,91 @@
+"""Resume: where a job's steps go on from those that were published before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.model.columns import Int64
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.result import JobState
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The steps of a division that are new: the first is number `first_step` and begins at `start_ns` int64[m].
+
+    `start_ns` is None where nothing came before.
+    """
+
+    division: Division
+    first_step: int
+    start_ns: Int64 | None
+
+
+def is_settled(state: JobState | None, params: ContinueParams) -> bool:
+    """Say whether enough steps of a job are known for new ones to be added to them, rather than all found again."""
+    return state is not None and len(state.steps) >= params.settle_steps
+
+
+def context_start_ns(state: JobState, params: ContinueParams) -> int:
+    """Return from where on a settled job's traffic is looked at."""
+    return int(state.steps.start_ns[-params.context_steps])
+
+
+def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topology: Topology) -> PairKinds:
+    """Give the pairs of a settled job the kind they were found to have; only new pairs keep what was found now."""
+    span = len(topology)
+    known = state.pairs.src.astype(np.int64) * span + state.pairs.dst
+    wanted = traffic.pair_src.astype(np.int64) * span + traffic.pair_dst
+    order = np.argsort(known)
+    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
+    found = known[order][place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+    row = order[place] if len(known) else place
+    return PairKinds(
+        np.where(found, state.pairs.kind[row], kinds.kind) if len(known) else kinds.kind,
+        np.where(found, state.pairs.confidence[row], kinds.confidence) if len(known) else kinds.confidence,
+    )
+
+
+def resume(division: Division, state: JobState | None, until_ns: int, params: ContinueParams) -> Resumed:
+    """Keep the steps of a division that are not yet published and surely over.
+
+    Parameters: `division`, of the traffic looked at; `state`, of a settled job, else None; `until_ns`, up to where flows are
+    known.
+    """
+    over = _surely_over(division, until_ns, params)
+    if state is None or division.steps == 0:
+        return Resumed(_from(division, 0, over), 0, None)
+    published = int(state.steps.end_ns[-1])
+    step_ns = float(np.median(state.steps.end_ns - state.steps.start_ns))
+    new = int(np.searchsorted(division.job_end_ns(), published + params.same_boundary_share * step_ns))
+    last = state.gpu_steps.take(state.gpu_steps.step == state.steps.step[-1])
+    start = np.full(len(division.endpoints), published)
+    place = np.searchsorted(division.endpoints, last.endpoint)
+    place = np.minimum(place, len(division.endpoints) - 1)
+    member = division.endpoints[place] == last.endpoint
+    start[place[member]] = last.end_ns[member]
+    fresh = _from(division, new, max(over, new))
+    # The first step of a division may be cut by the span looked at; the published steps before it say that it is not.
+    whole = np.ones(fresh.steps, dtype=bool)
+    return Resumed(Division(fresh.endpoints, fresh.end_ns, whole), int(state.steps.step[-1]) + 1, start)
+
+
+def _surely_over(division: Division, until_ns: int, params: ContinueParams) -> int:
+    """Count the steps that no later flow can belong to."""
+    if division.steps == 0:
+        return 0
+    ends = division.job_end_ns()
+    step_ns = float(robust.median(np.diff(ends))) if division.steps > 1 else 0.0
+    return int(np.searchsorted(ends, until_ns - params.hold_share * step_ns, side="right"))
+
+
+def _from(division: Division, first: int, stop: int) -> Division:
+    """Cut a division down to the steps first:stop."""
+    return Division(division.endpoints.copy(), division.end_ns[:, first:stop].copy(), division.whole[first:stop].copy())
