@@ -1,0 +1,83 @@
+-- Flow records that can be used, each once.
+
+-- Sorted by minute of end, pair and start, so that a window's flows are read as sorted sequences of pairs.
+-- All that makes a record what it is stands in the sorting key: merges fold exact repeats, and nothing else.
+CREATE TABLE IF NOT EXISTS flows_log
+(
+    time_flow_start_ns Int64 COMMENT 'First byte, nanoseconds since the epoch' CODEC(Delta, ZSTD(1)),
+    time_flow_end_ns Int64 COMMENT 'Last byte, nanoseconds since the epoch' CODEC(Delta, ZSTD(1)),
+    src_addr LowCardinality(String) COMMENT 'Address of the sending NIC, canonical text',
+    dst_addr LowCardinality(String) COMMENT 'Address of the receiving NIC, canonical text',
+    src_port UInt16 COMMENT 'Source port; 0 where unknown' CODEC(ZSTD(1)),
+    dst_port UInt16 COMMENT 'Destination port, 4791 for RoCEv2; 0 where unknown' CODEC(ZSTD(1)),
+    proto UInt8 COMMENT 'IANA protocol number' CODEC(ZSTD(1)),
+    bytes UInt64 COMMENT 'Bytes, sampling rate already applied' CODEC(ZSTD(1)),
+    packets UInt64 COMMENT 'Packets, sampling rate already applied, count' CODEC(ZSTD(1)),
+    sampler_address LowCardinality(String) COMMENT 'Exporter (switch) that saw it; empty where unknown',
+    sampling_rate UInt32 COMMENT 'One packet in this many was sampled' CODEC(ZSTD(1)),
+    path Array(LowCardinality(String)) COMMENT 'Switches the flow crossed, in order; empty where unknown',
+    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC' CODEC(Delta, ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMMDD(fromUnixTimestamp64Nano(time_flow_end_ns, 'UTC'))
+PRIMARY KEY (intDiv(time_flow_end_ns, 60000000000), src_addr, dst_addr)
+ORDER BY
+(
+    intDiv(time_flow_end_ns, 60000000000), src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns,
+    src_port, dst_port, proto, bytes, packets, sampler_address
+)
+SETTINGS non_replicated_deduplication_window = 10000
+COMMENT 'Flow records, exact repeats folded when parts merge; read it as flows';
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS flows_mv TO flows_log
+AS
+SELECT
+    time_flow_start_ns,
+    time_flow_end_ns,
+    src AS src_addr,
+    dst AS dst_addr,
+    src_port,
+    dst_port,
+    toUInt8(protocol) AS proto,
+    bytes,
+    packets,
+    exporter AS sampler_address,
+    greatest(sampling_rate, 1) AS sampling_rate,
+    path,
+    received_at
+FROM flow_landing
+WHERE reason = '';
+
+CREATE VIEW IF NOT EXISTS flows
+(
+    time_flow_start_ns Int64 COMMENT 'First byte, nanoseconds since the epoch',
+    time_flow_end_ns Int64 COMMENT 'Last byte, nanoseconds since the epoch; a filter on it reads only what it must',
+    src_addr LowCardinality(String) COMMENT 'Address of the sending NIC, canonical text',
+    dst_addr LowCardinality(String) COMMENT 'Address of the receiving NIC, canonical text',
+    src_port UInt16 COMMENT 'Source port; 0 where unknown',
+    dst_port UInt16 COMMENT 'Destination port, 4791 for RoCEv2; 0 where unknown',
+    proto UInt8 COMMENT 'IANA protocol number',
+    bytes UInt64 COMMENT 'Bytes, sampling rate already applied',
+    packets UInt64 COMMENT 'Packets, sampling rate already applied, count',
+    sampler_address LowCardinality(String) COMMENT 'Exporter (switch) that saw it; empty where unknown',
+    sampling_rate UInt32 COMMENT 'One packet in this many was sampled',
+    path Array(LowCardinality(String)) COMMENT 'Switches the flow crossed, in order; empty where unknown',
+    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC'
+)
+COMMENT 'Flow records, each observation once however often it was delivered'
+AS
+SELECT
+    time_flow_start_ns,
+    time_flow_end_ns,
+    src_addr,
+    dst_addr,
+    src_port,
+    dst_port,
+    proto,
+    bytes,
+    packets,
+    sampler_address,
+    sampling_rate,
+    path,
+    received_at
+FROM flows_log FINAL;
