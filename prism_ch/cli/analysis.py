@@ -28,10 +28,10 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
       prism-ch analyse
       prism-ch analyse --from 2026-03-01 --to 2026-03-01T06:00:00Z --force
     """
-    from prism_ch.pipeline import analyse as work_windows
-
     if from_ns is not None and to_ns is not None and from_ns >= to_ns:
         raise UsageError("--from must be before --to")
+    from prism_ch.pipeline import analyse as work_windows
+
     with session.store() as store, progress("analysing windows") as report_progress:
         report = work_windows(
             store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force, progress=report_progress
