@@ -1,0 +1,104 @@
+"""A step in time: nothing starts before what it waits for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prism_ch.simulate.cluster import build_network
+from prism_ch.simulate.link import Links
+from prism_ch.simulate.pipeline import PipelineEngine, StepTimes
+from prism_ch.simulate.ranks import rank_grid
+from prism_ch.simulate.scenario import Cluster, Compute, Fault, GradientSync, Layout, Pipeline
+from prism_ch.simulate.schedule import FORWARD
+from prism_ch.simulate.sync import GradientEngine
+
+LAYOUT = Layout(tp=4, pp=4, dp=4)
+NETWORK = build_network(Cluster(servers=8))
+COMPUTE = Compute(forward_s=0.01, sequence_spread=0.2)
+
+
+def engine(pipeline: Pipeline, *faults: Fault) -> PipelineEngine:
+    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
+    return PipelineEngine(pipeline, COMPUTE, grid, Links(NETWORK, faults))
+
+
+def run(pipes: PipelineEngine, hold_s: float = 0.0) -> StepTimes:
+    shape = (4, 4)
+    return pipes.run(np.zeros(shape), np.full(shape, hold_s), np.ones(shape), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        Pipeline(microbatches=6),
+        Pipeline(microbatches=6, schedule="gpipe"),
+        Pipeline(microbatches=8, schedule="interleaved", chunks=2),
+        Pipeline(microbatches=6, schedule="zero-bubble"),
+    ],
+    ids=lambda pipeline: pipeline.schedule,
+)
+def test_operations_wait_for_stage_and_input(pipeline: Pipeline) -> None:
+    pipes = engine(pipeline)
+    times, program = run(pipes), pipes.program
+    arrived = times.message_end_s.max(axis=2)
+    assert (times.op_start_s[program.receiver] >= arrived).all()
+    assert (times.message_start_s >= times.op_end_s[program.sender][:, :, None]).all()
+    for stage in range(4):
+        mine = program.stage == stage
+        assert (times.op_start_s[mine][1:] >= times.op_end_s[mine][:-1]).all()
+        sent = program.stage[program.sender] == stage
+        assert (times.message_start_s[sent][1:] >= times.message_end_s[sent][:-1]).all()
+
+
+def test_pipeline_takes_the_time_of_its_bubble() -> None:
+    compute = Compute(forward_s=0.01, jitter=0.0)
+    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
+    pipes = PipelineEngine(Pipeline(microbatches=8, message_bytes=1), compute, grid, Links(NETWORK, ()))
+    assert run(pipes).op_end_s.max() == pytest.approx((8 + 3) * 0.03, rel=0.01)
+
+
+def test_parameters_still_gathered_hold_the_first_forward() -> None:
+    pipes = engine(Pipeline(microbatches=6))
+    first = np.flatnonzero((pipes.program.stage == 0) & (pipes.program.kind == FORWARD))[0]
+    assert (run(pipes, hold_s=0.5).op_end_s[first] == 0.5).all()
+
+
+def test_slow_link_delays_one_direction() -> None:
+    pipeline = Pipeline(microbatches=2)
+    slow = run(engine(pipeline, Fault(kind="slow_link", gpu=0, peer=16, factor=0.1)))
+    plain = run(engine(pipeline))
+    pipes = engine(pipeline)
+    took, usual = (times.message_end_s - times.message_start_s for times in (slow, plain))
+    hit = (pipes.message_src == 0) & (pipes.message_dst == 16)
+    assert hit.any()
+    assert (took[hit] > 8 * usual[hit]).all()
+    assert took[~hit] == pytest.approx(usual[~hit])
+
+
+def test_rings_wait_for_all_members_and_stages_for_the_norm() -> None:
+    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
+    pipes = engine(Pipeline(microbatches=4))
+    sync = GradientSync(mode="distributed_optimizer", buckets=3, grad_norm=True)
+    gradients = GradientEngine(sync, COMPUTE, grid, Links(NETWORK, ()), pipes.program)
+    times = run(pipes)
+    synced = gradients.run(times, np.random.default_rng(2))
+    finished = np.stack([times.op_end_s[pipes.program.stage == stage].max(axis=0) for stage in range(4)])
+    stage = gradients.edges.group // 4
+    assert synced.end_s.shape == (3 + 1 + 3, len(gradients.edges))
+    assert (synced.end_s[0] >= finished.max(axis=1)[stage]).all()
+    assert (np.diff(synced.start_s[:3], axis=0) > 0).all()
+    assert (synced.start_s[3] >= synced.end_s[:3].max()).all()
+    assert (synced.next_s >= synced.end_s.reshape(-1, len(stage)).max(axis=0).max() - 1e-3).all()
+    assert (synced.end_s > synced.start_s).all()
+
+
+def test_overlapped_buckets_start_during_the_backward() -> None:
+    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
+    pipes = engine(Pipeline(microbatches=4))
+    sync = GradientSync(buckets=4, overlap=True, buffer_bytes=1 << 20)
+    synced = GradientEngine(sync, COMPUTE, grid, Links(NETWORK, ()), pipes.program).run(
+        run(pipes), np.random.default_rng(2)
+    )
+    assert (synced.end_s[0] < synced.start_s[-1]).all()
+    assert (synced.hold_s == synced.next_s).all()
