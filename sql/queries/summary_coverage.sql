@@ -5,6 +5,7 @@
 --   Array(String), at most 3; windows, failed_windows; failure String, of the first failed one;
 --   rejected Array(Tuple(String, UInt64)), reasons and their records, the most frequent first.
 WITH
+    placed AS (SELECT endpoint, any(server) AS server FROM topology GROUP BY endpoint),
     traffic AS
     (
         SELECT
@@ -16,8 +17,8 @@ WITH
             d.server AS dst_server,
             p.flows AS flows
         FROM (SELECT src_addr, dst_addr, sum(flows) AS flows FROM flow_pair_1m GROUP BY src_addr, dst_addr) AS p
-        LEFT JOIN (SELECT DISTINCT endpoint, server FROM topology) AS s ON p.src_addr = s.endpoint
-        LEFT JOIN (SELECT DISTINCT endpoint, server FROM topology) AS d ON p.dst_addr = d.endpoint
+        LEFT JOIN placed AS s ON p.src_addr = s.endpoint
+        LEFT JOIN placed AS d ON p.dst_addr = d.endpoint
     ),
     ends AS
     (
@@ -29,7 +30,7 @@ SELECT
     (SELECT sum(flows) FROM traffic) AS flows,
     (SELECT sumIf(flows, NOT (src_known AND dst_known)) FROM traffic) AS unknown_flows,
     (SELECT sumIf(flows, src_known AND dst_known AND src_server != dst_server) FROM traffic) AS between_servers,
-    (SELECT uniqExact(endpoint) FROM topology) AS endpoints,
+    (SELECT count() FROM placed) AS endpoints,
     (SELECT uniqExactIf(addr, is_known) FROM ends) AS seen_endpoints,
     (SELECT uniqExactIf(server, is_known) FROM ends) AS seen_servers,
     (SELECT uniqExactIf(addr, NOT is_known) FROM ends) AS unknown,
