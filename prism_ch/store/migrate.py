@@ -23,7 +23,12 @@ class Migration:
     version: int
     name: str
     checksum: str
-    statements: tuple[str, ...]
+    text: str
+
+    @property
+    def statements(self) -> list[str]:
+        """The statements, as written; split anew on each call, since most runs apply none."""
+        return split_statements(self.text)
 
 
 @cache
@@ -83,7 +88,7 @@ def _read(version: int, file_name: str, text: str) -> Migration:
         version=version,
         name=file_name.removesuffix(".sql"),
         checksum=hashlib.sha256(normal.encode()).hexdigest(),
-        statements=tuple(split_statements(text)),
+        text=text,
     )
 
 

@@ -58,8 +58,8 @@ def job_members(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Tabl
             "endpoint": _addresses(topology, members.endpoint),
             "server": _named(topology.server[members.endpoint], topology.server_names),
             "gpu": topology.gpu[members.endpoint],
-            "dp_group": members.dp_group.astype(np.uint32),
-            "pp_stage": members.pp_stage.astype(np.uint32),
+            "dp_group": _unsigned(members.dp_group, pa.uint32()),
+            "pp_stage": _unsigned(members.pp_stage, pa.uint32()),
             "first_seen": _times(members.first_seen_ns),
             "last_seen": _times(members.last_seen_ns),
         }
@@ -76,8 +76,8 @@ def pairs(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
             "dst_addr": _addresses(topology, stacked.dst),
             "kind": _named(stacked.kind, PAIR_KINDS),
             "confidence": stacked.confidence,
-            "flows": stacked.flows.astype(np.uint64),
-            "bytes": stacked.bytes.astype(np.uint64),
+            "flows": _unsigned(stacked.flows, pa.uint64()),
+            "bytes": _unsigned(stacked.bytes, pa.uint64()),
             "first_seen": _times(stacked.first_seen_ns),
             "last_seen": _times(stacked.last_seen_ns),
         }
@@ -134,7 +134,7 @@ def timeline(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
         {
             "job_id": _job_ids(revisions, [len(item.timeline) for item in revisions]),
             "endpoint": _addresses(topology, stacked.endpoint),
-            "step": stacked.step.astype(np.uint64),
+            "step": _unsigned(stacked.step, pa.uint64()),
             "phase": _named(stacked.phase, PHASES),
             "start_time": _times(stacked.start_ns),
             "end_time": _times(stacked.end_ns),
@@ -186,7 +186,7 @@ def under_revision(table: pa.Table, revision: int) -> pa.Table:
 def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
     """Return the columns that steps of jobs and of endpoints share."""
     return {
-        "step": stacked.step.astype(np.uint64),
+        "step": _unsigned(stacked.step, pa.uint64()),
         "start_time": _times(stacked.start_ns),
         "end_time": _times(stacked.end_ns),
         "duration_s": stacked.duration_s,
@@ -222,6 +222,11 @@ def _addresses(topology: Topology, endpoints: npt.NDArray[np.integer[Any]]) -> p
 def _named(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> pa.Array:
     """Return names by their position, dictionary-encoded; ClickHouse wants the names distinct."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), _texts(names))
+
+
+def _unsigned(column: npt.NDArray[np.integer[Any]], kind: pa.DataType) -> pa.Array:
+    """Return a column as unsigned; raises ArrowInvalid, a ValueError, where a number is negative or too large."""
+    return pa.array(column).cast(kind)
 
 
 def _texts(values: Iterable[str]) -> pa.Array:

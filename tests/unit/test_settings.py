@@ -1,0 +1,60 @@
+"""Arguments win over the environment, that over the file, that over the defaults; mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from prism_ch.errors import SettingsError
+from prism_ch.settings import DEFAULT_URL, Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRISM_CH_URL", raising=False)
+    monkeypatch.delenv("PRISM_CH_CONFIG", raising=False)
+
+
+def test_defaults() -> None:
+    assert load_settings() == Settings(url=DEFAULT_URL, window_s=60, lateness_s=10)
+
+
+def test_each_source_wins_over_the_one_below(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config = tmp_path / "prism.toml"
+    config.write_text('url = "chdb:///from-file"\nwindow_s = 30\n')
+    monkeypatch.setenv("PRISM_CH_CONFIG", str(config))
+    assert load_settings() == Settings(url="chdb:///from-file", window_s=30)
+    monkeypatch.setenv("PRISM_CH_URL", "chdb:///from-environment")
+    assert load_settings().url == "chdb:///from-environment"
+    assert load_settings("chdb:///from-argument").url == "chdb:///from-argument"
+
+
+def test_settings_are_frozen_and_do_not_print_the_url() -> None:
+    settings = Settings(url="clickhouse://u:hunter2@h/prism")
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(ValidationError):
+        settings.window_s = 5
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("windows_s = 30", "windows_s: Extra inputs are not permitted"),
+        ("window_s = 0", "window_s: Input should be greater than or equal to 1"),
+        ("url = 'clickhouse://u:hunter2@h'\nlateness_s = 'x'", "lateness_s: Input should be a valid integer"),
+        ("window_s =", "is no TOML"),
+    ],
+)
+def test_a_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, complaint: str) -> None:
+    config = tmp_path / "prism.toml"
+    config.write_text(text)
+    with pytest.raises(SettingsError) as raised:
+        load_settings(config=config)
+    assert str(config) in str(raised.value)
+    assert complaint in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml: can't be read: No such file"):
+        load_settings(config=tmp_path / "none.toml")
