@@ -80,10 +80,10 @@ def analyse(
 ) -> AnalysisReport:
     """Work every window that is not yet worked or has changed, oldest first.
 
-    Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`, leave windows that
-    end later for later; `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress.
-    Raises StoreError where the database fails. A window whose working fails is noted in the ledger with the error, and none
-    after it is worked: later windows go on from earlier ones.
+    Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`,
+    leave windows that end later for later; `force`, work the windows within the bounds whether they have changed or
+    not; `progress`, see Progress. Raises StoreError where the database fails. A window whose working fails is noted
+    in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
     inputs = topology_digest(store) ^ params.digest()
     bounds = {"until_ns": until_ns, "from_ns": from_ns, "to_ns": to_ns}
@@ -141,7 +141,9 @@ def _read(store: Store, topology: Topology, window: Window, states: Sequence[Job
         in_settled[state.members.endpoint] = True
     active = np.zeros(len(topology), dtype=bool)
     active[batch.src] = active[batch.dst] = True
-    context = [resume.context_start_ns(state, params.going_on) for state in settled if active[state.members.endpoint].any()]
+    context = [
+        resume.context_start_ns(state, params.going_on) for state in settled if active[state.members.endpoint].any()
+    ]
     newcomers = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in others)]
     parts = [batch]
     for chosen, since in ((in_settled & active, context), (active & ~in_settled, newcomers)):
@@ -160,8 +162,8 @@ def examine(
 ) -> Findings:
     """Find the jobs in a window's flows, their groups and steps, and what slows them. Pure: no clock, no database.
 
-    Parameters: `batch`, the flows that end in the window, and those before it that its jobs need; `states` and `cluster_findings`,
-    what was known before the window.
+    Parameters: `batch`, the flows that end in the window, and those before it that its jobs need; `states` and
+    `cluster_findings`, what was known before the window.
     """
     elected = elect(batch)
     traffic = observe(elected, params.observe)
@@ -192,7 +194,7 @@ def _examine_job(
     state: JobState | None,
     params: Params,
 ) -> tuple[JobRevision, Traffic]:
-    """Take one job through identification, division, reconstruction and diagnosis; also its typed bursts of the window."""
+    """Take one job from identification to diagnosis; return its typed bursts of the window as well."""
     settled = state if resume.is_settled(state, params.going_on) else None
     inside = _inside(job.endpoints, topology, traffic.pair_src, traffic.pair_dst)
     steady = steady[inside]
@@ -204,7 +206,7 @@ def _examine_job(
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
     division = divide(traffic, kinds, job.endpoints, params.divide)
     groups = order(traffic, kinds, division)
-    new = resume.resume(division, settled, window.end_ns, params.going_on)
+    new = resume.resume(division, settled, params.going_on)
     rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns)
     history = account.with_history(settled, rebuilt.steps)
     known = () if settled is None else settled.diagnoses
@@ -216,7 +218,8 @@ def _examine_job(
     )
     diagnoses = diagnose.carry_on(known, found, new.first_step, params.diagnose)
     flows = elected.take(_inside(job.endpoints, topology, elected.src, elected.dst))
-    revision = account.job_revision(job, flows, traffic, kinds, groups, rebuilt, history, diagnoses, window, state, settled)
+    examined = account.Examined(job, flows, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled)
+    revision = account.job_revision(examined, window)
     return revision, account.typed_in_window(traffic, kinds, window)
 
 
@@ -231,7 +234,7 @@ def _inside(endpoints: Int32, topology: Topology, src: Int32, dst: Int32) -> Boo
 def _supersede(
     store: Store, window: Window, revisions: Sequence[JobRevision], states: Sequence[JobState]
 ) -> tuple[list[JobRevision], list[str]]:
-    """Deal with what earlier workings of this window, or of later ones, said of jobs that this working does not mention.
+    """Deal with what earlier workings of this window, or of later ones, said of jobs that this one does not mention.
 
     A job known before the window is published again as it was; one that was first seen here is withdrawn.
     """

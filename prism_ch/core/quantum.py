@@ -9,22 +9,25 @@ from prism_ch.core.arrays import Bool, Float64, Int64
 #: The cost of a segment far off the quantum: beyond this, worse is not worse (a burst may be lost altogether).
 _DEVIATION_CAP = 16.0
 
+#: A segment at the end of a sequence that carries less may still go on; payload counts are exact to better than this.
+_WHOLE = 0.99
+
 
 def segment_by_quantum(
     amount: Float64, offsets: Int64, quantum: Float64, preference: Float64, tolerance: float, longest: int = 512
 ) -> Bool:
     """Choose after which items a segment ends so that every segment carries about one quantum.
 
-    Parameters: `amount` float64[n], positive, the items of all sequences one after the other; `offsets` int64[k+1], where each
-    sequence begins; `quantum` float64[k], what a whole segment of the sequence carries; `preference` float64[n], log-odds that a
-    segment ends after the item, from other evidence; `tolerance`, the relative standard deviation of a segment's amount;
-    `longest`, the most items a segment may have.
-    Returns bool[n], True where a segment ends. The first and the last segment of a sequence may carry less: the sequence was cut
-    there. The last item ends a segment only where that segment is whole.
+    Parameters: `amount` float64[n], positive, the items of all sequences one after the other; `offsets` int64[k+1],
+    where each sequence begins; `quantum` float64[k], what a whole segment of the sequence carries; `preference`
+    float64[n], log-odds that a segment ends after the item, from other evidence; `tolerance`, the relative standard
+    deviation of a segment's amount; `longest`, the most items a segment may have. Returns bool[n], True where a
+    segment ends. The first and the last segment of a sequence may carry less: the sequence was cut there. The last
+    item ends a segment only where that segment is whole.
 
-    The cut with the least total cost is found by the recursion of Jackson et al., "An Algorithm for Optimal Partitioning of
-    Data on an Interval", IEEE Signal Processing Letters 12, 2005, eq. 3; a segment costs its squared deviation from the quantum
-    in tolerances, at most a cap, less the preference of its last item.
+    The cut with the least total cost is found by the recursion of Jackson et al., "An Algorithm for Optimal
+    Partitioning of Data on an Interval", IEEE Signal Processing Letters 12, 2005, eq. 3; a segment costs its squared
+    deviation from the quantum in tolerances, at most a cap, less the preference of its last item.
     """
     count = len(offsets) - 1
     ends = np.zeros(len(amount), dtype=np.bool_)
@@ -53,7 +56,7 @@ def segment_by_quantum(
         choice = np.argmin(whole, axis=1)
         came_from[:, stop] = low + choice
         best[:, stop] = whole[np.arange(count), choice] - liking[:, stop]
-    return _trace_back(best, came_from, total, length, offsets, tolerance, ends)
+    return _trace_back(best, came_from, total, length, offsets, ends)
 
 
 def _longest_segment(total: Float64, width: int) -> int:
@@ -71,15 +74,14 @@ def _trace_back(
     total: Float64,
     length: Int64,
     offsets: Int64,
-    tolerance: float,
     ends: Bool,
 ) -> Bool:
     """Follow each sequence's best cut backwards from the best place for its last segment to end."""
     for sequence in range(len(length)):
         n = int(length[sequence])
-        # What is left after the last whole segment carries less than one quantum and costs nothing.
+        # What is left after the last whole segment is the beginning of another, and free, while it is not yet whole.
         left = total[sequence, n] - total[sequence, : n + 1]
-        cost = best[sequence, : n + 1] + np.minimum((np.maximum(left - (1 - 2 * tolerance), 0) / tolerance) ** 2, 1e9)
+        cost = best[sequence, : n + 1] + np.where(left < _WHOLE, 0.0, np.inf)
         stop = int(np.argmin(cost))
         while stop > 0:
             ends[offsets[sequence] + stop - 1] = True

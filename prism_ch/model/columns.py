@@ -10,6 +10,7 @@ Int32 = npt.NDArray[np.int32]
 UInt16 = npt.NDArray[np.uint16]
 UInt8 = npt.NDArray[np.uint8]
 Float64 = npt.NDArray[np.float64]
+Complex128 = npt.NDArray[np.complex128]
 Bool = npt.NDArray[np.bool_]
 
 
@@ -25,7 +26,9 @@ def freeze(owner: object, **dtypes: npt.DTypeLike) -> None:
         if column.ndim != 1:
             raise ValueError(f"{type(owner).__name__}.{name} must be one-dimensional, not {column.ndim}-dimensional")
         if length is not None and len(column) != length:
-            raise ValueError(f"{type(owner).__name__}.{name} has {len(column)} rows where its first column has {length}")
+            raise ValueError(
+                f"{type(owner).__name__}.{name} has {len(column)} rows where its first column has {length}"
+            )
         length = len(column)
         column = column.view()
         column.flags.writeable = False

@@ -13,8 +13,8 @@ from prism_ch.model.columns import Bool, Int32, Int64
 class Division:
     """Where each step ends on each endpoint.
 
-    `endpoints` int32[m], sorted; `end_ns` int64[m, k], rising along a row; `whole` bool[k], False where a step's beginning was
-    not seen. There are no steps where k is 0.
+    `endpoints` int32[m], sorted; `end_ns` int64[m, k], rising along a row; `whole` bool[k], False where a step's
+    beginning was not seen. There are no steps where k is 0.
     """
 
     endpoints: Int32
@@ -25,7 +25,7 @@ class Division:
         """Check the shapes and freeze the arrays."""
         if self.end_ns.shape != (len(self.endpoints), len(self.whole)):
             raise ValueError(
-                f"end_ns has shape {self.end_ns.shape}, not ({len(self.endpoints)}, {len(self.whole)}) as its endpoints and steps"
+                f"end_ns has shape {self.end_ns.shape} for {len(self.endpoints)} endpoints and {len(self.whole)} steps"
             )
         for column in (self.endpoints, self.end_ns, self.whole):
             column.flags.writeable = False
@@ -37,7 +37,8 @@ class Division:
 
     def job_end_ns(self) -> Int64:
         """Return the end of each step of the job, the last of its endpoints', int64[k]."""
-        return self.end_ns.max(axis=0, initial=np.iinfo(np.int64).min)
+        latest: Int64 = self.end_ns.max(axis=0, initial=np.iinfo(np.int64).min)
+        return latest
 
     @classmethod
     def none(cls, endpoints: Int32) -> Division:

@@ -59,7 +59,9 @@ class FlowBatch:
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
         """Join batches that share no observation and name exporters differently, sorted as a batch is."""
         exporters = tuple(sorted({name for batch in batches for name in batch.exporters}))
-        columns = {f.name: np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(cls) if f.name != "exporters"}
+        columns = {
+            f.name: np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(cls) if f.name != "exporters"
+        }
         columns["exporter"] = np.concatenate(
             [np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter] for b in batches]
         )

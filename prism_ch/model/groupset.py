@@ -13,7 +13,7 @@ from prism_ch.model.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class PairKinds:
-    """The kind of every pair in a Traffic's pair table: `kind` uint8[pairs] (position in PAIR_KINDS), `confidence` float64[pairs]."""
+    """The kind of every pair in a Traffic's pair table: `kind` uint8[pairs], in PAIR_KINDS, and the confidence in it."""
 
     kind: UInt8
     confidence: Float64
@@ -31,8 +31,9 @@ class PairKinds:
 class GroupSet:
     """The communicators of a job as the network shows them.
 
-    `endpoints` int32[n] are the job's members, sorted; `dp_group` and `pp_stage` int32[n] run beside them: the group_id of the
-    member's DP group and its pipeline stage, 0 the first. A member without DP traffic has a DP group of its own.
+    `endpoints` int32[n] are the job's members, sorted; `dp_group` and `pp_stage` int32[n] run beside them: the
+    group_id of the member's DP group and its pipeline stage, 0 the first. A member without DP traffic has a DP group
+    of its own.
     """
 
     endpoints: Int32

@@ -13,7 +13,8 @@ from prism_ch.model.columns import Int32
 class RecognisedJob:
     """One job as a window's traffic shows it.
 
-    `endpoints` are rows of the Topology, sorted, int32[n]. `job_id` is that of the known job it continues, or a new one.
+    `endpoints` are rows of the Topology, sorted, int32[n]. `job_id` is that of the known job it continues, or a new
+    one.
     """
 
     job_id: str

@@ -35,7 +35,7 @@ class RecogniseParams:
     min_bursts: int = 3
     #: ... and moves its payload over at least this share of the time in which its endpoints move theirs,
     min_spread: float = 0.5
-    #: not counting this share at either end, so that a barrier at the end does not stretch a broadcast at the beginning.
+    #: not counting this share at either end, or a barrier at the end would stretch a broadcast at the beginning.
     payload_tail: float = 0.05
     #: A pair with a smaller share of the payload of either endpoint's main pair is bookkeeping beside the training.
     min_pair_share: float = 1e-3
@@ -60,8 +60,8 @@ class IdentifyParams:
     class_payload_tolerance: float = 0.15
     #: ... in about as many bursts; TCP joins and splits them.
     class_bursts_tolerance: float = 0.5
-    #: Share of unanswered bursts at which pipeline and collective are equally likely: more than records get lost (2 %), less
-    #: than the first and last message of a step with 16 microbatches.
+    #: Share of unanswered bursts at which pipeline and collective are equally likely: more than records get lost
+    #: (2 %), less than the first and last message of a step with 16 microbatches.
     unanswered_even: float = 0.05
     #: Keeps the logarithm finite where every burst is answered at once.
     unanswered_floor: float = 0.005
@@ -85,7 +85,7 @@ class DivideParams:
     changepoint_mass: float = 0.5
     #: Two classes of gaps part better than one uniform law cut in half (see `robust.two_class_split`).
     min_separation: float = 0.3
-    #: Relative standard deviation of the payload of a step: record losses and control messages, not training, change it.
+    #: Relative standard deviation of the payload of a step: losses and control messages, not training, change it.
     quantum_tolerance: float = 0.05
     #: A coarser cut wins over a finer one that is less than this much more regular.
     regularity_margin: float = 0.02
@@ -153,8 +153,6 @@ class ContinueParams:
     history_steps: int = 256
     #: Endpoints in no settled job are looked at over this span: three steps of five minutes and some.
     newcomer_lookback_s: int = 1200
-    #: A step is published when a quarter of its length has passed since its end: a straggling flow may still belong to it.
-    hold_share: float = 0.25
     #: A step boundary is the one published before where it is closer than this share of a step.
     same_boundary_share: float = 0.25
     #: A job is stalled when it has been silent for so many of its steps, and ended after so long.

@@ -55,7 +55,8 @@ class _Columns:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the rows of all parts, one after the other."""
-        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))  # type: ignore[arg-type]
+        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @classmethod
     def empty(cls) -> Self:
@@ -110,7 +111,7 @@ class Pairs(_Columns):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Endpoints joined by traffic of one kind; `kind` is a position in PAIR_KINDS; a PP group's members are in stage order."""
+    """Endpoints joined by traffic of one kind, a position in PAIR_KINDS; a PP group's members are in stage order."""
 
     group_id: int
     kind: int
@@ -200,6 +201,15 @@ class Timeline(_Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """A job's steps, the same for each endpoint, and the phases that tile them."""
+
+    steps: Steps
+    gpu_steps: GpuSteps
+    timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """One finding; its identity is `diagnosis_id`, all else may be updated while it lasts (contract, `diagnoses`)."""
 
@@ -241,9 +251,9 @@ class JobRecord:
 class JobRevision:
     """All that one working of a window says of a job.
 
-    `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold the steps from
-    `from_step` on and replace whatever was published from there; `diagnoses` hold those that are open or changed, and replace
-    those that start at or after `from_time_ns`.
+    `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold
+    the steps from `from_step` on and replace whatever was published from there; `diagnoses` hold those that are open
+    or changed, and replace those that start at or after `from_time_ns`.
     """
 
     job: JobRecord

@@ -48,9 +48,18 @@ class Traffic:
         """Return the bursts of the pairs in a mask over the pair table, with the table cut down to them."""
         number = np.cumsum(keep) - 1
         kept = self.take(keep[self.pair])
-        return replace(kept, pair=number[kept.pair], pair_src=self.pair_src[keep], pair_dst=self.pair_dst[keep])
+        return replace(
+            kept, pair=number[kept.pair].astype(np.int32), pair_src=self.pair_src[keep], pair_dst=self.pair_dst[keep]
+        )
 
     def take(self, rows: Bool | Int64) -> Traffic:
         """Return the bursts of a mask or an index, in that order, with the whole pair table."""
-        columns = (self.pair, self.start_ns, self.end_ns, self.payload, self.flows)
-        return Traffic(*(column[rows] for column in columns), self.pair_src, self.pair_dst)
+        return Traffic(
+            self.pair[rows],
+            self.start_ns[rows],
+            self.end_ns[rows],
+            self.payload[rows],
+            self.flows[rows],
+            self.pair_src,
+            self.pair_dst,
+        )

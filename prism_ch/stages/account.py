@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from prism_ch.model.result import (
     JobRecord,
     JobRevision,
     JobState,
+    JobStatus,
     Members,
     Pairs,
+    Reconstruction,
     Steps,
 )
 from prism_ch.model.traffic import Traffic
 from prism_ch.model.window import Window
-from prism_ch.stages.reconstruct import Reconstruction
 
 #: What is said of pairs that carry no steady data: the stages looked, and found nothing to name.
 _OTHER_CONFIDENCE = 0.5
@@ -43,54 +44,62 @@ def typed_in_window(traffic: Traffic, kinds: PairKinds, window: Window) -> Traff
     return traffic.take(ends_inside & (kinds.kind != OTHER)[traffic.pair])
 
 
-def job_revision(
-    job: RecognisedJob,
-    flows: FlowBatch,
-    traffic: Traffic,
-    kinds: PairKinds,
-    groups: GroupSet,
-    rebuilt: Reconstruction,
-    history: Steps,
-    diagnoses: tuple[Diagnosis, ...],
-    window: Window,
-    state: JobState | None,
-    settled: JobState | None,
-) -> JobRevision:
-    """Say all that this working of the window says of a job.
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What one working of a window found of a job.
 
-    Parameters: `flows`, one observation a flow, between members; `traffic` and `kinds`, the pairs that were identified; `state`, what
-    was known of the job, and `settled`, the same where steps are added to it rather than found again.
+    `flows` are one observation a flow, between members; `history` the steps known of before, where the job is settled,
+    and the new ones; `state` is what was known of the job, and `settled` the same where steps are added rather than
+    found again.
     """
+
+    job: RecognisedJob
+    flows: FlowBatch
+    traffic: Traffic
+    kinds: PairKinds
+    groups: GroupSet
+    rebuilt: Reconstruction
+    history: Steps
+    diagnoses: tuple[Diagnosis, ...]
+    state: JobState | None
+    settled: JobState | None
+
+
+def job_revision(found: Examined, window: Window) -> JobRevision:
+    """Say all that this working of the window says of a job."""
+    settled, flows = found.settled, found.flows
     if settled is not None:  # what came before the window is counted already
         flows = flows.take(flows.end_ns >= window.start_ns)
-    pairs = _add_pairs(None if settled is None else settled.pairs, _count_pairs(flows, traffic, kinds))
-    first_seen = min(int(pairs.first_seen_ns.min()), state.job.first_seen_ns if state else np.iinfo(np.int64).max)
-    whole = history.take(history.complete == 1)
-    dp_sizes = [len(group.members) for group in groups.groups if group.kind == DP]
+    pairs = _add_pairs(None if settled is None else settled.pairs, _count_pairs(flows, found.traffic, found.kinds))
+    first_seen = min(
+        int(pairs.first_seen_ns.min()), found.state.job.first_seen_ns if found.state else np.iinfo(np.int64).max
+    )
+    whole = found.history.take(found.history.complete == 1)
+    dp_sizes = [len(group.members) for group in found.groups.groups if group.kind == DP]
     first_new = int(settled.steps.step[-1]) + 1 if settled is not None else 0
     record = JobRecord(
-        job.job_id,
-        job.tenant,
+        found.job.job_id,
+        found.job.tenant,
         "running",
         first_seen,
         int(pairs.last_seen_ns.max()),
         int(np.median(dp_sizes)) if dp_sizes else 1,
-        int(groups.pp_stage.max(initial=0)) + 1,
-        first_new + len(rebuilt.steps),
+        int(found.groups.pp_stage.max(initial=0)) + 1,
+        first_new + len(found.rebuilt.steps),
         float(np.median(whole.duration_s)) if len(whole) else 0.0,
         json.dumps({"settled": settled is not None}),
     )
     return JobRevision(
         record,
-        _members(groups, pairs),
+        _members(found.groups, pairs),
         pairs,
-        groups.groups,
+        found.groups.groups,
         first_new,
         int(settled.steps.end_ns[-1]) if settled is not None else 0,
-        rebuilt.steps,
-        rebuilt.gpu_steps,
-        rebuilt.timeline,
-        diagnoses,
+        found.rebuilt.steps,
+        found.rebuilt.gpu_steps,
+        found.rebuilt.timeline,
+        found.diagnoses,
     )
 
 
@@ -100,6 +109,7 @@ def silence(states: Sequence[JobState], until_ns: int, params: ContinueParams) -
     for state in states:
         silent_s = (until_ns - state.job.last_seen_ns) / 1e9
         step_s = max(state.job.step_s_median, 1.0)
+        status: JobStatus
         if silent_s > max(params.ended_after_s, params.stalled_after_steps * step_s):
             status = "ended"
         elif silent_s > params.stalled_after_steps * step_s:
@@ -114,7 +124,13 @@ def silence(states: Sequence[JobState], until_ns: int, params: ContinueParams) -
 def unchanged(state: JobState) -> JobRevision:
     """Say of a job what was known before, without new steps; steps published later are withdrawn."""
     return JobRevision(
-        state.job, state.members, state.pairs, state.groups, state.job.steps, state.job.last_seen_ns, diagnoses=state.diagnoses
+        state.job,
+        state.members,
+        state.pairs,
+        state.groups,
+        state.job.steps,
+        state.job.last_seen_ns,
+        diagnoses=state.diagnoses,
     )
 
 
@@ -124,7 +140,14 @@ def _count_pairs(flows: FlowBatch, traffic: Traffic, kinds: PairKinds) -> Pairs:
     change[1:] = (flows.src[1:] != flows.src[:-1]) | (flows.dst[1:] != flows.dst[:-1])
     first = np.flatnonzero(change)
     src, dst = flows.src[first].astype(np.int64), flows.dst[first].astype(np.int64)
-    span = int(max(src.max(initial=0), dst.max(initial=0), traffic.pair_src.max(initial=0), traffic.pair_dst.max(initial=0))) + 1
+    span = (
+        int(
+            max(
+                src.max(initial=0), dst.max(initial=0), traffic.pair_src.max(initial=0), traffic.pair_dst.max(initial=0)
+            )
+        )
+        + 1
+    )
     identified = traffic.pair_src.astype(np.int64) * span + traffic.pair_dst
     kind, confidence = np.full(len(first), OTHER, dtype=np.uint8), np.full(len(first), _OTHER_CONFIDENCE)
     place = np.searchsorted(identified, src * span + dst)
@@ -136,8 +159,8 @@ def _count_pairs(flows: FlowBatch, traffic: Traffic, kinds: PairKinds) -> Pairs:
     if len(first) == 0:
         return Pairs.empty()
     return Pairs(
-        src,
-        dst,
+        src.astype(np.int32),
+        dst.astype(np.int32),
         kind,
         confidence,
         np.diff(np.append(first, len(flows))),

@@ -1,7 +1,7 @@
 """Divide: a job's time into training steps (LLMPrism, section IV-C).
 
-A step moves the same bytes every time: that, not silence, is what a step is made of. Production traces hold longer silences
-inside a step than at its edge.
+A step moves the same bytes every time: that, not silence, is what a step is made of. Production traces hold longer
+silences inside a step than at its edge.
 
 1. Closing traffic (data-parallel, or pipeline where there is none) is read as sequences of bursts, one a communicator.
 2. BOCD on the gaps of each sequence, and a split of the gaps into short and long, propose boundaries.
@@ -29,7 +29,7 @@ from prism_ch.model.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Bursts of closing traffic, one sequence a communicator, concatenated: sequence i is rows offsets[i]:offsets[i + 1].
+    """Bursts of closing traffic, one sequence a communicator, end to end: sequence i is offsets[i]:offsets[i + 1].
 
     `line` int32[n] is the sequence of each burst, `gap_s` float64[n] the silence after it (infinite after the last).
     """
@@ -58,7 +58,11 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
         return Division.none(endpoints)
     line_of_pair = _communicators(closing) if closing_kind == DP else _links(closing)
     sequences = read_sequences(closing, line_of_pair, params)
-    ends = _step_ends(sequences, params) if closing_kind == DP else _pipeline_ends(closing, line_of_pair, sequences, params)
+    ends = (
+        _step_ends(sequences, params)
+        if closing_kind == DP
+        else _pipeline_ends(closing, line_of_pair, sequences, params)
+    )
     agreed = _agree(sequences, ends, params)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
@@ -68,14 +72,14 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
 
 
 def _communicators(traffic: Traffic) -> Int32:
-    """Number the communicator of each pair: the endpoints that its traffic joins."""
+    """Return the number of each pair's communicator: the endpoints that its traffic joins."""
     size = int(max(traffic.pair_src.max(), traffic.pair_dst.max())) + 1
     label = components(size, traffic.pair_src, traffic.pair_dst)[traffic.pair_src]
     return np.unique(label, return_inverse=True)[1].astype(np.int32)
 
 
 def _links(traffic: Traffic) -> Int32:
-    """Number the undirected link of each pair."""
+    """Return the number of each pair's undirected link."""
     low, high = np.minimum(traffic.pair_src, traffic.pair_dst), np.maximum(traffic.pair_src, traffic.pair_dst)
     key = low.astype(np.int64) * (int(high.max()) + 1) + high
     return np.unique(key, return_inverse=True)[1].astype(np.int32)
@@ -84,7 +88,7 @@ def _links(traffic: Traffic) -> Int32:
 def read_sequences(traffic: Traffic, line_of_pair: Int32, params: DivideParams) -> Sequences:
     """Join the bursts of each line's pairs into one sequence of bursts in time."""
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
-    payload = np.bincount(joined.owner, weights=traffic.payload, minlength=len(joined.group))
+    payload = np.bincount(joined.owner, weights=traffic.payload, minlength=len(joined.group)).astype(np.float64)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(joined.group))])
     gap_s = np.full(len(joined.group), np.inf)
     gap_s[:-1] = (joined.start[1:] - joined.end[:-1]) / 1e9
@@ -128,8 +132,8 @@ def _proposals(sequences: Sequences, params: DivideParams) -> tuple[Float64, lis
 def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:
     """Choose the payload of one step of each sequence, float64[k]: that which most of the payload is cut into.
 
-    Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate. A finer cut wins only
-    where it is clearly more regular: equal buckets of one step look as regular as the steps themselves.
+    Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate. A finer cut
+    wins only where it is clearly more regular: equal buckets of one step look as regular as the steps themselves.
     """
     best_share = np.zeros(len(sequences))
     quantum = np.ones(len(sequences))
@@ -148,7 +152,7 @@ def _most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tup
     regularity and has no share.
     """
     closed = ends | np.isinf(sequences.gap_s)
-    piece = np.cumsum(closed) - closed
+    piece: Int64 = np.cumsum(closed) - closed
     amount = np.bincount(piece, weights=sequences.payload)
     line = sequences.line[closed]
     classes = robust.size_classes(amount, params.quantum_tolerance / 2, line)
@@ -165,8 +169,8 @@ def _most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tup
 def _pipeline_ends(traffic: Traffic, line_of_pair: Int32, sequences: Sequences, params: DivideParams) -> Bool:
     """Mask the bursts that close a step on a pipeline link: where every activation sent has its gradient back.
 
-    The balance of payload sent either way over a link leaves its resting level when a step begins and returns when it ends;
-    it rests for a shorter part of the step than it is out.
+    The balance of payload sent either way over a link leaves its resting level when a step begins and returns when it
+    ends; it rests for a shorter part of the step than it is out.
     """
     forward = (traffic.pair_src < traffic.pair_dst)[traffic.pair]
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
@@ -187,10 +191,11 @@ def _pipeline_ends(traffic: Traffic, line_of_pair: Int32, sequences: Sequences, 
 
 
 def _agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
-    """Number the steps of the job: the end of each step on each line, int64[lines, steps].
+    """Return the end of each step of the job on each line, int64[lines, steps].
 
-    Lines of one job end a step at different moments but at a steady distance. Ends are pooled after that distance is taken off;
-    a moment that fewer than half of the lines confirm is no step; a line that misses one is given its usual distance.
+    Lines of one job end a step at different moments but at a steady distance. Ends are pooled after that distance is
+    taken off; a moment that fewer than half of the lines confirm is no step; a line that misses one is given its
+    usual distance.
     """
     line, end = sequences.line[ends], sequences.end_ns[ends]
     if len(end) == 0:
@@ -221,7 +226,7 @@ def _agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
 
 
 def _begins_whole(sequences: Sequences, ends: Int64, params: DivideParams) -> bool:
-    """Say whether the first step carries as much as the second on most lines, that is, whether it began inside the data."""
+    """Say whether the first step carries as much as the second on most lines: whether it began inside the data."""
     lines, steps = ends.shape
     if steps == 1:
         return False
@@ -240,7 +245,9 @@ def _endpoint_ends(traffic: Traffic, line_of_pair: Int32, ends: Int64, endpoints
     line = line_of_pair[traffic.pair].astype(np.int64)
     first = int(ends.min())
     span = int(max(ends.max(), traffic.end_ns.max())) - first + 1
-    place = np.searchsorted((np.arange(lines)[:, None] * span + (ends - first)).ravel(), line * span + (traffic.end_ns - first).clip(0))
+    place = np.searchsorted(
+        (np.arange(lines)[:, None] * span + (ends - first)).ravel(), line * span + (traffic.end_ns - first).clip(0)
+    )
     step = place - line * steps
     inside = step < steps
     row = np.full(int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1, -1)

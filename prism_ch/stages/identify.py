@@ -1,7 +1,7 @@
 """Identify: which pairs of a job are data-parallel and which pipeline-parallel (LLMPrism, section IV-B).
 
-What tells the kinds apart is who waits for whom, not how many sizes a pair has: on real TCP one activation has dozens of byte
-counts, and a fused all-reduce has one.
+What tells the kinds apart is who waits for whom, not how many sizes a pair has: on real TCP one activation has dozens
+of byte counts, and a fused all-reduce has one.
 
 1. A collective moves all its members at once: a ring edge carries data one way only, or both ways at the same moment.
 2. A pipeline answers: the gradient of a microbatch comes back after the activation went out, with as many bytes.
@@ -26,8 +26,9 @@ from prism_ch.model.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Undirected links of a job: `low` < `high` endpoint, int32[k]; `of_pair` int64[pairs] is each directed pair's link.
+    """Undirected links of a job.
 
+    `low` < `high` endpoint, int32[k]; `of_pair` int64[pairs] is each directed pair's link.
     `payload` float64[2, k] and `bursts` int64[2, k] count by direction, low to high first.
     `unanswered` float64[k] is the share of bursts during which the other direction is silent.
     """
@@ -43,8 +44,8 @@ class Links:
 def identify(traffic: Traffic, recurring: np.ndarray, params: IdentifyParams) -> PairKinds:
     """Tell the kind of every pair of a job.
 
-    Parameters: `traffic`, the job's bursts; `recurring` bool[pairs], those that carry its steady traffic (see `recognise`);
-    the others are `other`: start-up meshes, broadcasts of the first parameters.
+    Parameters: `traffic`, the job's bursts; `recurring` bool[pairs], those that carry its steady traffic (see
+    `recognise`); the others are `other`: start-up meshes, broadcasts of the first parameters.
     """
     kind = np.full(len(traffic.pair_src), OTHER, dtype=np.uint8)
     confidence = np.zeros(len(traffic.pair_src))
@@ -69,7 +70,7 @@ def find_links(traffic: Traffic) -> Links:
     backward = (traffic.pair_src > traffic.pair_dst)[traffic.pair]
     link = of_pair[traffic.pair]
     side = backward * count + link
-    payload = np.bincount(side, weights=traffic.payload, minlength=2 * count).reshape(2, count)
+    payload = np.bincount(side, weights=traffic.payload, minlength=2 * count).astype(np.float64).reshape(2, count)
     bursts = np.bincount(side, minlength=2 * count).reshape(2, count)
     alone = np.zeros(count)
     for way in (backward, ~backward):
@@ -81,7 +82,12 @@ def find_links(traffic: Traffic) -> Links:
         alone += np.bincount(link[way], weights=met == 0, minlength=count)
     total = bursts.sum(axis=0)
     return Links(
-        (keys // span).astype(np.int32), (keys % span).astype(np.int32), of_pair, payload, bursts, alone / np.maximum(total, 1)
+        (keys // span).astype(np.int32),
+        (keys % span).astype(np.int32),
+        of_pair,
+        payload,
+        bursts,
+        alone / np.maximum(total, 1),
     )
 
 
@@ -98,7 +104,7 @@ def _pipeline_log_odds(links: Links, params: IdentifyParams) -> Float64:
 
 
 def _link_classes(payload: Float64, bursts: Int64, one_way: np.ndarray, params: IdentifyParams) -> Int32:
-    """Number the classes of links that carry about as much, in about as many bursts, in as many directions."""
+    """Put links into classes that carry about as much, in about as many bursts, in as many directions."""
     classes = robust.size_classes(payload, params.class_payload_tolerance, one_way.astype(np.int32))
     return robust.size_classes(bursts, params.class_bursts_tolerance, classes)
 

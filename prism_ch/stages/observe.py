@@ -1,10 +1,9 @@
 """Observe: from records to bursts of payload on directed pairs of endpoints.
 
-1. Records of one flow by several exporters are one flow: of those that overlap in time on one 5-tuple, the exporter that
-   saw most is elected.
-2. Payload is bytes less packet headers: on real TCP one activation has many byte counts, but one payload.
-3. Records of one message (several queue pairs, active timeouts) are joined into bursts.
-4. Directions that carry acknowledgements only, and control messages beside the data, are left out.
+1. Records of one flow by several exporters are one flow: of those that overlap in time on one 5-tuple, the exporter
+that saw most is elected. 2. Payload is bytes less packet headers: on real TCP one activation has many byte counts,
+but one payload. 3. Records of one message (several queue pairs, active timeouts) are joined into bursts. 4.
+Directions that carry acknowledgements only, and control messages beside the data, are left out.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _TCP = 6
 def elect(batch: FlowBatch) -> FlowBatch:
     """Keep one exporter's records of each flow that several exporters saw.
 
-    Observations belong to one flow where they share the 5-tuple and overlap in time. The exporter with the most bytes of
-    it is elected, the first by name where several saw the same.
+    Observations belong to one flow where they share the 5-tuple and overlap in time. The exporter with the most bytes
+    of it is elected, the first by name where several saw the same.
     """
     if len(np.unique(batch.exporter)) < 2:
         return batch
@@ -52,15 +51,17 @@ def observe(batch: FlowBatch, params: ObserveParams) -> Traffic:
     answer = np.where(reverse >= 0, total[reverse], 0.0)
     carries_data = (total > 0) & (total >= params.acknowledgement_share * (total + answer))
     rows = carries_data[pair]
-    joined = intervals.merge(pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns)
+    joined = intervals.merge(
+        pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns
+    )
     bursts = Traffic(
         joined.group,
         joined.start,
         joined.end,
         np.bincount(joined.owner, weights=payload[rows], minlength=len(joined.group)).astype(np.int64),
-        np.bincount(joined.owner, minlength=len(joined.group)),
-        pair_src,
-        pair_dst,
+        np.bincount(joined.owner, minlength=len(joined.group)).astype(np.int32),
+        pair_src.astype(np.int32),
+        pair_dst.astype(np.int32),
     )
     return bursts.take(_is_data(bursts, params.control_share)).keep_pairs(carries_data)
 
@@ -81,7 +82,7 @@ def _is_data(bursts: Traffic, share: float) -> Bool:
 
 
 def _pairs(batch: FlowBatch) -> tuple[Int64, Int64, Int64]:
-    """Number the directed pairs of a batch that is sorted by (src, dst): sources, destinations, pair of each row."""
+    """List the directed pairs of a batch sorted by (src, dst): sources, destinations, and the pair of each row."""
     change = np.ones(len(batch), dtype=bool)
     change[1:] = (batch.src[1:] != batch.src[:-1]) | (batch.dst[1:] != batch.dst[:-1])
     return batch.src[change].astype(np.int64), batch.dst[change].astype(np.int64), np.cumsum(change) - 1
@@ -97,7 +98,7 @@ def _reverse(src: Int64, dst: Int64) -> Int64:
 
 
 def _five_tuple_ids(batch: FlowBatch) -> Int64:
-    """Number the distinct 5-tuples of a batch, int64[n]."""
+    """Return the number of each row's 5-tuple, int64[n]."""
     ports = (batch.src_port.astype(np.int64) << 24) | (batch.dst_port.astype(np.int64) << 8) | batch.proto
     _, _, pair = _pairs(batch)
     _, port_id = np.unique(ports, return_inverse=True)

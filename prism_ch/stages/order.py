@@ -1,7 +1,7 @@
 """Order: which pipeline stage comes first, and the groups of a job.
 
-A step begins with activations on their way from the first stage to the last; gradients come back later. So on every link the
-first message of a step points forward.
+A step begins with activations on their way from the first stage to the last; gradients come back later. So on every
+link the first message of a step points forward.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prism_ch.model.traffic import Traffic
 
 
 def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
-    """Number the pipeline stages of a job's endpoints and list its groups.
+    """Give the endpoints of a job their pipeline stages and list its groups.
 
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, its steps on every member.
     Without a step to look at, or without pipeline traffic, all endpoints are of stage 0.
@@ -30,14 +30,14 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     dp_label = components(size, collective.pair_src, collective.pair_dst)
     stage = np.zeros(size, dtype=np.int32)
     if len(pipeline):
-        stage = _stages(pipeline, division, dp_label, size)
+        stage = _stages(pipeline, division, dp_label)
     # Ranks that share gradients hold the same stage: each group takes the median of its members'.
     stage = robust.median_by(dp_label, stage)[dp_label].astype(np.int32)
     return _groups(members, stage, dp_label, components(size, pipeline.pair_src, pipeline.pair_dst))
 
 
-def _stages(pipeline: Traffic, division: Division, dp_label: Int32, size: int) -> Int32:
-    """Return each endpoint's distance from the first stage along the forward direction of its links, int32[size]."""
+def _stages(pipeline: Traffic, division: Division, dp_label: Int32) -> Int32:
+    """Return each endpoint's distance from the first stage along the forward direction of its links, int32[n]."""
     src, dst = _forward_links(pipeline, division, dp_label)
     nodes = int(dp_label.max()) + 1
     entered = np.bincount(dst, minlength=nodes)
@@ -53,23 +53,16 @@ def _stages(pipeline: Traffic, division: Division, dp_label: Int32, size: int) -
 
 
 def _forward_links(pipeline: Traffic, division: Division, dp_label: Int32) -> tuple[Int64, Int64]:
-    """Return the links between groups of equal rank, each once, in the direction most steps open it: source and destination.
+    """Return each link between two groups once, in the direction in which most steps open it: source and destination.
 
     Parallel replicas vote together: links between the same two data-parallel groups are one.
     """
     src, dst = dp_label[pipeline.src].astype(np.int64), dp_label[pipeline.dst].astype(np.int64)
     nodes = int(dp_label.max()) + 1
-    link = np.minimum(src, dst) * nodes + np.maximum(src, dst)
-    links, of_burst = np.unique(link, return_inverse=True)
+    links, of_burst = np.unique(np.minimum(src, dst) * nodes + np.maximum(src, dst), return_inverse=True)
     step = _step_of(pipeline, division)
-    # The first burst of each (link, replica, step): replicas are told apart by the sender or receiver on the lower side.
     replica = np.where(src < dst, pipeline.src, pipeline.dst).astype(np.int64)
-    rank = np.lexsort((pipeline.start_ns, step, replica, of_burst))
-    first = np.ones(len(rank), dtype=bool)
-    for column in (of_burst, replica, step):
-        first[1:] &= column[rank][1:] == column[rank][:-1]
-    first[1:] = ~first[1:]
-    opening = rank[first]
+    opening = _first_of_each(pipeline.start_ns, of_burst, replica, step)
     opening = opening[step[opening] > 0]  # what precedes the first boundary may be cut
     upward = np.where(src[opening] < dst[opening], 1, -1)
     vote = np.bincount(of_burst[opening], weights=upward, minlength=len(links))
@@ -81,28 +74,34 @@ def _opening_sender(pipeline: Traffic, division: Division, dp_label: Int32) -> I
     """Return the group of each ring that most often sends the first message of a step, int64[rings]."""
     nodes = int(dp_label.max()) + 1
     src = dp_label[pipeline.src].astype(np.int64)
-    ring = components(nodes, dp_label[pipeline.pair_src], dp_label[pipeline.pair_dst])[src]
-    step = _step_of(pipeline, division)
-    rank = np.lexsort((pipeline.start_ns, step, ring))
-    first = np.ones(len(rank), dtype=bool)
-    first[1:] = (ring[rank][1:] != ring[rank][:-1]) | (step[rank][1:] != step[rank][:-1])
-    opening = rank[first]
+    ring = components(nodes, dp_label[pipeline.pair_src], dp_label[pipeline.pair_dst])
+    opening = _first_of_each(pipeline.start_ns, ring[src].astype(np.int64), _step_of(pipeline, division))
     votes = np.bincount(src[opening], minlength=nodes)
-    order_ = np.lexsort((-votes, components(nodes, dp_label[pipeline.pair_src], dp_label[pipeline.pair_dst])))
-    label = components(nodes, dp_label[pipeline.pair_src], dp_label[pipeline.pair_dst])[order_]
-    top = order_[np.concatenate([[True], label[1:] != label[:-1]])]
+    top = _first_of_each(-votes, ring.astype(np.int64))
     return top[votes[top] > 0]
 
 
+def _first_of_each(value: Int64, *keys: Int64) -> Int64:
+    """Return the row with the least value for each combination of the keys."""
+    rank = np.lexsort((value, *reversed(keys)))
+    opens = np.zeros(len(rank), dtype=bool)
+    opens[:1] = True
+    for key in keys:
+        opens[1:] |= key[rank][1:] != key[rank][:-1]
+    first: Int64 = rank[opens]
+    return first
+
+
 def _step_of(traffic: Traffic, division: Division) -> Int64:
-    """Return the step that each burst starts in, as its sender counts them, int64[n]; `division.steps` past the last."""
+    """Return the step that each burst starts in, by its sender's count, int64[n]; `division.steps` past the last."""
     row = np.searchsorted(division.endpoints, traffic.src)
     if division.steps == 0:
         return np.ones(len(traffic), dtype=np.int64)
     begin = min(int(division.end_ns.min()), int(traffic.start_ns.min()))
     span = max(int(division.end_ns.max()), int(traffic.start_ns.max())) - begin + 1
     flat = (np.arange(len(division.endpoints))[:, None] * span + (division.end_ns - begin)).ravel()
-    return np.searchsorted(flat, row * span + (traffic.start_ns - begin), side="right") - row * division.steps
+    step: Int64 = np.searchsorted(flat, row * span + (traffic.start_ns - begin), side="right") - row * division.steps
+    return step
 
 
 def _groups(members: Int32, stage: Int32, dp_label: Int32, pp_label: Int32) -> GroupSet:

@@ -1,10 +1,9 @@
 """Recognise: which endpoints train one model together (LLMPrism, section IV-A).
 
-1. Pairs that recur and carry a fair share of their endpoints' payload, inside one tenant, are edges.
-2. Disjoint sets over the edges give components; tensor-parallel traffic never leaves a server, so a rail-optimised job shows as
-   one component a rail.
-3. Components on much the same servers (Jaccard) whose activity rises and falls together are one job.
-4. A job that shares half its endpoints with a known one continues it.
+1. Pairs that recur and carry a fair share of their endpoints' payload, inside one tenant, are edges. 2. Disjoint sets
+over the edges give components; tensor-parallel traffic never leaves a server, so a rail-optimised job shows as one
+component a rail. 3. Components on much the same servers (Jaccard) whose activity rises and falls together are one
+job. 4. A job that shares half its endpoints with a known one continues it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from scipy import fft
 
 from prism_ch.core import jaccard
 from prism_ch.core.disjoint_set import components
-from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Complex128, Float64, Int32, Int64
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.result import JobState
@@ -30,8 +29,8 @@ def recognise(
 ) -> list[RecognisedJob]:
     """Find the jobs in a span of traffic, those with the most endpoints first.
 
-    Parameters: `traffic`, the bursts of the span; `topology`, whose rows the traffic names; `known`, the jobs of earlier windows.
-    Endpoints without a recurring partner are in no job.
+    Parameters: `traffic`, the bursts of the span; `topology`, whose rows the traffic names; `known`, the jobs of
+    earlier windows. Endpoints without a recurring partner are in no job.
     """
     edge = recurring_pairs(traffic, topology, params)
     if not edge.any():
@@ -48,10 +47,10 @@ def recognise(
 
 
 def recurring_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
-    """Mask the pairs that recur, move their payload over much of their endpoints' time, weigh enough, and stay inside one tenant.
+    """Mask the pairs that recur, spread over their endpoints' time, weigh enough, and stay inside one tenant.
 
-    Returns bool[pairs]. A direction is judged by itself: the first parameters may be broadcast along an edge that later carries
-    gradients the other way only.
+    Returns bool[pairs]. A direction is judged by itself: the first parameters may be broadcast along an edge that
+    later carries gradients the other way only.
     """
     src, dst = traffic.pair_src, traffic.pair_dst
     bursts = np.bincount(traffic.pair, minlength=len(src))
@@ -61,17 +60,18 @@ def recurring_pairs(traffic: Traffic, topology: Topology, params: RecogniseParam
     for side in (src, dst):
         np.maximum.at(main, side, payload)
         np.maximum.at(lifetime, side, spread)
-    return (
+    steady: Bool = (
         (bursts >= params.min_bursts)
         & (spread >= params.min_spread * np.minimum(lifetime[src], lifetime[dst]))
         & (payload >= params.min_pair_share * np.minimum(main[src], main[dst]))
         & (topology.tenant[src] == topology.tenant[dst])
         & (topology.server[src] != topology.server[dst])
     )
+    return steady
 
 
 def _payload_spread_ns(traffic: Traffic, tail: float) -> Float64:
-    """Return the time in which each pair moves its payload but for a `tail` share at either end, float64[pairs], nanoseconds."""
+    """Return the time in which each pair moves its payload but for a `tail` at either end, float64[pairs], in ns."""
     pairs = len(traffic.pair_src)
     total = np.bincount(traffic.pair, weights=traffic.payload, minlength=pairs)
     moved = np.cumsum(traffic.payload) - (np.cumsum(total) - total)[traffic.pair]
@@ -80,7 +80,8 @@ def _payload_spread_ns(traffic: Traffic, tail: float) -> Float64:
     last = np.full(pairs, np.iinfo(np.int64).max)
     np.minimum.at(first, traffic.pair[share > tail], traffic.end_ns[share > tail])
     np.minimum.at(last, traffic.pair[share >= 1 - tail], traffic.end_ns[share >= 1 - tail])
-    return (last - first).astype(np.float64)
+    spread: Float64 = (last - first).astype(np.float64)
+    return spread
 
 
 def _merge_rails(component: Int32, traffic: Traffic, topology: Topology, params: RecogniseParams) -> Int32:
@@ -101,7 +102,7 @@ def _merge_rails(component: Int32, traffic: Traffic, topology: Topology, params:
     return job
 
 
-def _activity_spectra(component: Int32, traffic: Traffic, count: int, bins: int) -> Float64:
+def _activity_spectra(component: Int32, traffic: Traffic, count: int, bins: int) -> Complex128:
     """Return the Fourier transform of each component's payload over time, mean removed, unit norm, zero-padded."""
     begin, end = int(traffic.start_ns.min()), int(traffic.end_ns.max())
     place = ((traffic.end_ns - begin) * bins // (end - begin + 1)).astype(np.int64)
@@ -110,11 +111,11 @@ def _activity_spectra(component: Int32, traffic: Traffic, count: int, bins: int)
     series = series + np.roll(series, 1, axis=1) + np.roll(series, -1, axis=1)
     series -= series.mean(axis=1, keepdims=True)
     norm = np.linalg.norm(series, axis=1, keepdims=True)
-    spectra: Float64 = fft.rfft(series / np.where(norm > 0, norm, 1.0), n=2 * bins, axis=1)
+    spectra: Complex128 = fft.rfft(series / np.where(norm > 0, norm, 1.0), n=2 * bins, axis=1)
     return spectra
 
 
-def _co_activity(spectra: Float64, left: Int64, right: Int64, bins: int) -> Float64:
+def _co_activity(spectra: Complex128, left: Int64, right: Int64, bins: int) -> Float64:
     """Return the largest cross-correlation of each listed pair of series, at lags up to an eighth of the span.
 
     Stages of a job may reduce their gradients at different moments of a step, but always at the same distance.

@@ -1,12 +1,10 @@
 """Reconstruct: every GPU's steps and the phases inside them (LLMPrism, section IV-D).
 
-A step of an endpoint begins where the one before it ended. Inside it, time with data-parallel traffic at the endpoint is DP, other
-time with pipeline traffic is PP, and what is left is compute: the network is all that can be seen.
+A step of an endpoint begins where the one before it ended. Inside it, time with data-parallel traffic at the endpoint
+is DP, other time with pipeline traffic is PP, and what is left is compute: the network is all that can be seen.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,20 +12,11 @@ from prism_ch.core import intervals, robust
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
-from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, Steps, Timeline
+from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, Reconstruction, Steps, Timeline
 from prism_ch.model.traffic import Traffic
 
 _PHASE_OF_KIND = np.array([PHASES.index(kind) if kind in PHASES else 0 for kind in PAIR_KINDS], dtype=np.int32)
 _COMPUTE = PHASES.index("compute")
-
-
-@dataclass(frozen=True, slots=True)
-class Reconstruction:
-    """A job's steps, the same for each endpoint, and the phases that tile them."""
-
-    steps: Steps
-    gpu_steps: GpuSteps
-    timeline: Timeline
 
 
 def reconstruct(
@@ -35,9 +24,10 @@ def reconstruct(
 ) -> Reconstruction:
     """Rebuild the steps of a division and their phases.
 
-    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, k steps on m endpoints; `first_step`, the number
-    of the division's first step; `start_ns` int64[m], where the first step begins on each endpoint (the end of the step before),
-    or None where nothing came before: then it is where the job's step begins by `_first_start`.
+    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, k steps on m endpoints; `first_step`,
+    the number of the division's first step; `start_ns` int64[m], where the first step begins on each endpoint (the
+    end of the step before), or None where nothing came before: then it is where the job's step begins by
+    `_first_start`.
     """
     if division.steps == 0:
         return Reconstruction(Steps.empty(), GpuSteps.empty(), Timeline.empty())
@@ -50,7 +40,8 @@ def reconstruct(
     line = pieces.group.astype(np.int64)
     spent = np.bincount(
         line * len(PHASES) + pieces.label, weights=(pieces.end - pieces.start) / 1e9, minlength=m * k * len(PHASES)
-    ).reshape(m, k, len(PHASES))
+    ).astype(np.float64)
+    spent = spent.reshape(m, k, len(PHASES))
     number = first_step + np.arange(k)
     complete = division.whole.astype(np.uint8)
     gpu_steps = GpuSteps(
@@ -75,7 +66,7 @@ def reconstruct(
         complete,
     )
     timeline = Timeline(
-        division.endpoints[line // k], number[line % k], pieces.label, pieces.start, pieces.end
+        division.endpoints[line // k], number[line % k], pieces.label.astype(np.uint8), pieces.start, pieces.end
     )
     return Reconstruction(steps, gpu_steps, timeline)
 
@@ -91,14 +82,14 @@ def _first_start(traffic: Traffic, division: Division) -> Int64:
     return np.maximum(ends[:, 0] - int(typical), min(first_traffic, int(ends[:, 0].min())))
 
 
-def _phases(
-    traffic: Traffic, kinds: PairKinds, division: Division, start: Int64, end: Int64
-) -> intervals.Pieces:
+def _phases(traffic: Traffic, kinds: PairKinds, division: Division, start: Int64, end: Int64) -> intervals.Pieces:
     """Tile each endpoint's steps with phases; a piece's group is row * k + step."""
     m, k = division.end_ns.shape
     typed = traffic.keep_pairs(kinds.kind != OTHER)
     label = _PHASE_OF_KIND[kinds.kind[kinds.kind != OTHER]][typed.pair]
-    row = np.concatenate([np.searchsorted(division.endpoints, end_) for end_ in (typed.src, typed.dst)]).astype(np.int32)
+    row = np.concatenate([np.searchsorted(division.endpoints, end_) for end_ in (typed.src, typed.dst)]).astype(
+        np.int32
+    )
     spans = np.repeat(np.arange(m, dtype=np.int32), k)
     parts = intervals.cut(row, np.tile(typed.start_ns, 2), np.tile(typed.end_ns, 2), spans, start, end)
     return intervals.tile(
@@ -114,17 +105,23 @@ def _phases(
 
 
 def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division, start: Int64, end: Int64) -> Float64:
-    """Return how long after a step's beginning closing traffic first touches each endpoint, less what is usual, float64[m, k].
+    """Return how long into a step closing traffic first touches each endpoint, less what is usual, float64[m, k].
 
-    A collective needs both its neighbours: the rank that computes for longest neither sends nor is sent to until it is ready,
-    while the others have begun with one another. The one that makes the others wait is the one that does not wait.
+    A collective needs both its neighbours: the rank that computes for longest neither sends nor is sent to until it
+    is ready, while the others have begun with one another. The one that makes the others wait is the one that does
+    not wait.
     """
     m, k = division.end_ns.shape
     closing = kinds.of_kind(traffic, DP if (kinds.kind == DP).any() else PP)
     row = np.concatenate([np.searchsorted(division.endpoints, side) for side in (closing.src, closing.dst)])
     spans = np.repeat(np.arange(m, dtype=np.int32), k)
     parts = intervals.cut(
-        row.astype(np.int32), np.tile(closing.start_ns, 2), np.tile(closing.end_ns, 2), spans, start.ravel(), end.ravel()
+        row.astype(np.int32),
+        np.tile(closing.start_ns, 2),
+        np.tile(closing.end_ns, 2),
+        spans,
+        start.ravel(),
+        end.ravel(),
     )
     first = np.full(m * k, np.iinfo(np.int64).max)
     np.minimum.at(first, parts.span, parts.start)

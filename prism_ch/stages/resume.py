@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core import robust
 from prism_ch.model.columns import Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
@@ -53,15 +52,13 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topolo
     )
 
 
-def resume(division: Division, state: JobState | None, until_ns: int, params: ContinueParams) -> Resumed:
-    """Keep the steps of a division that are not yet published and surely over.
+def resume(division: Division, state: JobState | None, params: ContinueParams) -> Resumed:
+    """Keep the steps of a division that are not yet published.
 
-    Parameters: `division`, of the traffic looked at; `state`, of a settled job, else None; `until_ns`, up to where flows are
-    known.
+    Parameters: `division`, of the traffic looked at; `state`, of a settled job, else None.
     """
-    over = _surely_over(division, until_ns, params)
-    if state is None or division.steps == 0:
-        return Resumed(_from(division, 0, over), 0, None)
+    if state is None:
+        return Resumed(division, 0, None)
     published = int(state.steps.end_ns[-1])
     step_ns = float(np.median(state.steps.end_ns - state.steps.start_ns))
     new = int(np.searchsorted(division.job_end_ns(), published + params.same_boundary_share * step_ns))
@@ -71,21 +68,7 @@ def resume(division: Division, state: JobState | None, until_ns: int, params: Co
     place = np.minimum(place, len(division.endpoints) - 1)
     member = division.endpoints[place] == last.endpoint
     start[place[member]] = last.end_ns[member]
-    fresh = _from(division, new, max(over, new))
+    ends = division.end_ns[:, new:].copy()
     # The first step of a division may be cut by the span looked at; the published steps before it say that it is not.
-    whole = np.ones(fresh.steps, dtype=bool)
-    return Resumed(Division(fresh.endpoints, fresh.end_ns, whole), int(state.steps.step[-1]) + 1, start)
-
-
-def _surely_over(division: Division, until_ns: int, params: ContinueParams) -> int:
-    """Count the steps that no later flow can belong to."""
-    if division.steps == 0:
-        return 0
-    ends = division.job_end_ns()
-    step_ns = float(robust.median(np.diff(ends))) if division.steps > 1 else 0.0
-    return int(np.searchsorted(ends, until_ns - params.hold_share * step_ns, side="right"))
-
-
-def _from(division: Division, first: int, stop: int) -> Division:
-    """Cut a division down to the steps first:stop."""
-    return Division(division.endpoints.copy(), division.end_ns[:, first:stop].copy(), division.whole[first:stop].copy())
+    fresh = Division(division.endpoints.copy(), ends, np.ones(ends.shape[1], dtype=bool))
+    return Resumed(fresh, int(state.steps.step[-1]) + 1, start)

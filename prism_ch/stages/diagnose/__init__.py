@@ -1,4 +1,4 @@
-"""Diagnose: what slows a job, compared across its steps, its data-parallel groups and the switches (LLMPrism, section V)."""
+"""Diagnose: what slows a job, across its steps, its data-parallel groups and the switches (LLMPrism, section V)."""
 
 from prism_ch.stages.diagnose.episode import carry_on
 from prism_ch.stages.diagnose.groups import find_slow_groups

@@ -12,7 +12,7 @@ from prism_ch.model.result import Diagnosis, DiagnosisKind, Severity
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Rows `first` to `last`, inclusive, of a sequence of steps, `abnormal` the rows that are; `closed` once it is over."""
+    """Rows `first` to `last`, inclusive, of a sequence; `abnormal` are the rows that are, `closed` says it is over."""
 
     first: int
     last: int
@@ -45,8 +45,8 @@ def carry_on(
 ) -> tuple[Diagnosis, ...]:
     """Join what was found now with the findings of one job that were open before.
 
-    A finding on the same subject that begins where an open one could go on takes its identity and its beginning. An open one that
-    nothing carries on is closed. What ended before the first new step was said before and is left out.
+    A finding on the same subject that begins where an open one could go on takes its identity and its beginning. An
+    open one that nothing carries on is closed. What ended before the first new step was said before and is left out.
     """
     going = {(finding.kind, finding.subject): finding for finding in known if finding.status == "open"}
     said = []

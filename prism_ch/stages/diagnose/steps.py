@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.columns import Bool, Float64, Int32
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Steps
 from prism_ch.model.topology import Topology
@@ -20,10 +20,10 @@ def find_slow_steps(
 ) -> tuple[Diagnosis, ...]:
     """Find the episodes of slow steps in a job's history.
 
-    Parameters: `steps`, in order, the newest steps known of before and the new ones; `known`, the findings open so far: one of
-    them keeps its identity and its baseline however far back it began.
-    Each step is compared with the healthy steps before it, so what is found does not depend on where the data were cut. Steps
-    whose beginning was not seen are left out.
+    Parameters: `steps`, in order, the newest steps known of before and the new ones; `known`, the findings open so
+    far: one of them keeps its identity and its baseline however far back it began. Each step is compared with the
+    healthy steps before it, so what is found does not depend on where the data were cut. Steps whose beginning was
+    not seen are left out.
     """
     seen = steps.take(steps.complete == 1)
     if len(seen) < params.min_baseline_steps:
@@ -41,7 +41,7 @@ def find_slow_steps(
 
 
 def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> tuple[Bool, Float64, Float64]:
-    """Compare each step with the healthy ones before it: slow or not, the expected duration, the score in deviations."""
+    """Compare each step with the healthy ones before it: slow or not, the expected duration, the score."""
     duration = seen.duration_s
     healthy: deque[float] = deque(maxlen=params.baseline_steps)
     # The first steps have none before them: the middle of the first few serves them all.
@@ -80,14 +80,12 @@ def _describe(
     observed = float(np.median(duration[bad]))
     lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
     slowdown = lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
-    last_ready = np.bincount(seen.slowest[bad])
-    culprit = int(np.argmax(last_ready))
-    share = float(last_ready[culprit] / len(bad))
+    culprit, times = _most_frequent(seen.slowest[bad])
     evidence = {
         "durations_s": np.round(duration[span], 6).tolist()[: params.evidence_rows],
         "expected_s": round(usual, 6),
         "last_ready": topology.endpoints[culprit],
-        "last_ready_share": round(share, 4),
+        "last_ready_share": round(times / len(bad), 4),
         "lost_s": round(lost_s, 6),
     }
     first, last = begin, int(seen.step[episode.last])
@@ -106,29 +104,30 @@ def _describe(
         expected=usual,
         score=float(np.median(score[bad])),
         slowdown=slowdown,
-        summary=_sentence(first, last, observed, usual, culprit, share, len(bad), topology, params),
+        summary=f"{_what(first, last, observed, usual)}; {_who(seen.slowest[bad], topology, params)}",
         evidence=json.dumps(evidence),
     )
 
 
-def _sentence(
-    first: int,
-    last: int,
-    observed_s: float,
-    usual_s: float,
-    culprit: int,
-    share: float,
-    count: int,
-    topology: Topology,
-    params: DiagnoseParams,
-) -> str:
-    """Say what was slow, by how much, and who was waited for, in words a person can act on."""
-    what = f"Step {first} took" if first == last else f"Steps {first} to {last} took"
-    text = f"{what} {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
-    if count < params.min_culprit_steps or share < params.min_culprit_share:
-        return f"{text}; no single GPU kept the others waiting, look at what they share."
+def _what(first: int, last: int, observed_s: float, usual_s: float) -> str:
+    """Say which steps were slow, and by how much."""
+    steps = f"Step {first}" if first == last else f"Steps {first} to {last}"
+    return f"{steps} took {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
+
+
+def _who(last_ready: Int32, topology: Topology, params: DiagnoseParams) -> str:
+    """Say who was waited for, where it is one GPU, and what to do; `last_ready`, an endpoint a slow step."""
+    culprit, times, count = *_most_frequent(last_ready), len(last_ready)
+    if count < params.min_culprit_steps or times < params.min_culprit_share * count:
+        return "no single GPU kept the others waiting, look at what they share."
     place = f"{topology.server_names[topology.server[culprit]]}, GPU {topology.gpu[culprit]}"
     return (
-        f"{text}; the others waited for {topology.endpoints[culprit]} ({place}), last to be ready in "
-        f"{round(share * count)} of {count} slow steps: check that GPU and its host."
+        f"the others waited for {topology.endpoints[culprit]} ({place}), last to be ready in {times} of {count} slow "
+        "steps: check that GPU and its host."
     )
+
+
+def _most_frequent(endpoints: Int32) -> tuple[int, int]:
+    """Return the endpoint that occurs most often, and how often."""
+    times = np.bincount(endpoints)
+    return int(np.argmax(times)), int(times.max())

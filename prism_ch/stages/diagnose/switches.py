@@ -1,4 +1,4 @@
-"""Slow switches: first-hop switches whose flows take longer for their bytes than the same class of flows elsewhere (LLMPrism, section V-C)."""
+"""Slow switches: first-hop switches whose flows take longer for their bytes than elsewhere (LLMPrism, section V-C)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def find_slow_switches(
 ) -> tuple[Diagnosis, ...]:
     """Find leaf switches that slow the flows of every job behind them, in one window.
 
-    Parameters: `traffic`, the typed bursts of each job, which end in the window; `known`, findings open before the window: one
-    on the same switch goes on, one whose switch is no longer slow is closed.
-    A burst is compared by seconds per byte with bursts of its job of about the same size; a switch is slow where the median of its
-    bursts stands out among the switches. With fewer than `min_peers` switches nothing is found.
+    Parameters: `traffic`, the typed bursts of each job, which end in the window; `known`, findings open before the
+    window: one on the same switch goes on, one whose switch is no longer slow is closed. A burst is compared by
+    seconds per byte with bursts of its job of about the same size; a switch is slow where the median of its bursts
+    stands out among the switches. With fewer than `min_peers` switches nothing is found.
     """
     paces = [_relative_pace(bursts) for bursts in traffic if len(bursts)]
     seen = [bursts for bursts in traffic if len(bursts)]
-    going = {finding.subject: finding for finding in known if finding.kind == "slow_switch" and finding.status == "open"}
+    going = {
+        finding.subject: finding for finding in known if finding.kind == "slow_switch" and finding.status == "open"
+    }
     found: list[Diagnosis] = []
     if seen:
         pace = np.concatenate([np.tile(values, 2) for values in paces])
@@ -43,16 +45,14 @@ def find_slow_switches(
 
 
 def _relative_pace(bursts: Traffic) -> Float64:
-    """Return each burst's seconds per byte over the median of bursts of about its size, float64[n]; NaN where it has no length."""
+    """Return each burst's seconds per byte over the median of its size class, float64[n]; NaN without length."""
     length = (bursts.end_ns - bursts.start_ns) / 1e9
     pace = np.where((length > 0) & (bursts.payload > 0), length / np.maximum(bursts.payload, 1), np.nan)
     size_class = np.floor(np.log2(np.maximum(bursts.payload, 1))).astype(np.int32)
     return pace / robust.median_by(size_class, pace)[size_class]
 
 
-def _standing_out(
-    leaf: Int32, pace: Float64, leaves: int, params: DiagnoseParams
-) -> list[tuple[int, float, float]]:
+def _standing_out(leaf: Int32, pace: Float64, leaves: int, params: DiagnoseParams) -> list[tuple[int, float, float]]:
     """List the switches whose median pace stands out: number, times the others' median, score."""
     bursts = np.bincount(leaf[~np.isnan(pace)], minlength=leaves)
     typical = np.where(bursts >= params.min_switch_bursts, robust.median_by(leaf, pace, leaves), np.nan)
@@ -85,6 +85,6 @@ def _describe(
         expected=1.0,
         score=score,
         slowdown=slowdown,
-        summary=f"Flows through switch {name} take {times:.2g} times as long for their bytes as through its peers: check its ports.",
+        summary=f"Flows through switch {name} take {times:.2g} times as long as elsewhere: check its ports.",
         evidence=json.dumps({"ratio_to_peers": round(times, 4)}),
     )
