@@ -40,7 +40,7 @@ lint: $(VENV)/.stamp-dev ## ruff, mypy --strict and the import contract
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
