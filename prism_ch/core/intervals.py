@@ -201,20 +201,16 @@ def tile(
     if not np.isin(label, np.asarray(strongest, dtype=np.int32)).all():
         raise ValueError(f"an interval has a label that is not among {list(strongest)}")
     begin, finish = clip(start, end, span_start[group], span_end[group])
-    spans = np.arange(len(span_start), dtype=np.int32)
-    line = np.concatenate((spans, spans, group, group)).astype(np.int32, copy=False)
-    edge = np.concatenate((span_start, span_end, begin, finish))
-    order = np.lexsort((edge, line))
-    line, edge = line[order], edge[order]
+    line, edge, change = _sorted_edges(span_start, span_end, group, begin, finish, label)
 
-    shown = np.full(len(order), fill, dtype=np.int32)
+    shown = np.full(len(line), fill, dtype=np.int32)
     for name in reversed(strongest):
-        active = (label == name).astype(np.int32)
-        change = np.concatenate((np.zeros(2 * len(spans), dtype=np.int32), active, -active))[order]
         # Every interval closes within its own group, so the count needs no reset between groups.
-        shown[np.cumsum(change) > 0] = name
+        opened, closed = change == _opens(name), change == _opens(name) + 1
+        active = np.cumsum(opened.view(np.int8) - closed.view(np.int8), dtype=np.int32)
+        shown[active > 0] = name
 
-    has_length = np.zeros(len(order), dtype=np.bool_)
+    has_length = np.zeros(len(line), dtype=np.bool_)
     has_length[:-1] = (edge[1:] > edge[:-1]) & (line[1:] == line[:-1])
     line, edge, shown = line[has_length], edge[has_length], shown[has_length]
     first = run_starts(line, shown)
@@ -222,6 +218,35 @@ def tile(
     same_group = line[first[1:]] == line[first[:-1]]
     closing[:-1][same_group] = edge[first[1:]][same_group]
     return Pieces(line[first], edge[first], closing, shown[first])
+
+
+def _opens(label: int) -> int:
+    """Return the code of an edge at which an interval of a label begins; one more is that at which it ends."""
+    return 2 * label + 1
+
+
+def _sorted_edges(
+    span_start: Int64, span_end: Int64, group: Int32, begin: Int64, finish: Int64, label: Int32
+) -> tuple[Int32, Int64, Int64]:
+    """Return every edge of spans and intervals by (group, time): its group, time and code, 0 for a span's edge.
+
+    Group, time since the group's span began and code are packed into one number where they fit into 63 bits: numbers sort
+    many times faster than rows do by several keys.
+    """
+    spans = np.arange(len(span_start), dtype=np.int32)
+    line = np.concatenate((spans, spans, group, group)).astype(np.int32, copy=False)
+    edge = np.concatenate((span_start, span_end, begin, finish))
+    opening = 2 * label.astype(np.int64) + 1
+    code = np.concatenate((np.zeros(2 * len(spans), dtype=np.int64), opening, opening + 1))
+    codes = int(code.max(initial=0)) + 1
+    longest = int((span_end - span_start).max(initial=0)) + 1
+    if len(spans) * longest * codes >= 2**63:
+        order = np.lexsort((edge, line))
+        return line[order], edge[order], code[order]
+    packed = np.sort((line * np.int64(longest) + (edge - span_start[line])) * codes + code)
+    place, code = np.divmod(packed, codes)
+    line = (place // longest).astype(np.int32)
+    return line, place - line * np.int64(longest) + span_start[line], code
 
 
 def _check_intervals(start: Int64, end: Int64, **others: Int32) -> None:

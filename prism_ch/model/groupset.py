@@ -13,7 +13,7 @@ from prism_ch.model.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class PairKinds:
-    """The kind of every pair in a Traffic's pair table: `kind` uint8[pairs], in PAIR_KINDS, and the confidence in it."""
+    """The kind of every pair in a Traffic's pair table: `kind` uint8[pairs], in PAIR_KINDS, and its confidence."""
 
     kind: UInt8
     confidence: Float64

@@ -135,8 +135,8 @@ class DiagnoseParams:
     min_peer_steps: int = 3
     #: The least spread among peers believed in: collectives contend for links by chance.
     peer_jitter_floor: float = 0.05
-    #: Bursts through a switch before it is judged.
-    min_switch_bursts: int = 20
+    #: Bursts of a pair in a window before its pace counts for its switches.
+    min_pair_bursts: int = 3
     #: Rows of evidence kept with a finding.
     evidence_rows: int = 64
 

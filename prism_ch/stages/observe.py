@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals
-from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ObserveParams
 from prism_ch.model.traffic import Traffic
@@ -25,9 +25,9 @@ def elect(batch: FlowBatch) -> FlowBatch:
     Observations belong to one flow where they share the 5-tuple and overlap in time. The exporter with the most bytes
     of it is elected, the first by name where several saw the same.
     """
-    if len(np.unique(batch.exporter)) < 2:
-        return batch
     tuple_id = _five_tuple_ids(batch)
+    if not _any_seen_twice(tuple_id, batch.exporter):
+        return batch
     seen = intervals.merge(tuple_id.astype(np.int32), batch.start_ns, batch.end_ns, gap_ns=0)
     flow = seen.owner
     exporters = len(batch.exporters)
@@ -95,6 +95,13 @@ def _reverse(src: Int64, dst: Int64) -> Int64:
     place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     found: Bool = key[place] == wanted if len(key) else np.empty(0, dtype=bool)
     return np.where(found, place, -1)
+
+
+def _any_seen_twice(tuple_id: Int64, exporter: Int32) -> bool:
+    """Say whether any 5-tuple was seen by more than one exporter."""
+    first = np.empty(int(tuple_id.max(initial=-1)) + 1, dtype=np.int32)
+    first[tuple_id] = exporter
+    return bool((first[tuple_id] != exporter).any())
 
 
 def _five_tuple_ids(batch: FlowBatch) -> Int64:

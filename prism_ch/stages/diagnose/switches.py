@@ -23,20 +23,17 @@ def find_slow_switches(
 ) -> tuple[Diagnosis, ...]:
     """Find leaf switches that slow the flows of every job behind them, in one window.
 
-    Parameters: `traffic`, the typed bursts of each job, which end in the window; `known`, findings open before the
-    window: one on the same switch goes on, one whose switch is no longer slow is closed. A burst is compared by
-    seconds per byte with bursts of its job of about the same size; a switch is slow where the median of its bursts
-    stands out among the switches. With fewer than `min_peers` switches nothing is found.
+    Parameters: `traffic`, the typed bursts of each job, which end in the window; `known`, findings open before the window:
+    one on the same switch goes on, one whose switch is no longer slow is closed.
+    A pair is compared by its seconds per byte with pairs whose bursts are of about the same size; a switch is slow where
+    the median of its pairs stands out among the switches. With fewer than `min_peers` switches nothing is found.
     """
-    paces = [_relative_pace(bursts) for bursts in traffic if len(bursts)]
-    seen = [bursts for bursts in traffic if len(bursts)]
-    going = {
-        finding.subject: finding for finding in known if finding.kind == "slow_switch" and finding.status == "open"
-    }
+    going = {finding.subject: finding for finding in known if finding.kind == "slow_switch"}
     found: list[Diagnosis] = []
-    if seen:
-        pace = np.concatenate([np.tile(values, 2) for values in paces])
-        leaf = np.concatenate([topology.leaf[np.concatenate([bursts.src, bursts.dst])] for bursts in seen])
+    measured = [_relative_pace(bursts, params) for bursts in traffic]
+    if measured:
+        pace = np.concatenate([np.tile(pairs, 2) for pairs in measured])
+        leaf = np.concatenate([topology.leaf[np.concatenate([bursts.pair_src, bursts.pair_dst])] for bursts in traffic])
         for switch, times, score in _standing_out(leaf, pace, len(topology.leaf_names), params):
             name = topology.leaf_names[switch]
             found.append(_describe(name, times, score, window, going.pop(name, None), params))
@@ -44,18 +41,25 @@ def find_slow_switches(
     return tuple(found)
 
 
-def _relative_pace(bursts: Traffic) -> Float64:
-    """Return each burst's seconds per byte over the median of its size class, float64[n]; NaN without length."""
-    length = (bursts.end_ns - bursts.start_ns) / 1e9
-    pace = np.where((length > 0) & (bursts.payload > 0), length / np.maximum(bursts.payload, 1), np.nan)
-    size_class = np.floor(np.log2(np.maximum(bursts.payload, 1))).astype(np.int32)
-    return pace / robust.median_by(size_class, pace)[size_class]
+def _relative_pace(bursts: Traffic, params: DiagnoseParams) -> Float64:
+    """Return each pair's seconds per byte over the median of its size class, float64[pairs]; NaN with too few bursts."""
+    pairs = len(bursts.pair_src)
+    count = np.bincount(bursts.pair, minlength=pairs)
+    length = np.bincount(bursts.pair, weights=(bursts.end_ns - bursts.start_ns) / 1e9, minlength=pairs)
+    payload = np.bincount(bursts.pair, weights=bursts.payload, minlength=pairs)
+    known = (count >= params.min_pair_bursts) & (length > 0) & (payload > 0)
+    pace = np.divide(length, payload, out=np.full(pairs, np.nan), where=known)
+    mean_size = np.divide(payload, count, out=np.ones(pairs), where=known)
+    size_class = np.log2(np.maximum(mean_size, 1)).astype(np.int32)
+    relative: Float64 = pace / robust.median_by(size_class, pace)[size_class]
+    return relative
 
 
-def _standing_out(leaf: Int32, pace: Float64, leaves: int, params: DiagnoseParams) -> list[tuple[int, float, float]]:
+def _standing_out(
+    leaf: Int32, pace: Float64, leaves: int, params: DiagnoseParams
+) -> list[tuple[int, float, float]]:
     """List the switches whose median pace stands out: number, times the others' median, score."""
-    bursts = np.bincount(leaf[~np.isnan(pace)], minlength=leaves)
-    typical = np.where(bursts >= params.min_switch_bursts, robust.median_by(leaf, pace, leaves), np.nan)
+    typical = robust.median_by(leaf, pace, leaves)
     if np.count_nonzero(~np.isnan(typical)) < params.min_peers:
         return []
     ratio = typical / robust.median(typical)
