@@ -211,7 +211,7 @@ def _examine_job(
     history = account.with_history(settled, rebuilt.steps)
     known = () if settled is None else settled.diagnoses
     found = (
-        *diagnose.find_slow_steps(job.job_id, history, known, topology, params.diagnose),
+        *diagnose.find_slow_steps(job, history, known, topology, params.diagnose),
         *diagnose.find_slow_groups(
             job.job_id, traffic, kinds, new.division, groups, new.first_step, topology, params.diagnose
         ),

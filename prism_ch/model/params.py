@@ -124,9 +124,10 @@ class DiagnoseParams:
     #: Lost shares of a job's time from which a person should look, and look now.
     warning_slowdown: float = 0.05
     critical_slowdown: float = 0.20
-    #: A GPU is named where it was last to be ready in so many slow steps, and in this share of them.
-    min_culprit_steps: int = 3
+    #: A GPU is named where it was last to be ready in this share of the slow steps ...
     min_culprit_share: float = 0.6
+    #: ... and chance would make any of them so in fewer than one episode in a thousand.
+    max_culprit_chance: float = 1e-3
     #: Peers (groups, switches) needed for one of them to stand out.
     min_peers: int = 4
     #: A peer this much slower than the others matters ...

@@ -40,6 +40,11 @@ def identity(job_id: str, kind: DiagnosisKind, subject: str, begin: int) -> str:
     return blake2b(f"{job_id}\n{kind}\n{subject}\n{begin}".encode(), digest_size=8).hexdigest()
 
 
+def continues(before: Diagnosis, first_step: int, last_step: int, params: DiagnoseParams) -> bool:
+    """Say whether an episode from `first_step` to `last_step` is the same as an open finding, or goes on from it."""
+    return before.first_step <= last_step and first_step <= before.last_step + params.close_after_steps
+
+
 def carry_on(
     known: Sequence[Diagnosis], found: Sequence[Diagnosis], first_new_step: int, params: DiagnoseParams
 ) -> tuple[Diagnosis, ...]:
@@ -52,7 +57,7 @@ def carry_on(
     said = []
     for finding in found:
         before = going.get((finding.kind, finding.subject))
-        if before is not None and finding.first_step <= before.last_step + params.close_after_steps:
+        if before is not None and continues(before, finding.first_step, finding.last_step, params):
             del going[finding.kind, finding.subject]
             said.append(
                 replace(

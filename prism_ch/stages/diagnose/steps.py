@@ -6,17 +6,19 @@ import json
 from collections import deque
 
 import numpy as np
+from scipy import stats
 
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int32
+from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Steps
 from prism_ch.model.topology import Topology
-from prism_ch.stages.diagnose.episode import Episode, episodes, identity, severity
+from prism_ch.stages.diagnose.episode import Episode, continues, episodes, identity, severity
 
 
 def find_slow_steps(
-    job_id: str, steps: Steps, known: tuple[Diagnosis, ...], topology: Topology, params: DiagnoseParams
+    job: RecognisedJob, steps: Steps, known: tuple[Diagnosis, ...], topology: Topology, params: DiagnoseParams
 ) -> tuple[Diagnosis, ...]:
     """Find the episodes of slow steps in a job's history.
 
@@ -32,11 +34,9 @@ def find_slow_steps(
     slow, expected, score = _compare(seen, going, params)
     found = []
     for episode in episodes(slow.tolist(), params.close_after_steps):
-        begun_before = going is not None and int(seen.step[episode.first]) <= going.last_step + params.close_after_steps
-        begin = going.first_step if going is not None and begun_before else int(seen.step[episode.first])
-        found.append(_describe(job_id, seen, episode, begin, expected, score, topology, params))
-        if begun_before:
-            going = None
+        first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
+        begin = going.first_step if going is not None and continues(going, first, last, params) else first
+        found.append(_describe(job, seen, episode, begin, expected, score, topology, params))
     return tuple(found)
 
 
@@ -63,7 +63,7 @@ def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> tu
 
 
 def _describe(
-    job_id: str,
+    job: RecognisedJob,
     seen: Steps,
     episode: Episode,
     begin: int,
@@ -90,10 +90,10 @@ def _describe(
     }
     first, last = begin, int(seen.step[episode.last])
     return Diagnosis(
-        diagnosis_id=identity(job_id, "slow_step", job_id, first),
+        diagnosis_id=identity(job.job_id, "slow_step", job.job_id, first),
         kind="slow_step",
         subject_type="job",
-        subject=job_id,
+        subject=job.job_id,
         first_step=first,
         last_step=last,
         start_ns=int(seen.start_ns[episode.first]),
@@ -104,7 +104,7 @@ def _describe(
         expected=usual,
         score=float(np.median(score[bad])),
         slowdown=slowdown,
-        summary=f"{_what(first, last, observed, usual)}; {_who(seen.slowest[bad], topology, params)}",
+        summary=f"{_what(first, last, observed, usual)}; {_who(seen.slowest[bad], len(job.endpoints), topology, params)}",
         evidence=json.dumps(evidence),
     )
 
@@ -115,10 +115,14 @@ def _what(first: int, last: int, observed_s: float, usual_s: float) -> str:
     return f"{steps} took {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
 
 
-def _who(last_ready: Int32, topology: Topology, params: DiagnoseParams) -> str:
-    """Say who was waited for, where it is one GPU, and what to do; `last_ready`, an endpoint a slow step."""
+def _who(last_ready: Int32, endpoints: int, topology: Topology, params: DiagnoseParams) -> str:
+    """Say who was waited for, where it is one GPU, and what to do; `last_ready`, an endpoint a slow step.
+
+    One of the job's `endpoints` is last in every step. A GPU is named where chance would hardly make it so often.
+    """
     culprit, times, count = *_most_frequent(last_ready), len(last_ready)
-    if count < params.min_culprit_steps or times < params.min_culprit_share * count:
+    by_chance = float(stats.binom.sf(times - 1, count, 1 / endpoints)) * endpoints
+    if times < params.min_culprit_share * count or by_chance > params.max_culprit_chance:
         return "no single GPU kept the others waiting, look at what they share."
     place = f"{topology.server_names[topology.server[culprit]]}, GPU {topology.gpu[culprit]}"
     return (

@@ -23,10 +23,10 @@ def find_slow_switches(
 ) -> tuple[Diagnosis, ...]:
     """Find leaf switches that slow the flows of every job behind them, in one window.
 
-    Parameters: `traffic`, the typed bursts of each job, which end in the window; `known`, findings open before the window:
-    one on the same switch goes on, one whose switch is no longer slow is closed.
-    A pair is compared by its seconds per byte with pairs whose bursts are of about the same size; a switch is slow where
-    the median of its pairs stands out among the switches. With fewer than `min_peers` switches nothing is found.
+    Parameters: `traffic`, the typed bursts of each job, which end in the window; `known`, findings open before the
+    window: one on the same switch goes on, one whose switch is no longer slow is closed. A pair is compared by its
+    seconds per byte with pairs whose bursts are of about the same size; a switch is slow where the median of its
+    pairs stands out among the switches. With fewer than `min_peers` switches nothing is found.
     """
     going = {finding.subject: finding for finding in known if finding.kind == "slow_switch"}
     found: list[Diagnosis] = []
@@ -55,9 +55,7 @@ def _relative_pace(bursts: Traffic, params: DiagnoseParams) -> Float64:
     return relative
 
 
-def _standing_out(
-    leaf: Int32, pace: Float64, leaves: int, params: DiagnoseParams
-) -> list[tuple[int, float, float]]:
+def _standing_out(leaf: Int32, pace: Float64, leaves: int, params: DiagnoseParams) -> list[tuple[int, float, float]]:
     """List the switches whose median pace stands out: number, times the others' median, score."""
     typical = robust.median_by(leaf, pace, leaves)
     if np.count_nonzero(~np.isnan(typical)) < params.min_peers:
