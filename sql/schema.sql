@@ -1231,6 +1231,31 @@ FROM timeline_log AS l
 INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
 WHERE l.step < r.until_step;
 
+CREATE VIEW IF NOT EXISTS exporters
+(
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
+    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of the others, seconds; NULL where not inferred',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
+    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
+)
+COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
+AS SELECT
+    sampler_address AS exporter,
+    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
+    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
+    sum(s.flows) AS flows,
+    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
+    NULL AS clock_offset_s,
+    NULL AS idle_timeout_s,
+    0 AS lost
+FROM switch_1m AS s
+WHERE sampler_address != ''
+GROUP BY sampler_address;
+
 CREATE VIEW IF NOT EXISTS losses
 (
     `job_id` String COMMENT 'The job',

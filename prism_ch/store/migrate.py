@@ -26,8 +26,8 @@ class Migration:
     text: str
 
     @property
-    def statements(self) -> list[str]:
-        """The statements, as written; split anew on each call, since most runs apply none."""
+    def statements(self) -> tuple[str, ...]:
+        """The statements, as written; split only when asked for, since most runs apply none."""
         return split_statements(self.text)
 
 

@@ -20,7 +20,8 @@ def statement(name: str) -> str:
     return statements[0]
 
 
-def split_statements(text: str) -> list[str]:
+@cache
+def split_statements(text: str) -> tuple[str, ...]:
     """Split a script at the semicolons that end statements; each is as written, from its first token to its last.
 
     sqlglot only says where tokens are, so quotes, comments and heredocs may hold semicolons; nothing is regenerated.
@@ -38,4 +39,4 @@ def split_statements(text: str) -> list[str]:
         end = token.end + 1
     if start is not None:
         statements.append(text[start:end])
-    return statements
+    return tuple(statements)

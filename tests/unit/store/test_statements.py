@@ -11,16 +11,16 @@ from prism_ch.store.statements import split_statements, statement
 @pytest.mark.parametrize(
     "text, parts",
     [
-        ("", []),
-        (" ;; -- nothing; here\n", []),
-        ("SELECT 1", ["SELECT 1"]),
-        ("-- head; er\nSELECT 1; -- tail\nSELECT  2 ;", ["SELECT 1", "SELECT  2"]),
+        ("", ()),
+        (" ;; -- nothing; here\n", ()),
+        ("SELECT 1", ("SELECT 1",)),
+        ("-- head; er\nSELECT 1; -- tail\nSELECT  2 ;", ("SELECT 1", "SELECT  2")),
         ("SELECT 'a;b', `c;d`, \"e;f\" /* g;h */, 'it''s;', 'it\\';';", None),
         ("SELECT {x:Array(String)}[1] -> 2, $$ a;b $$", None),
     ],
 )
-def test_splitting(text: str, parts: list[str] | None) -> None:
-    assert split_statements(text) == ([text.rstrip(";")] if parts is None else parts)
+def test_splitting(text: str, parts: tuple[str, ...] | None) -> None:
+    assert split_statements(text) == ((text.rstrip(";"),) if parts is None else parts)
 
 
 def test_a_statement_comes_without_its_header() -> None:
