@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -196,10 +196,7 @@ def run_lengths(
     return posterior
 
 
-def best_lag(symbols: Sequence[int], longest: int, agrees: Callable[[float], bool]) -> int:
-    """Return the smallest lag whose share of symbols equal to those one lag later `agrees`, else 0."""
-    for lag in range(1, longest + 1):
-        equal = sum(one == other for one, other in zip(symbols, symbols[lag:], strict=False))
-        if agrees(equal / (len(symbols) - lag)):
-            return lag
-    return 0
+def share_equal(symbols: Sequence[int], lag: int) -> float:
+    """Return the share of symbols that equal the one `lag` later."""
+    pairs = list(zip(symbols, symbols[lag:], strict=False))
+    return sum(one == other for one, other in pairs) / len(pairs)

@@ -15,10 +15,13 @@ LAGS_LOW, LAGS_HIGH = 16, 32
 
 #: A shorter lag is preferred to a longer one where it correlates at least this well, relatively: multiples of a period
 #: correlate as well as the period itself.
-FUNDAMENTAL_SHARE = 0.85
+FUNDAMENTAL_SHARE = 0.8
 
 #: Bins as wide as one independent observation, after smoothing by (1 2 1)/4: (sum of weights)^2 / sum of squares.
 SMOOTHED_BINS = 16 / 6
+
+#: The longest series of bins made of events: a quarter of a gigabyte.
+MAX_BINS = 1 << 25
 
 #: Compared at once by `sequence_period`, as cells of lag times symbol.
 CHUNK_CELLS = 1 << 20
@@ -51,11 +54,12 @@ def dominant_period(
     nothing repeats.
     Raises ValueError on NaN or infinite values or a bin of no width.
 
-    1. For each octave of periods, sum bins until the period is 16 to 32 of them, smooth by (1 2 1)/4, and correlate
-    the head of the series with its tail, lag by lag (Pearson, so that long lags are not held back by their short
-    overlap). 2. Take the strongest lag (lower bound of the correlation by Fisher's z), and descend from it to a 2nd,
-    3rd, 5th or 7th of it for as long as that correlates nearly as well in the same bins: multiples of a period look
-    as good as the period. 3. Place the peak between bins by a parabola through the three highest correlations.
+    1. For each octave of periods, sum bins until the period is 16 to 32 of them, smooth by (1 2 1)/4, and correlate the
+       head of the series with its tail, lag by lag (Pearson, so that long lags are not held back by their overlap).
+    2. Judge a lag by the lower bound of its correlation (Fisher's z). Take the strongest and descend from it to a 2nd,
+       3rd, 5th or 7th of it for as long as that is nearly as strong in the same bins: multiples of a period look as
+       good as the period.
+    3. Place the peak between bins by a parabola through the three highest correlations.
     """
     series = np.asarray(values, dtype=np.float64)
     if not bin_s > 0:
@@ -71,11 +75,11 @@ def dominant_period(
         for lag in range(LAGS_LOW, LAGS_HIGH + 1)
         if shortest <= (peak := octave.peak(lag)).lag <= longest
     ]
-    best = max(candidates, key=lambda peak: peak.strength, default=_Peak(0.0, 0.0))
-    if best.strength <= 0:
+    strongest = max(candidates, key=lambda peak: peak.strength, default=_Peak(0.0, 0.0))
+    if strongest.strength <= 0:
         return Period(np.nan, 0.0)
-    best = _fundamental(best, octaves, shortest)
-    return Period(best.lag * bin_s, best.strength)
+    found = _fundamental(strongest, octaves, shortest)
+    return Period(found.lag * bin_s, found.strength)
 
 
 def event_period(
@@ -89,9 +93,9 @@ def event_period(
 
     Parameters: `events_ns` int64[n], nanoseconds, in any order; `weights` float64[n], how much each counts (default:
     1); `min_period_s` > 0, the shortest period looked for; `max_period_s`, the longest (default, and at most: half
-    the time from the first event to the last).
-    Returns as `dominant_period`, which it uses on bins of a 16th of `min_period_s`; missing and stray events weaken a
-    period in proportion and do not move it. Raises ValueError where `min_period_s` is not positive.
+    the time from the first event to the last). Returns as `dominant_period`, which it uses on bins of a 16th of
+    `min_period_s`; missing and stray events weaken a period in proportion and do not move it. Raises ValueError where
+    `min_period_s` is not positive, or so short that the events span more than 2**25 bins.
     """
     if not min_period_s > 0:
         raise ValueError(f"min_period_s is {min_period_s}; it must be positive")
@@ -99,6 +103,10 @@ def event_period(
         return Period(np.nan, 0.0)
     bin_s = min_period_s / LAGS_LOW
     bins = ((events_ns - events_ns.min()) / (bin_s * 1e9)).astype(np.int64)
+    if bins.max() >= MAX_BINS:
+        raise ValueError(
+            f"events over {bins.max() * bin_s:.0f} s are too long for min_period_s {min_period_s}; raise it"
+        )
     series = np.bincount(bins, None if weights is None else np.asarray(weights, dtype=np.float64))
     return dominant_period(series, bin_s, min_period_s=min_period_s, max_period_s=max_period_s)
 
@@ -125,7 +133,7 @@ def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
     Parameters: `symbols` int64[n], any integers (sizes, classes); `longest`, the largest lag tried (and at most n/2).
     Returns (period, strength). With m(p) the share of symbols that equal the one p later and c the share that would in
     random order (the sum of squared frequencies), the strength is (m(p) - c) / (1 - c), in 0..1. Of the lags whose
-    strength is at least 0.85 of the best, the smallest is the period. (0, 0.0) where none beats chance, or n < 2;
+    strength is at least 0.8 of the best, the smallest is the period. (0, 0.0) where none beats chance, or n < 2;
     (1, 1.0) for a constant sequence.
     A missing or extra symbol spoils one period's comparisons, not those after it.
     """
@@ -212,15 +220,20 @@ def _octaves(series: Float64, longest: float) -> list[_Octave]:
     return octaves
 
 
-def _fundamental(best: _Peak, octaves: list[_Octave], shortest: float) -> _Peak:
-    """Descend from a peak to the shortest period of which it is a multiple."""
-    for part in (2, 3, 5, 7):
-        octave = octaves[_octave_of(best.lag)]
-        smaller = octave.peak_near(best.lag / part)
-        if smaller.lag >= shortest and smaller.strength >= FUNDAMENTAL_SHARE * octave.peak_near(best.lag).strength:
+def _fundamental(start: _Peak, octaves: list[_Octave], shortest: float) -> _Peak:
+    """Descend from a peak to the shortest period of which it is a multiple.
+
+    Both are judged in the same bins, about those of the longer one: in narrower bins jitter would blur it away, while
+    what repeats quickly inside it stands. Only for a 5th and a 7th are the bins halved, lest too few be left of the
+    shorter.
+    """
+    for part, scale in ((2, 1), (3, 1), (5, 2), (7, 2)):
+        octave = octaves[_octave_of(start.lag / scale)]
+        smaller, longer = octave.peak_near(start.lag / part), octave.peak_near(start.lag)
+        if smaller.lag >= shortest and smaller.strength >= FUNDAMENTAL_SHARE * longer.strength > 0:
             finer = octaves[_octave_of(smaller.lag)].peak_near(smaller.lag)
             return _fundamental(finer if finer.strength > 0 else smaller, octaves, shortest)
-    return best
+    return start
 
 
 def _octave_of(lag: float) -> int:
@@ -229,7 +242,7 @@ def _octave_of(lag: float) -> int:
 
 
 def _matches(code: npt.NDArray[np.int32], lags: int) -> Int64:
-    """Count the symbols that equal the one `lag` later, for lag = 1..lags, int64[lags]; many lags are compared at once."""
+    """Count the symbols that equal the one `lag` later, for lag = 1..lags, int64[lags]; many lags compare at once."""
     n = len(code)
     padded = np.concatenate((code, np.full(lags, -1, dtype=np.int32)))  # -1 is no symbol: it matches none
     later = np.lib.stride_tricks.sliding_window_view(padded, n)

@@ -1,0 +1,44 @@
+"""The checks and groupings that the algorithms share."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_ch.core.arrays import check_equal_length, check_groups, run_starts, segment_search
+
+
+def test_equal_lengths_are_demanded_by_name() -> None:
+    assert check_equal_length() == 0
+    assert check_equal_length(a=np.zeros(3), b=np.ones(3)) == 3
+    with pytest.raises(ValueError, match="b has 2 rows where the columns before it have 3"):
+        check_equal_length(a=np.zeros(3), b=np.ones(2))
+    with pytest.raises(ValueError, match="a must be one-dimensional, not 2-dimensional"):
+        check_equal_length(a=np.zeros((3, 1)))
+
+
+def test_groups_are_counted_and_checked() -> None:
+    assert check_groups(np.array([0, 4, 2]), None) == 5
+    assert check_groups(np.array([0, 4, 2]), 7) == 7
+    assert check_groups(np.empty(0, dtype=np.int32), None) == 0
+    assert check_groups(np.empty(0, dtype=np.int32), 3) == 3
+    with pytest.raises(ValueError, match="numbered -1"):
+        check_groups(np.array([0, -1]), None)
+    with pytest.raises(ValueError, match="numbered 3, but there are only 3 groups"):
+        check_groups(np.array([3]), 3)
+
+
+def test_runs_begin_where_any_key_changes() -> None:
+    np.testing.assert_array_equal(run_starts(np.array([1, 1, 1, 2]), np.array([0, 5, 5, 5])), [0, 1, 3])
+    assert len(run_starts(np.empty(0))) == 0
+
+
+@given(st.lists(st.lists(st.integers(-5, 5), max_size=9), min_size=1, max_size=5), st.lists(st.integers(-6, 6)))
+def test_segment_search_is_searchsorted_in_each_segment(segments: list[list[int]], queries: list[int]) -> None:
+    segments = [sorted(segment) for segment in segments]
+    offsets = np.cumsum([0] + [len(segment) for segment in segments], dtype=np.int64)
+    values = np.array([value for segment in segments for value in segment], dtype=np.int64)
+    which = np.arange(len(queries)) % len(segments)
+    found = segment_search(values, offsets[which], offsets[which + 1], np.array(queries, dtype=np.int64))
+    expected = [np.searchsorted(segments[i], query, side="right") for i, query in zip(which, queries, strict=True)]
+    np.testing.assert_array_equal(found, expected)
