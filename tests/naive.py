@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from statistics import median
 from typing import NamedTuple
 
@@ -123,6 +124,30 @@ def size_classes(values: Sequence[float], tolerance: float) -> list[int]:
             current += 1
         classes[value] = current
     return [classes[value] for value in values]
+
+
+def quantum_cost(
+    amounts: Sequence[float], preference: Sequence[float], ends: Sequence[int], tolerance: float, longest: int
+) -> float:
+    """Return what a choice of ends costs, where a whole segment carries 1; infinity where it is not allowed."""
+    cost = 0.0
+    begin = 0
+    for end in ends:
+        carried = sum(amounts[begin : end + 1])
+        if end + 1 - begin > longest:
+            return math.inf
+        if begin > 0 or carried >= 1:  # the first segment may be the rest of one that began earlier
+            cost += min(((carried - 1) / tolerance) ** 2, 16.0)
+        cost -= preference[end]
+        begin = end + 1
+    return cost if sum(amounts[begin:]) < 0.99 else math.inf
+
+
+def best_quantum_cost(amounts: Sequence[float], preference: Sequence[float], tolerance: float, longest: int) -> float:
+    """Try every choice of ends."""
+    items = range(len(amounts))
+    choices = (ends for size in range(len(amounts) + 1) for ends in combinations(items, size))
+    return min(quantum_cost(amounts, preference, ends, tolerance, longest) for ends in choices)
 
 
 class Run(NamedTuple):

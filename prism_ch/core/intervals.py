@@ -185,11 +185,12 @@ def tile(
 ) -> Pieces:
     """Divide each group's span into labelled pieces without gap or overlap.
 
-    Parameters: `span_start`, `span_end` int64[k], the span of each group 0..k-1; `group` and `label` int32[n], `start`,
-    `end` int64[n], the labelled intervals, free to overlap and to reach out of their span; `strongest`, the labels in
-    falling order of priority: where intervals overlap, the earliest in it wins; `fill`, the label of what none covers.
-    Returns pieces none of which is without length; neighbours in a group differ in label. A span of no length has none.
-    Raises ValueError on inverted intervals or spans, a group without a span, or a label that `strongest` leaves out.
+    Parameters: `span_start`, `span_end` int64[k], the span of each group 0..k-1; `group` and `label` int32[n],
+    `start`, `end` int64[n], the labelled intervals, free to overlap and to reach out of their span; `strongest`, the
+    labels in falling order of priority: where intervals overlap, the earliest in it wins; `fill`, the label of what
+    none covers. Returns pieces none of which is without length; neighbours in a group differ in label. A span of no
+    length has none. Raises ValueError on inverted intervals or spans, a group without a span, a negative label or one
+    not in `strongest`.
 
     1. Cut the intervals to their spans. 2. Sort every edge by (group, time); each stretch between two edges is uniform.
     3. For each label, a running count of edges opened less edges closed says where it is active. 4. Join equal
@@ -198,8 +199,8 @@ def tile(
     _check_intervals(start, end, group=group, label=label)
     _check_intervals(span_start, span_end)
     check_groups(group, len(span_start))
-    if not np.isin(label, np.asarray(strongest, dtype=np.int32)).all():
-        raise ValueError(f"an interval has a label that is not among {list(strongest)}")
+    if min(strongest, default=0) < 0 or not np.isin(label, np.asarray(strongest, dtype=np.int32)).all():
+        raise ValueError(f"an interval has a label that is not among {list(strongest)}, or is negative")
     begin, finish = clip(start, end, span_start[group], span_end[group])
     line, edge, change = _sorted_edges(span_start, span_end, group, begin, finish, label)
 
@@ -230,7 +231,7 @@ def _sorted_edges(
 ) -> tuple[Int32, Int64, Int64]:
     """Return every edge of spans and intervals by (group, time): its group, time and code, 0 for a span's edge.
 
-    Group, time since the group's span began and code are packed into one number where they fit into 63 bits: numbers sort
+    Group, time since the span began and code are packed into one number where they fit into 63 bits: numbers sort
     many times faster than rows do by several keys.
     """
     spans = np.arange(len(span_start), dtype=np.int32)

@@ -42,7 +42,7 @@ def segment_by_quantum(
     total = np.cumsum(share, axis=1)
     liking = np.zeros((count, width + 1))
     liking[row, column + 1] = preference
-    longest = min(longest, width, _longest_segment(total, width))
+    longest = min(longest, width, _longest_segment(total, length))
     best = np.full((count, width + 1), np.inf)
     best[:, 0] = 0.0
     came_from = np.zeros((count, width + 1), dtype=np.int64)
@@ -59,12 +59,13 @@ def segment_by_quantum(
     return _trace_back(best, came_from, total, length, offsets, ends)
 
 
-def _longest_segment(total: Float64, width: int) -> int:
+def _longest_segment(total: Float64, length: Int64) -> int:
     """Count the items of the longest stretch that carries up to one and a half quanta, over all sequences."""
     longest = 1
-    for sums in total:
-        reach = np.searchsorted(sums, sums + 1.5, side="right") - np.arange(width + 1)
-        longest = max(longest, int(reach[: width + 1].max()))
+    for row, items in zip(total, length, strict=True):
+        sums = row[: items + 1]
+        reach = np.searchsorted(sums, sums + 1.5, side="right") - np.arange(items + 1)
+        longest = max(longest, int(reach.max()))
     return longest
 
 

@@ -164,6 +164,17 @@ def test_clip_keeps_no_length_outside() -> None:
     assert end.tolist() == [3, 4, 10]
 
 
+def test_tile_of_spans_too_long_for_one_number() -> None:
+    """Group, time and label of these do not fit into 63 bits together."""
+    low, high = np.full(9, -(2**60)), np.full(9, 2**60)
+    group, start, end = columns([(8, -5, 5), (8, 0, 9)])
+    pieces = intervals.tile(low, high, group, start, end, np.array([0, 1], dtype=np.int32), strongest=(1, 0), fill=2)
+    assert pieces.group.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8]
+    assert pieces.start.tolist()[8:] == [-(2**60), -5, 0, 9]
+    assert pieces.label.tolist()[8:] == [2, 0, 1, 2]
+    assert (pieces.end[8:-1] == pieces.start[9:]).all()
+
+
 def test_nothing_gives_nothing() -> None:
     none = columns([])
     assert len(intervals.merge(*none).start) == 0
@@ -192,5 +203,6 @@ def test_refuses_what_is_no_interval_or_not_in_order() -> None:
         intervals.intersect_length(start, end, *one[1:])
     with pytest.raises(ValueError, match="only 1 groups"):
         intervals.tile(one[1], one[2], *columns([(1, 0, 1)]), one[0], strongest=(0,), fill=1)
-    with pytest.raises(ValueError, match="a label that is not among \\[3\\]"):
-        intervals.tile(one[1], one[2], *one, one[0], strongest=(3,), fill=1)
+    for strongest in ((3,), (0, -1)):
+        with pytest.raises(ValueError, match=r"a label that is not among \[.*\], or is negative"):
+            intervals.tile(one[1], one[2], *one, one[0], strongest=strongest, fill=1)
