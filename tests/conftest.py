@@ -20,24 +20,61 @@ def engine_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def spare_databases() -> list[str]:
+    """Names of migrated databases that earlier tests are done with: making one takes 0.3 s, emptying one 0.01 s."""
+    return []
+
+
 @pytest.fixture
-def store_url(engine_folder: Path) -> str:
-    """URL of a database that does not exist yet, in the session's engine."""
-    return f"chdb://{engine_folder}?database=test_{next(_numbers)}"
+def store_url(engine_folder: Path, spare_databases: list[str], request: pytest.FixtureRequest) -> str:
+    """URL of the test's database; one that does not exist yet where the test does not ask for `store`."""
+    handed_on = "store" in request.fixturenames and bool(spare_databases)
+    name = spare_databases.pop() if handed_on else f"test_{next(_numbers)}"
+    return f"chdb://{engine_folder}?database={name}"
 
 
 @pytest.fixture
 def empty_store(store_url: str) -> Iterator[Store]:
     """A connection to a database that does not exist yet; whatever the test makes of it is dropped."""
     with connect(store_url) as store:
-        # A schema is some sixty files, and nobody will miss those of a test after a power cut.
-        store.client.set_client_setting("fsync_metadata", 0)
         yield store
-        store.command("DROP DATABASE IF EXISTS {name:Identifier}", {"name": store.database}, use_database=False)
+        _drop(store)
 
 
 @pytest.fixture
-def store(empty_store: Store) -> Store:
-    """A connection to a fresh database with this version's schema."""
-    migrate(empty_store)
-    return empty_store
+def store(store_url: str, spare_databases: list[str]) -> Iterator[Store]:
+    """A connection to an empty database with this version's schema; handed on unless the test changes the schema."""
+    with connect(store_url) as store:
+        # A schema is some sixty files, and nobody will miss those of a test after a power cut.
+        store.client.set_client_setting("fsync_metadata", 0)
+        migrate(store)
+        schema = _schema(store)
+        yield store
+        if _schema(store) == schema:
+            _empty(store)
+            spare_databases.append(store.database)
+        else:
+            _drop(store)
+
+
+def _schema(store: Store) -> list[list[tuple[object, ...]]]:
+    """Describe the database's tables and views, and the migrations it had."""
+    tables = "SELECT name, uuid, create_table_query FROM system.tables WHERE database = {name:String} ORDER BY name"
+    migrations = "SELECT * FROM schema_migrations ORDER BY ALL"
+    return [store.rows(tables, {"name": store.database}), store.rows(migrations)]
+
+
+def _empty(store: Store) -> None:
+    """Remove all rows, and with them the memory of deduplication tokens; the migrations stay."""
+    tables = (
+        "SELECT name FROM system.tables"
+        " WHERE database = {name:String} AND endsWith(engine, 'MergeTree') AND name != 'schema_migrations'"
+    )
+    for (name,) in store.rows(tables, {"name": store.database}):
+        store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
+
+
+def _drop(store: Store) -> None:
+    """Drop the database, where it is there."""
+    store.command("DROP DATABASE IF EXISTS {name:Identifier}", {"name": store.database}, use_database=False)
