@@ -126,6 +126,10 @@ class Store:
                 fmt="ArrowStream",
             )
 
+    def another(self) -> Store:
+        """Open one more connection to the same database, so that two statements can run at once."""
+        return _open(self.location)
+
     def close(self) -> None:
         """End the connection; the last one on an embedded folder releases it."""
         self.client.close()
@@ -156,7 +160,11 @@ def connect(url: str) -> Store:
     """
     # What the driver logs as an error it also raises, and it is told to the user once, in one line.
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
-    location = parse_url(url)
+    return _open(parse_url(url))
+
+
+def _open(location: Location) -> Store:
+    """Connect to where a database is, or is to be."""
     client = open_folder(location.folder) if isinstance(location, EmbeddedLocation) else _reach(location)
     # Text without a zone means UTC, whatever the zone of the machine; a read-only user may not say so and need not.
     zone = client.server_settings.get("session_timezone")
