@@ -1,0 +1,128 @@
+"""Reads sources as contents: what lands as one, in chunks that are the same whenever it is read again."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfileobj
+
+import numpy as np
+import pyarrow as pa
+
+from prism_ch.errors import InputError
+from prism_ch.ingest.batches import landing_rows, read_arrow, read_parquet
+from prism_ch.ingest.lines import LineReader, read_blocks
+from prism_ch.ingest.sources import Format, Opened, Source, open_source, tell_format
+
+#: A stretch of a stream lands after so long, however short it is.
+_STREAM_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one statement lands: rows for a table, without the columns that say where they come from.
+
+    `read` is how many bytes of the content had been read when the chunk was complete.
+    """
+
+    table: str
+    rows: pa.Table
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file, or a stretch of a stream; the digest is that of its bytes as stored, and `chunks` can be read once."""
+
+    source: str
+    format: Format
+    digest: str
+    size_bytes: int
+    chunks: Iterable[Chunk]
+
+    @property
+    def landing(self) -> str:
+        """Identity in the database: the same bytes read as another format are another content."""
+        return f"{self.digest}-{self.format}"
+
+
+def read_contents(source: Source, fmt: str) -> Iterator[Content]:
+    """Yield what is in a source: one content of a file, as many as it has stretches of a stream of text.
+
+    Each must be landed before the next is asked for. Parameters: `fmt`, auto or the name of a Format.
+    Raises InputError, also from the contents' chunks, where the source can't be read on.
+    """
+    with open_source(source) as opened:
+        form = tell_format(opened, source, fmt)
+        if form in (Format.PARQUET, Format.ARROW):
+            with _on_disk(source, opened) as path:
+                yield _whole(source, form, path, _column_chunks(source, form, path))
+        elif source.path is not None and source.path.is_file():
+            yield _whole(source, form, source.path, _text_chunks(source, form, opened))
+        else:
+            yield from _stretches(source, form, opened)
+
+
+def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) -> Content:
+    """Return a file as one content, having read it once for its digest.
+
+    Its chunks end in InputError where the file has changed since: they are then not those of the digest.
+    """
+    before = path.stat()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+    def unchanged() -> Iterator[Chunk]:
+        yield from chunks
+        after = path.stat()
+        if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise InputError(f"{source.name}: was written to while it was read; land it again when it is complete")
+
+    return Content(source.name, form, digest, before.st_size, unchanged())
+
+
+def _text_chunks(source: Source, form: Format, opened: Opened) -> Iterator[Chunk]:
+    """Yield a file of lines in chunks."""
+    reader = LineReader(source.name, is_csv=form is Format.CSV)
+    for block in read_blocks(opened.head, opened.stream, source.name):
+        yield Chunk(reader.table, reader.rows(block), opened.file.tell())
+
+
+def _column_chunks(source: Source, form: Format, path: Path) -> Iterator[Chunk]:
+    """Yield a file of columns in chunks."""
+    read = read_parquet if form is Format.PARQUET else read_arrow
+    size = path.stat().st_size
+    position = 1
+    for columns, share in read(path, source.name):
+        table, rows = landing_rows(columns, source.name)
+        numbers = np.arange(rows.num_rows, dtype=np.uint64) + position
+        position += rows.num_rows
+        yield Chunk(table, rows.append_column("position", pa.array(numbers)), round(share * size))
+
+
+@contextmanager
+def _on_disk(source: Source, opened: Opened) -> Iterator[Path]:
+    """Yield where a content can be read at any place: the file itself, or for as long as it is needed a copy."""
+    if source.path is not None and source.path.is_file() and not opened.is_compressed:
+        yield source.path
+        return
+    with tempfile.NamedTemporaryFile(prefix="prism-ch-") as copy:
+        copy.write(opened.head)
+        copyfileobj(opened.stream, copy, 1 << 20)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _stretches(source: Source, form: Format, opened: Opened) -> Iterator[Content]:
+    """Yield a stream of text, which may never end, stretch by stretch."""
+    reader = LineReader(source.name, is_csv=form is Format.CSV)
+    for block in read_blocks(opened.head, opened.stream, source.name, _STREAM_PATIENCE_S):
+        rows = reader.rows(block)
+        digest = hashlib.blake2b(repr(reader.header).encode(), digest_size=16)
+        digest.update(block.text)
+        size = len(block.text)
+        yield Content(source.name, form, digest.hexdigest(), size, [Chunk(reader.table, rows, size)])

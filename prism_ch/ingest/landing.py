@@ -1,0 +1,145 @@
+"""Lands one content in the database exactly once, however often it is tried and wherever a try is cut short."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+
+from prism_ch.errors import InputError
+from prism_ch.ingest.columns import constant
+from prism_ch.ingest.contents import Chunk, Content
+from prism_ch.store.client import Store
+from prism_ch.store.statements import statement
+
+#: Statements under way at once: while the engine sorts the rows of one, it parses those of the other.
+_CONNECTIONS = 2
+
+#: What every landing statement is sent with, beside its token. Each view drops what it has under the same token, so
+#: that a statement repeated after a crash completes what is missing; views run at the same time; blocks are not merged
+#: in themselves when they are written, which is what later merges are for; and records of many days may come in a file.
+_SETTINGS = {
+    "deduplicate_blocks_in_dependent_materialized_views": 1,
+    "parallel_view_processing": 1,
+    "optimize_on_insert": 0,
+    "max_partitions_per_insert_block": 0,
+    "max_insert_threads": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a content's records: how many could be used, and how many not for which reason.
+
+    `repeat_of` names the source as which the same content had landed before, and is None where it had not; the counts
+    are then those of that landing. `error` says why it could not be read to its end; empty where it could.
+    """
+
+    source: str
+    landed: int
+    rejected: dict[str, int]
+    repeat_of: str | None = None
+    error: str = ""
+
+    @property
+    def records(self) -> int:
+        """Count the records."""
+        return self.landed + sum(self.rejected.values())
+
+    def __str__(self) -> str:
+        """Name the source."""
+        return self.source
+
+    def __add__(self, later: Outcome) -> Outcome:
+        """Join the outcomes of two stretches of one source."""
+        rejected = dict(Counter(self.rejected) + Counter(later.rejected))
+        return replace(self, landed=self.landed + later.landed, rejected=rejected, error=self.error or later.error)
+
+
+class Lander:
+    """Sends contents to the database over a few connections at once; make one with `open_lander`."""
+
+    def __init__(self, stores: Sequence[Store], pool: ThreadPoolExecutor) -> None:
+        self._store = stores[0]
+        self._connections = len(stores)
+        self._pool = pool
+        self._idle: SimpleQueue[Store] = SimpleQueue()
+        for store in stores:
+            self._idle.put(store)
+
+    def land(self, content: Content, progress: Callable[[int], None]) -> Outcome:
+        """Land a content unless it has landed before.
+
+        Parameters: `progress`, called with how many of its bytes have landed.
+        An InputError that reading the chunks raises ends the landing and is told in the outcome; the rest stays.
+        """
+        previous = self._store.rows(statement("landing_state"), {"landing": content.landing})
+        if previous and previous[0][1] == "done":
+            return self._outcome(content, repeat_of=previous[0][0])
+        self._note(content, "started")
+        try:
+            self._send_all(content, progress)
+        except InputError as error:
+            outcome = self._outcome(content, error=str(error))
+            self._note(content, "failed", outcome)
+            return outcome
+        outcome = self._outcome(content)
+        self._note(content, "done", outcome)
+        return outcome
+
+    def _send_all(self, content: Content, progress: Callable[[int], None]) -> None:
+        """Send the chunks, in order but a few at a time, and wait until the last has landed."""
+        under_way: deque[Future[int]] = deque()
+        try:
+            for number, chunk in enumerate(content.chunks):
+                if len(under_way) == self._connections:
+                    progress(under_way.popleft().result())
+                under_way.append(self._pool.submit(self._send, content, number, chunk))
+        finally:
+            while under_way:
+                progress(under_way.popleft().result())
+
+    def _send(self, content: Content, number: int, chunk: Chunk) -> int:
+        """Send one chunk over an idle connection, under a token that is the same whenever it is tried again."""
+        rows = chunk.rows.num_rows
+        named = chunk.rows.append_column("landing", constant(content.landing, rows))
+        named = named.append_column("source", constant(content.source, rows))
+        settings = _SETTINGS | {"insert_deduplication_token": f"{content.landing}-{number}"}
+        store = self._idle.get()
+        try:
+            store.insert(chunk.table, named, settings=settings)
+        finally:
+            self._idle.put(store)
+        return chunk.read
+
+    def _outcome(self, content: Content, *, repeat_of: str | None = None, error: str = "") -> Outcome:
+        """Count what has landed of a content."""
+        counts = dict(self._store.rows(statement("landing_counts"), {"landing": content.landing}))
+        return Outcome(content.source, counts.pop("", 0), counts, repeat_of, error)
+
+    def _note(self, content: Content, status: str, outcome: Outcome | None = None) -> None:
+        """Write to the ledger how far a content has come."""
+        self._store.command(
+            statement("note_landing"),
+            {
+                "landing": content.landing,
+                "source": content.source,
+                "size_bytes": content.size_bytes,
+                "status": status,
+                "records": outcome.records if outcome else 0,
+                "landed": outcome.landed if outcome else 0,
+                "error": outcome.error if outcome else "",
+            },
+        )
+
+
+@contextmanager
+def open_lander(store: Store) -> Iterator[Lander]:
+    """Open the further connections that landing uses beside a store's own."""
+    with ExitStack() as stack:
+        others = [stack.enter_context(store.another()) for _ in range(_CONNECTIONS - 1)]
+        pool = stack.enter_context(ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing"))
+        yield Lander([store, *others], pool)

@@ -1,0 +1,159 @@
+"""Finds the files that are meant, opens them whatever their compression, and tells their format."""
+
+from __future__ import annotations
+
+import glob
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from prism_ch.errors import InputError
+from prism_ch.ingest.batches import ARROW_MAGIC
+
+#: Name under which what comes on standard input is known.
+STDIN = "stdin"
+
+_HEAD_BYTES = 1 << 16
+_PARQUET_MAGIC = b"PAR1"
+_ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_COMPRESSION_SUFFIXES = (".gz", ".gzip", ".zst", ".zstd")
+
+
+class Format(StrEnum):
+    """How records are written in a file."""
+
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+_SUFFIXES = {
+    ".parquet": Format.PARQUET,
+    ".pq": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".arrows": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".ipc": Format.ARROW,
+    ".csv": Format.CSV,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or a stream that can be read once: a pipe or standard input, which has no path."""
+
+    name: str
+    path: Path | None
+
+    @property
+    def size_bytes(self) -> int:
+        """Size as it is stored, in bytes; 0 of a stream."""
+        return self.path.stat().st_size if self.path is not None and self.path.is_file() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is in a source once decompressed: its first bytes, a stream of the others, and the file below both."""
+
+    head: bytes
+    stream: BinaryIO
+    is_compressed: bool
+    file: BinaryIO
+
+
+def find_sources(patterns: Sequence[str]) -> list[Source]:
+    """Return the sources that paths, folders, globs and - (standard input) mean, in their order, sorted within each.
+
+    A folder means the files in it and below whose suffix names a format.
+    Raises InputError where one means nothing.
+    """
+    return [source for pattern in patterns for source in _find(pattern)]
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[Opened]:
+    """Open a source and look at its first bytes, decompressing gzip and zstd.
+
+    Raises InputError where it can't be read, or the compressed data is damaged or ends too early.
+    """
+    try:
+        with _open_file(source) as file:
+            start = file.peek(max(map(len, _COMPRESSIONS)))
+            codec = next((codec for magic, codec in _COMPRESSIONS.items() if start.startswith(magic)), None)
+            stream = pa.CompressedInputStream(file, codec) if codec else file
+            yield Opened(stream.read1(_HEAD_BYTES), stream, codec is not None, file)
+    except OSError as error:
+        reason = error.strerror or f"damaged or cut off: {error}"
+        raise InputError(f"{source.name}: can't be read: {reason}") from error
+
+
+def tell_format(opened: Opened, source: Source, asked: str) -> Format:
+    """Return the format of a source: the one asked for, else what its first bytes, else its name, else its text say.
+
+    Parameters: `asked`, a format's name, or auto.
+    """
+    if asked != "auto":
+        return Format(asked)
+    if opened.head.startswith(_PARQUET_MAGIC):
+        return Format.PARQUET
+    if opened.head.startswith((ARROW_MAGIC, _ARROW_STREAM_MAGIC)):
+        return Format.ARROW
+    suffix = _format_suffix(Path(source.name))
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    return Format.JSONL if opened.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")) else Format.CSV
+
+
+def _find(pattern: str) -> list[Source]:
+    """Return the sources that one pattern means."""
+    if pattern == "-":
+        return [Source(STDIN, None)]
+    path = Path(pattern)
+    if path.is_dir():
+        below = sorted(entry for entry in path.rglob("*") if entry.is_file() and _format_suffix(entry) in _SUFFIXES)
+        if not below:
+            raise InputError(f"{pattern}: is a folder without flow files ({', '.join(_SUFFIXES)}, also compressed)")
+        return [Source(str(entry), entry) for entry in below]
+    if path.exists():
+        return [Source(pattern, path)]
+    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute patterns)
+    matches = sorted(match for match in found if not Path(match).is_dir())
+    if not matches:
+        raise InputError(f"{pattern}: no file matches" if glob.has_magic(pattern) else f"{pattern}: no such file")
+    return [Source(match, Path(match)) for match in matches]
+
+
+def _format_suffix(path: Path) -> str:
+    """Return the suffix that names a format, without that of a compression, in lower case."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    while suffixes and suffixes[-1] in _COMPRESSION_SUFFIXES:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+@contextmanager
+def _open_file(source: Source) -> Iterator[io.BufferedReader]:
+    """Open a source's bytes as they are stored; standard input stays open."""
+    if source.path is not None:
+        with source.path.open("rb") as file:
+            yield file
+        return
+    # Past the buffer of sys.stdin, which would wait until it is full before it hands out what has come.
+    standard: Any = sys.stdin.buffer
+    reader = io.BufferedReader(getattr(standard, "raw", standard))
+    try:
+        yield reader
+    finally:
+        reader.detach()
