@@ -94,7 +94,8 @@ def _database(query: str, in_path: str = "") -> str:
     options = dict(parse_qsl(query, keep_blank_values=True))
     name = options.pop("database", in_path) or DEFAULT_DATABASE
     if options:
-        raise SettingsError(f"the database URL has options that are not known: {', '.join(sorted(options))}")
+        # Not named: a `?` in a password that is not percent-encoded makes an option of the rest of it.
+        raise SettingsError("the database URL has an option other than ?database=name")
     if not _DATABASE_NAME.fullmatch(name):
         raise SettingsError(
             "the database's name in the URL may hold letters, digits and _ only, and starts with no digit"
