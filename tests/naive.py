@@ -103,7 +103,7 @@ def two_class_threshold(values: Sequence[float], min_share: float) -> float:
     best: tuple[float, float] = (math.inf, math.exp(logs[-1]))
     for i in range(1, len(logs)):
         low, high = logs[:i], logs[i:]
-        if low[-1] == high[0] or min(len(low), len(high)) < min_share * len(logs):
+        if high[0] - low[-1] <= 1e-9 or min(len(low), len(high)) < min_share * len(logs):
             continue
         means = sum(low) / len(low), sum(high) / len(high)
         squares = sum((v - means[0]) ** 2 for v in low) + sum((v - means[1]) ** 2 for v in high)

@@ -13,6 +13,12 @@ MAD_TO_SD = 1.482602218505602
 #: The standard deviation of a normal law over its mean absolute deviation, sqrt(pi / 2).
 MEAN_AD_TO_SD = 1.2533141373155001
 
+#: Logarithms no farther apart are those of equal values, rounded differently.
+EQUAL_LOGS = 1e-9
+
+#: A class of a smaller share of the weight could vanish in rounding.
+LEAST_SHARE = 1e-12
+
 
 def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
     """Return the median, float64, of what is not NaN along `axis` (None: of all); NaN where nothing is left.
@@ -144,8 +150,8 @@ def two_class_split(
 
     total = weight.sum()
     cumulative = np.cumsum(weight)
-    both = np.minimum(cumulative, total - cumulative)[:-1] >= min_share * total
-    last_low = np.flatnonzero(both & (ordered[1:] > ordered[:-1]))
+    both = np.minimum(cumulative, total - cumulative)[:-1] >= max(min_share, LEAST_SHARE) * total
+    last_low = np.flatnonzero(both & (np.diff(logs) > EQUAL_LOGS))
     if len(last_low) == 0:
         return float(ordered[-1]), 0.0
     share = cumulative[last_low] / total

@@ -139,6 +139,11 @@ def test_split_counts_weights_and_ignores_strays() -> None:
     assert robust.two_class_split(stray) == (1e9, 0.0)
     assert robust.two_class_split(stray, min_share=0)[0] == pytest.approx(math.sqrt(2e9))
     assert robust.two_class_split([1.0, 100.0])[1] == 0
+    assert robust.two_class_split([1.0, 1.0, 100.0], weights=[1, 1, 1e-20], min_share=0) == (100.0, 0.0)
+
+
+def test_split_does_not_part_equal_values_rounded_differently() -> None:
+    assert robust.two_class_split([0.001, 0.001, np.nextafter(0.001, 1)])[1] == 0
 
 
 def test_split_refuses_what_has_no_logarithm() -> None:
