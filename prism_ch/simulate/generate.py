@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from prism_ch.simulate.cluster import Network, build_network
-from prism_ch.simulate.observe import counted_bytes, observe
+from prism_ch.simulate.observe import Observed, observe
 from prism_ch.simulate.scenario import Scenario
+from prism_ch.simulate.surroundings import startup_transfers, surrounding_transfers
 from prism_ch.simulate.training import run_job
 from prism_ch.simulate.transfers import Transfers
-from prism_ch.simulate.truth import JobTruth, groups_table, jobs_table, members_table, pairs_table, recording_ns
+from prism_ch.simulate.truth import (
+    JobTruth,
+    events_table,
+    groups_table,
+    jobs_table,
+    members_table,
+    pairs_table,
+    recording_ns,
+)
 from prism_ch.simulate.truth_faults import faults_tables, touches
 from prism_ch.simulate.truth_steps import gpu_steps_table, phases_table, step_grid, steps_table
 
@@ -33,7 +41,8 @@ class Simulation:
     """Records and truth of one scenario.
 
     `flows` has the canonical columns, sorted by end; `topology` those of topology.csv; `truth` the tables jobs,
-    job_members, pairs, groups, steps, gpu_steps, phases, faults, fault_jobs; `summary` is what scenario.json says.
+    job_members, pairs, groups, steps, gpu_steps, phases, faults, fault_jobs, events; `summary` is what scenario.json
+    says.
     """
 
     scenario: Scenario
@@ -51,26 +60,28 @@ def generate(scenario: Scenario) -> Simulation:
     first_ns, last_ns = recording_ns(scenario)
     for number, job in enumerate(scenario.jobs):
         lives = tuple(
-            dataclasses.replace(
-                run, transfers=_split_queues(run.transfers, job.queue_pairs, [scenario.seed, 2, number, life])
-            )
+            replace(run, transfers=_split_queues(run.transfers, job.queue_pairs, [scenario.seed, 2, number, life]))
             for life, run in enumerate(run_job(scenario, number, network, scenario.faults))
         )
-        flows = Transfers.concatenate(run.transfers for run in lives)
+        meeting = startup_transfers(scenario, number, lives, network)
+        flows = Transfers.concatenate([meeting, *(run.transfers for run in lives)])
         seen = flows.take((flows.end_ns >= first_ns) & (flows.end_ns < last_ns))
         truths.append(JobTruth(number, job, lives, flows, seen))
         if any(touches(fault, lives, network) for fault in scenario.faults):
             healthy[number] = run_job(scenario, number, network, ())
-    seen = Transfers.concatenate(truth.seen for truth in truths)
-    flows_table = observe(seen, scenario, network)
-    truth_tables = _truth_tables(truths, seen, scenario, network)
+    around = surrounding_transfers(scenario, network)
+    around = around.take((around.end_ns >= first_ns) & (around.end_ns < last_ns))
+    seen = Transfers.concatenate([*(truth.seen for truth in truths), around])
+    observed = observe(seen, scenario, network)
+    truth_tables = _truth_tables(truths, scenario, network)
+    truth_tables["pairs"] = pairs_table(seen, observed.counted_bytes, observed.ack_bytes, scenario, network)
     truth_tables["faults"], truth_tables["fault_jobs"] = faults_tables(truths, healthy, scenario, network)
     return Simulation(
         scenario=scenario,
-        flows=flows_table,
+        flows=observed.table,
         topology=_topology(scenario, network),
         truth=truth_tables,
-        summary=_summary(scenario, len(seen), len(flows_table), truth_tables),
+        summary=_summary(scenario, observed, truth_tables),
     )
 
 
@@ -114,7 +125,7 @@ def _split_queues(transfers: Transfers, queue_pairs: int, seed: list[int]) -> Tr
     return Transfers(**columns)
 
 
-def _truth_tables(truths: list[JobTruth], seen: Transfers, scenario: Scenario, network: Network) -> dict[str, pa.Table]:
+def _truth_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -> dict[str, pa.Table]:
     grids = []
     phases = []
     for truth in truths:
@@ -125,7 +136,7 @@ def _truth_tables(truths: list[JobTruth], seen: Transfers, scenario: Scenario, n
     return {
         "jobs": jobs_table(truths, scenario, network, steps),
         "job_members": members_table(truths, scenario, network),
-        "pairs": pairs_table(seen, counted_bytes(seen.payload_bytes, scenario.observation)[0], scenario, network),
+        "events": events_table(truths, scenario),
         "groups": groups_table(truths, network),
         "steps": steps,
         "gpu_steps": gpu_steps_table(grids, network),
@@ -135,25 +146,30 @@ def _truth_tables(truths: list[JobTruth], seen: Transfers, scenario: Scenario, n
 
 def _topology(scenario: Scenario, network: Network) -> pa.Table:
     """Return topology.csv; an endpoint's tenant is that of the last job on it."""
+    cluster = scenario.cluster
     tenant = [""] * len(network.addresses)
+    for serving in scenario.surroundings.serving:
+        for server in (*serving.prefill, *serving.decode):
+            tenant[server * cluster.nics : (server + 1) * cluster.nics] = [serving.tenant] * cluster.nics
     for job in scenario.jobs:
         for life in job.lives:
             for endpoint in network.endpoint_of_gpu(np.array(life.gpus)).tolist():
                 tenant[endpoint] = job.tenant
+    rows = np.flatnonzero(network.listed).tolist()
     return pa.table(
         {
-            "endpoint": list(network.addresses),
-            "server": [network.server_name(s) for s in network.server.tolist()],
-            "gpu": network.gpu,
-            "rail": network.rail,
-            "leaf": [network.switches[leaf] for leaf in network.leaf.tolist()],
-            "pod": [f"pod-{pod:03d}" for pod in network.pod.tolist()],
-            "tenant": tenant,
+            "endpoint": [network.addresses[row] for row in rows],
+            "server": [network.server_names[network.server[row]] for row in rows],
+            "gpu": network.gpu[rows],
+            "rail": network.rail[rows],
+            "leaf": [network.switches[network.leaf[row]] for row in rows],
+            "pod": [f"pod-{network.pod[row]:03d}" for row in rows],
+            "tenant": [tenant[row] for row in rows],
         }
     )
 
 
-def _summary(scenario: Scenario, flows: int, records: int, truth: dict[str, pa.Table]) -> dict[str, Any]:
+def _summary(scenario: Scenario, observed: Observed, truth: dict[str, pa.Table]) -> dict[str, Any]:
     first_ns, last_ns = recording_ns(scenario)
     cluster = scenario.cluster
     return {
@@ -168,8 +184,10 @@ def _summary(scenario: Scenario, flows: int, records: int, truth: dict[str, pa.T
         "pods": -(-cluster.servers // cluster.pod_servers),
         "pod_servers": cluster.pod_servers,
         "spines": cluster.spines,
-        "observe": dataclasses.asdict(scenario.observation),
-        "counts": {"true_flows": flows, "records": records},
+        "observe": asdict(scenario.observation),
+        "counts": observed.counts,
+        "exporter_skew_s": observed.skew_s,
+        "bad_exporter": observed.bad_exporter,
         "job_steps": len(truth["steps"]),
         "gpus_in_jobs": len({gpu for job in scenario.jobs for life in job.lives for gpu in life.gpus}),
     }

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prism_ch.model.columns import Float64
 from prism_ch.simulate.cluster import Network
-from prism_ch.simulate.scenario import Fault
+from prism_ch.simulate.workload import Fault
 
 #: One way through NIC, switches and NIC; a hop inside a server.
 NETWORK_LATENCY_S = 8e-6
@@ -42,14 +42,14 @@ class Links:
 
     def __init__(self, network: Network, faults: tuple[Fault, ...]) -> None:
         self._byte_s = 8e-9 / (network.cluster.link_gbps * EFFICIENCY)
-        self._byte_s_inside = 8e-9 / network.cluster.nvlink_gbps
+        self.inside_byte_s = 8e-9 / network.cluster.nvlink_gbps
         self._server = network.server
         self._bottlenecks = tuple(_bottleneck(fault, network) for fault in faults if fault.kind != "slow_gpu")
 
     def byte_s(self, src: Index, dst: Index, share: float = 1.0) -> Float64:
         """Seconds a byte between endpoints, with `share` of a NIC's rate; over NVLink inside a server."""
         inside = self._server[src] == self._server[dst]
-        return np.where(inside, self._byte_s_inside, self._byte_s / share)
+        return np.where(inside, self.inside_byte_s, self._byte_s / share)
 
     def slowdown(self, src: Index, dst: Index, time_s: Float64) -> Float64 | float:
         """How many times longer a message takes that starts at `time_s` (which may have more, leading axes)."""

@@ -1,34 +1,24 @@
-"""What to simulate, as frozen values: the cluster, its jobs, their faults, and how the records are taken."""
+"""What to simulate, as frozen values: the cluster, its jobs, what surrounds them, and how the records are taken."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from prism_ch.errors import UsageError
-
-Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble"]
-SyncMode = Literal["none", "allreduce", "distributed_optimizer"]
-RingExit = Literal["rail", "rotate"]
-FaultKind = Literal["slow_gpu", "slow_nic", "slow_link"]
+from prism_ch.simulate.workload import Fault, Job, require
 
 #: 2026-09-01T00:00:00Z, the start of a whole minute.
 EPOCH_NS = 1_788_220_800_000_000_000
 
 
-def require(holds: bool, message: str) -> None:  # noqa: FBT001 - reads as the sentence it is
-    """Raise UsageError with `message` unless `holds`."""
-    if not holds:
-        raise UsageError(message)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Servers of GPUs and their network.
+    """Servers of GPUs, their network, and the machines beside them.
 
     A rail-optimised network has one leaf per pod and rail (a rail is the NIC's index in its server); a plain one has
     one leaf per pod. Every leaf reaches every spine. `nics` may be half of `gpus`: then two neighbouring GPUs share
-    one NIC and its endpoint.
+    one NIC and its endpoint. Storage nodes are in topology.csv unless `storage_listed` is false; monitors and clients
+    of inference never are.
     """
 
     servers: int
@@ -39,6 +29,10 @@ class Cluster:
     rail_optimised: bool = True
     link_gbps: float = 400.0
     nvlink_gbps: float = 3600.0
+    storage_nodes: int = 0
+    storage_listed: bool = True
+    monitors: int = 0
+    clients: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a cluster that can't be built."""
@@ -47,200 +41,91 @@ class Cluster:
         require(self.gpus % self.nics == 0, f"{self.gpus} GPUs can't share {self.nics} NICs evenly")
         require(self.pod_servers >= 1 and 1 <= self.spines <= 200, "pods need servers, and leaves 1 to 200 spines")
         require(self.link_gbps > 0 and self.nvlink_gbps > 0, "links need a positive rate")
+        require(min(self.storage_nodes, self.monitors, self.clients) >= 0, "machines are not fewer than none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """How a model is divided over GPUs: tensor, context, expert, data and pipeline parallel sizes.
+class Serving:
+    """Inference on GPU servers: clients' requests, prefill on some servers, decoding on others.
 
-    `dp` counts the replicas of the dense part; `ep` divides them into expert groups. `order` names the axes from the
-    one whose neighbours sit next to each other outwards; `dp` there stands for expert and data axes together, experts
-    innermost.
+    `prefill`, `decode`: server numbers. A client's requests arrive as a Gamma renewal process of coefficient of
+    variation `burstiness` (1: Poisson); all clients together ask `requests_s` times a second. A request's key-value
+    cache, lognormal around `cache_bytes`, travels from every NIC of its prefill server to the same rail of its decode
+    server.
     """
 
-    tp: int = 1
-    cp: int = 1
-    ep: int = 1
-    dp: int = 1
-    pp: int = 1
-    order: Literal["tp-cp-dp-pp", "tp-cp-pp-dp"] = "tp-cp-dp-pp"
-
-    def __post_init__(self) -> None:
-        """Refuse sizes below one and expert groups that do not divide the replicas."""
-        sizes = (self.tp, self.cp, self.ep, self.dp, self.pp)
-        require(min(sizes) >= 1, f"parallel sizes are at least 1, not {min(sizes)}")
-        require(self.dp % self.ep == 0, f"expert groups of {self.ep} do not divide {self.dp} replicas")
-
-    @property
-    def gpus(self) -> int:
-        """GPUs the layout takes."""
-        return self.tp * self.cp * self.dp * self.pp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compute:
-    """Time that GPUs spend computing.
-
-    `forward_s` is one microbatch through one stage, all its model chunks together; the backward takes
-    `backward_ratio` times as long.
-    `jitter` is the relative standard deviation of one operation; `sequence_spread` the same of a whole microbatch on
-    one replica (its sequence lengths), `rank_spread` of a GPU for good. `stage_weights` multiply stages (empty: all
-    alike).
-    `data_s` passes before a step's first operation and `optimizer_s` after its reduction.
-    """
-
-    forward_s: float
-    backward_ratio: float = 2.0
-    jitter: float = 0.015
-    sequence_spread: float = 0.0
-    rank_spread: float = 0.0
-    stage_weights: tuple[float, ...] = ()
-    data_s: float = 0.005
-    optimizer_s: float = 0.02
-
-    def __post_init__(self) -> None:
-        """Refuse times and spreads that make no sense."""
-        require(self.forward_s > 0 and self.backward_ratio > 0, "computing takes a positive time")
-        require(0 <= self.jitter < 0.2, f"jitter is a fraction below 0.2, not {self.jitter}")
-        require(
-            min(self.data_s, self.optimizer_s, self.sequence_spread, self.rank_spread) >= 0, "times are not negative"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
-    """The pipeline's schedule; with one stage, gradient accumulation over `microbatches`.
-
-    `message_bytes` is the activation (or its gradient) of one microbatch as one GPU sends it; `chunks` the model
-    chunks of a stage when interleaved.
-    """
-
-    schedule: Schedule = "1f1b"
-    microbatches: int = 8
-    chunks: int = 1
-    message_bytes: int = 64 << 20
-
-    def __post_init__(self) -> None:
-        """Refuse sizes below one and chunks outside the interleaved schedule."""
-        require(self.microbatches >= 1 and self.chunks >= 1, "a step has at least one microbatch and a stage one chunk")
-        require(self.message_bytes >= 1, "an activation has at least one byte")
-        require(
-            self.chunks == 1 or self.schedule == "interleaved",
-            "only the interleaved schedule has several chunks a stage",
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GradientSync:
-    """How replicas agree on their gradients.
-
-    `buffer_bytes` are the gradients of one GPU. Rings have `channels`, each carrying an equal share; `exit` says
-    whether a ring leaves a server by the NIC it came in (`rail`) or by that of the server's last member before it
-    (`rotate`). The distributed optimizer reduce-scatters `buffer_bytes` and gathers `gather_ratio` times as many;
-    overlapped, buckets are reduced as the last backward produces them, and gathered during the next forward.
-    `grad_norm` makes all stages wait for one another before the optimizer and leaves messages of 8 bytes on the
-    rings.
-    """
-
-    mode: SyncMode = "allreduce"
-    buffer_bytes: int = 1 << 30
-    buckets: int = 1
-    overlap: bool = False
-    channels: int = 1
-    exit: RingExit = "rail"
-    gather_ratio: float = 0.5
-    grad_norm: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse sizes below one."""
-        require(self.buffer_bytes >= 1 and self.buckets >= 1, "gradients have at least one byte and one bucket")
-        require(1 <= self.channels <= 32, f"a ring has 1 to 32 channels, not {self.channels}")
-        require(self.gather_ratio > 0, "the all-gather has a positive size")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """One uninterrupted run of a job: where (GPU numbers in rank order, server x GPUs a server + GPU) and when.
-
-    Starting before 0 means that the job was under way when the recording began.
-    """
-
-    gpus: tuple[int, ...]
-    start_s: float = 0.0
-    end_s: float = float("inf")
-
-    def __post_init__(self) -> None:
-        """Refuse an inverted life and a GPU named twice."""
-        require(self.end_s > self.start_s, f"a job can't end at {self.end_s} s, having started at {self.start_s} s")
-        require(len(set(self.gpus)) == len(self.gpus), "a job names a GPU twice")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A training job; every life after the first is a restart."""
-
-    job_id: str
     tenant: str
-    layout: Layout
-    compute: Compute
-    lives: tuple[Life, ...]
-    pipeline: Pipeline = field(default_factory=Pipeline)
-    sync: GradientSync = field(default_factory=GradientSync)
-    queue_pairs: int = 1
+    prefill: tuple[int, ...]
+    decode: tuple[int, ...]
+    requests_s: float = 2.0
+    burstiness: float = 2.0
+    cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuse a job whose parts do not fit together."""
-        require(len(self.lives) >= 1, f"{self.job_id} has no life")
-        for life in self.lives:
-            require(
-                len(life.gpus) == self.layout.gpus,
-                f"{self.job_id} is laid out over {self.layout.gpus} GPUs but placed on {len(life.gpus)}",
-            )
-        require(1 <= self.queue_pairs <= 64, f"a pair has 1 to 64 queue pairs, not {self.queue_pairs}")
-        weights = self.compute.stage_weights
-        require(len(weights) in (0, self.layout.pp), f"{len(weights)} stage weights for {self.layout.pp} stages")
+        """Refuse inference without servers or requests."""
+        require(len(self.prefill) > 0 and len(self.decode) > 0, "inference needs prefill and decode servers")
+        require(not set(self.prefill) & set(self.decode), "a server either prefills or decodes")
+        require(min(self.requests_s, self.burstiness, self.cache_bytes) > 0, "requests come and weigh something")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """Something slow, as a GPU number of the cluster (`gpu`, and `peer` for a link), for a span of time.
+class Surroundings:
+    """What else the network carries; a period of 0 s switches a part off.
 
-    `slow_gpu`: computing takes `factor` times as long (> 1). `slow_nic`: both directions of the NIC have `factor` (<
-    1) of their bandwidth. `slow_link`: the direction gpu -> peer alone has. For a slow GPU, a span in steps of its
-    job may take the place of seconds.
+    Every GPU server reads `read_bytes` of data from storage each `read_period_s`. Monitors ask every endpoint each
+    `monitor_period_s`.
+    `stray_s` small flows a second run between any two endpoints, whoever's they are.
     """
 
-    kind: FaultKind
-    gpu: int
-    factor: float
-    peer: int = -1
-    start_s: float = 0.0
-    end_s: float = float("inf")
-    first_step: int = -1
-    last_step: int = -1
+    read_period_s: float = 0.0
+    read_bytes: int = 256 << 20
+    monitor_period_s: float = 0.0
+    stray_s: float = 0.0
+    serving: tuple[Serving, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a factor on the wrong side of one and an unfinished span."""
-        require(self.factor > 0, f"a fault's factor is positive, not {self.factor}")
-        slower = self.factor >= 1 if self.kind == "slow_gpu" else self.factor <= 1
-        require(slower, f"{self.kind} with factor {self.factor} would be faster, not slower")
-        require(self.kind != "slow_link" or self.peer >= 0, "a slow link needs both its ends")
-        require((self.first_step < 0) == (self.last_step < 0), "a span in steps has both a first and a last one")
-        require(self.first_step < 0 or self.kind == "slow_gpu", f"the span of a {self.kind} is given in seconds")
-        require(self.last_step >= self.first_step and self.end_s > self.start_s, "a fault ends after it starts")
+        """Refuse negative rates."""
+        require(min(self.read_period_s, self.monitor_period_s, self.stray_s) >= 0, "rates are not negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """How flows become records: payload a packet, header bytes counted with it, and by which switches they are seen."""
+    """How flows become records, and what goes wrong with them.
 
+    `transport` roce: UDP to port 4791, `mtu_bytes` of payload a packet and 44 bytes of headers; tcp: 1448 and 52,
+    segments of uneven size. `acks` adds the records of the reverse direction. `exporters`: each flow is seen by its
+    first switch, or by every one on its way, with counters that differ by headers. `path` gives the switches of the
+    way with each record. Cutting: flows of one 5-tuple closer than `idle_timeout_s` become one record (0: never),
+    records longer than `active_timeout_s` several. `sampling` counts one packet in so many. Times: each exporter's
+    clock is off by up to `skew_s`, one by `bad_exporter_s`; times are cut to `tick_s`. Delivery: `loss` of the
+    records are lost, in packets of `loss_packet` records of one exporter; `duplicates` come twice; `late` of them
+    come later than they should, by `late_mean_s` on average. Records stand in the order of their arrival.
+    """
+
+    transport: Literal["roce", "tcp"] = "roce"
     mtu_bytes: int = 4096
-    header_bytes: int = 44
+    acks: bool = False
+    exporters: Literal["first", "every"] = "first"
     path: bool = False
+    idle_timeout_s: float = 0.0
+    active_timeout_s: float = 0.0
+    sampling: int = 1
+    skew_s: float = 0.0
+    bad_exporter_s: float = 0.0
+    tick_s: float = 0.0
+    loss: float = 0.0
+    loss_packet: int = 1
+    duplicates: float = 0.0
+    late: float = 0.0
+    late_mean_s: float = 20.0
 
     def __post_init__(self) -> None:
-        """Refuse packets without payload."""
-        require(self.mtu_bytes >= 1 and self.header_bytes >= 0, "a packet carries at least one byte")
+        """Refuse packets without payload and fractions beyond one."""
+        require(self.mtu_bytes >= 1 and self.sampling >= 1 and self.loss_packet >= 1, "counts are at least 1")
+        times = (self.idle_timeout_s, self.active_timeout_s, self.skew_s, self.tick_s, self.late_mean_s)
+        require(min(times) >= 0, "times are not negative")
+        for fraction in (self.loss, self.duplicates, self.late):
+            require(0 <= fraction <= 1, f"a fraction lies between 0 and 1, not at {fraction}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +138,7 @@ class Scenario:
     duration_s: float
     seed: int = 0
     faults: tuple[Fault, ...] = ()
+    surroundings: Surroundings = field(default_factory=Surroundings)
     observation: Observation = field(default_factory=Observation)
     start_ns: int = EPOCH_NS
     phases: bool = True

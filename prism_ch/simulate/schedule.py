@@ -14,7 +14,7 @@ import numpy as np
 
 from prism_ch.errors import UsageError
 from prism_ch.model.columns import Int64
-from prism_ch.simulate.scenario import Pipeline, Schedule
+from prism_ch.simulate.workload import Pipeline, Schedule
 
 FORWARD, BACKWARD, WEIGHT = range(3)
 
@@ -121,9 +121,14 @@ def stage_orders(schedule: Schedule, stages: int, microbatches: int, chunks: int
     return [one_f_one_b(stages, microbatches, stage) for stage in range(stages)]
 
 
-def compile_program(pipeline: Pipeline, stages: int) -> Program:
-    """Turn a schedule into a program: assign levels, order operations by them, number the messages in sending order."""
+def compile_program(pipeline: Pipeline, stages: int, *, forward_only: bool = False) -> Program:
+    """Turn a schedule into a program: assign levels, order operations by them, number the messages in sending order.
+
+    `forward_only` leaves out the backward, as an evaluation does.
+    """
     orders = stage_orders(pipeline.schedule, stages, pipeline.microbatches, pipeline.chunks)
+    if forward_only:
+        orders = [[operation for operation in order if operation.kind == FORWARD] for order in orders]
     level: dict[tuple[int, Operation], int] = dict(_levels(orders, stages, pipeline.chunks))
     ranked = sorted(level, key=lambda key: (level[key], key[0]))
     row_of = {key: row for row, key in enumerate(ranked)}

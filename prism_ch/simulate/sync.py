@@ -1,4 +1,4 @@
-"""Gradient synchronisation in time: rings over the replicas of a stage, bucket by bucket, then the optimizer."""
+"""Gradient synchronisation in time: collectives over replicas, bucket by bucket, the optimizer, and what follows it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.model.columns import Float64, Int32, Int64
-from prism_ch.simulate.collective import Edges, ring_edges
-from prism_ch.simulate.link import EFFICIENCY_SPREAD, NETWORK_LATENCY_S, Links
+from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.result import DP, OTHER
+from prism_ch.simulate.collective import Collective, ring_edges, tree_edges
+from prism_ch.simulate.link import Links
 from prism_ch.simulate.pipeline import StepTimes
 from prism_ch.simulate.ranks import RankGrid
-from prism_ch.simulate.scenario import Compute, GradientSync
 from prism_ch.simulate.schedule import FORWARD, Program
-from prism_ch.simulate.transfers import GATHERS, REDUCES
+from prism_ch.simulate.transfers import GATHERS, PLAIN, REDUCES, FlowPlan
+from prism_ch.simulate.workload import Compute, GradientSync
 
-#: A ring's edges begin and end within this of one another, once all its members are there.
-EDGE_SPREAD_S = 200e-6
 #: Payload of a control all-reduce (gradient norm, overflow flag).
 CONTROL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTimes:
-    """What one step's synchronisation did, seconds since the recording's start.
+    """What one step's synchronisation did, seconds since the recording began.
 
-    Flows float64[rounds, edges]: a round is a bucket's collective. `next_s`, float64[stages, lanes], is when the next
-    step may begin; `hold_s` the same shape, when its parameters are complete.
+    Flows float64[flows], in the order of the engine's plan. `next_s`, float64[stages, lanes], is when the next step
+    may begin; `hold_s` the same shape, when its parameters are complete.
     """
 
     start_s: Float64
@@ -35,110 +34,138 @@ class SyncTimes:
     hold_s: Float64
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One collective of a step over `size` bytes.
+
+    `op`, int64[stages], and `fraction` say how far the backward must be, for the reductions that wait for that.
+    """
+
+    collective: Collective
+    size: float
+    op: Int64
+    fraction: float
+    role: int
+    kind: int = DP
+
+    def plan(self) -> FlowPlan:
+        edges = self.collective.edges
+        return FlowPlan.of(
+            self.collective.src,
+            self.collective.dst,
+            self.collective.payload(self.size),
+            kind=self.kind,
+            role=self.role,
+            queue=edges.channel,
+        )
+
+
 class GradientEngine:
-    """Works one job's synchronisation; holds rings, buckets and their sizes."""
+    """Works one job's synchronisation; holds collectives, buckets and their sizes."""
 
     def __init__(self, sync: GradientSync, compute: Compute, grid: RankGrid, links: Links, program: Program) -> None:
-        self._sync, self._compute, self._grid, self._links = sync, compute, grid, links
-        members = grid.numbers().transpose(0, 2, 1).reshape(grid.stages * grid.tp, grid.lanes)
-        self.edges: Edges = ring_edges(members, grid.server.astype(np.int64), sync.channels, sync.exit)
-        self.src: Int32 = grid.endpoint[self.edges.src]
-        self.dst: Int32 = grid.endpoint[self.edges.dst]
-        self._groups = len(members)
-        self._byte_s = self.edges.share * links.byte_s(self.src, self.dst, grid.share)
-        self._inside_s = links.byte_s(np.zeros(1, dtype=int), np.zeros(1, dtype=int))[0]
-        self._active = sync.mode != "none" and grid.lanes > 1
-        self._sharded = sync.mode == "distributed_optimizer"
-        self._bucket_op, self._bucket_fraction = _buckets(sync, program, grid.stages)
-        self.round_bytes, self.round_role = self._rounds()
+        self._sync, self._compute, self._grid = sync, compute, grid
+        self._last = np.array([np.flatnonzero(program.stage == stage)[-1] for stage in range(grid.stages)])
+        replicas = grid.communicators(DP)
+        ring = Collective(
+            replicas,
+            ring_edges(replicas, grid.server, sync.channels, sync.exit, varied=sync.varied_rings),
+            grid,
+            links,
+        )
+        tree = Collective(replicas, tree_edges(replicas, grid.server, sync.channels), grid, links)
+        active = sync.mode != "none" and grid.lanes > 1
+        self._reductions = self._reduce_rounds(ring, tree, program) if active else []
+        if active and sync.expert_bytes and grid.shape[0] > 1:
+            twins = grid.expert_replicas()
+            rings = Collective(twins, ring_edges(twins, grid.server, sync.channels, sync.exit), grid, links)
+            factor = 2 if sync.mode == "allreduce" else 1
+            self._reductions.append(_Round(rings, factor * sync.expert_bytes, self._last, 1.0, REDUCES))
+        self._closings: list[_Round] = []
+        if sync.tied_bytes and grid.stages > 1:
+            ends = grid.numbers()[[0, -1]].reshape(2, -1).T
+            exchange = Collective(ends, ring_edges(ends, grid.server, 1, "rail"), grid, links)
+            self._closings.append(_Round(exchange, 2 * sync.tied_bytes, self._last, 1.0, PLAIN, OTHER))
+        if active and sync.grad_norm:
+            self._closings.append(_Round(ring, 2 * CONTROL_BYTES, self._last, 1.0, REDUCES))
+        sharded = active and sync.mode in ("distributed_optimizer", "zero2")
+        self._gathers = (
+            [
+                _Round(ring, share * sync.buffer_bytes * sync.gather_ratio, self._last, 1.0, GATHERS)
+                for share in sync.shares()
+            ]
+            if sharded
+            else []
+        )
+        rounds = [*self._reductions, *self._closings, *self._gathers]
+        self.plan = FlowPlan.concatenate([part.plan() for part in rounds])
 
-    def _rounds(self) -> tuple[Float64, Int64]:
-        """Return, for each round, the bytes that go once round the ring (before `share`) and the role of its flows."""
+    def _reduce_rounds(self, ring: Collective, tree: Collective, program: Program) -> list[_Round]:
+        """Return the reductions of a step in order: of its last backwards, or (ZeRO-2) of every microbatch's."""
         sync = self._sync
-        if not self._active:
-            return np.empty(0), np.empty(0, dtype=np.int64)
-        bucket = np.full(sync.buckets, sync.buffer_bytes / sync.buckets)
-        rounds = [(bucket if self._sharded else 2 * bucket, REDUCES)]
-        if sync.grad_norm:
-            rounds.append((np.array([float(CONTROL_BYTES)]), REDUCES))
-        if self._sharded:
-            rounds.append((bucket * sync.gather_ratio, GATHERS))
-        sizes = np.concatenate([size for size, _ in rounds])
-        return sizes, np.concatenate([np.full(len(size), role) for size, role in rounds])
-
-    def edge_bytes(self) -> Int64:
-        """Return the payload of every flow of a step, int64[rounds, edges]."""
-        sizes = np.rint(self.round_bytes[:, None] * self.edges.share).astype(np.int64)
-        return np.maximum(sizes, 1)
+        if sync.mode == "zero2":
+            stages = range(self._grid.stages)
+            backwards = [np.flatnonzero((program.stage == stage) & (program.kind > FORWARD)) for stage in stages]
+            waits = [
+                (np.array([ops[number] for ops in backwards]), (bucket + 1) / sync.buckets, share)
+                for number in range(len(backwards[0]))
+                for bucket, share in enumerate(sync.shares())
+            ]
+        else:
+            ops, fractions = last_producers(sync, program, self._grid.stages)
+            waits = list(zip(ops.T, fractions.tolist(), sync.shares(), strict=True))
+        rounds = []
+        for op, fraction, share in waits:
+            size = share * sync.buffer_bytes
+            small = sync.algorithm == "auto" and size < sync.tree_below_bytes
+            if sync.mode == "allreduce" and (small or sync.algorithm == "tree"):
+                rounds.append(_Round(tree, size, op, fraction, REDUCES))
+            else:
+                factor = 2 if sync.mode == "allreduce" else 1
+                rounds.append(_Round(ring, factor * size, op, fraction, REDUCES))
+        return rounds
 
     def run(self, times: StepTimes, rng: np.random.Generator) -> SyncTimes:
         """Synchronise after (or, overlapped, during) a step's backward."""
-        grid, sync = self._grid, self._sync
-        starts, ends = (
-            np.empty((len(self.round_bytes), len(self.edges))),
-            np.empty((len(self.round_bytes), len(self.edges))),
-        )
         optimizer_s = self._compute.optimizer_s * rng.uniform(0.97, 1.03)
-        finished = self._ready(times, np.full(grid.stages, -1), 1.0)
-        if not self._active:
-            done = finished.max() if sync.grad_norm else finished
-            following = np.broadcast_to(done + optimizer_s, finished.shape).copy()
-            return SyncTimes(starts, ends, following, following)
-        free = np.full(self._groups, -np.inf)
-        for bucket in range(sync.buckets):
-            ready = self._ready(times, self._bucket_op[:, bucket], float(self._bucket_fraction[bucket]))
-            free = self._ring(bucket, ready, free, (starts, ends), rng)
-        row = sync.buckets
-        if sync.grad_norm:
-            everyone = np.full_like(finished, free.max())
-            free = self._ring(row, everyone, free, (starts, ends), rng)
-            row += 1
-        stepped = np.maximum(self._by_lane(free), finished) + optimizer_s
-        if not self._sharded:
-            return SyncTimes(starts, ends, stepped, stepped)
-        gathered = np.full(self._groups, -np.inf)
-        first = stepped
-        for bucket in range(sync.buckets):
-            gathered = self._ring(row + bucket, stepped, gathered, (starts, ends), rng)
-            first = np.maximum(stepped, self._by_lane(gathered)) if bucket == 0 else first
-        complete = np.maximum(stepped, self._by_lane(gathered))
-        return SyncTimes(starts, ends, first if sync.overlap else complete, complete)
+        finished = self._ranks(times.op_end_s[self._last])
+        flows: list[tuple[Float64, Float64]] = []
+        free = np.full(len(finished), -np.inf)
+        for part in self._reductions:
+            start, end = times.op_start_s[part.op], times.op_end_s[part.op]
+            ready = np.maximum(self._ranks(start + part.fraction * (end - start)), free)
+            free = self._work(part, ready, flows, rng)
+        free = np.maximum(free, finished)
+        for part in self._closings:
+            if part.kind == DP:  # the norm is that of the whole model: nobody goes on before everybody is there
+                free = np.full_like(free, free.max())
+            free = self._work(part, free, flows, rng)
+        stepped = free + optimizer_s
+        gathered = first = stepped
+        for number, part in enumerate(self._gathers):
+            gathered = self._work(part, gathered, flows, rng)
+            first = gathered if number == 0 else first
+        complete = self._lanes(gathered)
+        following = self._lanes(first) if self._sync.overlap else complete
+        starts, ends = ([flow[side] for flow in flows] or [np.empty(0)] for side in (0, 1))
+        return SyncTimes(np.concatenate(starts), np.concatenate(ends), following, complete)
 
-    def _ready(self, times: StepTimes, op: Int64, fraction: float) -> Float64:
-        """Return when each tensor group has gone through `fraction` of an operation of its stage (-1: its last)."""
-        operations = np.where(op < 0, self._bucket_op[:, -1], op)
-        start, end = times.op_start_s[operations], times.op_end_s[operations]
-        return np.asarray(start + fraction * (end - start), dtype=np.float64)
+    @staticmethod
+    def _work(part: _Round, ready: Float64, flows: list[tuple[Float64, Float64]], rng: np.random.Generator) -> Float64:
+        start, end, through = part.collective.run(part.size, ready, rng)
+        flows.append((start, end))
+        return through
 
-    def _by_lane(self, group_s: Float64) -> Float64:
-        """Return, for each tensor group, when the last of its lanes' rings is done: float64[stages, lanes]."""
-        stage_s = group_s.reshape(self._grid.stages, self._grid.tp).max(axis=1)
-        return np.repeat(stage_s[:, None], self._grid.lanes, axis=1)
+    def _ranks(self, lane_s: Float64) -> Float64:
+        """Repeat float64[stages, lanes] for each tensor lane: float64[ranks]."""
+        return np.repeat(lane_s.reshape(-1), self._grid.tp)
 
-    def _ring(
-        self, row: int, ready: Float64, free: Float64, out: tuple[Float64, Float64], rng: np.random.Generator
-    ) -> Float64:
-        """Send one round: write its flows' times into row `row` of `out` and return when each group is through."""
-        size = self.round_bytes[row]
-        begin = np.maximum(np.repeat(ready.max(axis=1), self._grid.tp), free)
-        group = self.edges.group
-        scatter = rng.uniform(1 - EFFICIENCY_SPREAD, 1 + EFFICIENCY_SPREAD, len(self.edges))
-        edge_s = size * self._byte_s * scatter
-        if not self._links.healthy:
-            edge_s = edge_s * self._links.slowdown(self.src, self.dst, begin[group])
-        longest = np.full(self._groups, size * self._inside_s)
-        np.maximum.at(longest, group, edge_s)
-        end = np.asarray(begin + NETWORK_LATENCY_S * self._grid.lanes + longest, dtype=np.float64)
-        rank_ready = np.repeat(ready.reshape(-1), self._grid.tp)
-        early, late = rng.uniform(0.0, 1.0, (2, len(self.edges)))
-        both_there = np.maximum(rank_ready[self.edges.src], rank_ready[self.edges.dst])
-        spread = np.minimum(EDGE_SPREAD_S, 0.02 * longest[group])
-        out[0][row] = np.maximum(both_there, free[group]) + early * spread
-        out[1][row] = end[group] - late * spread
-        return end
+    def _lanes(self, rank_s: Float64) -> Float64:
+        """Return when the last tensor lane is there: float64[stages, lanes]."""
+        return np.asarray(rank_s.reshape(self._grid.stages, self._grid.lanes, self._grid.tp).max(axis=2))
 
 
-def _buckets(sync: GradientSync, program: Program, stages: int) -> tuple[Int64, Float64]:
+def last_producers(sync: GradientSync, program: Program, stages: int) -> tuple[Int64, Float64]:
     """Return the operation of each stage that yields each bucket, int64[stages, buckets], and how far in, float64.
 
     Without overlap all come with the stage's last operation. With it, buckets follow the last backward of each model
@@ -149,15 +176,12 @@ def _buckets(sync: GradientSync, program: Program, stages: int) -> tuple[Int64, 
         return np.repeat(last[:, None], sync.buckets, axis=1), np.ones(sync.buckets)
     chunks = int(program.chunk.max()) + 1
     chunk_of = chunks - 1 - np.arange(sync.buckets) * chunks // sync.buckets
+    producing = program.kind == program.kind.max()
     ops = np.empty((stages, sync.buckets), dtype=np.int64)
-    producing = (
-        program.kind == program.kind.max() if program.kind.max() > FORWARD else np.ones_like(program.kind, dtype=bool)
-    )
-    for stage in range(stages):
-        for bucket, chunk in enumerate(chunk_of.tolist()):
-            ops[stage, bucket] = np.flatnonzero((program.stage == stage) & producing & (program.chunk == chunk))[-1]
     fraction = np.empty(sync.buckets)
-    for chunk in np.unique(chunk_of):
+    for chunk in np.unique(chunk_of).tolist():
         rows = np.flatnonzero(chunk_of == chunk)
         fraction[rows] = np.arange(1, len(rows) + 1) / len(rows)
+        for stage in range(stages):
+            ops[stage, rows] = np.flatnonzero((program.stage == stage) & producing & (program.chunk == chunk))[-1]
     return ops, fraction

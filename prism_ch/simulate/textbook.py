@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from prism_ch.simulate.scenario import (
-    Cluster,
-    Compute,
-    Fault,
-    GradientSync,
-    Job,
-    Layout,
-    Life,
-    Observation,
-    Pipeline,
-    Scenario,
-    require,
-)
+from prism_ch.simulate.scenario import Cluster, Observation, Scenario
+from prism_ch.simulate.workload import Compute, Fault, GradientSync, Job, Layout, Life, Pipeline, require
 
 #: Activation of one microbatch of 4,096 tokens at hidden size 8,192 in 2-byte numbers.
 _ACTIVATION_BYTES = 4096 * 8192 * 2

@@ -1,21 +1,20 @@
-"""A training job in time: step after step, life after life, into labelled flows."""
+"""A training job in time: step after step, pause after pause, life after life, into labelled flows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_ch.model.columns import Float64, Int64
-from prism_ch.model.result import DP, PP
 from prism_ch.simulate.cluster import Network
+from prism_ch.simulate.engine import StepOutcome, step_engine
 from prism_ch.simulate.link import Links
-from prism_ch.simulate.pipeline import PipelineEngine, StepTimes
+from prism_ch.simulate.pause import PauseRun, Pauses
 from prism_ch.simulate.ranks import RankGrid, rank_grid
-from prism_ch.simulate.scenario import Fault, Job, Life, Scenario
-from prism_ch.simulate.sync import GradientEngine, SyncTimes
-from prism_ch.simulate.transfers import PLAIN, Transfers
+from prism_ch.simulate.scenario import Scenario
+from prism_ch.simulate.transfers import STORAGE, FlowPlan, Transfers
+from prism_ch.simulate.workload import Fault, Job, Life
 
 #: Ranks of a job start their first step within this of one another.
 START_SPREAD_S = 0.02
@@ -27,7 +26,8 @@ class LifeRun:
 
     `begin_ns`, int64[steps], is when the first rank of the job began each step; steps are numbered from `first_step`.
     `finish_ns`, the same shape, is when its last flow ended, or would have, had the life not been cut short.
-    `busy_s`, float64[steps, ranks], is how long each rank really computed.
+    `busy_s`, float64[steps, ranks], is how long each rank really computed. `pauses` are those that began within the
+    life.
     """
 
     life: Life
@@ -37,6 +37,7 @@ class LifeRun:
     finish_ns: Int64
     busy_s: Float64
     transfers: Transfers
+    pauses: tuple[PauseRun, ...]
 
 
 def run_job(scenario: Scenario, number: int, network: Network, faults: tuple[Fault, ...]) -> list[LifeRun]:
@@ -59,57 +60,52 @@ class _LifeEngine:
     ) -> None:
         number, index = key
         self._scenario, self._network, self._number, self._index = scenario, network, number, index
-        self._job: Job = scenario.jobs[number]
-        self._life = self._job.lives[index]
+        job: Job = scenario.jobs[number]
+        self._life = job.lives[index]
+        self._job = replace(job, layout=job.layout_of(self._life), lives=(self._life,))
         self._grid = rank_grid(self._job.layout, self._life.gpus, network)
-        self._pipeline = PipelineEngine(self._job.pipeline, self._job.compute, self._grid, links)
-        self._gradients = GradientEngine(self._job.sync, self._job.compute, self._grid, links, self._pipeline.program)
+        self._engine = step_engine(self._job, self._grid, links)
+        self._pauses = Pauses(self._job, self._grid, links, network)
         self._slow_gpus = [
             (fault, np.isin(self._grid.gpu, fault.gpu).reshape(self._grid.stages, self._grid.lanes, -1).any(axis=2))
             for fault in faults
             if fault.kind == "slow_gpu"
         ]
 
-    def _rng(self, step: int) -> np.random.Generator:
+    def _rng(self, step: int, *, pause: bool = False) -> np.random.Generator:
         """Return the step's own generator: what happens in one step never shifts the chances of another."""
-        return np.random.default_rng([self._scenario.seed, 1, self._number, self._index, step + 1])
+        return np.random.default_rng([self._scenario.seed, 1, self._number, self._index, step + 1, int(pause)])
 
     def run(self, first_step: int) -> LifeRun:
         """Work steps until the life or the recording is over."""
         shape = (self._grid.stages, self._grid.lanes)
         opening = self._rng(-1)
-        own_pace = 1 + self._job.compute.rank_spread * opening.standard_normal(shape)
-        begin = self._life.start_s + opening.uniform(0.0, START_SPREAD_S, shape)
+        own_pace = np.maximum(1 + self._job.compute.rank_spread * opening.standard_normal(shape), 0.5)
+        begin = self._life.start_s + self._life.startup_s + opening.uniform(0.0, START_SPREAD_S, shape)
         hold = begin
         stop_s = min(self._life.end_s, self._scenario.duration_s)
         begins: list[float] = []
-        steps: list[tuple[StepTimes, SyncTimes]] = []
+        outcomes: list[StepOutcome] = []
+        pauses: list[PauseRun] = []
         while begin.min() < stop_s:
-            rng = self._rng(len(steps))
+            step = first_step + len(outcomes)
             begins.append(float(begin.min()))
+            begin, taken = self._pauses.take(step, begin, self._rng(len(outcomes), pause=True))
+            pauses += taken
+            rng = self._rng(len(outcomes))
             loaded = begin + self._job.compute.data_s * rng.uniform(0.8, 1.2, shape)
-            slow = own_pace * self._slowness(first_step + len(steps), begin)
-            times = self._pipeline.run(loaded, hold, slow, rng)
-            synced = self._gradients.run(times, rng)
-            steps.append((times, synced))
-            begin, hold = synced.next_s, synced.hold_s
+            outcomes.append(self._engine.run(loaded, hold, own_pace * self._slowness(step, begin), rng))
+            begin, hold = outcomes[-1].next_s, outcomes[-1].hold_s
         return LifeRun(
             life=self._life,
             grid=self._grid,
             first_step=first_step,
             begin_ns=self._ns(np.array(begins)),
-            finish_ns=self._ns(np.array([_finish_s(times, synced) for times, synced in steps])),
-            busy_s=self._busy([times for times, _ in steps]),
-            transfers=self._transfers(steps, first_step) if steps else Transfers.empty(),
+            finish_ns=self._ns(np.array([outcome.finish_s for outcome in outcomes])),
+            busy_s=self._busy(outcomes),
+            transfers=Transfers.concatenate([self._transfers(outcomes, first_step), *map(self._paused, pauses)]),
+            pauses=tuple(pauses),
         )
-
-    def _busy(self, steps: list[StepTimes]) -> Float64:
-        """Sum each rank's computing, float64[steps, ranks]."""
-        grid, stage = self._grid, self._pipeline.program.stage
-        busy = np.zeros((len(steps), grid.stages, grid.lanes))
-        for row, times in enumerate(steps):
-            np.add.at(busy[row], stage, times.op_end_s - times.op_start_s)
-        return np.repeat(busy.reshape(len(steps), -1), grid.tp, axis=1)
 
     def _slowness(self, step: int, begin_s: Float64) -> Float64:
         """Return how many times longer each tensor group computes in a step, float64[stages, lanes]."""
@@ -126,58 +122,53 @@ class _LifeEngine:
         """Turn seconds of the recording into nanoseconds since the epoch."""
         return np.rint(seconds * 1e9).astype(np.int64) + self._scenario.start_ns
 
-    def _transfers(self, steps: list[tuple[StepTimes, SyncTimes]], first_step: int) -> Transfers:
-        """Collect the flows that leave a server and end within the life."""
-        pipeline, gradients = self._pipeline, self._gradients
-        message_bytes = np.full(pipeline.message_src.shape, self._job.pipeline.message_bytes)
-        messages = self._collect(
-            np.stack([times.message_start_s for times, _ in steps]),
-            np.stack([times.message_end_s for times, _ in steps]),
-            {
-                "src": pipeline.message_src,
-                "dst": pipeline.message_dst,
-                "payload_bytes": message_bytes,
-                "kind": np.full_like(message_bytes, PP),
-                "role": np.full_like(message_bytes, PLAIN),
-                "queue": np.zeros_like(message_bytes),
-            },
-            first_step,
-        )
-        rounds = gradients.edge_bytes()
-        reductions = self._collect(
-            np.stack([synced.start_s for _, synced in steps]),
-            np.stack([synced.end_s for _, synced in steps]),
-            {
-                "src": np.broadcast_to(gradients.src, rounds.shape),
-                "dst": np.broadcast_to(gradients.dst, rounds.shape),
-                "payload_bytes": rounds,
-                "kind": np.full_like(rounds, DP),
-                "role": np.broadcast_to(gradients.round_role[:, None], rounds.shape),
-                "queue": np.broadcast_to(gradients.edges.channel, rounds.shape),
-            },
-            first_step,
-        )
-        return Transfers.concatenate([messages, reductions])
+    def _busy(self, outcomes: list[StepOutcome]) -> Float64:
+        """Return each rank's computing, float64[steps, ranks]."""
+        ranks = len(self._grid.endpoint)
+        busy = np.array([outcome.busy_s.reshape(-1) for outcome in outcomes]).reshape(len(outcomes), -1)
+        return np.repeat(busy, self._grid.tp, axis=1) if len(outcomes) else np.empty((0, ranks))
 
-    def _collect(
-        self, start_s: Float64, end_s: Float64, columns: dict[str, npt.NDArray[np.integer]], first_step: int
-    ) -> Transfers:
-        """Flatten times[steps, ...] with the columns of one step; drop what stays in a server or outlives the job."""
-        server = self._network.server
-        crossing = server[columns["src"]] != server[columns["dst"]]
-        within = end_s[:, crossing] < self._life.end_s
-        steps = (first_step + np.arange(len(start_s))).astype(np.int32)
-        step = np.broadcast_to(steps[:, None], within.shape)
-        repeated = {name: np.broadcast_to(column[crossing], within.shape)[within] for name, column in columns.items()}
+    def _transfers(self, outcomes: list[StepOutcome], first_step: int) -> Transfers:
+        """Collect the flows of all steps that leave a server and end within the life."""
+        if not outcomes:
+            return Transfers.empty()
+        plan = self._engine.plan
+        crossing = self._crossing(plan) & self._engine.keep
+        start = np.stack([outcome.start_s[crossing] for outcome in outcomes])
+        end = np.stack([outcome.end_s[crossing] for outcome in outcomes])
+        size = np.stack([outcome.payload_bytes[crossing] for outcome in outcomes])
+        within = end < self._life.end_s
+        steps = (first_step + np.arange(len(outcomes))).astype(np.int32)
         return Transfers(
-            start_ns=self._ns(start_s[:, crossing][within]),
-            end_ns=self._ns(end_s[:, crossing][within]),
+            start_ns=self._ns(start[within]),
+            end_ns=self._ns(end[within]),
+            src=np.broadcast_to(plan.src[crossing], within.shape)[within],
+            dst=np.broadcast_to(plan.dst[crossing], within.shape)[within],
+            payload_bytes=size[within],
+            kind=np.broadcast_to(plan.kind[crossing], within.shape)[within],
+            role=np.broadcast_to(plan.role[crossing], within.shape)[within],
             job=np.full(int(within.sum()), self._number),
-            step=step[within],
-            **repeated,
+            step=np.broadcast_to(steps[:, None], within.shape)[within],
+            queue=np.broadcast_to(plan.queue[crossing], within.shape)[within],
         )
 
+    def _paused(self, pause: PauseRun) -> Transfers:
+        """Collect the flows of one pause."""
+        rows = self._crossing(pause.plan) & (pause.end_s < self._life.end_s)
+        count = int(rows.sum())
+        return Transfers(
+            start_ns=self._ns(pause.start_s[rows]),
+            end_ns=self._ns(pause.end_s[rows]),
+            src=pause.plan.src[rows],
+            dst=pause.plan.dst[rows],
+            payload_bytes=pause.plan.payload_bytes[rows],
+            kind=pause.plan.kind[rows],
+            role=pause.plan.role[rows],
+            job=np.where(pause.plan.kind[rows] == STORAGE, -1, self._number),
+            step=np.full(count, pause.step),
+            queue=pause.plan.queue[rows],
+        )
 
-def _finish_s(times: StepTimes, synced: SyncTimes) -> float:
-    """Return when the last flow or operation of a step ends."""
-    return max(float(ends.max(initial=-np.inf)) for ends in (times.op_end_s, times.message_end_s, synced.end_s))
+    def _crossing(self, plan: FlowPlan) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        server = self._network.server
+        return np.asarray(server[plan.src] != server[plan.dst])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ from prism_ch.model.columns import Int64
 from prism_ch.model.result import CP, DP, EP, PP, TP
 from prism_ch.simulate.cluster import Network
 from prism_ch.simulate.ranks import RankGrid
-from prism_ch.simulate.scenario import Job, Scenario
+from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.training import LifeRun
 from prism_ch.simulate.transfers import TRAFFIC_NAMES, Transfers
+from prism_ch.simulate.workload import Job
 
 TRAINING_KINDS = (DP, PP, EP, CP, TP)
 
@@ -55,6 +57,16 @@ PAIRS = pa.schema(
     ]
     + [(name, pa.int64()) for name in ("flows", "bytes", "first_ns", "last_ns")]
     + [("ack_only", pa.bool_())]
+)
+
+EVENTS = pa.schema(
+    [
+        ("job_id", pa.string()),
+        ("kind", pa.string()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("step", pa.int32()),
+    ]
 )
 
 
@@ -108,7 +120,7 @@ def jobs_table(truths: list[JobTruth], scenario: Scenario, network: Network, ste
                 "overlap": job.sync.overlap,
                 "endpoints": _names(endpoints, network),
                 "visible_endpoints": _names(visible, network),
-                "servers": [network.server_name(s) for s in np.unique(network.server[endpoints]).tolist()],
+                "servers": [network.server_names[s] for s in np.unique(network.server[endpoints]).tolist()],
                 "visible": bool(len(visible)),
                 "start_ns": scenario.start_ns + round(start_s * 1e9),
                 "end_ns": scenario.start_ns + round(end_s * 1e9),
@@ -138,7 +150,7 @@ def members_table(truths: list[JobTruth], scenario: Scenario, network: Network) 
                     {
                         "job_id": truth.job.job_id,
                         "endpoint": network.addresses[endpoint],
-                        "server": network.server_name(int(grid.server[rank])),
+                        "server": network.server_names[grid.server[rank]],
                         "gpu": int(grid.gpu[rank]) % network.cluster.gpus,
                         "pp_stage": int(stage[rank]),
                         "dp_rank": int(data[rank] * grid.shape[1] + expert[rank]),
@@ -162,7 +174,7 @@ def groups_table(truths: list[JobTruth], network: Network) -> pa.Table:
     rows: list[dict[str, Any]] = []
     for truth in truths:
         for life, run in enumerate(truth.lives):
-            for kind, groups in communicators(run.grid).items():
+            for kind, groups in _shown(truth.job, run.grid):
                 flows = run.transfers.take(run.transfers.kind == kind)
                 label = components(len(network.addresses), flows.src, flows.dst)
                 touched = np.zeros(len(network.addresses), dtype=bool)
@@ -186,18 +198,23 @@ def groups_table(truths: list[JobTruth], network: Network) -> pa.Table:
     return table(GROUPS, rows)
 
 
-def communicators(grid: RankGrid) -> dict[int, Int64]:
-    """Return the ranks of communicators of more than one, int64[groups, members] a kind; PP in stage order."""
-    ranks = grid.numbers()
-    found = {
-        DP: ranks.transpose(0, 2, 1).reshape(-1, grid.lanes),
-        PP: ranks.transpose(1, 2, 0).reshape(-1, grid.stages),
-    }
-    return {kind: groups for kind, groups in found.items() if groups.shape[1] > 1}
+def _shown(job: Job, grid: RankGrid) -> Iterator[tuple[int, Int64]]:
+    """Yield the kinds of communicators that a job has beyond single servers' tensor groups, with their ranks."""
+    inner = ((EP, job.experts), (CP, job.context), (TP, job.tensor))
+    for kind in (DP, PP, *(kind for kind, traffic in inner if traffic is not None)):
+        groups = grid.communicators(kind)
+        if groups.shape[1] > 1:
+            yield kind, groups
 
 
-def pairs_table(seen: Transfers, bytes_counted: Int64, scenario: Scenario, network: Network) -> pa.Table:
-    """One row a job ('' for what belongs to none) and directed pair, counted before any loss or repetition."""
+def pairs_table(
+    seen: Transfers, bytes_counted: Int64, ack_bytes: Int64, scenario: Scenario, network: Network
+) -> pa.Table:
+    """One row a job ('' for what belongs to none) and directed pair, counted before any loss or repetition.
+
+    `bytes_counted`, `ack_bytes`: int64[flows], of each flow and its acknowledgements (none: empty). Pairs that carry
+    nothing but acknowledgements follow at the end.
+    """
     rows: list[dict[str, Any]] = []
     endpoints = len(network.addresses)
     key = (seen.job.astype(np.int64) + 1) * endpoints**2 + seen.src.astype(np.int64) * endpoints + seen.dst
@@ -232,7 +249,31 @@ def pairs_table(seen: Transfers, bytes_counted: Int64, scenario: Scenario, netwo
                 "ack_only": False,
             }
         )
+    known = {(row["src_addr"], row["dst_addr"]) for row in rows}
+    acknowledged = np.add.reduceat(ack_bytes[order], edges).tolist() if len(ack_bytes) else []
+    for pair_row, size in list(zip(rows, acknowledged, strict=False)):
+        src, dst = pair_row["src_addr"], pair_row["dst_addr"]
+        if (dst, src) not in known:
+            rows.append(pair_row | {"src_addr": dst, "dst_addr": src, "bytes": size, "ack_only": True})
     return table(PAIRS, rows)
+
+
+def events_table(truths: list[JobTruth], scenario: Scenario) -> pa.Table:
+    """One row a pause of a job (checkpoint, evaluation, stall) or restart; `step` is the one that follows."""
+    rows: list[dict[str, Any]] = []
+    for truth in truths:
+        for before, run in zip((None, *truth.lives), truth.lives, strict=False):
+            spans: list[tuple[str, float, float, int]] = [
+                (pause.pause.kind, pause.begin_s, pause.until_s, pause.step) for pause in run.pauses
+            ]
+            if before is not None:
+                spans.append(("restart", before.life.end_s, run.life.start_s + run.life.startup_s, run.first_step))
+            for kind, begin_s, until_s, step in sorted(spans, key=lambda span: span[1]):
+                start_ns, end_ns = (scenario.start_ns + round(at * 1e9) for at in (begin_s, until_s))
+                rows.append(
+                    {"job_id": truth.job.job_id, "kind": kind, "start_ns": start_ns, "end_ns": end_ns, "step": step}
+                )
+    return table(EVENTS, rows)
 
 
 def recording_ns(scenario: Scenario) -> tuple[int, int]:

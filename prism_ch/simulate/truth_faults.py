@@ -11,9 +11,10 @@ import pyarrow as pa
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.result import DP
 from prism_ch.simulate.cluster import Network
-from prism_ch.simulate.scenario import Fault, Scenario
+from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.training import LifeRun
 from prism_ch.simulate.truth import TEXTS, JobTruth, recording_ns, table
+from prism_ch.simulate.workload import Fault
 
 #: A fault that lengthens a job's steps by less than this can't be told from chance.
 EFFECTIVE_IMPACT = 0.01
@@ -154,7 +155,7 @@ def _fault_row(fault: Fault, effects: list[_Effect], scenario: Scenario, network
     if fault.first_step >= 0 and worst is not None:
         start_ns, end_ns = worst.start_ns, worst.end_ns
     first = int(network.endpoint_of_gpu(np.array([fault.gpu]))[0])
-    subject, server = network.addresses[first], network.server_name(int(network.server[first]))
+    subject, server = network.addresses[first], network.server_names[network.server[first]]
     others: list[str] = [server]
     stage = -1
     if worst is not None:

@@ -13,7 +13,7 @@ from prism_ch.model.result import CP, DP, EP, PAIR_KINDS, PHASES, PP, TP
 from prism_ch.simulate.cluster import Network
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.transfers import PLAIN, REDUCES, Transfers
-from prism_ch.simulate.truth import JobTruth, recording_ns
+from prism_ch.simulate.truth import TRAINING_KINDS, JobTruth, recording_ns
 
 #: Where kinds overlap in time on an endpoint, the first of these names the phase.
 PRIORITY = (DP, PP, EP, CP, TP)
@@ -56,7 +56,7 @@ class PhaseColumns:
 
 def step_grid(truth: JobTruth, scenario: Scenario, network: Network) -> tuple[StepGrid, PhaseColumns]:
     """Read the bounds of all steps off a job's flows, as the contract defines them, and divide them into phases."""
-    flows = truth.all
+    flows = truth.all.take(np.isin(truth.all.kind, TRAINING_KINDS))
     endpoint = truth.visible()
     local = np.full(len(network.addresses), -1)
     local[endpoint] = np.arange(len(endpoint))

@@ -14,17 +14,9 @@ import pytest
 
 from prism_ch.errors import UsageError
 from prism_ch.simulate import Scenario, Simulation, generate, textbook, write
-from prism_ch.simulate.scenario import (
-    Cluster,
-    Compute,
-    GradientSync,
-    Job,
-    Layout,
-    Life,
-    Observation,
-    Pipeline,
-    SyncMode,
-)
+from prism_ch.simulate.records import ROCE_HEADER_BYTES
+from prism_ch.simulate.scenario import Cluster
+from prism_ch.simulate.workload import Compute, GradientSync, Job, Layout, Life, Pipeline, SyncMode
 
 
 def column(table: pa.Table, name: str) -> npt.NDArray[Any]:
@@ -126,8 +118,8 @@ def test_every_ring_edge_carries_its_share(mode: SyncMode, rounds: list[float], 
     layout = Layout(tp=8, dp=4)
     sync = GradientSync(mode=mode, buffer_bytes=8_000_003, buckets=2, channels=3)
     found = generate(scenario(layout, sync, Pipeline(microbatches=2), queue_pairs=queue_pairs))
-    overhead = column(found.flows, "packets") * np.uint64(Observation().header_bytes)
-    payload = (column(found.flows, "bytes") - overhead).astype(np.int64)
+    packets = column(found.flows, "packets").astype(np.int64)
+    payload = column(found.flows, "bytes").astype(np.int64) - ROCE_HEADER_BYTES * packets
     steps = columns(found.truth["steps"])
     end, count = column(found.flows, "time_flow_end_ns"), steps["complete"].sum()
     whole = (end > steps["end_ns"][0]) & (end <= steps["end_ns"][steps["complete"]][-1])

@@ -5,22 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prism_ch.model.result import OTHER
 from prism_ch.simulate.cluster import build_network
 from prism_ch.simulate.link import Links
 from prism_ch.simulate.pipeline import PipelineEngine, StepTimes
 from prism_ch.simulate.ranks import rank_grid
-from prism_ch.simulate.scenario import Cluster, Compute, Fault, GradientSync, Layout, Pipeline
+from prism_ch.simulate.scenario import Cluster
 from prism_ch.simulate.schedule import FORWARD
-from prism_ch.simulate.sync import GradientEngine
+from prism_ch.simulate.sync import GradientEngine, SyncTimes
+from prism_ch.simulate.transfers import GATHERS, REDUCES
+from prism_ch.simulate.workload import Compute, Fault, GradientSync, Job, Layout, Life, Pipeline
 
 LAYOUT = Layout(tp=4, pp=4, dp=4)
 NETWORK = build_network(Cluster(servers=8))
 COMPUTE = Compute(forward_s=0.01, sequence_spread=0.2)
 
 
+def job(pipeline: Pipeline, compute: Compute = COMPUTE, sync: GradientSync | None = None) -> Job:
+    lives = (Life(gpus=tuple(range(64))),)
+    sync = sync or GradientSync()
+    return Job(job_id="j", tenant="t", layout=LAYOUT, compute=compute, lives=lives, pipeline=pipeline, sync=sync)
+
+
 def engine(pipeline: Pipeline, *faults: Fault) -> PipelineEngine:
     grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
-    return PipelineEngine(pipeline, COMPUTE, grid, Links(NETWORK, faults))
+    return PipelineEngine(job(pipeline), grid, Links(NETWORK, faults))
 
 
 def run(pipes: PipelineEngine, hold_s: float = 0.0) -> StepTimes:
@@ -54,7 +63,7 @@ def test_operations_wait_for_stage_and_input(pipeline: Pipeline) -> None:
 def test_pipeline_takes_the_time_of_its_bubble() -> None:
     compute = Compute(forward_s=0.01, jitter=0.0)
     grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
-    pipes = PipelineEngine(Pipeline(microbatches=8, message_bytes=1), compute, grid, Links(NETWORK, ()))
+    pipes = PipelineEngine(job(Pipeline(microbatches=8, message_bytes=1), compute), grid, Links(NETWORK, ()))
     assert run(pipes).op_end_s.max() == pytest.approx((8 + 3) * 0.03, rel=0.01)
 
 
@@ -76,29 +85,58 @@ def test_slow_link_delays_one_direction() -> None:
     assert took[~hit] == pytest.approx(usual[~hit])
 
 
-def test_rings_wait_for_all_members_and_stages_for_the_norm() -> None:
-    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
+def synchronised(sync: GradientSync) -> tuple[StepTimes, SyncTimes, GradientEngine, PipelineEngine]:
     pipes = engine(Pipeline(microbatches=4))
-    sync = GradientSync(mode="distributed_optimizer", buckets=3, grad_norm=True)
+    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
     gradients = GradientEngine(sync, COMPUTE, grid, Links(NETWORK, ()), pipes.program)
     times = run(pipes)
-    synced = gradients.run(times, np.random.default_rng(2))
-    finished = np.stack([times.op_end_s[pipes.program.stage == stage].max(axis=0) for stage in range(4)])
-    stage = gradients.edges.group // 4
-    assert synced.end_s.shape == (3 + 1 + 3, len(gradients.edges))
-    assert (synced.end_s[0] >= finished.max(axis=1)[stage]).all()
-    assert (np.diff(synced.start_s[:3], axis=0) > 0).all()
-    assert (synced.start_s[3] >= synced.end_s[:3].max()).all()
-    assert (synced.next_s >= synced.end_s.reshape(-1, len(stage)).max(axis=0).max() - 1e-3).all()
-    assert (synced.end_s > synced.start_s).all()
+    return times, gradients.run(times, np.random.default_rng(2)), gradients, pipes
+
+
+def test_rings_wait_for_all_members_and_stages_for_the_norm() -> None:
+    sync = GradientSync(mode="distributed_optimizer", buckets=3, grad_norm=True)
+    times, synced, gradients, pipes = synchronised(sync)
+    finished = np.array([times.op_end_s[pipes.program.stage == stage].max() for stage in range(4)])
+    start, end, role = (flows.reshape(3 + 1 + 3, -1) for flows in (synced.start_s, synced.end_s, gradients.plan.role))
+    stage = gradients.plan.src[: end.shape[1]] // 16
+    assert (end[0] >= finished[stage]).all()
+    assert (np.diff(start[:3], axis=0) > 0).all()
+    assert (start[3] >= end[:3].max()).all()
+    assert (role[:4] == REDUCES).all()
+    assert (role[4:] == GATHERS).all()
+    assert (synced.next_s >= end[:4].max()).all()
+    assert (synced.hold_s == synced.next_s).all()
+    assert (end > start).all()
+
+
+def test_overlapped_gathering_lets_the_next_step_begin() -> None:
+    sync = GradientSync(mode="distributed_optimizer", buckets=3, overlap=True)
+    _, synced, _, _ = synchronised(sync)
+    assert (synced.hold_s > synced.next_s).all()
 
 
 def test_overlapped_buckets_start_during_the_backward() -> None:
-    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
-    pipes = engine(Pipeline(microbatches=4))
-    sync = GradientSync(buckets=4, overlap=True, buffer_bytes=1 << 20)
-    synced = GradientEngine(sync, COMPUTE, grid, Links(NETWORK, ()), pipes.program).run(
-        run(pipes), np.random.default_rng(2)
-    )
-    assert (synced.end_s[0] < synced.start_s[-1]).all()
+    times, synced, _, pipes = synchronised(GradientSync(buckets=4, overlap=True, buffer_bytes=1 << 20))
+    start = synced.start_s.reshape(4, -1)
+    assert (synced.end_s.reshape(4, -1)[0] < start[-1]).all()
+    assert start[0].min() < times.op_end_s[pipes.program.stage == 0].max()
     assert (synced.hold_s == synced.next_s).all()
+
+
+def test_zero2_reduces_after_every_microbatch() -> None:
+    times, synced, gradients, pipes = synchronised(GradientSync(mode="zero2", buckets=2))
+    rounds = 4 * 2 + 2
+    assert len(gradients.plan) % rounds == 0
+    start = synced.start_s.reshape(rounds, -1)
+    first_backward = times.op_start_s[pipes.program.kind > FORWARD].min()
+    assert first_backward < start[0].min() < times.op_end_s.max()
+
+
+def test_tied_embeddings_are_exchanged_between_first_and_last_stage() -> None:
+    _, _, gradients, _ = synchronised(GradientSync(tied_bytes=1000))
+    tied = gradients.plan.kind == OTHER
+    stages = {
+        (int(a) // 16, int(b) // 16) for a, b in zip(gradients.plan.src[tied], gradients.plan.dst[tied], strict=True)
+    }
+    assert stages == {(0, 3), (3, 0)}
+    assert (gradients.plan.payload_bytes[tied] == 1000).all()

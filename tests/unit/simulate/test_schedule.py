@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from prism_ch.errors import UsageError
-from prism_ch.simulate.scenario import Pipeline, Schedule
 from prism_ch.simulate.schedule import BACKWARD, FORWARD, WEIGHT, Operation, compile_program, one_f_one_b, stage_orders
+from prism_ch.simulate.workload import Pipeline, Schedule
 
 SHAPES = [
     ("1f1b", 4, 8, 1),
