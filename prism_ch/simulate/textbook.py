@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from prism_ch.simulate.cluster import build_network
+from prism_ch.simulate.engine import step_engine
+from prism_ch.simulate.link import Links
+from prism_ch.simulate.ranks import rank_grid
 from prism_ch.simulate.scenario import Cluster, Observation, Scenario
 from prism_ch.simulate.workload import Compute, Fault, GradientSync, Job, Layout, Life, Pipeline, require
 
@@ -24,7 +28,7 @@ def textbook(  # noqa: PLR0913 - the flags of `prism-ch simulate`, one by one
     queue_pairs: int = 1,
     overlap: bool = False,
     slow_gpu: tuple[int, float, int, int] | None = None,
-    slow_link: tuple[int, float, float, float] | None = None,
+    slow_link: tuple[int, int, float, float, float] | None = None,
 ) -> Scenario:
     """Describe tensor x pipeline x data parallel jobs in a rail-optimised cluster of 8-GPU servers.
 
@@ -38,8 +42,9 @@ def textbook(  # noqa: PLR0913 - the flags of `prism-ch simulate`, one by one
     `queue_pairs`: records a message is divided over. `overlap`: gradients in 4 buckets, reduced during the backward.
     `slow_gpu`: (rank in the first job, factor > 1, first step, last step): computes so many times longer in those
     steps.
-    `slow_link`: (rank in the first job, factor < 1, from s, to s): the link between the rank's NIC and its leaf has
-    this part of its bandwidth, in both directions. Raises UsageError where the parameters do not fit together.
+    `slow_link`: (rank, peer rank, factor < 1, from s, to s), both of the first job: flows from the one to the other
+    have this part of their bandwidth.
+    Raises UsageError where the parameters do not fit together, and for a link that the job does not use.
     """
     require(gpus % 8 == 0 and gpus > 0, f"the cluster has a multiple of 8 GPUs, not {gpus}")
     require(1 <= tp <= 8 and 8 % tp == 0, f"a tensor group is 1, 2, 4 or 8 GPUs of one server, not {tp}")
@@ -68,7 +73,7 @@ def textbook(  # noqa: PLR0913 - the flags of `prism-ch simulate`, one by one
         jobs=described,
         duration_s=duration_s,
         seed=seed,
-        faults=_faults(each, slow_gpu, slow_link),
+        faults=_faults(cluster, described[0], slow_gpu, slow_link),
         observation=Observation(path=True),
     )
 
@@ -114,18 +119,33 @@ def _job(
 
 
 def _faults(
-    gpus: int,
+    cluster: Cluster,
+    job: Job,
     slow_gpu: tuple[int, float, int, int] | None,
-    slow_link: tuple[int, float, float, float] | None,
+    slow_link: tuple[int, int, float, float, float] | None,
 ) -> tuple[Fault, ...]:
+    """Describe the first job's faults; its ranks are the cluster's first GPUs."""
+    ranks = job.layout.gpus
     faults = []
     if slow_gpu is not None:
         rank, factor, first_step, last_step = slow_gpu
-        require(0 <= rank < gpus, f"the first job has no rank {rank}, only 0 to {gpus - 1}")
+        require(0 <= rank < ranks, f"the first job has no rank {rank}, only 0 to {ranks - 1}")
         require(0 <= first_step <= last_step, f"steps {first_step} to {last_step} are no span")
         faults.append(Fault(kind="slow_gpu", gpu=rank, factor=factor, first_step=first_step, last_step=last_step))
     if slow_link is not None:
-        rank, factor, from_s, to_s = slow_link
-        require(0 <= rank < gpus, f"the first job has no rank {rank}, only 0 to {gpus - 1}")
-        faults.append(Fault(kind="slow_nic", gpu=rank, factor=factor, start_s=from_s, end_s=to_s))
+        rank, peer, factor, from_s, to_s = slow_link
+        require(0 <= rank < ranks, f"the first job has no rank {rank}, only 0 to {ranks - 1}")
+        peers = _peers(cluster, job, rank)
+        talks_to = ", ".join(map(str, peers)) or "nobody in another server"
+        require(peer in peers, f"rank {rank} sends nothing to rank {peer} over the network; it sends to {talks_to}")
+        faults.append(Fault(kind="slow_link", gpu=rank, peer=peer, factor=factor, start_s=from_s, end_s=to_s))
     return tuple(faults)
+
+
+def _peers(cluster: Cluster, job: Job, rank: int) -> list[int]:
+    """Return the ranks of other servers to which a rank of the first job sends."""
+    network = build_network(cluster)
+    grid = rank_grid(job.layout, job.lives[0].gpus, network)
+    plan = step_engine(job, grid, Links(network, ())).plan
+    mine = (plan.src == rank) & (network.server[plan.src] != network.server[plan.dst])
+    return sorted({int(peer) for peer in plan.dst[mine]})

@@ -154,16 +154,16 @@ def test_rotating_rings_leave_by_another_rail() -> None:
 
 def test_slow_gpu_and_slow_link_lengthen_their_steps() -> None:
     plain = textbook(duration_s=30.0, step_s=1.0, seed=3)
-    faulty = textbook(duration_s=30.0, step_s=1.0, seed=3, slow_gpu=(9, 1.6, 10, 14), slow_link=(8, 0.2, 20.0, 25.0))
+    faulty = textbook(duration_s=30.0, step_s=1.0, seed=3, slow_gpu=(9, 1.6, 10, 14), slow_link=(8, 0, 0.2, 20.0, 25.0))
     healthy, found = generate(plain), generate(faulty)
     ratio = column(found.truth["steps"], "duration_s")[1:20] / column(healthy.truth["steps"], "duration_s")[1:20]
     assert np.allclose(ratio[:9], 1.0)
     assert (ratio[9:14] > 1.2).all()
-    slow_gpu, slow_nic = found.truth["faults"].to_pylist()
+    slow_gpu, slow_link = found.truth["faults"].to_pylist()
     assert slow_gpu["effective"]
     assert slow_gpu["impact"] == pytest.approx(ratio[9:14].mean() - 1, rel=0.1)
-    assert slow_nic["effective"]
-    assert slow_nic["impact"] > 0.05
+    assert slow_link["effective"]
+    assert slow_link["impact"] > 0.05
     touched = found.truth["fault_jobs"].to_pylist()
     assert (touched[0]["first_step"], touched[0]["last_step"]) == (10, 14)
 
@@ -209,6 +209,7 @@ def test_written_files_read_back(simulation: Simulation, tmp_path: Path) -> None
         {"dp": 8},
         {"slow_gpu": (64, 2.0, 0, 1)},
         {"slow_gpu": (1, 0.5, 0, 1)},
+        {"slow_link": (8, 40, 0.5, 0.0, 9.0)},
         {"steps": 3, "duration_s": 9.0},
     ],
 )
