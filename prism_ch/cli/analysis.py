@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from prism_ch.cli.landing import describe_landing, describe_topology, warn_of_topology
+from prism_ch.cli.landing import tell_landing, tell_topology
 from prism_ch.cli.session import Session, pass_session, shared_options
 from prism_ch.cli.terminal import emit, progress
 from prism_ch.cli.times import Time
 from prism_ch.errors import UsageError
+from prism_ch.report.words import count
 
 
 @click.command(short_help="Work every window that is new or has changed.")
@@ -37,7 +38,11 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
             store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force, progress=report_progress
         )
     flows = sum(window.flows for window in report.windows)
-    click.echo(f"worked {len(report.windows):,} windows with {flows:,} flows" if report.windows else "nothing to work")
+    click.echo(
+        f"worked {count(len(report.windows), 'window')} with {count(flows, 'flow')}"
+        if report.windows
+        else "nothing to work"
+    )
 
 
 @click.command(short_help="Do it all once and say what was found.")
@@ -62,16 +67,13 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
 
     with session.store() as store:
         migrate(store)
-        placed = load_topology(store, topology_file)
-        warn_of_topology(placed, topology_file)
-        click.echo(describe_topology(placed, topology_file))
+        tell_topology(load_topology(store, topology_file), topology_file)
         with progress("landing files") as report_progress:
             landed = land_files(store, files, progress=report_progress)
-        for line in describe_landing(landed):
-            click.echo(line)
+        status = tell_landing(landed)
         with progress("analysing windows") as report_progress:
             work_windows(store, session.settings(), progress=report_progress)
         facts = read_facts(store)
     click.echo()
     emit(summarise(facts))
-    return 1 if landed.records and not landed.landed else 0
+    return status

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
 from prism_ch.cli.session import Session, pass_session, shared_options
 from prism_ch.cli.terminal import progress
+from prism_ch.report.words import count
 
 if TYPE_CHECKING:
     from prism_ch.ingest.files import LandingReport
@@ -62,15 +64,13 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
       prism-ch ingest 'flows/2026-03-*.csv.zst'
       goflow2 ... | prism-ch ingest - --format jsonl
 
-    Exits with 1 if there were records and none could be used.
+    Exits with 1 if there were records and none could be used, or if a file could not be read to its end.
     """
     from prism_ch.ingest.files import land_files
 
     with session.store() as store, progress("landing files") as report_progress:
         report = land_files(store, files, file_format, progress=report_progress)
-    for line in describe_landing(report):
-        click.echo(line)
-    return 1 if report.records and not report.landed else 0
+    return tell_landing(report)
 
 
 @click.command(short_help="Load topology.csv: who sits where.")
@@ -93,32 +93,28 @@ def topology(session: Session, file: str) -> int:
 
     with session.store() as store:
         report = load_topology(store, file)
-    warn_of_topology(report, file)
-    click.echo(describe_topology(report, file))
-    return 0 if report.endpoints else 1
+    return tell_topology(report, file)
 
 
-def describe_landing(report: LandingReport) -> list[str]:
-    """Say in a few lines what became of the records."""
-    lines = [f"skipped {source}: it has landed before" for source in report.skipped]
-    files = f"{len(report.sources):,} file{'s' * (len(report.sources) != 1)}"
-    rejected = sum(report.rejected.values())
-    lines.append(f"landed {report.landed:,} of {report.records:,} records from {files}")
-    if rejected:
-        reasons = ", ".join(
-            f"{count:,} {reason}" for reason, count in sorted(report.rejected.items(), key=lambda r: -r[1])
-        )
-        lines.append(f"rejected {rejected:,}: {reasons}; see the table flows_rejected")
-    return lines
+def tell_landing(report: LandingReport) -> int:
+    """Say what became of the records; return 1 if a file was damaged or no record could be used, else 0."""
+    for outcome in report.skipped:
+        name = "" if outcome.repeat_of == outcome.source else f", as {outcome.repeat_of}"
+        click.echo(f"skipped {outcome.source}: its content has landed before{name}")
+    for outcome in report.failures:
+        click.echo(f"prism-ch: {outcome.error}", err=True)
+    if report.landings:
+        click.echo(f"landed {report.landed:,} of {report.records:,} records from {count(len(report.landings), 'file')}")
+    if report.rejected:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in Counter(report.rejected).most_common())
+        click.echo(f"rejected {sum(report.rejected.values()):,}: {reasons}; see the table flows_rejected")
+    return 1 if report.failures or (report.records and not report.landed) else 0
 
 
-def warn_of_topology(report: TopologyReport, file: str) -> None:
-    """Name the lines that did not load, on stderr."""
+def tell_topology(report: TopologyReport, file: str) -> int:
+    """Name the lines that can't be used on stderr, and say what was loaded; return 1 if none could be used, else 0."""
     for line, problem in report.problems:
         click.echo(f"prism-ch: {file}:{line}: {problem}", err=True)
-
-
-def describe_topology(report: TopologyReport, file: str) -> str:
-    """Say in a line what was loaded."""
-    bad = f"; {len(report.problems):,} lines could not be used" if report.problems else ""
-    return f"loaded {report.endpoints:,} endpoints from {file}{bad}"
+    problems = f"; {count(len(report.problems), 'line')} could not be used" if report.problems else ""
+    click.echo(f"loaded {count(report.endpoints, 'endpoint')} from {file}{problems}")
+    return 0 if report.endpoints else 1

@@ -11,6 +11,7 @@ import click
 
 from prism_ch import __version__
 from prism_ch.cli.analysis import analyse, run
+from prism_ch.cli.interrupt import interruptible
 from prism_ch.cli.landing import ingest, migrate, topology
 from prism_ch.cli.session import Session, shared_options
 from prism_ch.cli.simulation import simulate
@@ -41,18 +42,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; whatever goes wrong becomes one line on stderr."""
     session = Session()
     try:
-        status = cli.main(arguments, prog_name="prism-ch", standalone_mode=False, obj=session)
-        sys.stdout.flush()
+        with interruptible(_leave):
+            status = _run(sys.argv[1:] if arguments is None else list(arguments), session)
+            sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough; let the interpreter's last flush go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     except (KeyboardInterrupt, click.Abort):
-        click.echo("prism-ch: interrupted; run the same command again to go on", err=True)
+        _tell_interrupted()
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the border to the outside: nothing may pass as a traceback unasked
         return _fail(error, session)
     return status if isinstance(status, int) else 0
+
+
+def _run(arguments: list[str], session: Session) -> object:
+    """Run one command and return what it returns; click's own main() would have its own say on errors and pipes."""
+    try:
+        with cli.make_context("prism-ch", arguments, obj=session) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+
+
+def _leave() -> None:
+    """End the process at once, whatever it is in the middle of."""
+    _tell_interrupted()
+    os._exit(INTERRUPTED)
+
+
+def _tell_interrupted() -> None:
+    """Say so, on a line of its own where the terminal has just shown ^C."""
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    _say("interrupted; run the same command again to go on")
 
 
 def _fail(error: Exception, session: Session) -> int:

@@ -59,7 +59,10 @@ def sql(session: Session, statement: str, answer_format: str, output: Path | Non
 def _write(content: bytes, output: Path | None) -> None:
     """Write to a file or to stdout."""
     if output is None:
-        sys.stdout.buffer.write(content)
+        # Not sys.stdout.buffer: where Python runs unbuffered, that may write a part and keep quiet about it.
+        sys.stdout.flush()
+        with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
+            stdout.write(content)
         return
     try:
         output.write_bytes(content)

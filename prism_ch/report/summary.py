@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from rich.text import Text
 
 from prism_ch.model.result import Severity
 from prism_ch.report.facts import Coverage, Facts, Finding, JobFacts
 from prism_ch.report.sparkline import sparkline
+from prism_ch.report.words import count, seconds, time_utc
 
 #: Lines are laid out for this many columns.
 WIDTH = 100
@@ -36,7 +36,7 @@ def summarise(facts: Facts) -> Text:
 def _landed(coverage: Coverage) -> Iterator[Text]:
     """Say what the database holds."""
     yield Text("Records", style="bold")
-    yield from _labelled("flows", f"{coverage.flows:,} in {_count(coverage.windows, 'window')}")
+    yield from _labelled("flows", f"{coverage.flows:,} in {count(coverage.windows, 'window')}")
     if coverage.rejected:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in coverage.rejected)
         total = sum(count for _, count in coverage.rejected)
@@ -46,14 +46,14 @@ def _landed(coverage: Coverage) -> Iterator[Text]:
         examples = ", ".join(coverage.unknown_examples) + (
             ", ..." if coverage.unknown > len(coverage.unknown_examples) else ""
         )
-        addresses = _count(coverage.unknown, "address", "addresses")
-        flows = _count(coverage.unknown_flows, "flow")
+        addresses = count(coverage.unknown, "address", "addresses")
+        flows = count(coverage.unknown_flows, "flow")
         told = f"{addresses} not in the topology, on {flows}, which are in no job: {examples}"
         yield from _labelled("unknown", told, "yellow")
     if coverage.failed_windows:
         yield from _labelled(
             "failed",
-            f"{_count(coverage.failed_windows, 'window')} could not be analysed: {coverage.failure}",
+            f"{count(coverage.failed_windows, 'window')} could not be analysed: {coverage.failure}",
             "bold red",
         )
 
@@ -63,16 +63,16 @@ def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
     title = Text(f"Job {job.job_id}", style="bold")
     title.append(f"  {job.tenant or 'no tenant'}, {job.status}", style="not bold")
     yield title
-    yield from _labelled("size", f"{_count(job.endpoints, 'endpoint')} on {_count(job.servers, 'server')}")
+    yield from _labelled("size", f"{count(job.endpoints, 'endpoint')} on {count(job.servers, 'server')}")
     yield from _labelled("parallelism", f"DP {job.dp_size} x PP {job.pp_size}")
-    yield from _labelled("seen", f"{_time(job.first_seen_ns)} to {_time(job.last_seen_ns)} UTC")
+    yield from _labelled("seen", f"{time_utc(job.first_seen_ns)} to {time_utc(job.last_seen_ns)} UTC")
     if job.durations_s:
         yield from _steps(job)
     else:
         yield from _labelled("steps", "none could be told apart")
     slowing = [finding for finding in findings if finding.severity != "info"]
     if slowing:
-        yield from _labelled("findings", _count(len(slowing), "thing slows it", "things slow it"))
+        yield from _labelled("findings", count(len(slowing), "thing slows it", "things slow it"))
     elif job.durations_s:
         yield from _labelled("findings", "nothing slows it", "green")
     yield from _findings(findings, steps=True)
@@ -82,11 +82,11 @@ def _steps(job: JobFacts) -> Iterator[Text]:
     """Describe a job's steps: how many, how long, how even, and what they consist of."""
     shortest, longest = min(job.durations_s), max(job.durations_s)
     yield from _labelled(
-        "steps", f"{job.steps:,}; median {_seconds(job.step_s_median)}, 95th percentile {_seconds(job.step_s_p95)}"
+        "steps", f"{job.steps:,}; median {seconds(job.step_s_median)}, 95th percentile {seconds(job.step_s_p95)}"
     )
     drawing = sparkline(job.durations_s, WIDTH - _LABEL_WIDTH)
     yield from _labelled("durations", drawing)
-    yield from _labelled("", f"{_seconds(shortest)} (lowest) to {_seconds(longest)} (highest), in order of time")
+    yield from _labelled("", f"{seconds(shortest)} to {seconds(longest)}, in order of time")
     yield from _labelled(
         "time",
         f"compute {job.compute_share:.0%}, pipeline (PP) {job.pp_share:.0%}, data-parallel (DP) {job.dp_share:.0%}",
@@ -97,9 +97,18 @@ def _findings(findings: Iterable[Finding], *, steps: bool) -> Iterator[Text]:
     """Tell findings one by one, the most severe first."""
     for finding in sorted(findings, key=lambda finding: _RANK[finding.severity]):
         yield from _labelled(f"  {finding.severity}", finding.summary, _STYLES[finding.severity])
-        where = f", steps {finding.first_step:,} to {finding.last_step:,}" if steps else ""
-        until = "still going on" if finding.is_open else f"until {_time(finding.end_ns)} UTC"
-        yield from _labelled("", f"{finding.kind} since {_time(finding.start_ns)} UTC, {until}{where}", "dim")
+        yield from _labelled("", ", ".join(_span(finding, steps=steps)), "dim")
+
+
+def _span(finding: Finding, *, steps: bool) -> Iterator[str]:
+    """Say what a finding is called, and which steps and time it concerns."""
+    yield finding.kind
+    if steps:
+        yield f"steps {finding.first_step:,} to {finding.last_step:,}"
+    since, until = time_utc(finding.start_ns), time_utc(finding.end_ns)
+    yield f"since {since} UTC"
+    day = since[: len("2026-01-01 ")]
+    yield "still going on" if finding.is_open else f"until {until.removeprefix(day)}"
 
 
 def _why_no_job(coverage: Coverage) -> str:
@@ -176,18 +185,3 @@ def _wrapped(text: str) -> Iterator[Text]:
     """Lay out a paragraph."""
     for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False):
         yield Text(f"  {line}")
-
-
-def _count(number: int, one: str, several: str = "") -> str:
-    """Count things."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
-
-
-def _seconds(duration_s: float) -> str:
-    """Write a duration with three digits that mean something."""
-    return f"{duration_s:,.0f} s" if duration_s >= 100 else f"{duration_s:.3g} s"
-
-
-def _time(time_ns: int) -> str:
-    """Write a time, UTC, to the second."""
-    return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -12,6 +12,7 @@ from prism_ch.cli import main
 from prism_ch.cli.root import cli
 from prism_ch.errors import InputError, PrismError, SettingsError, StoreError, UsageError
 
+
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     """Make `migrate` raise the exception that the test puts into this list."""
@@ -32,7 +33,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
         (InputError("x.csv: is a folder"), 1, "prism-ch: x.csv: is a folder\n"),
         (UsageError("no such thing"), 2, "prism-ch: no such thing\n"),
         (SettingsError("bad URL"), 2, "prism-ch: bad URL\n"),
-        (KeyboardInterrupt(), 130, "\nprism-ch: interrupted; run the same command again to go on\n"),
+        (KeyboardInterrupt(), 130, "prism-ch: interrupted; run the same command again to go on\n"),
         (
             ValueError("odd\nthing"),
             1,

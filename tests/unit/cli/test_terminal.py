@@ -42,4 +42,4 @@ def test_progress_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
         assert report is not None
         report(1, 3)
     assert "landing" in terminal.getvalue()
-    assert "1/3" in terminal.getvalue()
+    assert "33%" in terminal.getvalue()

@@ -60,11 +60,11 @@ def test_a_job_is_described_whole() -> None:
         "  seen          2026-03-01 12:00:00 to 2026-03-01 12:01:30 UTC",
         "  steps         6; median 1 s, 95th percentile 2 s",
         "  durations     ▁▁▁██▁",
-        "                1 s (lowest) to 2 s (highest), in order of time",
+        "                1 s to 2 s, in order of time",
         "  time          compute 70%, pipeline (PP) 10%, data-parallel (DP) 20%",
         "  findings      1 thing slows it",
         "    warning     Steps took 2 s instead of 1 s.",
-        "                slow_step since 2026-03-01 12:00:03 UTC, until 2026-03-01 12:00:07 UTC, steps 3 to 4",
+        "                slow_step, steps 3 to 4, since 2026-03-01 12:00:03 UTC, until 12:00:07",
     ]
 
 
@@ -93,6 +93,10 @@ def test_the_most_severe_comes_first_among_findings_and_jobs() -> None:
 
 def test_an_open_finding_is_still_going_on() -> None:
     assert "still going on" in told(findings=(replace(SLOW, is_open=True),))
+
+
+def test_a_finding_that_ends_on_another_day_names_it() -> None:
+    assert "until 2026-03-02 12:00:00" in told(findings=(replace(SLOW, end_ns=NOON_NS + 86_400_000_000_000),))
 
 
 def test_findings_about_switches_stand_apart_and_name_no_steps() -> None:

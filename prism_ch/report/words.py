@@ -1,0 +1,20 @@
+"""Counts, durations and times as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def count(number: int, one: str, several: str = "") -> str:
+    """Count things: 1 flow, 2 flows, 1,000 addresses."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def seconds(duration_s: float) -> str:
+    """Write a duration with three digits that mean something."""
+    return f"{duration_s:,.0f} s" if duration_s >= 100 else f"{duration_s:.3g} s"
+
+
+def time_utc(time_ns: int) -> str:
+    """Write nanoseconds since the epoch as a time, UTC, to the second."""
+    return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,225 @@
+"""The command line as its users run it: a process of its own, with pipes for a terminal."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+RUN = Path(__file__).parents[1] / "data" / "real_training" / "dp4_slow_rank"
+HEADER = "time_flow_start_ns,time_flow_end_ns,src_addr,dst_addr,src_port,dst_port,proto,bytes,packets,sampler_address"
+GOOD = "1772366400000000000,1772366400000001000,10.0.0.1,10.0.0.2,1,4791,UDP,1000,1,10.1.1.1"
+BAD = "1772366400000000000,1772366400000001000,nowhere,10.0.0.2,1,4791,UDP,1000,1,10.1.1.1"
+
+
+def prism_ch(*arguments: str | Path, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command on the database in a folder."""
+    command = [sys.executable, "-m", "prism_ch", *map(str, arguments), "--url", f"chdb://{folder}/data"]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def lines(folder: Path, name: str, *content: str) -> Path:
+    """Write a file of lines."""
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which the recorded run with a slow rank was analysed, and what was printed."""
+    folder = tmp_path_factory.mktemp("analysed")
+    done = prism_ch("run", RUN / "flows.parquet", "--topology", RUN / "topology.csv", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder, done.stdout
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an empty database, which tests may land records in."""
+    folder = tmp_path_factory.mktemp("migrated")
+    assert prism_ch("migrate", folder=folder).returncode == 0
+    return folder
+
+
+def summary(printed: str) -> str:
+    """Cut off what is said while landing."""
+    return printed[printed.index("Records\n") :]
+
+
+def test_run_tells_the_job_and_what_slows_it(analysed: tuple[Path, str]) -> None:
+    _, printed = analysed
+    records = pyarrow.parquet.read_metadata(RUN / "flows.parquet").num_rows
+    assert f"landed {records:,} of {records:,} records from 1 file" in printed
+    assert "loaded 4 endpoints" in printed
+    assert "tenant-a" in printed
+    assert "4 endpoints on 4 servers" in printed
+    assert "DP 4 x PP 1" in printed
+    assert "slow_step, steps " in printed
+    assert "\x1b" not in printed
+    assert max(map(len, summary(printed).splitlines())) <= 100
+
+
+def test_run_again_changes_nothing(analysed: tuple[Path, str]) -> None:
+    folder, printed = analysed
+    again = prism_ch("run", RUN / "flows.parquet", "--topology", RUN / "topology.csv", folder=folder)
+    assert again.returncode == 0
+    assert "its content has landed before\n" in again.stdout
+    assert summary(again.stdout) == summary(printed)
+
+
+def test_sql_gives_the_same_findings(analysed: tuple[Path, str]) -> None:
+    folder, printed = analysed
+    question = (
+        "SELECT kind::String AS kind, severity::String AS severity, first_step, last_step, summary FROM diagnoses"
+    )
+    found = prism_ch("sql", question, "--format", "json", folder=folder)
+    findings = [json.loads(line) for line in found.stdout.splitlines()]
+    told = " ".join(printed.split())
+    assert [finding["summary"] for finding in findings if finding["summary"] not in told] == []
+    slow = [finding for finding in findings if finding["kind"] == "slow_step"]
+    assert any(abs(finding["first_step"] - 30) <= 1 and abs(finding["last_step"] - 45) <= 1 for finding in slow)
+
+
+def test_analyse_has_nothing_left_to_do_unless_forced(analysed: tuple[Path, str]) -> None:
+    folder, _ = analysed
+    assert prism_ch("analyse", folder=folder).stdout == "nothing to work\n"
+    assert prism_ch("analyse", "--to", "2026-01-01", "--force", folder=folder).stdout == "nothing to work\n"
+    assert prism_ch("analyse", "--force", folder=folder).stdout.startswith("worked ")
+
+
+def test_sql_writes_files_and_reads_statements_from_stdin(analysed: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = analysed
+    steps = tmp_path / "steps.parquet"
+    done = prism_ch("sql", "-", "--format", "parquet", "--output", steps, folder=folder, stdin="SELECT * FROM steps;\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert pyarrow.parquet.read_metadata(steps).num_rows >= 68
+    refused = prism_ch("sql", "SELECT 1", "--output", tmp_path / "no" / "x", folder=folder)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("can't be written: No such file or directory\n")
+
+
+def test_a_reader_that_leaves_is_no_error(analysed: tuple[Path, str]) -> None:
+    folder, _ = analysed
+    command = [sys.executable, "-m", "prism_ch", "sql", "SELECT number FROM numbers(300000)"]
+    with subprocess.Popen(
+        [*command, "--url", f"chdb://{folder}/data"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "number\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 128 + 13
+
+
+def test_an_interrupt_ends_a_long_query(tmp_path: Path) -> None:
+    endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1"
+    command = [sys.executable, "-m", "prism_ch", "sql", endless, "--url", f"chdb://{tmp_path}/data?database=default"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "data" / "status").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+    assert out == ""
+    assert error.strip() == "prism-ch: interrupted; run the same command again to go on"
+    assert process.returncode == 128 + 2
+
+
+def test_migrate_twice(migrated: Path) -> None:
+    again = prism_ch("migrate", folder=migrated)
+    assert again.returncode == 0
+    assert again.stdout.endswith("is up to date\n")
+
+
+def test_bad_records_are_kept_counted_and_no_failure(migrated: Path) -> None:
+    file = lines(migrated, "mixed.csv", HEADER, GOOD, BAD, GOOD.replace("000,10", "001,10"))
+    done = prism_ch("ingest", file, folder=migrated)
+    assert done.returncode == 0
+    assert "landed 2 of 3 records from 1 file" in done.stdout
+    assert "rejected 1: 1 bad_src_addr" in done.stdout
+    kept = prism_ch("sql", "SELECT record FROM flows_rejected WHERE endsWith(source, 'mixed.csv')", folder=migrated)
+    assert kept.stdout == f"record\n{BAD}\n"
+
+
+def test_only_bad_records_are_a_failure(migrated: Path) -> None:
+    done = prism_ch("ingest", "-", "--format", "csv", folder=migrated, stdin=f"{HEADER}\n{BAD}\n")
+    assert done.returncode == 1
+    assert "landed 0 of 1 records" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["ingest", "absent.csv"], ["topology", "absent.csv"], ["ingest", "absent/*.csv"]])
+def test_a_missing_file_is_one_line(migrated: Path, command: list[str]) -> None:
+    done = prism_ch(*command, folder=migrated)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("prism-ch: absent")
+    assert done.stderr.count("\n") == 1
+
+
+def test_bad_lines_of_a_topology_are_named_and_the_others_load(migrated: Path) -> None:
+    header = "endpoint,server,gpu,rail,leaf,pod,tenant"
+    file = lines(
+        migrated, "topology.csv", header, "10.0.0.1,a,0,0,l,p,t", "nowhere,a,0,0,l,p,t", "10.0.0.2,b,0,0,l,p,t"
+    )
+    done = prism_ch("topology", file, folder=migrated)
+    assert done.returncode == 0
+    assert f"loaded 2 endpoints from {file}; 1 line could not be used" in done.stdout
+    assert f"{file}:3: " in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_second_process_is_told_which_folder_is_taken(migrated: Path) -> None:
+    code = f"""
+import sys
+from prism_ch.store.client import connect
+with connect("chdb://{migrated}/data"):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        refused = prism_ch("sql", "SELECT 1", folder=migrated)
+        holder.communicate("")
+    assert refused.returncode == 1
+    assert f"{migrated}/data" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "content,reason",
+    [
+        ([HEADER], "No flow records have landed"),
+        ([HEADER, GOOD.replace("10.0.0.2", "10.9.9.9")], "Only one endpoint of the topology"),
+        ([HEADER, GOOD], "no set of endpoints exchanges them steadily"),
+        ([HEADER, GOOD.replace("10.0.0.", "10.9.9.")], "None of the addresses"),
+    ],
+)
+def test_without_a_job_run_says_why(tmp_path: Path, content: list[str], reason: str) -> None:
+    flows = lines(tmp_path, "flows.csv", *content)
+    places = ["10.0.0.1,a,0,0,l,p,t", "10.0.0.2,b,0,0,l,p,t"]
+    topology = lines(tmp_path, "topology.csv", "endpoint,server,gpu,rail,leaf,pod,tenant", *places)
+    done = prism_ch("run", flows, "--topology", topology, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No training job was recognised" in done.stdout
+    assert reason in " ".join(done.stdout.split())
+
+
+def test_simulate_writes_what_run_reads(tmp_path: Path) -> None:
+    options = ["--tp", "8", "--pp", "2", "--dp", "2", "--steps", "15", "--step-s", "0.5"]
+    made = prism_ch("simulate", tmp_path / "sim", *options, folder=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    done = prism_ch(
+        "run", f"{tmp_path}/sim/flows/*.parquet", "--topology", tmp_path / "sim" / "topology.csv", folder=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "tenant-00" in done.stdout
+    assert "DP 2 x PP 2" in done.stdout
