@@ -8,4 +8,5 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_imports_point_downwards() -> None:
-    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True) == EXIT_STATUS_SUCCESS
+    configuration = str(ROOT / "pyproject.toml")
+    assert lint_imports(config_filename=configuration, no_cache=True, no_logo=True) == EXIT_STATUS_SUCCESS
