@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_FLOWS := tests/data/real_training/dp4_slow_rank
 DEMO_DATA := prism-data/demo
+DEMO_URL := chdb://./$(DEMO_DATA)
 
 # The first interpreter that is new enough; PYTHON=... overrides.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -23,11 +24,11 @@ help: ## list the targets
 
 demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded training run
 	@rm -rf $(DEMO_DATA)
-	@$(BIN)/prism-ch run $(DEMO_FLOWS)/flows.parquet --topology $(DEMO_FLOWS)/topology.csv --url chdb:///$(CURDIR)/$(DEMO_DATA)
+	@$(BIN)/prism-ch run $(DEMO_FLOWS)/flows.parquet --topology $(DEMO_FLOWS)/topology.csv --url $(DEMO_URL)
 	@printf '\nThe records are of a real run: rank 2 (10.66.0.13) was made to compute 2.5 times slower in steps 30 to 45,\n'
 	@printf 'and the recording machine was busy in steps 59 to 69 (%s).\n' tests/data/real_training/README.md
 	@printf '\nLook further:\n'
-	@printf '  export PRISM_CH_URL=chdb:///%s\n' $(CURDIR)/$(DEMO_DATA)
+	@printf '  export PRISM_CH_URL=%s\n' $(DEMO_URL)
 	@printf '  %s\n' \
 	  '$(BIN)/prism-ch sql "SELECT kind, subject, summary FROM diagnoses"' \
 	  '$(BIN)/prism-ch sql "SELECT step, duration_s, compute_s, dp_s, slowest_endpoint FROM steps ORDER BY step"' \
