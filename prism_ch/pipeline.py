@@ -132,24 +132,33 @@ def _work(store: Store, window: Window, inputs: int, params: Params) -> WindowRe
 
 
 def _read(store: Store, topology: Topology, window: Window, states: Sequence[JobState], params: Params) -> FlowBatch:
-    """Read a window's flows, and what came before as far as each endpoint's job needs."""
+    """Read a window's flows, and what came before as far as each job needs.
+
+    A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at.
+    """
     batch = read_flows(store, topology, window.start_ns, window.end_ns)
-    settled = [state for state in states if resume.is_settled(state, params.going_on)]
-    others = [state for state in states if not resume.is_settled(state, params.going_on)]
-    in_settled = np.zeros(len(topology), dtype=bool)
-    for state in settled:
-        in_settled[state.members.endpoint] = True
     active = np.zeros(len(topology), dtype=bool)
     active[batch.src] = active[batch.dst] = True
-    context = [
-        resume.context_start_ns(state, params.going_on) for state in settled if active[state.members.endpoint].any()
-    ]
-    newcomers = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in others)]
+    awake = [state for state in states if active[state.members.endpoint].any()]
+    settled = [state for state in awake if resume.is_settled(state, params.going_on)]
+    young = [state for state in awake if not resume.is_settled(state, params.going_on)]
+    in_settled = _members(settled, topology)
+    newcomers = (active | _members(young, topology)) & ~in_settled
+    context = [resume.context_start_ns(state, params.going_on) for state in settled]
+    lookback = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in young)]
     parts = [batch]
-    for chosen, since in ((in_settled & active, context), (active & ~in_settled, newcomers)):
-        if chosen.any() and since and min(since) < window.start_ns:
+    for chosen, since in ((in_settled, context), (newcomers, lookback)):
+        if chosen.any() and min(since) < window.start_ns:
             parts.append(read_flows(store, topology, min(since), window.start_ns, endpoints=np.flatnonzero(chosen)))
     return FlowBatch.concat(parts) if len(parts) > 1 else batch
+
+
+def _members(states: Sequence[JobState], topology: Topology) -> Bool:
+    """Mask the endpoints that are in one of the jobs, bool[endpoints]."""
+    member = np.zeros(len(topology), dtype=bool)
+    for state in states:
+        member[state.members.endpoint] = True
+    return member
 
 
 def examine(
