@@ -43,10 +43,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a window says of the jobs, and of what no single job owns."""
+    """What a window says of the jobs, and of what no single job owns.
+
+    `withdrawn` are known jobs that turned out to be parts of others.
+    """
 
     revisions: tuple[JobRevision, ...]
     cluster: tuple[Diagnosis, ...]
+    withdrawn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def _work(store: Store, window: Window, inputs: int, params: Params) -> WindowRe
         clock.append(time.perf_counter())
         findings = examine(batch, window, topology, states, read_cluster_findings(store, window.start_ns), params)
         clock.append(time.perf_counter())
-        revisions, withdrawn = _supersede(store, window, findings.revisions, states)
+        revisions, withdrawn = _supersede(store, window, findings, states)
         write_revisions(store, topology, window, claim.revision, revisions, withdrawn, findings.cluster)
     except (PrismError, ValueError) as error:
         record_window(store, claim, error=" ".join(str(error).split()))
@@ -186,11 +190,12 @@ def examine(
         if revision.job.last_seen_ns >= window.start_ns:
             revisions.append(revision)
             typed.append(bursts)
-    found = {revision.job.job_id for revision in revisions}
-    silent = [state for state in states if state.job.job_id not in found]
+    withdrawn = account.absorbed(states, revisions)
+    said = {*withdrawn, *(revision.job.job_id for revision in revisions)}
+    silent = [state for state in states if state.job.job_id not in said]
     revisions.extend(account.silence(silent, until_ns, params.going_on))
     switches = diagnose.find_slow_switches(typed, window, cluster_findings, topology, params.diagnose)
-    return Findings(tuple(revisions), switches)
+    return Findings(tuple(revisions), switches, withdrawn)
 
 
 def _examine_job(
@@ -241,15 +246,16 @@ def _inside(endpoints: Int32, topology: Topology, src: Int32, dst: Int32) -> Boo
 
 
 def _supersede(
-    store: Store, window: Window, revisions: Sequence[JobRevision], states: Sequence[JobState]
+    store: Store, window: Window, findings: Findings, states: Sequence[JobState]
 ) -> tuple[list[JobRevision], list[str]]:
     """Deal with what earlier workings of this window, or of later ones, said of jobs that this one does not mention.
 
     A job known before the window is published again as it was; one that was first seen here is withdrawn.
     """
-    said = {revision.job.job_id for revision in revisions}
+    said = {*findings.withdrawn, *(revision.job.job_id for revision in findings.revisions)}
     before = {state.job.job_id: state for state in states}
     stale = [job_id for job_id in live_jobs_from(store, window.start_ns) if job_id and job_id not in said]
     restored = [account.unchanged(before[job_id]) for job_id in stale if job_id in before]
     withdrawn = [job_id for job_id in stale if job_id not in before]
-    return [*revisions, *(replace(item, from_time_ns=window.start_ns) for item in restored)], withdrawn
+    revisions = [*findings.revisions, *(replace(item, from_time_ns=window.start_ns) for item in restored)]
+    return revisions, [*findings.withdrawn, *withdrawn]

@@ -121,6 +121,26 @@ def silence(states: Sequence[JobState], until_ns: int, params: ContinueParams) -
     return changed
 
 
+def absorbed(states: Sequence[JobState], revisions: Sequence[JobRevision]) -> tuple[str, ...]:
+    """Name the known jobs that turned out to be parts of others.
+
+    A pipeline repeats within one step, and shows before the gradients that join it to the others of its job. Such a
+    part is told anew with the whole: a job found again from its beginning that holds all of its endpoints.
+    """
+    anew = [revision for revision in revisions if revision.from_step == 0]
+    said = {revision.job.job_id for revision in revisions}
+    return tuple(
+        state.job.job_id
+        for state in states
+        if state.job.job_id not in said
+        and any(
+            whole.job.first_seen_ns <= state.job.first_seen_ns
+            and np.isin(state.members.endpoint, whole.members.endpoint).all()
+            for whole in anew
+        )
+    )
+
+
 def unchanged(state: JobState) -> JobRevision:
     """Say of a job what was known before, without new steps; steps published later are withdrawn."""
     return JobRevision(
