@@ -25,7 +25,7 @@ from prism_ch.stages.identify import identify
 from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import order
 from prism_ch.stages.recognise import recognise, recurring_pairs
-from prism_ch.stages.reconstruct import reconstruct
+from prism_ch.stages.reconstruct import lateness_s, reconstruct
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
 from prism_ch.store.ledger import claim_window, due_windows, record_window
@@ -154,6 +154,7 @@ def _read(store: Store, topology: Topology, window: Window, states: Sequence[Job
     for chosen, since in ((in_settled, context), (newcomers, lookback)):
         if chosen.any() and min(since) < window.start_ns:
             parts.append(read_flows(store, topology, min(since), window.start_ns, endpoints=np.flatnonzero(chosen)))
+    parts = [part for part in parts if len(part)]
     return FlowBatch.concat(parts) if len(parts) > 1 else batch
 
 
@@ -215,13 +216,16 @@ def _examine_job(
     traffic = traffic.keep_pairs(inside)
     if settled is not None:
         traffic = traffic.take(traffic.end_ns >= resume.context_start_ns(settled, params.going_on))
+        moving = traffic.moving()
+        traffic, steady = traffic.keep_pairs(moving), steady[moving]
     kinds = identify(traffic, steady, params.identify)
     if settled is not None:
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
     division = divide(traffic, kinds, job.endpoints, params.divide)
     groups = order(traffic, kinds, division)
     new = resume.resume(division, settled, params.going_on)
-    rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns)
+    lateness = lateness_s(traffic, kinds, division)[:, division.steps - new.division.steps :]
+    rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns, lateness)
     history = account.with_history(settled, rebuilt.steps)
     known = () if settled is None else settled.diagnoses
     found = (

@@ -44,6 +44,10 @@ class Traffic:
         """Receiver of each burst, int32[n]."""
         return self.pair_dst[self.pair]
 
+    def moving(self) -> Bool:
+        """Mask the pairs that have a burst, bool[pairs]; after `take` some may have none left."""
+        return np.bincount(self.pair, minlength=len(self.pair_src)) > 0
+
     def keep_pairs(self, keep: Bool) -> Traffic:
         """Return the bursts of the pairs in a mask over the pair table, with the table cut down to them."""
         number = np.cumsum(keep) - 1

@@ -20,22 +20,25 @@ _COMPUTE = PHASES.index("compute")
 
 
 def reconstruct(
-    traffic: Traffic, kinds: PairKinds, division: Division, first_step: int, start_ns: Int64 | None
+    traffic: Traffic,
+    kinds: PairKinds,
+    division: Division,
+    first_step: int,
+    start_ns: Int64 | None,
+    lateness: Float64,
 ) -> Reconstruction:
     """Rebuild the steps of a division and their phases.
 
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, k steps on m endpoints; `first_step`,
     the number of the division's first step; `start_ns` int64[m], where the first step begins on each endpoint (the
     end of the step before), or None where nothing came before: then it is where the job's step begins by
-    `_first_start`.
+    `_first_start`; `lateness` float64[m, k], see `lateness_s`: the slowest endpoint is the latest one.
     """
     if division.steps == 0:
         return Reconstruction(Steps.empty(), GpuSteps.empty(), Timeline.empty())
     m, k = division.end_ns.shape
-    begin = _first_start(traffic, division) if start_ns is None else start_ns
-    start = np.concatenate([begin[:, None], division.end_ns[:, :-1]], axis=1)
-    # An endpoint's last flow of a step can't end before the step began: a lost record may make it look so.
-    end = np.maximum.accumulate(np.maximum(division.end_ns, begin[:, None]), axis=1)
+    begin, begin_seen = _first_start(traffic, division) if start_ns is None else (start_ns, True)
+    start, end = _spans(begin, division)
     pieces = _phases(traffic, kinds, division, start.ravel(), end.ravel())
     line = pieces.group.astype(np.int64)
     spent = np.bincount(
@@ -44,6 +47,7 @@ def reconstruct(
     spent = spent.reshape(m, k, len(PHASES))
     number = first_step + np.arange(k)
     complete = division.whole.astype(np.uint8)
+    complete[0] &= begin_seen
     gpu_steps = GpuSteps(
         np.repeat(division.endpoints, k),
         np.tile(number, m),
@@ -62,7 +66,7 @@ def reconstruct(
         spent[:, :, _COMPUTE].mean(axis=0),
         spent[:, :, _PHASE_OF_KIND[PP]].mean(axis=0),
         spent[:, :, _PHASE_OF_KIND[DP]].mean(axis=0),
-        division.endpoints[np.argmax(lateness_s(traffic, kinds, division, start, end), axis=0)],
+        division.endpoints[np.argmax(lateness, axis=0)],
         complete,
     )
     timeline = Timeline(
@@ -71,15 +75,26 @@ def reconstruct(
     return Reconstruction(steps, gpu_steps, timeline)
 
 
-def _first_start(traffic: Traffic, division: Division) -> Int64:
+def _first_start(traffic: Traffic, division: Division) -> tuple[Int64, bool]:
     """Return where the first step begins on each endpoint, where no step before it is known, int64[m].
 
-    A typical step before its end, where the traffic reaches back that far; else the first traffic.
+    A typical step before its end, where the traffic reaches back that far; else the first traffic, and the second
+    value is False: the beginning was not seen.
     """
     first_traffic = int(traffic.start_ns.min())
     ends = division.end_ns
     typical = np.median(np.diff(ends, axis=1)) if division.steps > 1 else np.iinfo(np.int64).max / 4
-    return np.maximum(ends[:, 0] - int(typical), min(first_traffic, int(ends[:, 0].min())))
+    usual = ends[:, 0] - int(typical)
+    return np.maximum(usual, min(first_traffic, int(ends[:, 0].min()))), bool((usual >= first_traffic).all())
+
+
+def _spans(begin_ns: Int64, division: Division) -> tuple[Int64, Int64]:
+    """Return where each step starts and ends on each endpoint, int64[m, k], the first at `begin_ns` int64[m].
+
+    An endpoint's last flow of a step can't end before the step began: a lost record may make it look so.
+    """
+    end = np.maximum.accumulate(np.maximum(division.end_ns, begin_ns[:, None]), axis=1)
+    return np.concatenate([begin_ns[:, None], end[:, :-1]], axis=1), end
 
 
 def _phases(traffic: Traffic, kinds: PairKinds, division: Division, start: Int64, end: Int64) -> intervals.Pieces:
@@ -104,16 +119,19 @@ def _phases(traffic: Traffic, kinds: PairKinds, division: Division, start: Int64
     )
 
 
-def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division, start: Int64, end: Int64) -> Float64:
+def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division) -> Float64:
     """Return how long into a step closing traffic first touches each endpoint, less what is usual, float64[m, k].
 
     A collective needs both its neighbours: the rank that computes for longest neither sends nor is sent to until it
     is ready, while the others have begun with one another. The one that makes the others wait is the one that does
-    not wait.
+    not wait. Usual is the median over the division: of a few new steps alone, it would be what they are themselves.
     """
     m, k = division.end_ns.shape
+    if k == 0:
+        return np.zeros((m, 0))
     closing = kinds.of_kind(traffic, DP if (kinds.kind == DP).any() else PP)
     row = np.concatenate([np.searchsorted(division.endpoints, side) for side in (closing.src, closing.dst)])
+    start, end = _spans(_first_start(traffic, division)[0], division)
     spans = np.repeat(np.arange(m, dtype=np.int32), k)
     parts = intervals.cut(
         row.astype(np.int32),
