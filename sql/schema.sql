@@ -376,16 +376,16 @@ CREATE TABLE IF NOT EXISTS timeline_log
     `revision` UInt64 COMMENT 'Number of the working that wrote the row' CODEC(Delta(8), ZSTD(1)),
     `endpoint` String COMMENT 'Address of the NIC',
     `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen of the job' CODEC(Delta(8), ZSTD(1)),
-    `phase` Enum8('compute' = 1, 'PP' = 2, 'DP' = 3, 'EP' = 4, 'CP' = 5, 'TP' = 6) COMMENT 'What the endpoint was doing',
-    `start_time` DateTime64(9) COMMENT 'Start of the phase, the end of the one before it, UTC' CODEC(Delta(8), ZSTD(1)),
-    `end_time` DateTime64(9) COMMENT 'End of the phase, UTC' CODEC(Delta(8), ZSTD(1)),
+    `start_time` DateTime64(9) COMMENT 'Start of the step and of its first phase, UTC' CODEC(Delta(8), ZSTD(1)),
+    `phases` Array(Enum8('compute' = 1, 'PP' = 2, 'DP' = 3, 'EP' = 4, 'CP' = 5, 'TP' = 6)) COMMENT 'What the endpoint was doing, in order' CODEC(ZSTD(1)),
+    `lengths_ns` Array(UInt64) COMMENT 'How long each phase took, nanoseconds' CODEC(ZSTD(1)),
     INDEX start_time_range start_time TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMMDD(start_time, 'UTC')
-ORDER BY (job_id, step, endpoint, start_time, revision)
+ORDER BY (job_id, step, endpoint, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
-COMMENT 'Phases of steps, one row a phase and revision; read it as timeline';
+COMMENT 'Phases of steps, one row an endpoint, step and revision; read it as timeline';
 
 CREATE TABLE IF NOT EXISTS topology_loads
 (
@@ -501,7 +501,8 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS flow_csv_lines_mv TO flow_fields
 AS WITH
     trimRight(l.line, '\r\n') AS text,
     position(text, '"') > 0 AS is_quoted,
-    if(is_quoted, arrayMap(field -> if(startsWith(field, '"'), replaceAll(substring(field, 2, length(field) - 2), '""', '"'), field), extractAll(concat(',', text), ',\\s*("(?:[^"]|"")*"|[^,]*)\\s*')), splitByChar(',', text)) AS fields,
+    splitByChar('"', text) AS pieces,
+    if(is_quoted, splitByChar('', arrayStringConcat(arrayMap((piece, i) -> multiIf((i % 2) = 0, piece, (piece = '') AND (i > 1) AND (i < length(pieces)), '"', replaceAll(piece, ',', '')), pieces, arrayEnumerate(pieces)))), splitByChar(',', text)) AS fields,
     if(is_quoted, match(text, '^(?:[^",]*|\\s*"(?:[^"]|"")*"\\s*)(?:,(?:[^",]*|\\s*"(?:[^"]|"")*"\\s*))*$'), 1) AS is_well_quoted
 SELECT
     l.landing AS landing,
@@ -603,8 +604,8 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS flow_json_lines_mv TO flow_fields
 )
 AS WITH
     trimBoth(trimRight(l.line, '\r\n')) AS text,
-    JSONType(text) AS kind,
-    JSONExtract(text, 'Tuple(time_flow_start_ns String, time_flow_end_ns String, src_addr String, dst_addr String, src_port String,\n            dst_port String, proto String, bytes String, packets String, sampler_address String, sampling_rate String,\n            path String)') AS fields
+    JSONExtract(text, 'Tuple(time_flow_start_ns String, time_flow_end_ns String, src_addr String, dst_addr String, src_port String,\n            dst_port String, proto String, bytes String, packets String, sampler_address String, sampling_rate String,\n            path String)') AS fields,
+    if(startsWith(text, '{') AND (fields.src_addr != ''), 'Object', toString(JSONType(text))) AS kind
 SELECT
     l.landing AS landing,
     l.source AS source,
@@ -1221,15 +1222,29 @@ CREATE VIEW IF NOT EXISTS timeline
 )
 COMMENT 'Phases of steps, one row an endpoint and phase'
 AS SELECT
-    l.job_id,
-    l.endpoint,
-    l.step,
-    l.phase,
-    l.start_time,
-    l.end_time
-FROM timeline_log AS l
-INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
-WHERE l.step < r.until_step;
+    job_id,
+    endpoint,
+    step,
+    phase,
+    fromUnixTimestamp64Nano(toInt64((begin_ns + until_ns) - length_ns)) AS start_time,
+    fromUnixTimestamp64Nano(toInt64(begin_ns + until_ns)) AS end_time
+FROM
+(
+    SELECT
+        l.job_id AS job_id,
+        l.endpoint AS endpoint,
+        l.step AS step,
+        toUnixTimestamp64Nano(l.start_time) AS begin_ns,
+        l.phases AS phases,
+        l.lengths_ns AS lengths_ns
+    FROM timeline_log AS l
+    INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
+    WHERE l.step < r.until_step
+)
+ARRAY JOIN
+    phases AS phase,
+    lengths_ns AS length_ns,
+    arrayCumSum(lengths_ns) AS until_ns;
 
 CREATE VIEW IF NOT EXISTS exporters
 (

@@ -20,8 +20,8 @@ Int64 = npt.NDArray[np.int64]
 class JobTruth:
     """What is known of one job: its visible endpoints, groups, pairs by kind, and the admissible series of step ends.
 
-    `pairs` are directed, or unordered (sorted) where `directed` is false. Each of `step_ends_ns` is int64[steps], rising;
-    a result need agree with one of them. `tolerance_ns` is how far an end may lie from the true one to be that step's.
+    `pairs` are directed, or unordered (sorted) where `directed` is false. Each of `step_ends_ns` is int64[steps],
+    rising; a result need agree with one of them. `tolerance_ns` is how far an end may lie from the true one to be that step's.
     """
 
     name: str
@@ -82,7 +82,9 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
 
 def read_simulated_truth(folder: Path) -> list[JobTruth]:
     """Read the truth beside a simulated cluster, `folder` as `prism-ch simulate` writes it."""
-    tables = {name: pq.read_table(folder / "truth" / f"{name}.parquet") for name in ("jobs", "groups", "pairs", "steps")}
+    tables = {
+        name: pq.read_table(folder / "truth" / f"{name}.parquet") for name in ("jobs", "groups", "pairs", "steps")
+    }
     return [_simulated_job(job, tables) for job in tables["jobs"].to_pylist() if job["visible"]]
 
 
@@ -107,7 +109,9 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
         pp_chains=frozenset(tuple(row["members"]) for row in mine["groups"] if row["kind"] == "PP"),
         pairs={
             kind: frozenset(
-                (row["src_addr"], row["dst_addr"]) for row in mine["pairs"] if row["kind"] == kind and not row["ack_only"]
+                (row["src_addr"], row["dst_addr"])
+                for row in mine["pairs"]
+                if row["kind"] == kind and not row["ack_only"]
             )
             for kind in ("DP", "PP", "EP")
         },
@@ -158,7 +162,9 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
         name=job.name,
         job_id=job_id,
         members_exact=members.get(job_id, set()) == job.endpoints,
-        precision={kind: _share(true & found.get(kind, set()), found.get(kind, set())) for kind, true in job.pairs.items()},
+        precision={
+            kind: _share(true & found.get(kind, set()), found.get(kind, set())) for kind, true in job.pairs.items()
+        },
         recall={kind: _share(true & found.get(kind, set()), true) for kind, true in job.pairs.items()},
         dp_groups_exact={frozenset(group) for group in groups["DP"]} == job.dp_groups,
         pp_chains_exact=groups["PP"] == job.pp_chains,

@@ -53,6 +53,28 @@ def run_starts(*keys: npt.NDArray[Any]) -> Int64:
     return np.flatnonzero(opens)
 
 
+def group_search(value_group: Int32, values: npt.NDArray[Any], query_group: Int32, queries: npt.NDArray[Any]) -> Int64:
+    """Return, for each query, the place of the first value of its group that is larger: as numpy's searchsorted, right.
+
+    Parameters: `value_group` int32[n], `values` int64[n], sorted by (group, value); `query_group` int32[m], `queries`
+    int64[m], in any order. Returns int64[m], in 0..n; past the group's last value where none is larger.
+    Group and value are packed into one number where they fit into 63 bits, else each group is bisected by itself.
+    """
+    if len(values) == 0:
+        return np.zeros(len(queries), dtype=np.int64)
+    lowest, highest = int(values.min()) - 1, int(values.max()) + 1
+    span = highest - lowest + 1
+    groups = max(int(value_group[-1]), int(query_group.max(initial=0))) + 1
+    if groups * span < 2**63:
+        keys = value_group * np.int64(span) + (values - lowest)
+        wanted = query_group * np.int64(span) + (np.clip(queries, lowest, highest) - lowest)
+        place: Int64 = np.searchsorted(keys, wanted, side="right").astype(np.int64)
+        return place
+    low = np.searchsorted(value_group, query_group, side="left")
+    high = np.searchsorted(value_group, query_group, side="right")
+    return low + segment_search(values, low, high, queries)
+
+
 def segment_search(values: npt.NDArray[Any], low: Int64, high: Int64, queries: npt.NDArray[Any]) -> Int64:
     """Count, for each query, the values <= it inside its own sorted segment; all queries are bisected at once.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Int32, Int64, check_equal_length, check_groups, run_starts, segment_search
+from prism_ch.core.arrays import Int32, Int64, check_equal_length, check_groups, group_search, run_starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,11 @@ def covered_length(
     _check_intervals(start, end, group=group)
     _check_disjoint(cover_group, cover_start, cover_end)
     low = np.searchsorted(cover_group, group, side="left")
-    high = np.searchsorted(cover_group, group, side="right")
     before = np.concatenate(([0], np.cumsum(cover_end - cover_start)))
 
     def covered_until(moment: Int64) -> Int64:
         """Measure the cover before a moment, from the beginning of its group."""
-        begun = low + segment_search(cover_start, low, high, moment)
+        begun = group_search(cover_group, cover_start, group, moment)
         surplus = np.zeros(len(moment), dtype=np.int64)
         inside = begun > low
         surplus[inside] = np.maximum(cover_end[begun[inside] - 1] - moment[inside], 0)
@@ -146,10 +145,8 @@ def cut(group: Int32, start: Int64, end: Int64, span_group: Int32, span_start: I
     """
     _check_intervals(start, end, group=group)
     _check_disjoint(span_group, span_start, span_end)
-    low = np.searchsorted(span_group, group, side="left")
-    high = np.searchsorted(span_group, group, side="right")
-    first = low + segment_search(span_end, low, high, start)  # the first span that ends after the start
-    stop = low + segment_search(span_start, low, high, end - 1)  # one past the last that starts before the end
+    first = group_search(span_group, span_end, group, start)  # the first span that ends after the start
+    stop = group_search(span_group, span_start, group, end - 1)  # one past the last that starts before the end
     count = np.maximum(stop - first, 0)
     row = np.repeat(np.arange(len(start), dtype=np.int64), count)
     span = np.arange(len(row), dtype=np.int64) - np.repeat(np.cumsum(count) - count - first, count)

@@ -12,19 +12,28 @@ import pyarrow as pa
 
 from prism_ch.model.result import (
     PAIR_KINDS,
-    PHASES,
     Diagnosis,
     GpuSteps,
     JobRevision,
     Members,
     Pairs,
     Steps,
-    Timeline,
 )
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 
-_Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps, Timeline)
+_Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
+
+_TIMELINE_SCHEMA = pa.schema(
+    {
+        "job_id": pa.string(),
+        "endpoint": pa.string(),
+        "step": pa.uint64(),
+        "start_time": pa.timestamp("ns"),
+        "phases": pa.list_(pa.int8()),
+        "lengths_ns": pa.list_(pa.uint64()),
+    }
+)
 
 
 def jobs(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
@@ -128,18 +137,29 @@ def gpu_steps(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
 
 
 def timeline(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    """Return the rows of timeline_log."""
-    stacked = _stacked(Timeline, [item.timeline for item in revisions])
-    return pa.table(
-        {
-            "job_id": _job_ids(revisions, [len(item.timeline) for item in revisions]),
-            "endpoint": _addresses(topology, stacked.endpoint),
-            "step": _unsigned(stacked.step, pa.uint64()),
-            "phase": _named(stacked.phase, PHASES),
-            "start_time": _times(stacked.start_ns),
-            "end_time": _times(stacked.end_ns),
-        }
-    )
+    """Return the rows of timeline_log: one a job, endpoint and step, its phases as arrays."""
+    parts = [_timeline_of(topology, item) for item in revisions]
+    return pa.concat_tables(parts) if parts else _TIMELINE_SCHEMA.empty_table()
+
+
+def _timeline_of(topology: Topology, item: JobRevision) -> pa.Table:
+    """Return one job's rows of timeline_log."""
+    phases = item.timeline
+    opens = np.ones(len(phases), dtype=bool)
+    opens[1:] = (phases.endpoint[1:] != phases.endpoint[:-1]) | (phases.step[1:] != phases.step[:-1])
+    first = np.flatnonzero(opens)
+    offsets = pa.array(np.append(first, len(phases)).astype(np.int32))
+    codes = pa.array((phases.phase + 1).astype(np.int8))  # the codes of the table's Enum8 count from 1
+    lengths = _unsigned(phases.end_ns - phases.start_ns, pa.uint64())
+    columns = [
+        _texts([item.job.job_id] * len(first)),
+        _addresses(topology, phases.endpoint[first]).cast(pa.string()),
+        _unsigned(phases.step[first], pa.uint64()),
+        _times(phases.start_ns[first]),
+        pa.ListArray.from_arrays(offsets, codes),
+        pa.ListArray.from_arrays(offsets, lengths),
+    ]
+    return pa.Table.from_arrays(columns, schema=_TIMELINE_SCHEMA)
 
 
 def diagnoses(revisions: Sequence[JobRevision], cluster_findings: Sequence[Diagnosis]) -> pa.Table:

@@ -57,7 +57,24 @@ CREATE VIEW IF NOT EXISTS timeline
 )
 COMMENT 'Phases of steps, one row an endpoint and phase'
 AS
-SELECT l.job_id, l.endpoint, l.step, l.phase, l.start_time, l.end_time
-FROM timeline_log AS l
-INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-WHERE l.step < r.until_step;
+SELECT
+    job_id,
+    endpoint,
+    step,
+    phase,
+    fromUnixTimestamp64Nano(toInt64(begin_ns + until_ns - length_ns)) AS start_time,
+    fromUnixTimestamp64Nano(toInt64(begin_ns + until_ns)) AS end_time
+FROM
+(
+    SELECT
+        l.job_id AS job_id,
+        l.endpoint AS endpoint,
+        l.step AS step,
+        toUnixTimestamp64Nano(l.start_time) AS begin_ns,
+        l.phases AS phases,
+        l.lengths_ns AS lengths_ns
+    FROM timeline_log AS l
+    INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
+    WHERE l.step < r.until_step
+)
+ARRAY JOIN phases AS phase, lengths_ns AS length_ns, arrayCumSum(lengths_ns) AS until_ns;

@@ -1,0 +1,120 @@
+"""How fast flows land and are analysed, beside what ClickHouse alone takes for the same rows, in one process.
+
+Run with `make bench`. One simulated minute of 2,880 GPUs is landed through the views and analysed; the engine's bare insert
+of the same file, and its bare sorted read of the same rows, are timed in the same process, turn by turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from prism_ch.ingest.files import land_files
+from prism_ch.ingest.topology_file import load_topology
+from prism_ch.pipeline import analyse
+from prism_ch.settings import Settings
+from prism_ch.simulate import bench_scenario, generate, write
+from prism_ch.store.client import Store, connect
+from prism_ch.store.migrate import migrate
+
+#: The columns of flows_log, stored plainly: what the rows cost the engine without a view, a codec or a judgement.
+_BARE_TABLE = """
+CREATE OR REPLACE TABLE bare
+(
+    time_flow_start_ns Int64, time_flow_end_ns Int64, src_addr String, dst_addr String,
+    src_port UInt16, dst_port UInt16, proto UInt8, bytes UInt64, packets UInt64, sampler_address String, sampling_rate UInt32, path Array(String)
+)
+ENGINE = MergeTree ORDER BY time_flow_end_ns
+"""
+_BARE_INSERT = "INSERT INTO bare SELECT * FROM file({files:String}, Parquet)"
+_BARE_READ = """
+SELECT
+    time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, proto, bytes, packets, sampler_address
+FROM flows_log
+ORDER BY src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns
+SETTINGS output_format_arrow_low_cardinality_as_dictionary = 1
+"""
+
+
+def main() -> None:
+    """Generate the minute, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--servers", type=int, default=360, help="of 8 GPUs each (default: 360)")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="how often each is timed; medians are printed (default: 3)"
+    )
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        minute = Path(folder) / "minute"
+        note(f"simulating one minute of {chosen.servers * 8:,} GPUs")
+        write(generate(bench_scenario(seed=1, servers=chosen.servers)), minute)
+        with connect(f"chdb://{folder}/data") as store:
+            measure(store, minute, chosen.repeats)
+
+
+def measure(store: Store, minute: Path, repeats: int) -> None:
+    """Time landing against the bare insert, and analysis against the bare read."""
+    migrate(store)
+    load_topology(store, str(minute / "topology.csv"))
+    settings = Settings(url="chdb://-")
+    times: dict[str, list[float]] = {"insert": [], "land": [], "read": [], "analyse": []}
+    flows = 0
+    for turn in range(repeats):
+        note(f"turn {turn + 1} of {repeats}")
+        store.command(_BARE_TABLE)
+        times["insert"].append(
+            timed(lambda: store.command(_BARE_INSERT, {"files": str(minute / "flows" / "*.parquet")}))
+        )
+        empty_flows(store)
+        times["land"].append(timed(lambda: land_files(store, [str(minute / "flows" / "*.parquet")])))
+        flows = store.scalar("SELECT count() FROM flows_log")
+        times["read"].append(timed(lambda: store.arrow(_BARE_READ)))
+        times["analyse"].append(timed(lambda: analyse(store, settings, force=True)))
+    seconds = {name: statistics.median(values) for name, values in times.items()}
+    print(f"{flows:,} flow records of one minute, {store.scalar('SELECT count() FROM jobs')} jobs recognised")
+    print(f"{'':28}{'seconds':>9}{'flows/s':>12}{'ratio':>8}")
+    for name, what, against in (
+        ("insert", "ClickHouse's bare insert", "insert"),
+        ("land", "landing through the views", "insert"),
+        ("read", "ClickHouse's bare read", "read"),
+        ("analyse", "analysis, read to published", "read"),
+    ):
+        ratio = seconds[against] / seconds[name]
+        print(f"{what:28}{seconds[name]:9.2f}{flows / seconds[name]:12,.0f}{ratio:8.2f}")
+    stored = store.scalar(
+        "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase() AND table IN"
+        " ('flows_log', 'flow_pair_1m_log', 'switch_1m_log', 'arrivals')"
+    )
+    print(f"{stored / flows:.1f} bytes on disk a flow, rollups included")
+
+
+def empty_flows(store: Store) -> None:
+    """Forget all that has landed, so that the same file lands anew."""
+    tables = store.rows(
+        "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'"
+        " AND (name LIKE 'flow%' OR name LIKE 'land%' OR name LIKE 'switch%' OR name LIKE 'arrivals%')"
+    )
+    for (name,) in tables:
+        store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return how long something takes, in seconds."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def note(text: str) -> None:
+    """Say at a terminal what is going on; be quiet in a pipe."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
