@@ -3,7 +3,7 @@
 1. Pairs that recur and carry a fair share of their endpoints' payload, inside one tenant, are edges. 2. Disjoint sets
 over the edges give components; tensor-parallel traffic never leaves a server, so a rail-optimised job shows as one
 component a rail. 3. Components on much the same servers (Jaccard) whose activity rises and falls together are one
-job. 4. A job that shares half its endpoints with a known one continues it.
+job. 4. A job that shares half its endpoints with a known one of its tenant continues it.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _identify(
             (shared, -row, state.job.job_id)
             for row, endpoints in enumerate(members)
             for state in known
-            if (shared := len(np.intersect1d(endpoints, state.members.endpoint, assume_unique=True)))
+            if state.job.tenant == _tenant(endpoints, topology)
+            and (shared := len(np.intersect1d(endpoints, state.members.endpoint, assume_unique=True)))
             >= params.identity_min * min(len(endpoints), len(state.members))
             and shared > 0
         ),
@@ -150,10 +151,15 @@ def _identify(
             identity[-row] = job_id
     found = []
     for row, endpoints in enumerate(members):
-        tenant = topology.tenant_names[topology.tenant[endpoints[0]]]
+        tenant = _tenant(endpoints, topology)
         job_id = identity.get(row) or _new_identity(tenant, endpoints, traffic, topology)
         found.append(RecognisedJob(job_id, tenant, endpoints, row in identity))
     return sorted(found, key=lambda j: (-len(j.endpoints), j.job_id))
+
+
+def _tenant(endpoints: Int32, topology: Topology) -> str:
+    """Name the tenant of a job's endpoints; edges never cross tenants."""
+    return topology.tenant_names[topology.tenant[endpoints[0]]]
 
 
 def _new_identity(tenant: str, endpoints: Int32, traffic: Traffic, topology: Topology) -> str:
