@@ -81,10 +81,11 @@ def _describe(
     lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
     slowdown = lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
     culprit, times = _most_frequent(seen.slowest[bad])
+    waited_for = _who(seen.slowest[bad], len(job.endpoints), topology, params)
     evidence = {
         "durations_s": np.round(duration[span], 6).tolist()[: params.evidence_rows],
         "expected_s": round(usual, 6),
-        "last_ready": topology.endpoints[culprit],
+        "last_ready": topology.endpoints[culprit] if times else "",
         "last_ready_share": round(times / len(bad), 4),
         "lost_s": round(lost_s, 6),
     }
@@ -104,7 +105,7 @@ def _describe(
         expected=usual,
         score=float(np.median(score[bad])),
         slowdown=slowdown,
-        summary=f"{_what(first, last, observed, usual)}; {_who(seen.slowest[bad], len(job.endpoints), topology, params)}",
+        summary=f"{_what(first, last, observed, usual)}; {waited_for}",
         evidence=json.dumps(evidence),
     )
 
@@ -132,6 +133,6 @@ def _who(last_ready: Int32, endpoints: int, topology: Topology, params: Diagnose
 
 
 def _most_frequent(endpoints: Int32) -> tuple[int, int]:
-    """Return the endpoint that occurs most often, and how often."""
-    times = np.bincount(endpoints)
+    """Return the endpoint that occurs most often, and how often; one that has left the topology (-1) does not count."""
+    times = np.bincount(endpoints[endpoints >= 0], minlength=1)
     return int(np.argmax(times)), int(times.max())
