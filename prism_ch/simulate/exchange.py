@@ -43,7 +43,8 @@ class Exchange:
         self.kind, self._traffic, self._links = kind, traffic, links
         groups = grid.communicators(kind)
         a_stage = groups[: len(groups) // grid.stages]
-        self._pairs = _all_pairs(a_stage) if kind == EP else _ring_pairs(a_stage)
+        a_server = int((grid.server[a_stage[0]] == grid.server[a_stage[0, 0]]).sum()) if kind == TP else 1
+        self._pairs = _all_pairs(a_stage) if kind == EP else _ring_pairs(a_stage, a_server)
         stage_ranks = grid.lanes * grid.tp
         self._group_of = np.zeros(stage_ranks, dtype=np.int64)
         self._group_of[a_stage] = np.arange(len(a_stage))[:, None]
@@ -58,7 +59,7 @@ class Exchange:
         self._leader = _leaders(src, carrier)
         self._carrier_endpoint = grid.endpoint[carrier]
         self._outgoing, self._inbound = (_incidence(self._pairs[:, side], stage_ranks) for side in (0, 1))
-        self._nominal = _pair_bytes(kind, traffic, a_stage.shape[1]) * np.ones(len(self._pairs))
+        self._nominal = _pair_bytes(kind, traffic, a_stage.shape[1], a_server) * np.ones(len(self._pairs))
         self._program = program
         self._key = _microbatch_keys(program)
         self._reverse = _reversed_pairs(self._pairs) if kind == EP else np.arange(len(self._pairs))
@@ -127,13 +128,13 @@ class Exchange:
         return np.ascontiguousarray(kept).reshape(-1)
 
 
-def _pair_bytes(kind: int, traffic: InnerTraffic, members: int) -> float:
-    """Return what a rank sends another: a share of its tokens, all foreign blocks, or an all-reduce's ring edge."""
+def _pair_bytes(kind: int, traffic: InnerTraffic, members: int, a_server: int) -> float:
+    """Return what a rank sends another: a share of its tokens, all foreign blocks, or its part of an all-reduce."""
     if kind == EP:
         return traffic.payload_bytes / members
     if kind == CP:
         return traffic.payload_bytes * (members - 1.0)
-    return traffic.payload_bytes * 2.0 * (members - 1) / members
+    return traffic.payload_bytes * 2.0 * (members - 1) / members / a_server
 
 
 def _all_pairs(groups: Int64) -> Int64:
@@ -142,8 +143,10 @@ def _all_pairs(groups: Int64) -> Int64:
     return np.stack([groups[:, a].reshape(-1), groups[:, b].reshape(-1)], axis=1)
 
 
-def _ring_pairs(groups: Int64) -> Int64:
-    return np.stack([groups.reshape(-1), np.roll(groups, -1, axis=1).reshape(-1)], axis=1)
+def _ring_pairs(groups: Int64, a_server: int) -> Int64:
+    """Return the ring of each group: over its members or, where a server has several, one a rail over servers."""
+    step = a_server if groups.shape[1] % a_server == 0 else 1
+    return np.stack([groups.reshape(-1), np.roll(groups, -step, axis=1).reshape(-1)], axis=1)
 
 
 def _reversed_pairs(pairs: Int64) -> Int64:

@@ -117,6 +117,8 @@ def acknowledged(records: Records, network: Network, rng: np.random.Generator) -
 
 def merged(records: Records, idle_ns: int) -> Records:
     """Return the records of a flow table that ends an entry after `idle_ns` of silence: closer flows become one."""
+    if not len(records):
+        return records
     keys = (records.src, records.dst, records.src_port, records.dst_port, records.proto)
     order = np.lexsort((records.start_ns, *keys))
     held = records.take(order)
@@ -125,14 +127,12 @@ def merged(records: Records, idle_ns: int) -> Records:
     for key in keys:
         changed[1:] |= np.diff(key[order]) != 0
     group = np.cumsum(changed) - 1
-    base = held.end_ns.min(initial=0)
-    span = int(held.end_ns.max(initial=0) - base) + 1
+    # what ends last so far, within each 5-tuple: every 5-tuple's times are moved behind those of the one before
+    base, span = held.end_ns.min(), np.ptp(held.end_ns) + 1
     latest = np.maximum.accumulate(held.end_ns - base + group * span) - group * span + base
     fresh = changed.copy()
     fresh[1:] |= held.start_ns[1:] - latest[:-1] > idle_ns
     first = np.flatnonzero(fresh)
-    if not len(first):
-        return records
     return replace(
         held.take(first),
         end_ns=np.maximum.reduceat(held.end_ns, first),

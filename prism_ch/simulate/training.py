@@ -124,9 +124,8 @@ class _LifeEngine:
 
     def _busy(self, outcomes: list[StepOutcome]) -> Float64:
         """Return each rank's computing, float64[steps, ranks]."""
-        ranks = len(self._grid.endpoint)
-        busy = np.array([outcome.busy_s.reshape(-1) for outcome in outcomes]).reshape(len(outcomes), -1)
-        return np.repeat(busy, self._grid.tp, axis=1) if len(outcomes) else np.empty((0, ranks))
+        busy = np.array([outcome.busy_s.reshape(-1) for outcome in outcomes])
+        return np.repeat(busy.reshape(len(outcomes), self._grid.stages * self._grid.lanes), self._grid.tp, axis=1)
 
     def _transfers(self, outcomes: list[StepOutcome], first_step: int) -> Transfers:
         """Collect the flows of all steps that leave a server and end within the life."""
