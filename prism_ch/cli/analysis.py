@@ -32,17 +32,23 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
     if from_ns is not None and to_ns is not None and from_ns >= to_ns:
         raise UsageError("--from must be before --to")
     from prism_ch.pipeline import analyse as work_windows
+    from prism_ch.report.facts import read_coverage
+    from prism_ch.report.summary import why_no_job
 
-    with session.store() as store, progress("analysing windows") as report_progress:
-        report = work_windows(
-            store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force, progress=report_progress
+    with session.store() as store:
+        with progress("analysing windows") as report_progress:
+            report = work_windows(
+                store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force, progress=report_progress
+            )
+        flows = sum(window.flows for window in report.windows)
+        if not report.windows:
+            click.echo("nothing to work")
+            return
+        click.echo(
+            f"worked {count(len(report.windows), 'window')}, read {count(flows, 'flow')} between known endpoints"
         )
-    flows = sum(window.flows for window in report.windows)
-    click.echo(
-        f"worked {count(len(report.windows), 'window')} with {count(flows, 'flow')}"
-        if report.windows
-        else "nothing to work"
-    )
+        if not flows:
+            click.echo(why_no_job(read_coverage(store)))
 
 
 @click.command(short_help="Do it all once and say what was found.")

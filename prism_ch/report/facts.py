@@ -83,9 +83,14 @@ class Facts:
 
 def read_facts(store: Store) -> Facts:
     """Read what the views hold now; raises StoreError."""
-    [coverage] = store.rows(statement("summary_coverage"))
     return Facts(
-        coverage=Coverage(*coverage),
+        coverage=read_coverage(store),
         jobs=tuple(JobFacts(*row) for row in store.rows(statement("summary_jobs"))),
         findings=tuple(Finding(*row) for row in store.rows(statement("summary_findings"))),
     )
+
+
+def read_coverage(store: Store) -> Coverage:
+    """Read what there is to work on; raises StoreError."""
+    [row] = store.rows(statement("summary_coverage"))
+    return Coverage(*row)

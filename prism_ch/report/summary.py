@@ -24,7 +24,7 @@ def summarise(facts: Facts) -> Text:
     """Lay out all that was found, for a terminal or, without its styles, a pipe."""
     lines = list(_landed(facts.coverage))
     if not facts.jobs:
-        lines += [Text(), Text("No training job was recognised", style="bold"), *_wrapped(_why_no_job(facts.coverage))]
+        lines += [Text(), Text("No training job was recognised", style="bold"), *_wrapped(why_no_job(facts.coverage))]
     for job in sorted(facts.jobs, key=lambda job: _worst(_of_job(facts.findings, job.job_id))):
         lines += [Text(), *_job(job, _of_job(facts.findings, job.job_id))]
     elsewhere = _of_job(facts.findings, "")
@@ -111,7 +111,7 @@ def _span(finding: Finding, *, steps: bool) -> Iterator[str]:
     yield "still going on" if finding.is_open else f"until {until.removeprefix(day)}"
 
 
-def _why_no_job(coverage: Coverage) -> str:
+def why_no_job(coverage: Coverage) -> str:
     """Say why there is no job, as far as the records tell, and what to check: the first reason that holds."""
     reasons = (
         (

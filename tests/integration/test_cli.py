@@ -163,6 +163,19 @@ def test_a_missing_file_is_one_line(migrated: Path, command: list[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_analyse_without_a_topology_says_so(tmp_path: Path) -> None:
+    flows = lines(tmp_path, "flows.csv", HEADER, GOOD)
+    places = ["10.0.0.1,a,0,0,l,p,t", "10.0.0.2,b,0,0,l,p,t"]
+    topology = lines(tmp_path, "topology.csv", "endpoint,server,gpu,rail,leaf,pod,tenant", *places)
+    assert prism_ch("migrate", folder=tmp_path).returncode == 0
+    assert prism_ch("ingest", flows, folder=tmp_path).returncode == 0
+    done = prism_ch("analyse", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("worked 1 window, read 0 flows between known endpoints\nNo topology is loaded")
+    assert prism_ch("topology", topology, folder=tmp_path).returncode == 0
+    assert prism_ch("analyse", folder=tmp_path).stdout == "worked 1 window, read 1 flow between known endpoints\n"
+
+
 def test_bad_lines_of_a_topology_are_named_and_the_others_load(migrated: Path) -> None:
     header = "endpoint,server,gpu,rail,leaf,pod,tenant"
     file = lines(
