@@ -225,3 +225,37 @@ def share_equal(symbols: Sequence[int], lag: int) -> float:
     """Return the share of symbols that equal the one `lag` later."""
     pairs = list(zip(symbols, symbols[lag:], strict=False))
     return sum(one == other for one, other in pairs) / len(pairs)
+
+
+class Record(NamedTuple):
+    """One observation of a flow: its 5-tuple or what stands for it, when it was, who saw it, how many bytes."""
+
+    flow: tuple[int, ...]
+    start: int
+    end: int
+    exporter: str
+    size: int
+
+
+def elect(records: Sequence[Record]) -> list[Record]:
+    """Of the records of each 5-tuple that overlap or touch, keep those of the exporter with the most bytes."""
+    kept = []
+    for flow in sorted({record.flow for record in records}):
+        mine = [record for record in records if record.flow == flow]
+        for start, end in merge([(record.start, record.end) for record in mine]):
+            one = [record for record in mine if start <= record.start and record.end <= end]
+            seen = {record.exporter: 0 for record in one}
+            for record in one:
+                seen[record.exporter] += record.size
+            elected = min(seen, key=lambda exporter: (-seen[exporter], exporter))
+            kept += [record for record in one if record.exporter == elected]
+    return sorted(kept)
+
+
+def bursts(messages: Sequence[tuple[int, int, int]], gap: int) -> list[tuple[int, int, int, int]]:
+    """Join (start, end, size) that lie at most a gap apart: (start, end, size, how many were joined)."""
+    joined = []
+    for start, end in merge([(start, end) for start, end, _ in messages], gap):
+        inside = [size for begin, finish, size in messages if start <= begin and finish <= end]
+        joined.append((start, end, sum(inside), len(inside)))
+    return joined

@@ -1,0 +1,210 @@
+"""Small scenes of training traffic, made by hand: milliseconds from the scene's beginning, bytes of payload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+#: When every scene begins: 2023-11-14 22:13:00 UTC, the beginning of a minute.
+BEGIN_NS = 1_699_999_980 * 10**9
+MS = 10**6
+MB = 10**6
+TCP, UDP = 6, 17
+ROCE_HEADER = 62
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One message from one endpoint to another, seen by one exporter."""
+
+    src: int
+    dst: int
+    start_ms: float
+    length_ms: float = 10.0
+    size: int = 40 * MB
+    exporter: str = ""
+    port: int = 50_000
+    proto: int = UDP
+
+    @property
+    def start_ns(self) -> int:
+        return BEGIN_NS + round(self.start_ms * MS)
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + round(self.length_ms * MS)
+
+
+def topology(
+    servers: int, gpus: int = 1, tenants: Sequence[str] = ("acme",), leaves: Sequence[str] | None = None
+) -> Topology:
+    """Endpoint `server * gpus + gpu` of each GPU; tenants and leaves are dealt to the servers in turn."""
+    server = [number for number in range(servers) for _ in range(gpus)]
+    gpu = list(range(gpus)) * servers
+    leaves = leaves or ("leaf",)
+    leaf_names, tenant_names = (tuple(sorted(set(names))) for names in (leaves, tenants))
+    return Topology(
+        endpoints=tuple(f"10.0.{100 + s}.{g}" for s, g in zip(server, gpu, strict=True)),
+        server=np.array(server, np.int32),
+        gpu=np.array(gpu, np.uint8),
+        rail=np.array(gpu, np.int32),
+        leaf=np.array([leaf_names.index(leaves[s % len(leaves)]) for s in server], np.int32),
+        pod=np.zeros(len(server), np.int32),
+        tenant=np.array([tenant_names.index(tenants[s % len(tenants)]) for s in server], np.int32),
+        server_names=tuple(f"host-{s:02}" for s in range(servers)),
+        leaf_names=leaf_names,
+        pod_names=("pod",),
+        tenant_names=tenant_names,
+    )
+
+
+def batch(flows: Iterable[Flow], exporters: Sequence[str] | None = None) -> FlowBatch:
+    """Records of the flows as the store would hand them over: repeats folded, sorted; headers added to the payload."""
+    names = tuple(sorted({flow.exporter for flow in flows})) if exporters is None else tuple(exporters)
+    rows = sorted(set(flows), key=lambda f: (f.src, f.dst, f.start_ns, f.end_ns, f.port, f.exporter))
+    if not rows:
+        return FlowBatch.empty()
+    packets = np.array([max(1, -(-flow.size // 4096)) for flow in rows])
+    header = np.array([52 if flow.proto == TCP else ROCE_HEADER for flow in rows])
+    return FlowBatch(
+        start_ns=np.array([flow.start_ns for flow in rows]),
+        end_ns=np.array([flow.end_ns for flow in rows]),
+        src=np.array([flow.src for flow in rows]),
+        dst=np.array([flow.dst for flow in rows]),
+        src_port=np.array([flow.port for flow in rows]),
+        dst_port=np.full(len(rows), 4791),
+        proto=np.array([flow.proto for flow in rows]),
+        bytes=np.array([flow.size for flow in rows]) + header * packets,
+        packets=packets,
+        exporter=np.array([names.index(flow.exporter) for flow in rows]),
+        exporters=names,
+    )
+
+
+def traffic(flows: Iterable[Flow]) -> Traffic:
+    """The flows as bursts, one each."""
+    rows = sorted(flows, key=lambda f: (f.src, f.dst, f.start_ns))
+    pairs = sorted({(flow.src, flow.dst) for flow in rows})
+    return Traffic(
+        pair=np.array([pairs.index((flow.src, flow.dst)) for flow in rows], np.int32),
+        start_ns=np.array([flow.start_ns for flow in rows]),
+        end_ns=np.array([flow.end_ns for flow in rows]),
+        payload=np.array([flow.size for flow in rows]),
+        flows=np.ones(len(rows), np.int32),
+        pair_src=np.array([src for src, _ in pairs], np.int32),
+        pair_dst=np.array([dst for _, dst in pairs], np.int32),
+    )
+
+
+def every(step_ms: float, steps: int, first_ms: float = 0.0) -> list[float]:
+    """Moments a step apart."""
+    return [first_ms + step_ms * step for step in range(steps)]
+
+
+def ring(members: Sequence[int], ends_ms: Iterable[float], *, length_ms: float = 40, size: int = 40 * MB) -> list[Flow]:
+    """A collective round a ring that ends at each of the moments: every member sends to the next."""
+    hops = list(zip(members, [*members[1:], members[0]], strict=True))
+    return [Flow(src, dst, end - length_ms, length_ms, size) for end in ends_ms for src, dst in hops]
+
+
+def buckets(
+    members: Sequence[int], ends_ms: Sequence[float], sizes: Sequence[int], apart_ms: float, length_ms: float = 20
+) -> list[Flow]:
+    """Gradients reduced in several buckets, the last of which ends at each of the moments."""
+    flows = []
+    for place, size in enumerate(reversed(sizes)):
+        flows += ring(members, [end - place * apart_ms for end in ends_ms], length_ms=length_ms, size=size)
+    return flows
+
+
+def pipeline(
+    stages: Sequence[int],
+    starts_ms: Iterable[float],
+    *,
+    microbatches: int = 4,
+    forward_ms: float = 20,
+    backward_ms: float = 40,
+    message_ms: float = 4,
+    size: int = 8 * MB,
+) -> list[Flow]:
+    """One pass of microbatches through a pipeline from each of the moments on: one forward, one backward in turn.
+
+    A stage that occurs twice is one of an interleaved pipeline.
+    """
+    done = _one_forward_one_backward(len(stages), microbatches, forward_ms, backward_ms, message_ms)
+    flows = []
+    for start in starts_ms:
+        for (stage, kind, _), moment in done.items():
+            other = stage + 1 if kind == "F" else stage - 1
+            if 0 <= other < len(stages):
+                flows.append(Flow(stages[stage], stages[other], start + moment, message_ms, size))
+    return flows
+
+
+def _one_forward_one_backward(
+    depth: int, microbatches: int, forward_ms: float, backward_ms: float, message_ms: float
+) -> dict[tuple[int, str, int], float]:
+    """When each stage has done each microbatch's forward and backward pass."""
+    todo = []
+    for stage in range(depth):
+        warm = min(depth - stage - 1, microbatches)
+        forward, backward = ([(kind, m) for m in range(microbatches)] for kind in "FB")
+        steady = [op for pair in zip(forward[warm:], backward, strict=False) for op in pair]
+        todo.append([*forward[:warm], *steady, *backward[microbatches - warm :]])
+    done: dict[tuple[int, str, int], float] = {}
+    free = [0.0] * depth
+    while any(todo):
+        for stage, ops in enumerate(todo):
+            if not ops:
+                continue
+            kind, m = ops[0]
+            before = (stage - 1, "F", m) if kind == "F" else (stage + 1, "B", m)
+            needs = before if 0 <= before[0] < depth else ((stage, "F", m) if kind == "B" else None)
+            if needs is None or needs in done:
+                arrival = 0.0 if needs is None else done[needs] + (message_ms if needs[0] != stage else 0)
+                done[stage, kind, m] = max(free[stage], arrival) + (forward_ms if kind == "F" else backward_ms)
+                free[stage] = done[stage, kind, m]
+                ops.pop(0)
+    return done
+
+
+def job(
+    grid: Sequence[Sequence[int]],
+    steps: int,
+    step_ms: float = 1000,
+    *,
+    microbatches: int = 4,
+    first_ms: float = 0,
+) -> list[Flow]:
+    """A job of `grid[stage][replica]`: in every step the replicas' pipelines, then each stage's gradients in a ring."""
+    starts = every(step_ms, steps, first_ms)
+    flows: list[Flow] = []
+    if len(grid) > 1:
+        for replica in zip(*grid, strict=True):
+            flows += pipeline(replica, starts, microbatches=microbatches)
+    if len(grid[0]) > 1:
+        for stage in grid:
+            flows += ring(stage, [start + step_ms for start in starts])
+    return flows
+
+
+def shaken(flows: Iterable[Flow], seed: int, ms: float = 1.0) -> list[Flow]:
+    """The flows, each moved by a little."""
+    chance = np.random.default_rng(seed)
+    return [replace(flow, start_ms=flow.start_ms + float(chance.normal(0, ms))) for flow in flows]
+
+
+def shifted(flows: Iterable[Flow], ms: float) -> list[Flow]:
+    """The flows, all moved by the same time."""
+    return [replace(flow, start_ms=flow.start_ms + ms) for flow in flows]
+
+
+def renamed(flows: Iterable[Flow], name: Sequence[int]) -> list[Flow]:
+    """The flows between other endpoints: `name[old]`."""
+    return [replace(flow, src=name[flow.src], dst=name[flow.dst]) for flow in flows]

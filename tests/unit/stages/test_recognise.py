@@ -1,0 +1,182 @@
+"""Recognise: who trains together, and under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.params import RecogniseParams
+from prism_ch.model.result import GpuSteps, JobRecord, JobState, Members, Pairs, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.stages.recognise import recognise, recurring_pairs
+from tests.unit.stages.build import MB, Flow, every, job, pipeline, renamed, ring, shaken, shifted, topology, traffic
+
+PARAMS = RecogniseParams()
+STEPS = every(1000, 12, 900)
+
+
+def found(flows: Sequence[Flow], where: Topology, known: Sequence[JobState] = ()) -> list[RecognisedJob]:
+    return recognise(traffic(flows), where, known, PARAMS)
+
+
+def members(jobs: Sequence[RecognisedJob]) -> list[list[int]]:
+    return [one.endpoints.tolist() for one in jobs]
+
+
+def known_job(job_id: str, endpoints: Sequence[int], tenant: str = "acme") -> JobState:
+    """What a job seen before is known by: its name, tenant and members."""
+    nothing = np.zeros(len(endpoints))
+    return JobState(
+        JobRecord(job_id, tenant, "running", 0, 0, 1, 1, 0, 0.0),
+        Members(np.array(endpoints, np.int32), *[nothing] * 4),  # type: ignore[arg-type]
+        Pairs.empty(),
+        (),
+        Steps.empty(),
+        GpuSteps.empty(),
+        (),
+    )
+
+
+class TestEdges:
+    """Which directed pairs carry the steady traffic of a job."""
+
+    def pairs(self, flows: Sequence[Flow], where: Topology) -> set[tuple[int, int]]:
+        seen = traffic(flows)
+        steady = recurring_pairs(seen, where, PARAMS)
+        return set(zip(seen.pair_src[steady].tolist(), seen.pair_dst[steady].tolist(), strict=True))
+
+    def test_what_recurs_all_along_is_an_edge_in_its_own_direction(self) -> None:
+        assert self.pairs(ring([0, 1, 2], STEPS), topology(3)) == {(0, 1), (1, 2), (2, 0)}
+
+    def test_a_mesh_at_the_start_is_none(self) -> None:
+        mesh = [Flow(a, b, 10 * n) for n in range(4) for a in range(4) for b in range(4) if a != b]
+        assert self.pairs(mesh + ring([0, 1, 2, 3], STEPS), topology(4)) == {(0, 1), (1, 2), (2, 3), (3, 0)}
+
+    def test_a_broadcast_at_the_start_is_none_though_a_barrier_follows_at_the_end(self) -> None:
+        broadcast = [Flow(1, 0, 5 * n, 4, 80 * MB) for n in range(5)] + [Flow(1, 0, 11_900, 4, 4 * MB)]
+        assert self.pairs(broadcast + ring([0, 1, 2], STEPS), topology(3)) == {(0, 1), (1, 2), (2, 0)}
+
+    def test_bookkeeping_all_along_is_none(self) -> None:
+        bookkeeping = [Flow(0, 2, end - 500, 1, 1000) for end in STEPS]
+        assert self.pairs(bookkeeping + ring([0, 1, 2], STEPS), topology(3)) == {(0, 1), (1, 2), (2, 0)}
+
+    def test_traffic_inside_a_server_or_across_tenants_is_none(self) -> None:
+        assert self.pairs(ring([0, 1], STEPS), topology(1, gpus=2)) == set()
+        assert self.pairs(ring([0, 1], STEPS), topology(2, tenants=("acme", "initech"))) == set()
+
+    def test_two_bursts_are_none_and_three_are(self) -> None:
+        assert self.pairs(ring([0, 1], STEPS[:2]), topology(2)) == set()
+        assert self.pairs(ring([0, 1], STEPS[:3]), topology(2)) == {(0, 1), (1, 0)}
+
+
+class TestComponents:
+    def test_a_ring_is_one_job_and_strangers_are_none(self) -> None:
+        (one,) = found([*ring([0, 1, 3], STEPS), Flow(2, 4, 500)], topology(5))
+        assert one.endpoints.tolist() == [0, 1, 3]
+        assert (one.tenant, one.known) == ("acme", False)
+
+    def test_jobs_on_different_servers_come_with_the_largest_first(self) -> None:
+        flows = ring([0, 1], STEPS) + ring([2, 3, 4], every(700, 17, 300))
+        assert members(found(flows, topology(5))) == [[2, 3, 4], [0, 1]]
+
+    def test_pipelines_and_rings_join(self) -> None:
+        assert members(found(job([[0, 1], [2, 3]], 12), topology(4))) == [[0, 1, 2, 3]]
+
+    def test_rails_that_never_meet_are_one_job_where_they_move_together(self) -> None:
+        rails = ring([0, 2, 4], STEPS) + ring([1, 3, 5], STEPS)
+        assert members(found(shaken(rails, 1), topology(3, gpus=2))) == [list(range(6))]
+
+    def test_stages_that_reduce_at_different_moments_are_one_job(self) -> None:
+        early, late = ring([0, 2], STEPS), ring([1, 3], [end + 400 for end in STEPS])
+        assert members(found(shaken(early + late, 1), topology(2, gpus=2))) == [[0, 1, 2, 3]]
+
+    @pytest.mark.parametrize("other_ms", [730, 870, 1130, 1700])
+    def test_jobs_of_one_tenant_on_the_same_servers_stay_apart_where_they_do_not_step_together(
+        self, other_ms: int
+    ) -> None:
+        one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(other_ms, 60_000 // other_ms))
+        jobs = found(shaken(one + other, 1), topology(3, gpus=2))
+        assert sorted(members(jobs)) == [[0, 2, 4], [1, 3, 5]]
+
+    def test_tenants_share_a_server_but_never_a_job(self) -> None:
+        where = topology(2, gpus=2)
+        split = replace(where, tenant=np.array([0, 1, 0, 1], np.int32), tenant_names=("acme", "initech"))
+        jobs = found(ring([0, 2], STEPS) + ring([1, 3], STEPS), split)
+        assert sorted((one.tenant, one.endpoints.tolist()) for one in jobs) == [("acme", [0, 2]), ("initech", [1, 3])]
+
+    def test_components_on_other_servers_stay_apart_though_they_step_together(self) -> None:
+        assert len(found(ring([0, 1], STEPS) + ring([2, 3], STEPS), topology(4))) == 2
+
+    @pytest.mark.parametrize(
+        "flows",
+        [
+            [],
+            [Flow(0, 1, 0)],
+            [Flow(a, b, 0) for a in range(4) for b in range(4) if a != b],
+            [Flow(0, 1, 0, length_ms=1e7, size=10**13)],
+        ],
+        ids=["nothing", "one flow", "all at one instant", "one giant flow"],
+    )
+    def test_nothing_that_recurs_is_no_job(self, flows: list[Flow]) -> None:
+        assert found(flows, topology(4)) == []
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.permutations(range(8)))
+    def test_who_is_with_whom_does_not_depend_on_names(self, name: list[int]) -> None:
+        flows = job([[0, 1], [2, 3]], 12) + ring([4, 5, 6], every(700, 17))
+        expected = [sorted(name[e] for e in one) for one in members(found(flows, topology(8)))]
+        assert members(found(renamed(flows, name), topology(8))) == expected
+
+
+class TestIdentity:
+    FLOWS = ring([0, 1, 2, 3], STEPS)
+    WHERE = topology(6)
+
+    def test_the_same_flows_give_the_same_name_and_later_ones_another(self) -> None:
+        (one,), (again,), (later,) = (
+            found(flows, self.WHERE) for flows in (self.FLOWS, self.FLOWS, shifted(self.FLOWS, 5))
+        )
+        assert one.job_id == again.job_id
+        assert one.job_id != later.job_id
+
+    def test_a_job_known_before_keeps_its_name(self) -> None:
+        (one,) = found(self.FLOWS, self.WHERE, [known_job("old", [0, 1, 2, 3])])
+        assert (one.job_id, one.known) == ("old", True)
+
+    def test_half_of_the_endpoints_may_be_replaced_but_no_more(self) -> None:
+        (one,) = found(self.FLOWS, self.WHERE, [known_job("old", [2, 3, 4, 5])])
+        assert one.job_id == "old"
+        (other,) = found(self.FLOWS, self.WHERE, [known_job("old", [3, 4, 5])])
+        assert not other.known
+
+    def test_a_job_that_grows_or_shrinks_keeps_its_name(self) -> None:
+        assert found(self.FLOWS, self.WHERE, [known_job("old", [0, 1])])[0].job_id == "old"
+        assert found(self.FLOWS, self.WHERE, [known_job("old", range(6))])[0].job_id == "old"
+
+    def test_of_two_known_jobs_that_merge_the_one_that_shares_more_names_it(self) -> None:
+        (one,) = found(self.FLOWS, self.WHERE, [known_job("small", [3]), known_job("large", [0, 1, 2])])
+        assert one.job_id == "large"
+
+    def test_of_two_parts_of_a_known_job_one_keeps_the_name(self) -> None:
+        flows = ring([0, 1, 2], STEPS) + ring([3, 4], every(700, 17))
+        large, small = found(flows, self.WHERE, [known_job("old", range(5))])
+        assert (large.job_id, large.known) == ("old", True)
+        assert not small.known
+
+    def test_a_job_of_another_tenant_is_another_job_though_it_has_the_same_endpoints(self) -> None:
+        (one,) = found(self.FLOWS, self.WHERE, [known_job("theirs", [0, 1, 2, 3], tenant="initech")])
+        assert not one.known
+
+    def test_a_known_job_whose_endpoints_have_left_the_topology_claims_nothing(self) -> None:
+        (one,) = found(self.FLOWS, self.WHERE, [known_job("gone", [])])
+        assert not one.known
+
+
+def test_a_pipeline_alone_is_a_job() -> None:
+    assert members(found(pipeline([2, 0, 1], every(1000, 5)), topology(3))) == [[0, 1, 2]]
