@@ -5,9 +5,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
+
+# How long an example takes says more of the machine and its load than of the code.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 _numbers = count(1)
 
