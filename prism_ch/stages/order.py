@@ -30,20 +30,20 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     dp_label = components(size, collective.pair_src, collective.pair_dst)
     stage = np.zeros(size, dtype=np.int32)
     if len(pipeline):
-        stage = _stages(pipeline, division, dp_label)
+        stage = _stages(*_first_messages(pipeline, division), dp_label)
     # Ranks that share gradients hold the same stage: each group takes the median of its members'.
     stage = robust.median_by(dp_label, stage)[dp_label].astype(np.int32)
     return _groups(members, stage, dp_label, components(size, pipeline.pair_src, pipeline.pair_dst))
 
 
-def _stages(pipeline: Traffic, division: Division, dp_label: Int32) -> Int32:
+def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
     """Return each endpoint's distance from the first stage along the forward direction of its links, int32[n]."""
-    src, dst = _forward_links(pipeline, division, dp_label)
+    src, dst = _forward_links(pipeline, step, dp_label)
     nodes = int(dp_label.max()) + 1
     entered = np.bincount(dst, minlength=nodes)
     stage = np.where(entered == 0, 0, -1)
     if not (stage[src] == 0).any():  # a ring: an interleaved pipeline wraps from the last stage to the first
-        stage[_opening_sender(pipeline, division, dp_label)] = 0
+        stage[_opening_sender(pipeline, step, dp_label)] = 0
     for depth in range(nodes):
         reached = dst[(stage[src] == depth) & (stage[dst] < 0)]
         if len(reached) == 0:
@@ -52,7 +52,15 @@ def _stages(pipeline: Traffic, division: Division, dp_label: Int32) -> Int32:
     return np.maximum(stage, 0)[dp_label].astype(np.int32)
 
 
-def _forward_links(pipeline: Traffic, division: Division, dp_label: Int32) -> tuple[Int64, Int64]:
+def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int64]:
+    """Return the first burst of every pair in every step, and the steps."""
+    step = _step_of(pipeline, division)
+    opens = np.ones(len(pipeline), dtype=bool)
+    opens[1:] = (pipeline.pair[1:] != pipeline.pair[:-1]) | (step[1:] != step[:-1])
+    return pipeline.take(opens), step[opens]
+
+
+def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int64, Int64]:
     """Return each link between two groups once, in the direction in which most steps open it: source and destination.
 
     Parallel replicas vote together: links between the same two data-parallel groups are one.
@@ -60,7 +68,6 @@ def _forward_links(pipeline: Traffic, division: Division, dp_label: Int32) -> tu
     src, dst = dp_label[pipeline.src].astype(np.int64), dp_label[pipeline.dst].astype(np.int64)
     nodes = int(dp_label.max()) + 1
     links, of_burst = np.unique(np.minimum(src, dst) * nodes + np.maximum(src, dst), return_inverse=True)
-    step = _step_of(pipeline, division)
     replica = np.where(src < dst, pipeline.src, pipeline.dst).astype(np.int64)
     opening = _first_of_each(pipeline.start_ns, of_burst, replica, step)
     opening = opening[step[opening] > 0]  # what precedes the first boundary may be cut
@@ -70,12 +77,12 @@ def _forward_links(pipeline: Traffic, division: Division, dp_label: Int32) -> tu
     return np.where(vote >= 0, low, high), np.where(vote >= 0, high, low)
 
 
-def _opening_sender(pipeline: Traffic, division: Division, dp_label: Int32) -> Int64:
+def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:
     """Return the group of each ring that most often sends the first message of a step, int64[rings]."""
     nodes = int(dp_label.max()) + 1
     src = dp_label[pipeline.src].astype(np.int64)
     ring = components(nodes, dp_label[pipeline.pair_src], dp_label[pipeline.pair_dst])
-    opening = _first_of_each(pipeline.start_ns, ring[src].astype(np.int64), _step_of(pipeline, division))
+    opening = _first_of_each(pipeline.start_ns, ring[src].astype(np.int64), step)
     votes = np.bincount(src[opening], minlength=nodes)
     top = _first_of_each(-votes, ring.astype(np.int64))
     return top[votes[top] > 0]
