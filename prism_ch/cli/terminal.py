@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ Report = Callable[[int, int], None]
 
 def emit(renderable: RenderableType) -> None:
     """Print to stdout: in colour on a terminal, as plain text without trailing blanks in a pipe."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without block characters still gets the rest
     watched = sys.stdout.isatty()
     console = Console(highlight=False, width=None if watched else PIPE_COLUMNS, no_color=None if watched else True)
     with console.capture() as capture:

@@ -28,6 +28,13 @@ def test_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[31mslow" in terminal.getvalue()
 
 
+def test_a_terminal_without_the_characters_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="ascii"))
+    emit(Text("steps ▁█"))
+    assert out.getvalue() == b"steps ??\n"
+
+
 def test_progress_is_quiet_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("landing") as report:
         assert report is None
