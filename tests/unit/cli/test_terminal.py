@@ -30,7 +30,7 @@ def test_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_terminal_without_the_characters_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="ascii"))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
     emit(Text("steps ▁█"))
     assert out.getvalue() == b"steps ??\n"
 
