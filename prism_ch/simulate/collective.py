@@ -121,10 +121,14 @@ def _branches(low: int, high: int, parent: int | None) -> Iterator[tuple[int, in
 
 
 class Collective:
-    """Groups of ranks with their edges, in time; every rank of the groups is in exactly one."""
+    """Groups of ranks with their edges, in time; every rank of the groups is in exactly one.
 
-    def __init__(self, groups: Int64, edges: Edges, grid: RankGrid, links: Links) -> None:
-        self.edges = edges
+    Where it is `eager`, a flow begins as soon as both ends of its edge are there and lasts until the whole group is
+    through; otherwise it begins when the whole group is there.
+    """
+
+    def __init__(self, groups: Int64, edges: Edges, grid: RankGrid, links: Links, *, eager: bool = True) -> None:
+        self.edges, self._eager = edges, eager
         self.src: Int32 = grid.endpoint[edges.src]
         self.dst: Int32 = grid.endpoint[edges.dst]
         self._groups, self._links = groups, links
@@ -152,7 +156,7 @@ class Collective:
         end = begin + NETWORK_LATENCY_S * self._groups.shape[1] + longest
         early, late = rng.uniform(0.0, 1.0, (2, len(edges)))
         spread = np.minimum(EDGE_SPREAD_S, 0.02 * longest[edges.group])
-        both_there = np.maximum(ready_s[edges.src], ready_s[edges.dst])
+        there = np.maximum(ready_s[edges.src], ready_s[edges.dst]) if self._eager else begin[edges.group]
         through = ready_s.copy()
         through[self._groups] = end[:, None]
-        return both_there + early * spread, end[edges.group] - late * spread, through
+        return there + early * spread, end[edges.group] - late * spread, through

@@ -115,7 +115,7 @@ class ShardedTraining:
         self._microbatches = job.pipeline.microbatches
         replicas = grid.communicators(DP)
         edges = ring_edges(replicas, grid.server, job.sync.channels, job.sync.exit, varied=job.sync.varied_rings)
-        self._ring = Collective(replicas, edges, grid, links)
+        self._ring = Collective(replicas, edges, grid, links, eager=job.sync.eager)
         self._order = self._schedule()
         self.plan = FlowPlan.concatenate(
             FlowPlan.of(

@@ -73,6 +73,9 @@ def _bottleneck(fault: Fault, network: Network) -> _Bottleneck:
     out_of = np.zeros(len(network.addresses), dtype=bool)
     into = np.zeros(len(network.addresses), dtype=bool)
     directed = fault.kind == "slow_link"
-    out_of[first] = True
-    into[second if directed else first] = True
+    if fault.kind == "slow_switch":
+        out_of |= network.leaf == network.leaf[first]
+        into |= out_of
+    else:
+        out_of[first] = into[second if directed else first] = True
     return _Bottleneck(out_of, into, directed, fault.factor, fault.start_s, fault.end_s)

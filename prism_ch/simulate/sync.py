@@ -72,19 +72,22 @@ class GradientEngine:
             ring_edges(replicas, grid.server, sync.channels, sync.exit, varied=sync.varied_rings),
             grid,
             links,
+            eager=sync.eager,
         )
-        tree = Collective(replicas, tree_edges(replicas, grid.server, sync.channels), grid, links)
+        trees = tree_edges(replicas, grid.server, sync.channels)
+        tree = Collective(replicas, trees, grid, links, eager=sync.eager)
         active = sync.mode != "none" and grid.lanes > 1
         self._reductions = self._reduce_rounds(ring, tree, program) if active else []
         if active and sync.expert_bytes and grid.shape[0] > 1:
             twins = grid.expert_replicas()
-            rings = Collective(twins, ring_edges(twins, grid.server, sync.channels, sync.exit), grid, links)
+            edges = ring_edges(twins, grid.server, sync.channels, sync.exit)
+            rings = Collective(twins, edges, grid, links, eager=sync.eager)
             factor = 2 if sync.mode == "allreduce" else 1
             self._reductions.append(_Round(rings, factor * sync.expert_bytes, self._last, 1.0, REDUCES))
         self._closings: list[_Round] = []
         if sync.tied_bytes and grid.stages > 1:
             ends = grid.numbers()[[0, -1]].reshape(2, -1).T
-            exchange = Collective(ends, ring_edges(ends, grid.server, 1, "rail"), grid, links)
+            exchange = Collective(ends, ring_edges(ends, grid.server, 1, "rail"), grid, links, eager=sync.eager)
             self._closings.append(_Round(exchange, 2 * sync.tied_bytes, self._last, 1.0, PLAIN, OTHER))
         if active and sync.grad_norm:
             self._closings.append(_Round(ring, 2 * CONTROL_BYTES, self._last, 1.0, REDUCES))

@@ -94,7 +94,8 @@ class _LifeEngine:
             pauses += taken
             rng = self._rng(len(outcomes))
             loaded = begin + self._job.compute.data_s * rng.uniform(0.8, 1.2, shape)
-            outcomes.append(self._engine.run(loaded, hold, own_pace * self._slowness(step, begin), rng))
+            pace = own_pace * rng.lognormal(0.0, self._job.compute.step_spread)
+            outcomes.append(self._engine.run(loaded, hold, pace * self._slowness(step, begin), rng))
             begin, hold = outcomes[-1].next_s, outcomes[-1].hold_s
         return LifeRun(
             life=self._life,

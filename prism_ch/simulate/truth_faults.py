@@ -38,6 +38,7 @@ _ACCEPTED = {
     "slow_gpu": ["slow_gpu", "slow_group", "slow_step"],
     "slow_nic": ["slow_nic", "slow_link", "slow_group", "slow_step"],
     "slow_link": ["slow_link", "slow_nic", "slow_group", "slow_step"],
+    "slow_switch": ["slow_switch", "congestion", "slow_group", "slow_step"],
 }
 
 
@@ -97,7 +98,10 @@ def touches(fault: Fault, lives: tuple[LifeRun, ...] | list[LifeRun], network: N
     """Whether a fault can concern a job: it computes on the GPU, or its NICs are the fault's."""
     if fault.kind == "slow_gpu":
         return any(np.isin(fault.gpu, run.grid.gpu).any() for run in lives)
-    ends = network.endpoint_of_gpu(np.array([fault.gpu] if fault.kind == "slow_nic" else [fault.gpu, fault.peer]))
+    first, second = network.endpoint_of_gpu(np.array([fault.gpu, max(fault.peer, 0)])).tolist()
+    if fault.kind == "slow_switch":
+        return any((network.leaf[run.grid.endpoint] == network.leaf[first]).any() for run in lives)
+    ends = [first, second] if fault.kind == "slow_link" else [first]
     return any(np.isin(ends, run.grid.endpoint).all() for run in lives)
 
 
@@ -154,27 +158,12 @@ def _fault_row(fault: Fault, effects: list[_Effect], scenario: Scenario, network
     start_ns, end_ns = _span_ns(fault, scenario)
     if fault.first_step >= 0 and worst is not None:
         start_ns, end_ns = worst.start_ns, worst.end_ns
-    first = int(network.endpoint_of_gpu(np.array([fault.gpu]))[0])
-    subject, server = network.addresses[first], network.server_names[network.server[first]]
-    others: list[str] = [server]
-    stage = -1
-    if worst is not None:
-        grid = worst.truth.lives[0].grid
-        rank = np.flatnonzero(grid.endpoint == first)
-        if len(rank):
-            place = int(rank[0]) // grid.tp
-            stage = place // grid.lanes
-            others += [
-                network.addresses[e] for e in grid.endpoint[place * grid.tp : (place + 1) * grid.tp] if e != first
-            ]
-    if fault.kind == "slow_link":
-        peer = network.addresses[int(network.endpoint_of_gpu(np.array([fault.peer]))[0])]
-        others = [subject, peer]
-        subject = f"{subject}->{peer}"
+    subject_type, subject, others, stage = _subject(fault, worst, network)
+    server = network.server_names[network.server[network.endpoint_of_gpu(np.array([fault.gpu]))[0]]]
     return {
         "job_id": worst.truth.job.job_id if worst else "",
         "affected_jobs": [effect.truth.job.job_id for effect in effects],
-        "subject_type": "link" if fault.kind == "slow_link" else "endpoint",
+        "subject_type": subject_type,
         "subject": subject,
         "alt_subjects": others,
         "pp_stage": stage,
@@ -189,3 +178,22 @@ def _fault_row(fault: Fault, effects: list[_Effect], scenario: Scenario, network
         "impact": worst.impact if worst else 0.0,
         "dp_impact": worst.dp_impact if worst else 0.0,
     }
+
+
+def _subject(fault: Fault, worst: _Effect | None, network: Network) -> tuple[str, str, list[str], int]:
+    """Return a fault's type of subject, subject, what else may rightly be named, and its pipeline stage (-1: none)."""
+    first, second = network.endpoint_of_gpu(np.array([fault.gpu, max(fault.peer, 0)])).tolist()
+    name = network.addresses[first]
+    if fault.kind == "slow_link":
+        peer = network.addresses[second]
+        return "link", f"{name}->{peer}", [name, peer], -1
+    if fault.kind == "slow_switch":
+        return "switch", network.switches[network.leaf[first]], [], -1
+    others = [network.server_names[network.server[first]]]
+    if worst is None:
+        return "endpoint", name, others, -1
+    grid = worst.truth.lives[0].grid
+    places = np.flatnonzero(grid.endpoint == first) // grid.tp
+    for place in np.unique(places).tolist():
+        others += [network.addresses[e] for e in grid.endpoint[place * grid.tp : (place + 1) * grid.tp] if e != first]
+    return "endpoint", name, others, int(places[0]) // grid.lanes if len(places) else -1

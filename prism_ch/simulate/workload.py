@@ -11,7 +11,7 @@ Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble"]
 SyncMode = Literal["none", "allreduce", "distributed_optimizer", "zero2", "zero3"]
 RingExit = Literal["rail", "rotate"]
 PauseKind = Literal["checkpoint", "evaluation", "stall"]
-FaultKind = Literal["slow_gpu", "slow_nic", "slow_link"]
+FaultKind = Literal["slow_gpu", "slow_nic", "slow_link", "slow_switch"]
 
 
 def require(holds: bool, message: str) -> None:  # noqa: FBT001 - reads as the sentence it is
@@ -55,8 +55,8 @@ class Compute:
     `forward_s` is one microbatch through one stage, all its model chunks together; the backward takes
     `backward_ratio` times as long.
     `jitter` is the relative standard deviation of one operation; `sequence_spread` the same of a whole microbatch on
-    one replica (its sequence lengths), `rank_spread` of a GPU for good. `stage_weights` multiply stages (empty: all
-    alike).
+    one replica (its sequence lengths), `step_spread` of a whole step, `rank_spread` of a GPU for good.
+    `stage_weights` multiply stages (empty: all alike).
     `data_s` passes before a step's first operation and `optimizer_s` after its reduction. An operation is held up with
     probability `hiccup_rate`, for an exponential time of mean `hiccup_s`.
     """
@@ -65,6 +65,7 @@ class Compute:
     backward_ratio: float = 2.0
     jitter: float = 0.015
     sequence_spread: float = 0.0
+    step_spread: float = 0.0
     rank_spread: float = 0.0
     stage_weights: tuple[float, ...] = ()
     data_s: float = 0.005
@@ -77,7 +78,8 @@ class Compute:
         require(self.forward_s > 0 and self.backward_ratio > 0, "computing takes a positive time")
         require(0 <= self.jitter < 0.2, f"jitter is a fraction below 0.2, not {self.jitter}")
         require(
-            min(self.data_s, self.optimizer_s, self.sequence_spread, self.rank_spread) >= 0, "times are not negative"
+            min(self.data_s, self.optimizer_s, self.sequence_spread, self.step_spread, self.rank_spread) >= 0,
+            "times are not negative",
         )
 
 
@@ -136,7 +138,8 @@ class GradientSync:
     replicas of the same experts only. `bucket_shares` divide them (empty: `buckets` equal ones). Rings (or pairs of
     trees) have `channels`, each carrying an equal share; `exit` says whether a ring leaves a server by the NIC it
     came in (`rail`) or by that of the server's member before it (`rotate`); `varied_rings` gives channels orders of
-    their own.
+    their own. Where they are `eager`, a flow begins as soon as both its ends are there and waits for the others;
+    otherwise it begins when all members are.
     `algorithm` auto takes trees for buckets below `tree_below_bytes`; only an all-reduce can be a tree.
 
     `allreduce`: gradients are summed. `distributed_optimizer`: reduce-scattered, then `gather_ratio` times as many
@@ -156,6 +159,7 @@ class GradientSync:
     channels: int = 1
     exit: RingExit = "rail"
     varied_rings: bool = False
+    eager: bool = True
     algorithm: Literal["ring", "tree", "auto"] = "ring"
     tree_below_bytes: int = 1 << 20
     gather_ratio: float = 0.5
@@ -267,9 +271,9 @@ class Job:
 class Fault:
     """Something slow, as a GPU number of the cluster (`gpu`, and `peer` for a link), for a span of time.
 
-    `slow_gpu`: computing takes `factor` times as long (> 1). `slow_nic`: both directions of the NIC have `factor` (<
-    1) of their bandwidth. `slow_link`: the direction gpu -> peer alone has. For a slow GPU, a span in steps of its
-    job may take the place of seconds.
+    `slow_gpu`: computing takes `factor` times as long (> 1). The others leave `factor` (< 1) of the bandwidth:
+    `slow_nic` both directions of the GPU's NIC, `slow_link` the direction gpu -> peer alone, `slow_switch` all ports
+    of the NIC's leaf. For a slow GPU, a span in steps of its job may take the place of seconds.
     """
 
     kind: FaultKind

@@ -206,22 +206,40 @@ def context_ring(seed: int, servers: int = 8) -> Scenario:
     return scenario(chances, [replace(job, context=blocks)], cluster_of(servers), step_s)
 
 
-def production(seed: int, servers: int = 8) -> Scenario:
-    """One job with all that production does to the textbook.
-
-    A gathering opens the step and a scattering closes it, both short; step times vary with sequence lengths; stages of
-    uneven weight end far apart; replicas of one server hide part of their rings; embeddings are tied; two queue pairs.
-    """
-    chances = Chances("production", seed)
+def _production(family: str, seed: int, servers: int, *, staggered: bool) -> Scenario:
+    """Describe one job with the troubles of production; `staggered` stages do not wait for one another."""
+    chances = Chances(family, seed)
     step_s = chances.between(3.0, 9.0)
     layout = Layout(tp=1, pp=4, dp=servers * 2)
-    pipes = Pipeline(microbatches=8, message_bytes=64 * MIB)
     size = int(0.002 * step_s * 50e9)
-    sync = GradientSync(mode="distributed_optimizer", buffer_bytes=size, overlap=True, buckets=1, tied_bytes=size // 4)
-    job = training_job(chances, 0, layout, step_s, pipes=pipes, sync=sync)
+    sync = GradientSync(
+        mode="distributed_optimizer",
+        buffer_bytes=size,
+        overlap=staggered,
+        tied_bytes=size // 4,
+        grad_norm=not staggered,
+        eager=False,
+    )
+    job = training_job(chances, 0, layout, step_s, pipes=Pipeline(message_bytes=64 * MIB), sync=sync)
     compute = replace(
         job.compute,
-        sequence_spread=chances.between(0.1, 0.25),
+        sequence_spread=chances.between(0.1, 0.3),
+        step_spread=chances.between(0.02, 0.1),
         stage_weights=(1.0, 0.95, 1.0, chances.between(1.1, 1.4)),
+        hiccup_rate=1e-4,
     )
     return scenario(chances, [replace(job, compute=compute, queue_pairs=2)], cluster_of(servers), step_s)
+
+
+def production(seed: int, servers: int = 8) -> Scenario:
+    """One job as production has them: stages end together, steps are aperiodic, and silence does not mark them.
+
+    A gathering opens the step and a scattering closes it, both short; step times vary with sequence lengths; replicas
+    of one server hide part of their rings; embeddings are tied; a message is two queue pairs.
+    """
+    return _production("production", seed, servers, staggered=False)
+
+
+def production_staggered(seed: int, servers: int = 8) -> Scenario:
+    """One job as above whose stages do not wait for one another: they end a step up to a quarter of it apart."""
+    return _production("production-staggered", seed, servers, staggered=True)

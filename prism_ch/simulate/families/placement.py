@@ -110,7 +110,7 @@ def equal_steps(seed: int, servers: int = 8) -> Scenario:
 
 
 def start_and_end(seed: int, servers: int = 8) -> Scenario:
-    """One job ends in the middle; another begins later, on part of its servers and on new ones."""
+    """One job ends in the middle; another of its tenant begins later, on part of its servers and on new ones."""
     chances = Chances("start-and-end", seed)
     step_s = chances.between(1.0, 4.0)
     half = servers // 2
@@ -120,7 +120,7 @@ def start_and_end(seed: int, servers: int = 8) -> Scenario:
     second = training_job(chances, 1, _layout(half), step_s * 0.8)
     early = replace(first.lives[0], end_s=ends_s)
     late = Life(gpus=_gpus(range(half // 2, half // 2 + half)), start_s=begins_s, startup_s=3.0)
-    jobs = [replace(first, lives=(early,)), replace(second, lives=(late,))]
+    jobs = [replace(first, lives=(early,)), replace(second, tenant=first.tenant, lives=(late,))]
     return scenario(chances, jobs, cluster_of(servers), step_s)
 
 

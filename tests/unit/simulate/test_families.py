@@ -102,14 +102,15 @@ def test_sharded_job_gathers_throughout_and_ends_with_a_scattering() -> None:
         assert np.histogram(inside, bins=10, range=(begin, end))[0].astype(bool).sum() >= 5
 
 
-def test_stages_in_production_end_far_apart_and_steps_are_aperiodic() -> None:
-    found = recorded("production", share=1.0)
-    steps = columns(found.truth["steps"])
+@pytest.mark.parametrize("family,apart", [("production", (0.0, 0.005)), ("production-staggered", (0.1, 0.3))])
+def test_production_is_aperiodic_and_its_rings_are_partly_hidden(family: str, apart: tuple[float, float]) -> None:
+    found = recorded(family, share=1.0)
+    steps, gpu_steps = columns(found.truth["steps"]), columns(found.truth["gpu_steps"])
     duration = steps["duration_s"][steps["complete"]]
     assert np.std(duration) / np.mean(duration) > 0.02
-    gpu_steps = columns(found.truth["gpu_steps"])
+    assert (gpu_steps["dp_s"].sum() / gpu_steps["duration_s"].sum()) < 0.02
     ends = gpu_steps["rs_end_ns"][gpu_steps["step"] == 5]
-    assert (ends.max() - ends.min()) / 1e9 > 0.15 * np.median(duration)
+    assert apart[0] <= np.ptp(ends) / 1e9 / np.median(duration) < apart[1]
     groups = [group for group in found.truth["groups"].to_pylist() if group["kind"] == "DP"]
     assert all(len(group["components"]) > 1 for group in groups)
 
@@ -182,7 +183,7 @@ def test_cut_records_add_up_and_none_is_longer_than_the_timeout() -> None:
     clean, found = (recorded("storage-hub", observation=CONDITIONS[c]) for c in ("clean", "active-timeout"))
     flows = columns(found.flows)
     assert found.flows.num_rows > clean.flows.num_rows
-    assert (flows["time_flow_end_ns"] - flows["time_flow_start_ns"]).max() <= 20_000_000
+    assert (flows["time_flow_end_ns"] - flows["time_flow_start_ns"]).max() <= 5_000_000
     assert flows["bytes"].sum() == pytest.approx(int(pc.sum(clean.flows["bytes"]).as_py()), rel=1e-6)
 
 

@@ -16,7 +16,7 @@ from prism_ch.errors import UsageError
 from prism_ch.simulate import Scenario, Simulation, generate, textbook, write
 from prism_ch.simulate.records import ROCE_HEADER_BYTES
 from prism_ch.simulate.scenario import Cluster
-from prism_ch.simulate.workload import Compute, GradientSync, Job, Layout, Life, Pipeline, SyncMode
+from prism_ch.simulate.workload import Compute, Fault, GradientSync, Job, Layout, Life, Pipeline, SyncMode
 
 
 def column(table: pa.Table, name: str) -> npt.NDArray[Any]:
@@ -166,6 +166,23 @@ def test_slow_gpu_and_slow_link_lengthen_their_steps() -> None:
     assert slow_link["impact"] > 0.05
     touched = found.truth["fault_jobs"].to_pylist()
     assert (touched[0]["first_step"], touched[0]["last_step"]) == (10, 14)
+
+
+def test_slow_switch_slows_all_that_passes_it() -> None:
+    base = textbook(duration_s=20.0, step_s=1.0, seed=3)
+    fault = Fault(kind="slow_switch", gpu=8, factor=0.3, start_s=8.0, end_s=15.0)
+    found = generate(dataclasses.replace(base, faults=(fault,)))
+    told = found.truth["faults"].to_pylist()[0]
+    flows = columns(found.flows)
+    rate = flows["bytes"] / (flows["time_flow_end_ns"] - flows["time_flow_start_ns"])
+    since_s = (flows["time_flow_start_ns"] - found.summary["window_start_ns"]) / 1e9
+    during, small = (since_s > 8.5) & (since_s < 14.5), flows["bytes"] < 20_000_000
+    through = np.isin(
+        flows["src_addr"], [e["endpoint"] for e in found.topology.to_pylist() if e["leaf"] == told["subject"]]
+    )
+    assert told["subject_type"] == "switch"
+    assert np.median(rate[through & during & small]) < 0.4 * np.median(rate[through & ~during & small])
+    assert np.median(rate[~through & during & small]) > 0.9 * np.median(rate[~through & ~during & small])
 
 
 def test_two_gpus_may_share_a_nic() -> None:
