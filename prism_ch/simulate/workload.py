@@ -143,7 +143,7 @@ class GradientSync:
     `algorithm` auto takes trees for buckets below `tree_below_bytes`; only an all-reduce can be a tree.
 
     `allreduce`: gradients are summed. `distributed_optimizer`: reduce-scattered, then `gather_ratio` times as many
-    bytes of parameters gathered. `zero2`: the same, but reduced after every microbatch. `zero3`: see ShardedEngine;
+    bytes of parameters gathered. `zero2`: the same, but reduced after every microbatch. `zero3`: see ShardedTraining;
     `layers` units of `unit_bytes` each.
     `overlap`: buckets are reduced as the last backward produces them, and gathered during the next forward.
     `grad_norm` makes all stages wait for one another before the optimizer and leaves messages of 8 bytes on the rings.
