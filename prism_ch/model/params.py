@@ -42,7 +42,9 @@ class RecogniseParams:
     #: Server sets of one job's rails that overlap by half (LLMPrism, section IV-A, merges by Jaccard similarity).
     jaccard_min: float = 0.5
     #: Rails of one job step together: their activity over time correlates. Jobs that merely share servers do not.
-    co_activity_min: float = 0.5
+    co_activity_min: float = 0.6
+    #: A job known for so many steps takes in no other known one (as `ContinueParams.settle_steps`).
+    settled_steps: int = 64
     #: Bins of the activity series; enough for some tens of steps with several bins each.
     activity_bins: int = 2048
     #: A component is the continuation of a known job when at least half of the smaller endpoint set is shared.

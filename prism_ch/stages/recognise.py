@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 from scipy import fft
@@ -42,7 +43,7 @@ def recognise(
     numbers = np.unique(label[paired])
     component = np.full(len(topology), -1, dtype=np.int32)
     component[paired] = np.searchsorted(numbers, label[paired]).astype(np.int32)
-    job = _merge_rails(component, kept, topology, params)
+    job = _merge_rails(component, kept, topology, known, params)
     return _identify(job, kept, topology, known, params)
 
 
@@ -84,47 +85,83 @@ def _payload_spread_ns(traffic: Traffic, tail: float) -> Float64:
     return spread
 
 
-def _merge_rails(component: Int32, traffic: Traffic, topology: Topology, params: RecogniseParams) -> Int32:
+def _kept_apart(component: Int32, known: Sequence[JobState], params: RecogniseParams) -> Bool:
+    """Say which components belong to different known jobs at least one of which has settled, bool[count, count].
+
+    A component belongs to the job in which most of its endpoints were. What was told apart for so long stays apart,
+    though it may step alike for a while.
+    """
+    size = np.bincount(component[component >= 0])
+    job, settled = np.full(len(size), -1), np.zeros(len(size), dtype=bool)
+    for row, state in enumerate(known):
+        inside = component[state.members.endpoint]
+        mine = np.bincount(inside[inside >= 0], minlength=len(size)) > size / 2
+        job[mine], settled[mine] = row, len(state.steps) >= params.settled_steps
+    different = (job[:, None] != job[None, :]) & (job[:, None] >= 0) & (job[None, :] >= 0)
+    apart: Bool = different & (settled[:, None] | settled[None, :])
+    return apart
+
+
+def _merge_rails(
+    component: Int32, traffic: Traffic, topology: Topology, known: Sequence[JobState], params: RecogniseParams
+) -> Int32:
     """Join components on overlapping servers that are active together; return each endpoint's job number or -1."""
     count = int(component.max()) + 1
     member = component >= 0
     similar = np.triu(jaccard.overlap_matrix((component[member], topology.server[member])), k=1)
     tenant = np.zeros(count, dtype=np.int32)
     tenant[component[member]] = topology.tenant[member]
-    left, right = np.nonzero((similar >= params.jaccard_min) & (tenant[:, None] == tenant[None, :]))
+    may_join = (tenant[:, None] == tenant[None, :]) & ~_kept_apart(component, known, params)
+    left, right = np.nonzero((similar >= params.jaccard_min) & may_join)
     if len(left) == 0:
         return component
-    spectrum = _activity_spectra(component[traffic.src], traffic, count, params.activity_bins)
-    together = _co_activity(spectrum, left, right, params.activity_bins) >= params.co_activity_min
+    alike = _co_activity(component[traffic.src], traffic, left, right, params.activity_bins)
+    together = alike >= params.co_activity_min
     joined = components(count, left[together].astype(np.int32), right[together].astype(np.int32))
     job = component.copy()
     job[member] = joined[component[member]]
     return job
 
 
-def _activity_spectra(component: Int32, traffic: Traffic, count: int, bins: int) -> Complex128:
-    """Return the Fourier transform of each component's payload over time, mean removed, unit norm, zero-padded."""
-    begin, end = int(traffic.start_ns.min()), int(traffic.end_ns.max())
-    place = ((traffic.end_ns - begin) * bins // (end - begin + 1)).astype(np.int64)
-    series = np.bincount(component * bins + place, weights=traffic.payload, minlength=count * bins).reshape(count, bins)
-    # Bursts of one collective end within a bin or two of one another.
-    series = series + np.roll(series, 1, axis=1) + np.roll(series, -1, axis=1)
-    series -= series.mean(axis=1, keepdims=True)
-    norm = np.linalg.norm(series, axis=1, keepdims=True)
-    spectra: Complex128 = fft.rfft(series / np.where(norm > 0, norm, 1.0), n=2 * bins, axis=1)
-    return spectra
+def _co_activity(owner: Int32, traffic: Traffic, left: Int64, right: Int64, bins: int) -> Float64:
+    """Return how much alike the payload of each listed pair of components comes and goes, float64[pairs], at most 1.
 
-
-def _co_activity(spectra: Complex128, left: Int64, right: Int64, bins: int) -> Float64:
-    """Return the largest cross-correlation of each listed pair of series, at lags up to an eighth of the span.
-
-    Stages of a job may reduce their gradients at different moments of a step, but always at the same distance.
+    Parameters: `owner` int32[n], the component of each burst; `left`, `right`, the pairs.
+    It is their largest cross-correlation over the time that both are seen, at lags up to an eighth of it: stages of a
+    job may reduce their gradients at different moments of a step, but always at the same distance.
     """
-    best = np.empty(len(left))
-    for row, (a, b) in enumerate(zip(left, right, strict=True)):
-        correlation = fft.irfft(spectra[a] * np.conj(spectra[b]), n=2 * bins)
-        best[row] = max(correlation[: bins // 8].max(), correlation[-bins // 8 :].max())
+    order = np.argsort(owner, kind="stable")
+    edges = np.searchsorted(owner[order], np.arange(int(owner.max()) + 2))
+    bursts = [traffic.take(order[low:high]) for low, high in pairwise(edges)]
+    best = np.zeros(len(left))
+    for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
+        begin = max(int(one.start_ns.min()), int(other.start_ns.min()))
+        end = min(int(one.end_ns.max()), int(other.end_ns.max()))
+        if begin < end:
+            spectra = [_activity_spectrum(part, begin, end, bins) for part in (one, other)]
+            correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * bins)
+            best[row] = max(correlation[: bins // 8].max(), correlation[-bins // 8 :].max())
     return best
+
+
+def _activity_spectrum(bursts: Traffic, begin: int, end: int, bins: int) -> Complex128:
+    """Return the Fourier transform of payload over time in [begin, end), its mean removed, unit norm, zero-padded.
+
+    A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side.
+    """
+    inside = bursts.take((bursts.end_ns >= begin) & (bursts.start_ns <= end))
+    first, last = (
+        np.clip((edge - begin) * bins // (end - begin), 0, bins - 1) for edge in (inside.start_ns, inside.end_ns)
+    )
+    first, last = np.maximum(first - 1, 0), np.minimum(last + 1, bins - 1)
+    rate = inside.payload / (last - first + 1)
+    change = np.bincount(first, weights=rate, minlength=bins + 1) - np.bincount(
+        last + 1, weights=rate, minlength=bins + 1
+    )
+    series = np.cumsum(change[:bins])
+    series -= series.mean()
+    spectrum: Complex128 = fft.rfft(series / (np.linalg.norm(series) or 1.0), n=2 * bins)
+    return spectrum
 
 
 def _identify(
@@ -159,7 +196,7 @@ def _identify(
 
 def _tenant(endpoints: Int32, topology: Topology) -> str:
     """Name the tenant of a job's endpoints; edges never cross tenants."""
-    return topology.tenant_names[topology.tenant[endpoints[0]]]
+    return topology.tenant_names[int(topology.tenant[endpoints[0]])]
 
 
 def _new_identity(tenant: str, endpoints: Int32, traffic: Traffic, topology: Topology) -> str:
