@@ -258,6 +258,7 @@ class Job:
             require(len(life.gpus) == needed, f"{self.job_id} needs {needed} GPUs but is placed on {len(life.gpus)}")
         sharded = self.sync.mode == "zero3"
         require(not sharded or self.layout.pp == 1, "a fully sharded job has no pipeline")
+        require(self.pipeline.chunks == 1 or self.layout.pp > 1, "only a pipeline has several chunks a stage")
         require(1 <= self.queue_pairs <= 64, f"a pair has 1 to 64 queue pairs, not {self.queue_pairs}")
         weights = self.compute.stage_weights
         require(len(weights) in (0, self.layout.pp), f"{len(weights)} stage weights for {self.layout.pp} stages")
