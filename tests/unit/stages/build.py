@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.result import Diagnosis, GpuSteps, JobRecord, JobState, JobStatus, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -208,3 +209,54 @@ def shifted(flows: Iterable[Flow], ms: float) -> list[Flow]:
 def renamed(flows: Iterable[Flow], name: Sequence[int]) -> list[Flow]:
     """The flows between other endpoints: `name[old]`."""
     return [replace(flow, src=name[flow.src], dst=name[flow.dst]) for flow in flows]
+
+
+def steps_of(durations_s: Sequence[float], slowest: Sequence[int] | int = 0, complete: bool = True) -> Steps:
+    """Steps of the given durations, one after the other from the scene's beginning, that end in 10 % of DP traffic."""
+    count = len(durations_s)
+    end = BEGIN_NS + np.cumsum(np.round(np.array(durations_s, np.float64) * 10**9)).astype(np.int64)
+    start = np.concatenate([[BEGIN_NS], end[:-1]])[:count]
+    length = (end - start) / 10**9
+    return Steps(
+        step=np.arange(count),
+        start_ns=start,
+        end_ns=end,
+        compute_s=0.9 * length,
+        pp_s=np.zeros(count),
+        dp_s=0.1 * length,
+        slowest=np.broadcast_to(np.array(slowest, np.int32), count),
+        complete=np.full(count, complete, np.uint8),
+    )
+
+
+def gpu_steps_of(steps: Steps, endpoints: Sequence[int]) -> GpuSteps:
+    """The same steps on every endpoint."""
+    many = len(endpoints)
+    names = ("step", "start_ns", "end_ns", "compute_s", "pp_s", "dp_s", "complete")
+    columns = {name: np.tile(getattr(steps, name), many) for name in names}
+    return GpuSteps(endpoint=np.repeat(np.array(endpoints, np.int32), len(steps)), **columns)
+
+
+def known_job(
+    job_id: str,
+    endpoints: Sequence[int],
+    *,
+    tenant: str = "acme",
+    steps: int = 0,
+    step_s: float = 1.0,
+    status: JobStatus = "running",
+    diagnoses: tuple[Diagnosis, ...] = (),
+) -> JobState:
+    """What is known of a job that made so many equal steps from the scene's beginning on."""
+    made = steps_of([step_s] * steps)
+    seen = BEGIN_NS, int(made.end_ns.max(initial=BEGIN_NS))
+    each, nothing = np.ones(len(endpoints), np.int64), np.zeros(len(endpoints), np.int32)
+    return JobState(
+        JobRecord(job_id, tenant, status, *seen, len(endpoints), 1, steps, step_s if steps else 0.0),
+        Members(np.array(endpoints, np.int32), nothing, nothing, each * seen[0], each * seen[1]),
+        Pairs.empty(),
+        (),
+        made,
+        gpu_steps_of(made, endpoints),
+        diagnoses,
+    )

@@ -12,10 +12,23 @@ from hypothesis import strategies as st
 
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import RecogniseParams
-from prism_ch.model.result import GpuSteps, JobRecord, JobState, Members, Pairs, Steps
+from prism_ch.model.result import JobState
 from prism_ch.model.topology import Topology
 from prism_ch.stages.recognise import recognise, recurring_pairs
-from tests.unit.stages.build import MB, Flow, every, job, pipeline, renamed, ring, shaken, shifted, topology, traffic
+from tests.unit.stages.build import (
+    MB,
+    Flow,
+    every,
+    job,
+    known_job,
+    pipeline,
+    renamed,
+    ring,
+    shaken,
+    shifted,
+    topology,
+    traffic,
+)
 
 PARAMS = RecogniseParams()
 STEPS = every(1000, 12, 900)
@@ -27,20 +40,6 @@ def found(flows: Sequence[Flow], where: Topology, known: Sequence[JobState] = ()
 
 def members(jobs: Sequence[RecognisedJob]) -> list[list[int]]:
     return [one.endpoints.tolist() for one in jobs]
-
-
-def known_job(job_id: str, endpoints: Sequence[int], tenant: str = "acme") -> JobState:
-    """What a job seen before is known by: its name, tenant and members."""
-    nothing = np.zeros(len(endpoints))
-    return JobState(
-        JobRecord(job_id, tenant, "running", 0, 0, 1, 1, 0, 0.0),
-        Members(np.array(endpoints, np.int32), *[nothing] * 4),  # type: ignore[arg-type]
-        Pairs.empty(),
-        (),
-        Steps.empty(),
-        GpuSteps.empty(),
-        (),
-    )
 
 
 class TestEdges:
@@ -103,6 +102,36 @@ class TestComponents:
         one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(other_ms, 60_000 // other_ms))
         jobs = found(shaken(one + other, 1), topology(3, gpus=2))
         assert sorted(members(jobs)) == [[0, 2, 4], [1, 3, 5]]
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_few_steps_are_enough_to_see_that_rails_move_together(self, seed: int) -> None:
+        rails = [flow for rail in range(4) for flow in ring([rail, 4 + rail], every(3000, 4), length_ms=200)]
+        assert len(found(shaken(rails, seed, ms=20), topology(2, gpus=4))) == 1
+
+    def test_rails_are_compared_over_the_time_they_are_seen_however_long_others_are(self) -> None:
+        one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(730, 82))
+        long = ring([6, 9], every(100_000, 13, -1_200_000))
+        jobs = found(shaken(one + other + long, 1), topology(5, gpus=2))
+        assert sorted(members(jobs)) == [[0, 2, 4], [1, 3, 5], [6, 9]]
+
+    @pytest.mark.parametrize("steps", [(64, 64), (64, 3), (3, 64)])
+    def test_jobs_known_apart_for_long_stay_apart_though_they_step_alike_for_a_while(
+        self, steps: tuple[int, int]
+    ) -> None:
+        flows, where = ring([0, 2], STEPS) + ring([1, 3], STEPS), topology(2, gpus=2)
+        known = [known_job("one", [0, 2], steps=steps[0]), known_job("other", [1, 3], steps=steps[1])]
+        jobs = found(flows, where, known)
+        assert {one.job_id: one.endpoints.tolist() for one in jobs} == {"one": [0, 2], "other": [1, 3]}
+
+    def test_what_was_known_apart_for_a_short_time_may_join(self) -> None:
+        flows, where = ring([0, 2], STEPS) + ring([1, 3], STEPS), topology(2, gpus=2)
+        known = [known_job("one", [0, 2], steps=3), known_job("other", [1, 3], steps=3)]
+        assert members(found(flows, where, known)) == [[0, 1, 2, 3]]
+
+    def test_a_new_rail_joins_a_job_known_for_long(self) -> None:
+        flows, where = ring([0, 2], STEPS) + ring([1, 3], STEPS), topology(2, gpus=2)
+        (one,) = found(flows, where, [known_job("one", [0, 2], steps=64)])
+        assert one.endpoints.tolist() == [0, 1, 2, 3]
 
     def test_tenants_share_a_server_but_never_a_job(self) -> None:
         where = topology(2, gpus=2)

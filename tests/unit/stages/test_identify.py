@@ -1,0 +1,127 @@
+"""Identify: who waits for whom tells a pipeline from a collective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prism_ch.model.columns import Bool
+from prism_ch.model.params import IdentifyParams
+from prism_ch.model.result import PAIR_KINDS
+from prism_ch.stages.identify import find_links, identify
+from tests.unit.stages.build import MB, Flow, buckets, every, job, pipeline, renamed, ring, shaken, traffic
+
+PARAMS = IdentifyParams()
+STEPS = every(2000, 12, 1900)
+
+Kinds = dict[tuple[int, int], str]
+
+
+def kinds(flows: Sequence[Flow], steady: Bool | None = None) -> Kinds:
+    seen = traffic(flows)
+    every_pair = np.ones(len(seen.pair_src), dtype=bool)
+    found = identify(seen, every_pair if steady is None else steady, PARAMS)
+    pairs = zip(seen.pair_src.tolist(), seen.pair_dst.tolist(), strict=True)
+    return dict(zip(pairs, [PAIR_KINDS[kind] for kind in found.kind], strict=True))
+
+
+def of_kind(found: Kinds, kind: str) -> set[tuple[int, int]]:
+    return {pair for pair, name in found.items() if name == kind}
+
+
+class TestLinks:
+    def test_both_directions_are_one_link(self) -> None:
+        links = find_links(traffic([Flow(2, 5, 0, size=MB), Flow(5, 2, 50, size=3 * MB), Flow(5, 2, 90, size=3 * MB)]))
+        assert (links.low.tolist(), links.high.tolist(), links.of_pair.tolist()) == ([2], [5], [0, 0])
+        assert links.payload.tolist() == [[MB], [6 * MB]]
+        assert links.bursts.tolist() == [[1], [2]]
+
+    def test_a_burst_is_answered_where_the_other_direction_moves_meanwhile(self) -> None:
+        flows = [Flow(0, 1, 0, 10), Flow(1, 0, 5, 10), Flow(0, 1, 100, 10), Flow(1, 0, 110, 10)]
+        assert find_links(traffic(flows)).unanswered.tolist() == [0.5]  # the last two only touch
+
+    def test_a_one_way_link_is_never_answered(self) -> None:
+        assert find_links(traffic(ring([0, 1, 2], STEPS))).unanswered.tolist() == [1.0] * 3
+
+
+class TestCollectives:
+    @pytest.mark.parametrize("members", [[0, 1], [0, 1, 2], [3, 1, 2, 0]], ids=["two", "three", "four"])
+    def test_a_ring_is_data_parallel(self, members: list[int]) -> None:
+        assert set(kinds(shaken(ring(members, STEPS), 1, ms=0.5)).values()) == {"DP"}
+
+    def test_a_ring_of_two_both_of_whose_directions_move_at_once_is_no_pipeline(self) -> None:
+        assert kinds(ring([0, 1], STEPS)) == {(0, 1): "DP", (1, 0): "DP"}
+
+    def test_gradients_in_buckets_are_data_parallel(self) -> None:
+        flows = buckets([0, 1], STEPS, [25 * MB, 25 * MB, 12 * MB], apart_ms=120)
+        assert set(kinds(shaken(flows, 1, ms=0.5)).values()) == {"DP"}
+
+
+class TestPipelines:
+    @pytest.mark.parametrize("microbatches", [1, 2, 3, 4, 8, 16])
+    @pytest.mark.parametrize("stages", [[0, 1], [2, 0, 1, 3]], ids=["two stages", "four stages"])
+    def test_a_pipeline_is_pipeline_parallel(self, stages: list[int], microbatches: int) -> None:
+        flows = pipeline(stages, every(2000, 12), microbatches=microbatches)
+        assert set(kinds(shaken(flows, 1)).values()) == {"PP"}
+
+    @pytest.mark.parametrize("microbatches", [4, 8])
+    def test_an_interleaved_pipeline_is_too_though_the_last_stage_feeds_the_first(self, microbatches: int) -> None:
+        found = kinds(shaken(pipeline([0, 1, 2, 0, 1, 2], every(3000, 12), microbatches=microbatches), 1))
+        assert of_kind(found, "PP") == {(a, b) for a in range(3) for b in range(3) if a != b}
+
+    @pytest.mark.parametrize("microbatches", [1, 2, 4, 16])
+    @pytest.mark.parametrize("replicas", [2, 3, 4])
+    def test_both_kinds_in_one_job(self, microbatches: int, replicas: int) -> None:
+        grid = [[stage * replicas + replica for replica in range(replicas)] for stage in range(2)]
+        found = kinds(shaken(job(grid, 12, 2000, microbatches=microbatches), 1, ms=0.5))
+        chains = {pair for pair in found if abs(pair[0] - pair[1]) == replicas}
+        assert of_kind(found, "PP") == chains
+        assert of_kind(found, "DP") == set(found) - chains
+
+    def test_replicas_are_judged_together(self) -> None:
+        clear = [flow for pair in ([0, 2], [1, 3]) for flow in pipeline(pair, every(2000, 12))]
+        # Clocks that disagree make the third replica's answers meet what they answer.
+        forward = [flow for flow in pipeline([4, 5], every(2000, 12)) if flow.src == 4]
+        blurred = forward + [replace(flow, src=5, dst=4) for flow in forward]
+        assert set(kinds(blurred).values()) == {"DP"}
+        assert set(kinds(clear + blurred).values()) == {"PP"}
+
+
+class TestWhatIsLeft:
+    def test_pairs_that_do_not_recur_are_other_and_nothing_is_believed_of_them(self) -> None:
+        seen = traffic([*ring([0, 1, 2], STEPS), Flow(0, 2, 0)])
+        steady = (seen.pair_src != 0) | (seen.pair_dst != 2)
+        found = identify(seen, steady, PARAMS)
+        assert [PAIR_KINDS[kind] for kind in found.kind[~steady]] == ["other"]
+        assert found.confidence[~steady].tolist() == [0.0]
+        assert (found.confidence[steady] > 0.99).all()
+
+    def test_members_of_one_collective_are_no_pipeline_but_that_is_believed_less_than_what_a_link_shows(self) -> None:
+        there, back = (every(2000, 12, at) for at in (1300, 1500))
+        across = [Flow(0, 2, at, size=8 * MB) for at in there] + [Flow(2, 0, at, size=8 * MB) for at in back]
+        seen = traffic(ring([0, 1, 2, 3], STEPS) + across)
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        pairs = zip(seen.pair_src.tolist(), seen.pair_dst.tolist(), strict=True)
+        confidence = dict(zip(pairs, found.confidence.tolist(), strict=True))
+        assert {PAIR_KINDS[kind] for kind in found.kind} == {"DP"}
+        assert 0.5 < confidence[0, 2] == confidence[2, 0] < confidence[0, 1]
+
+    def test_nothing(self) -> None:
+        found = identify(traffic([]), np.empty(0, dtype=bool), PARAMS)
+        assert len(found.kind) == 0
+
+    def test_nothing_that_recurs(self) -> None:
+        assert kinds([Flow(0, 1, 0), Flow(1, 0, 50)], np.zeros(2, dtype=bool)) == {(0, 1): "other", (1, 0): "other"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(6)))
+def test_kinds_do_not_depend_on_names(name: list[int]) -> None:
+    flows = shaken(job([[0, 1, 2], [3, 4, 5]], 12, 2000), 1, ms=0.5)
+    expected = {(name[src], name[dst]): kind for (src, dst), kind in kinds(flows).items()}
+    assert kinds(renamed(flows, name)) == expected
