@@ -132,9 +132,18 @@ def _as_text(column: pa.ChunkedArray, name: str, source: str) -> pa.ChunkedArray
     try:
         if _is_list(column.type):
             return pc.binary_join(column.cast(pa.list_(pa.string())), "|").fill_null("")
+        if pa.types.is_floating(column.type):
+            column = _plain(column)
         return column.cast(pa.string()).fill_null("")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise InputError(f"{source}: column {name} is {column.type}, which is neither numbers nor text") from error
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return floating-point numbers as text, whole ones without point and exponent."""
+    whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), float(2**63)))
+    numbers = pc.if_else(whole, column, 0.0).cast(pa.int64())
+    return pc.if_else(whole, numbers.cast(pa.string()), column.cast(pa.string()))
 
 
 def _known_text(column: pa.ChunkedArray) -> pa.ChunkedArray:

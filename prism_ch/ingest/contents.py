@@ -16,7 +16,7 @@ import pyarrow as pa
 from prism_ch.errors import InputError
 from prism_ch.ingest.batches import landing_rows, read_arrow, read_parquet
 from prism_ch.ingest.lines import LineReader, read_blocks
-from prism_ch.ingest.sources import Format, Opened, Source, open_source, tell_format
+from prism_ch.ingest.sources import Format, Opened, Source, open_source, readable, tell_format
 
 #: A stretch of a stream lands after so long, however short it is.
 _STREAM_PATIENCE_S = 5.0
@@ -36,7 +36,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file, or a stretch of a stream; the digest is that of its bytes as stored, and `chunks` can be read once."""
+    """A file, or a stretch of a stream, and the digest of what it was read from; `chunks` can be read once."""
 
     source: str
     format: Format
@@ -82,20 +82,21 @@ def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) ->
         if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             raise InputError(f"{source.name}: was written to while it was read; land it again when it is complete")
 
-    return Content(source.name, form, digest, before.st_size, unchanged())
+    return Content(source.name, form, digest, source.size_bytes or before.st_size, unchanged())
 
 
 def _text_chunks(source: Source, form: Format, opened: Opened) -> Iterator[Chunk]:
     """Yield a file of lines in chunks."""
     reader = LineReader(source.name, is_csv=form is Format.CSV)
-    for block in read_blocks(opened.head, opened.stream, source.name):
-        yield Chunk(reader.table, reader.rows(block), opened.file.tell())
+    with readable(source):
+        for block in read_blocks(opened.head, opened.stream, source.name):
+            yield Chunk(reader.table, reader.rows(block), opened.file.tell())
 
 
 def _column_chunks(source: Source, form: Format, path: Path) -> Iterator[Chunk]:
     """Yield a file of columns in chunks."""
     read = read_parquet if form is Format.PARQUET else read_arrow
-    size = path.stat().st_size
+    size = source.size_bytes or path.stat().st_size
     position = 1
     for columns, share in read(path, source.name):
         table, rows = landing_rows(columns, source.name)

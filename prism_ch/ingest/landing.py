@@ -88,6 +88,7 @@ class Lander:
             return outcome
         outcome = self._outcome(content)
         self._note(content, "done", outcome)
+        progress(content.size_bytes)
         return outcome
 
     def _send_all(self, content: Content, progress: Callable[[int], None]) -> None:

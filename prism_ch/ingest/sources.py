@@ -88,12 +88,18 @@ def open_source(source: Source) -> Iterator[Opened]:
 
     Raises InputError where it can't be read, or the compressed data is damaged or ends too early.
     """
+    with readable(source), _open_file(source) as file:
+        start = file.peek(max(map(len, _COMPRESSIONS)))
+        codec = next((codec for magic, codec in _COMPRESSIONS.items() if start.startswith(magic)), None)
+        stream = pa.CompressedInputStream(file, codec) if codec else file
+        yield Opened(stream.read1(_HEAD_BYTES), stream, codec is not None, file)
+
+
+@contextmanager
+def readable(source: Source) -> Iterator[None]:
+    """Turn what the system or a decompressor says of a source that can't be read into InputError."""
     try:
-        with _open_file(source) as file:
-            start = file.peek(max(map(len, _COMPRESSIONS)))
-            codec = next((codec for magic, codec in _COMPRESSIONS.items() if start.startswith(magic)), None)
-            stream = pa.CompressedInputStream(file, codec) if codec else file
-            yield Opened(stream.read1(_HEAD_BYTES), stream, codec is not None, file)
+        yield
     except OSError as error:
         reason = error.strerror or f"damaged or cut off: {error}"
         raise InputError(f"{source.name}: can't be read: {reason}") from error

@@ -126,8 +126,10 @@ def _read(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
 
 def _split(line: str) -> list[str] | str:
     """Return one line's fields without blanks around them, or why there are none; a bad quote spoils only its line."""
+    if line.count('"') % 2:
+        return "has a quote without its other half"
     try:
-        [values] = csv.reader([line.rstrip("\r\n")], strict=True, skipinitialspace=True)
+        [values] = csv.reader([line.rstrip("\r\n")], skipinitialspace=True)
     except csv.Error as error:
         return f"is no CSV: {error}"
     return [value.strip() for value in values]

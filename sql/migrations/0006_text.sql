@@ -105,11 +105,23 @@ AS
 WITH
     trim(TRAILING '\r\n' FROM l.line) AS text,
     position(text, '"') > 0 AS is_quoted,
+    -- Split at the quotes, every second piece was within them. An empty piece between two such was a quote written twice.
+    splitByChar('"', text) AS pieces,
     if(
         is_quoted,
-        arrayMap(
-            field -> if(startsWith(field, '"'), replaceAll(substring(field, 2, length(field) - 2), '""', '"'), field),
-            extractAll(concat(',', text), ',\\s*("(?:[^"]|"")*"|[^,]*)\\s*')
+        splitByChar(
+            '\x1f',
+            arrayStringConcat(
+                arrayMap(
+                    (piece, i) -> multiIf(
+                        i % 2 = 0, piece,
+                        piece = '' AND i > 1 AND i < length(pieces), '"',
+                        replaceAll(piece, ',', '\x1f')
+                    ),
+                    pieces,
+                    arrayEnumerate(pieces)
+                )
+            )
         ),
         splitByChar(',', text)
     ) AS fields,
@@ -161,13 +173,14 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS flow_json_lines_mv TO flow_fields
 AS
 WITH
     trimBoth(trim(TRAILING '\r\n' FROM l.line)) AS text,
-    JSONType(text) AS kind,
     JSONExtract(
         text,
         'Tuple(time_flow_start_ns String, time_flow_end_ns String, src_addr String, dst_addr String, src_port String,
             dst_port String, proto String, bytes String, packets String, sampler_address String, sampling_rate String,
             path String)'
-    ) AS fields
+    ) AS fields,
+    -- What begins as an object and gave a field is one: no need to parse it once more.
+    if(startsWith(text, '{') AND fields.src_addr != '', 'Object', toString(JSONType(text))) AS kind
 SELECT
     l.landing AS landing,
     l.source AS source,

@@ -1,0 +1,119 @@
+"""A content lands once: given again, under another name, in other company, or after the landing was killed."""
+
+import gzip
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from prism_ch.ingest import batches, lines
+from prism_ch.ingest.files import land_files
+from prism_ch.store.client import Store
+from tests.integration import land_in_pieces
+from tests.integration.land_in_pieces import sums
+from tests.records import csv_text, json_text, record, records, write, write_parquet
+
+BAD = {"bytes": 0, "dst_addr": "nowhere"}
+
+
+def test_the_same_file_again_changes_nothing(store: Store, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", [*records(5), record(6, bytes=0)])
+    write(tmp_path / "b.csv", csv_text([record(7), record(8, **BAD)]))
+    write(tmp_path / "c.jsonl.gz", gzip.compress(json_text([record(9), record(10, **BAD)]).encode()))
+    first = land_files(store, [str(tmp_path)])
+    assert (first.records, first.landed) == (10, 7)
+    before = sums(store)
+    again = land_files(store, [str(tmp_path / name) for name in ("c.jsonl.gz", "b.csv", "a.parquet")])
+    assert (again.records, again.landed, again.rejected, again.sources) == (0, 0, {}, ())
+    assert [(each.landed, each.rejected) for each in again.skipped] == [
+        (1, {"bad_dst_addr": 1}),
+        (1, {"bad_dst_addr": 1}),
+        (5, {"zero_bytes": 1}),
+    ]
+    assert sums(store) == before
+
+
+def test_the_same_content_under_another_name_is_known(store: Store, tmp_path: Path) -> None:
+    first = write(tmp_path / "first.csv", csv_text(records(3)))
+    second = write(tmp_path / "second.txt", csv_text(records(3)))
+    land_files(store, [str(first)])
+    before = sums(store)
+    [repeat] = land_files(store, [str(second)]).skipped
+    assert (repeat.source, repeat.repeat_of, repeat.landed) == (str(second), str(first), 3)
+    assert sums(store) == before
+
+
+def test_another_format_makes_it_another_content(store: Store, tmp_path: Path) -> None:
+    file = write(tmp_path / "flows", json_text(records(3)))
+    assert land_files(store, [str(file)]).landed == 3
+    assert land_files(store, [str(file)], "jsonl").skipped
+    other = write(tmp_path / "other.jsonl", csv_text(records(3)))
+    assert land_files(store, [str(other)]).rejected == {"not_json": 4}
+    assert land_files(store, [str(other)], "csv").landed == 3
+
+
+def test_a_landing_that_was_cut_short_is_completed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(lines, "CHUNK_BYTES", 300)
+    write_parquet(tmp_path / "a.parquet", [record(n, bytes=n % 4) for n in range(20)])
+    insert = Store.insert
+    sent = 0
+
+    def cut_short(self: Store, *given: object, **named: object) -> None:
+        nonlocal sent
+        sent += 1
+        insert(self, *given, **named)  # type: ignore[arg-type]
+        if sent == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "insert", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        land_files(store, [str(tmp_path)])
+    assert store.rows("SELECT status FROM landings") == [("started",)]
+    monkeypatch.setattr(Store, "insert", insert)
+    report = land_files(store, [str(tmp_path)])
+    assert (report.records, report.landed) == (20, 15)
+    assert store.rows("SELECT status, records, landed FROM landings") == [("done", 20, 15)]
+    assert store.scalar("SELECT count() FROM flows_log") == store.scalar("SELECT sum(records) FROM arrivals") == 15
+    assert store.scalar("SELECT count() FROM flows_rejected_log") == 5
+
+
+def start(folder: Path, files: list[str]) -> subprocess.Popen[str]:
+    """Start landing in another process, and return it when it has begun."""
+    command = [sys.executable, "-m", land_in_pieces.__name__, f"chdb://{folder}", *files]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_killed_at_any_moment_and_run_again_the_results_are_those_of_an_undisturbed_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [record(n, **(BAD if n % 7 == 3 else {})) for n in range(1600)]
+    write_parquet(tmp_path / "flows.parquet", rows[:800])
+    write(tmp_path / "flows.jsonl", json_text(rows[800:1200]))
+    write(tmp_path / "flows.csv", csv_text(rows[1200:]))
+    files = [str(tmp_path / f"flows.{suffix}") for suffix in ("parquet", "jsonl", "csv")]
+    moments = random.Random(7)  # noqa: S311 (moments to kill at, nothing secret)
+    for chunks in (0, 5, 11):
+        process = start(tmp_path / "killed", files)
+        for _ in range(chunks):
+            assert process.stdout is not None
+            process.stdout.readline()
+        time.sleep(moments.uniform(0, 0.15))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it was killed in the middle"
+    output, _ = start(tmp_path / "killed", files).communicate(timeout=120)
+    monkeypatch.setattr(batches, "CHUNK_ROWS", land_in_pieces.CHUNK_ROWS)
+    monkeypatch.setattr(lines, "CHUNK_BYTES", land_in_pieces.CHUNK_BYTES)
+    land_files(store, files)
+    assert json.loads(output.splitlines()[-1]) == sums(store)
