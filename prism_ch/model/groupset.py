@@ -7,24 +7,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.model.columns import Float64, Int32, UInt8, freeze
-from prism_ch.model.result import Group
+from prism_ch.model.result import DP, PP, Group
 from prism_ch.model.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
 class PairKinds:
-    """The kind of every pair in a Traffic's pair table: `kind` uint8[pairs], in PAIR_KINDS, and its confidence."""
+    """The kinds of a Traffic's pairs and bursts, each a position in PAIR_KINDS.
+
+    `kind` uint8[pairs], that of most of the pair's payload, and the `confidence` float64[pairs] in it; `burst`
+    uint8[n].
+    """
 
     kind: UInt8
     confidence: Float64
+    burst: UInt8
 
     def __post_init__(self) -> None:
         """Check and freeze the columns."""
         freeze(self, kind=np.uint8, confidence=np.float64)
+        freeze(self, burst=np.uint8)
 
     def of_kind(self, traffic: Traffic, kind: int) -> Traffic:
-        """Return the bursts on pairs of one kind, with the pair table cut down to them."""
-        return traffic.keep_pairs(self.kind == kind)
+        """Return the bursts of one kind, with the pair table cut down to their pairs."""
+        chosen = traffic.take(self.burst == kind)
+        return chosen.keep_pairs(np.bincount(chosen.pair, minlength=len(traffic.pair_src)) > 0)
+
+    @property
+    def closing(self) -> int:
+        """The kind of traffic that closes a step: data-parallel, or pipeline where there is none."""
+        return DP if (self.burst == DP).any() else PP
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,14 @@ class IdentifyParams:
     unanswered_floor: float = 0.005
     #: Log-odds for each factor e of unanswered bursts.
     answer_weight: float = 2.0
+    #: An inner collective moves data so many times as often as the one that closes the step, at the least,
+    inner_rate: float = 3.0
+    #: and fills this share of the time between two closings; gradients reduced during the backward fill two thirds.
+    inner_coverage: float = 0.75
+    #: Bursts of one message size agree better than this.
+    same_size_tolerance: float = 0.01
+    #: A size of which more than this share is moved in closings belongs to them.
+    closing_only_share: float = 0.5
     #: No amount of one kind of evidence is worth more than this.
     certain_log_odds: float = 6.0
     #: ... and what the graph says is worth less than what a link itself shows.
@@ -91,12 +99,19 @@ class DivideParams:
     quantum_tolerance: float = 0.05
     #: A coarser cut wins over a finer one that is less than this much more regular.
     regularity_margin: float = 0.02
+    #: ... unless less than this share of its payload is regular.
+    min_regular_share: float = 0.5
     #: What has been seen less often than this does not repeat.
     min_repeats: int = 3
     #: The most bursts of one communicator in a step.
     max_bursts: int = 512
     #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
     gap_weight: float = 0.5
+    #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
+    passing_share: float = 0.25
+    #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
+    #: two forward ones, log 2 = 0.7.
+    min_haste: float = 0.2
     #: Log-odds of a pipeline link at rest.
     balance_log_odds: float = 2.0
     #: Ends of communicators closer than this share of a step are one end.

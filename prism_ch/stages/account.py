@@ -41,7 +41,7 @@ def with_history(settled: JobState | None, fresh: Steps) -> Steps:
 def typed_in_window(traffic: Traffic, kinds: PairKinds, window: Window) -> Traffic:
     """Return the bursts of training traffic that end in the window."""
     ends_inside = (traffic.end_ns >= window.start_ns) & (traffic.end_ns < window.end_ns)
-    return traffic.take(ends_inside & (kinds.kind != OTHER)[traffic.pair])
+    return traffic.take(ends_inside & (kinds.burst != OTHER))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
-from prism_ch.model.result import DP, PP, Group
+from prism_ch.model.result import CP, DP, EP, PP, TP, Group
 from prism_ch.model.traffic import Traffic
 
 
@@ -33,7 +33,11 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
         stage = _stages(*_first_messages(pipeline, division), dp_label)
     # Ranks that share gradients hold the same stage: each group takes the median of its members'.
     stage = robust.median_by(dp_label, stage)[dp_label].astype(np.int32)
-    return _groups(members, stage, dp_label, components(size, pipeline.pair_src, pipeline.pair_dst))
+    labels = {DP: dp_label}
+    for kind in (PP, EP, CP, TP):
+        typed = kinds.of_kind(traffic, kind)
+        labels[kind] = components(size, typed.pair_src, typed.pair_dst)
+    return _groups(members, stage, labels)
 
 
 def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
@@ -111,10 +115,10 @@ def _step_of(traffic: Traffic, division: Division) -> Int64:
     return step
 
 
-def _groups(members: Int32, stage: Int32, dp_label: Int32, pp_label: Int32) -> GroupSet:
-    """List the data-parallel groups, then the pipelines, numbered in the order of (stage, first member)."""
+def _groups(members: Int32, stage: Int32, labels: dict[int, Int32]) -> GroupSet:
+    """List the groups of each kind, numbered in the order of (kind, stage, members); `labels` say who is joined."""
     found: list[tuple[int, int, tuple[int, ...]]] = []
-    for kind, label in ((DP, dp_label), (PP, pp_label)):
+    for kind, label in labels.items():
         ranked = members[np.lexsort((members, stage[members], label[members]))]
         for part in np.split(ranked, np.flatnonzero(np.diff(label[ranked])) + 1):
             if len(part) > 1:

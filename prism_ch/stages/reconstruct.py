@@ -100,8 +100,8 @@ def _spans(begin_ns: Int64, division: Division) -> tuple[Int64, Int64]:
 def _phases(traffic: Traffic, kinds: PairKinds, division: Division, start: Int64, end: Int64) -> intervals.Pieces:
     """Tile each endpoint's steps with phases; a piece's group is row * k + step."""
     m, k = division.end_ns.shape
-    typed = traffic.keep_pairs(kinds.kind != OTHER)
-    label = _PHASE_OF_KIND[kinds.kind[kinds.kind != OTHER]][typed.pair]
+    typed = traffic.take(kinds.burst != OTHER)
+    label = _PHASE_OF_KIND[kinds.burst[kinds.burst != OTHER]]
     row = np.concatenate([np.searchsorted(division.endpoints, end_) for end_ in (typed.src, typed.dst)]).astype(
         np.int32
     )
@@ -129,7 +129,7 @@ def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division) -> Float6
     m, k = division.end_ns.shape
     if k == 0:
         return np.zeros((m, 0))
-    closing = kinds.of_kind(traffic, DP if (kinds.kind == DP).any() else PP)
+    closing = kinds.of_kind(traffic, kinds.closing)
     row = np.concatenate([np.searchsorted(division.endpoints, side) for side in (closing.src, closing.dst)])
     start, end = _spans(_first_start(traffic, division)[0], division)
     spans = np.repeat(np.arange(m, dtype=np.int32), k)

@@ -38,17 +38,25 @@ def context_start_ns(state: JobState, params: ContinueParams) -> int:
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topology: Topology) -> PairKinds:
-    """Give the pairs of a settled job the kind they were found to have; only new pairs keep what was found now."""
+    """Give the pairs of a settled job the kind they were found to have; only new pairs keep what was found now.
+
+    Where the two agree the bursts keep their own kinds: a pair may carry two.
+    """
+    if len(state.pairs) == 0:
+        return kinds
     span = len(topology)
     known = state.pairs.src.astype(np.int64) * span + state.pairs.dst
     wanted = traffic.pair_src.astype(np.int64) * span + traffic.pair_dst
     order = np.argsort(known)
-    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
-    found = known[order][place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
-    row = order[place] if len(known) else place
+    place = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+    found = known[order][place] == wanted
+    row = order[place]
+    kind = np.where(found, state.pairs.kind[row], kinds.kind)
+    changed = (kind != kinds.kind)[traffic.pair]
     return PairKinds(
-        np.where(found, state.pairs.kind[row], kinds.kind) if len(known) else kinds.kind,
-        np.where(found, state.pairs.confidence[row], kinds.confidence) if len(known) else kinds.confidence,
+        kind,
+        np.where(found, state.pairs.confidence[row], kinds.confidence),
+        np.where(changed, kind[traffic.pair], kinds.burst),
     )
 
 

@@ -1,0 +1,59 @@
+"""Identify: the kind of traffic of every pair of a job (LLMPrism, section IV-B).
+
+What tells the kinds apart is who waits for whom, not how many sizes a pair has: on real TCP one activation has dozens
+of byte counts, and a fused all-reduce has one.
+
+1. A collective moves all its members at once: a ring edge carries data one way only, or both ways at the same moment.
+2. A pipeline answers: the gradient of a microbatch comes back after the activation went out, with as many bytes. 3.
+Links of one class (equal volume, equal number of bursts) have one kind: the parallel replicas of a job agree. 4. The
+graph decides what is left: members of one data-parallel group are not pipeline neighbours, and members of one
+pipeline share no gradients. 5. Of several collectives the one that closes the step is data-parallel; those that fill
+it are inner ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.model.columns import Bool
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import IdentifyParams
+from prism_ch.model.result import OTHER, PAIR_KINDS, PP
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.identify.inner import collective_kinds
+from prism_ch.stages.identify.links import find_links, link_classes
+from prism_ch.stages.identify.pipelines import pipeline_log_odds, ties_one_pipeline
+
+__all__ = ["find_links", "identify"]
+
+
+def identify(traffic: Traffic, recurring: Bool, params: IdentifyParams) -> PairKinds:
+    """Tell the kind of every pair and burst of a job.
+
+    Parameters: `traffic`, the job's bursts; `recurring` bool[pairs], those that carry its steady traffic (see
+    `recognise`); the others are `other`: start-up meshes, broadcasts of the first parameters.
+    """
+    kind = np.full(len(traffic.pair_src), OTHER, dtype=np.uint8)
+    confidence = np.zeros(len(traffic.pair_src))
+    burst = np.full(len(traffic), OTHER, dtype=np.uint8)
+    if not recurring.any():
+        return PairKinds(kind, confidence, burst)
+    steady = traffic.keep_pairs(recurring)
+    links = find_links(steady)
+    classes = link_classes(links, params)
+    odds = pipeline_log_odds(links, classes, params)
+    pipeline = odds > 0
+    tied = ties_one_pipeline(links, pipeline)
+    of_burst = collective_kinds(steady, links, classes, ~pipeline & ~tied, params)
+    link = links.of_pair[steady.pair]
+    of_burst = np.where(pipeline[link], PP, np.where(tied[link], OTHER, of_burst)).astype(np.uint8)
+    burst[recurring[traffic.pair]] = of_burst
+    # A pair of two kinds is called by that of most of its payload.
+    payload = np.bincount(
+        steady.pair * len(PAIR_KINDS) + of_burst,
+        weights=steady.payload,
+        minlength=len(steady.pair_src) * len(PAIR_KINDS),
+    ).reshape(-1, len(PAIR_KINDS))
+    kind[recurring] = np.argmax(payload, axis=1)
+    confidence[recurring] = (1 / (1 + np.exp(-np.abs(odds))))[links.of_pair]
+    return PairKinds(kind, confidence, burst)

@@ -1,0 +1,137 @@
+"""Inner collectives: all-to-alls of experts, context rings and tensor groups that span servers.
+
+A data-parallel collective closes a step; an inner one is part of every operation and fills the time between two
+closings. Both may run over one pair of endpoints, so bursts are told apart, not only pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.core import intervals, robust
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Bool, Float64, Int32, UInt8
+from prism_ch.model.params import IdentifyParams
+from prism_ch.model.result import CP, DP, EP, TP
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.identify.links import Links
+
+
+def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective: Bool, params: IdentifyParams) -> UInt8:
+    """Tell the kind of every burst on a collective link, uint8[n]: DP, EP, CP or TP; DP elsewhere.
+
+    Parameters: `traffic`, the steady bursts; `links` and their `classes` int32[k]; `collective` bool[k].
+    Where all collective links move data equally often there is one collective, and it closes the step.
+    """
+    kind = np.full(len(traffic), DP, dtype=np.uint8)
+    rate = robust.median_by(classes, links.bursts.max(axis=0))[classes]
+    if not collective.any() or rate[collective].max() < params.inner_rate * rate[collective].min():
+        return kind
+    line = _lines(links, collective)
+    link = links.of_pair[traffic.pair]
+    on_collective = collective[link]
+    closing_rate = _least_rate(line, rate, collective)
+    closes = collective & (rate < params.inner_rate * closing_rate)
+    closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link])
+    for number in np.unique(classes[collective & ~closes]):
+        rows = on_collective & (classes == number)[link] & ~closes[link]
+        if _coverage(traffic, line[link], rows, closing) >= params.inner_coverage:
+            kind[rows] = _name(traffic, rows)
+            kind[rows & _closing_too(traffic, line[link], rows, closing, params)] = DP
+    return kind
+
+
+def _lines(links: Links, collective: Bool) -> Int32:
+    """Return the set of endpoints, joined by collective links of any kind, that each link belongs to, int32[k]."""
+    n = int(links.high.max(initial=0)) + 1
+    return components(n, links.low[collective], links.high[collective])[links.low]
+
+
+def _least_rate(line: Int32, rate: Float64, collective: Bool) -> Float64:
+    """Return the fewest bursts that a collective link of each link's line has, float64[k]."""
+    least = np.full(int(line.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least, line[collective], rate[collective])
+    return least[line]
+
+
+def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64) -> intervals.Merged:
+    """Join the closing bursts of each line into closings: those much nearer to one another than a closing to the next."""
+    span_ns = float(traffic.end_ns.max() - traffic.start_ns.min())
+    # Half of a tenth of the mean distance to either side stretches bursts until those of one closing touch.
+    reach = np.minimum(0.05 * span_ns / rate[rows], 2.0**40).astype(np.int64)
+    stretched = intervals.merge(line[rows], traffic.start_ns[rows] - reach, traffic.end_ns[rows] + reach)
+    first = np.full(len(stretched.group), np.iinfo(np.int64).max)
+    last = np.full(len(stretched.group), np.iinfo(np.int64).min)
+    np.minimum.at(first, stretched.owner, traffic.start_ns[rows])
+    np.maximum.at(last, stretched.owner, traffic.end_ns[rows])
+    return intervals.Merged(stretched.group, first, last, stretched.owner, stretched.first_row)
+
+
+def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged) -> float:
+    """Return the share of the time between two closings from the first to the last of the masked bursts.
+
+    The median over the intervals of each line; the largest over lines: late stages wait while the first ones begin.
+    """
+    if not rows.any() or len(closing.group) == 0:
+        return 0.0
+    follows = closing.group[1:] == closing.group[:-1]
+    group, begin, end = closing.group[:-1][follows], closing.end[:-1][follows], closing.start[1:][follows]
+    if len(group) == 0:
+        return 0.0
+    end = np.maximum(begin, end)
+    inside = intervals.cut(line[rows], traffic.start_ns[rows], traffic.end_ns[rows], group, begin, end)
+    first, last = end.copy(), begin.copy()
+    np.minimum.at(first, inside.span, inside.start)
+    np.maximum.at(last, inside.span, inside.end)
+    share = np.maximum(last - first, 0) / np.maximum(end - begin, 1)
+    return float(np.nanmax(robust.median_by(group, share)))
+
+
+def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams) -> Bool:
+    """Mask those of the masked bursts that belong to a closing on the same pair, bool[n].
+
+    They overlap a closing of their line, and are of the size that a pair moves then and at no other time.
+    """
+    touched = np.zeros(len(traffic), dtype=bool)
+    touched[rows] = (
+        intervals.covered_length(
+            line[rows], traffic.start_ns[rows], traffic.end_ns[rows], closing.group, closing.start, closing.end
+        )
+        > 0
+    )
+    size = robust.size_classes(traffic.payload, params.same_size_tolerance, traffic.pair)
+    then = np.bincount(size[touched], minlength=int(size.max()) + 1)
+    ever = np.bincount(size[rows], minlength=len(then))
+    own_size = then > params.closing_only_share * np.maximum(ever, 1)
+    return touched & own_size[size]
+
+
+def _name(traffic: Traffic, rows: Bool) -> int:
+    """Name an inner collective by its sizes.
+
+    Experts are sent what the router chooses: sizes vary without steps. Context rings pass keys and values on the way
+    there, and their gradients as well on the way back: two sizes, one twice the other. Tensor groups reduce one size
+    always.
+    """
+    size = robust.size_classes(traffic.payload[rows], _EXACT, traffic.pair[rows])
+    smallest = np.full(int(size.max()) + 1, np.inf)
+    largest = np.zeros(len(smallest))
+    np.minimum.at(smallest, size, traffic.payload[rows])
+    np.maximum.at(largest, size, traffic.payload[rows])
+    count = np.bincount(size)
+    width = np.average(largest / smallest - 1, weights=count)
+    if width > _VARIES:
+        return EP
+    pairs = len(np.unique(traffic.pair[rows]))
+    sizes_a_pair = np.count_nonzero(count > _OFTEN * rows.sum() / pairs) / pairs
+    return CP if sizes_a_pair > 1.5 else TP
+
+
+#: Sizes closer than this are one: payload counts of equal messages agree better.
+_EXACT = 0.01
+
+#: A class whose sizes chain over more than this is no class: the sizes vary continuously.
+_VARIES = 0.05
+
+#: A size that fewer of a pair's bursts have is a stray.
+_OFTEN = 0.2
