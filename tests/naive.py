@@ -137,7 +137,7 @@ def quantum_cost(
         if end + 1 - begin > longest:
             return math.inf
         if begin > 0 or carried >= 1:  # the first segment may be the rest of one that began earlier
-            cost += min(((carried - 1) / tolerance) ** 2, 16.0)
+            cost += min(((carried - 1) / tolerance) ** 2, 32.0 if carried > 1 else 16.0)
         cost -= preference[end]
         begin = end + 1
     return cost if sum(amounts[begin:]) < 0.99 else math.inf

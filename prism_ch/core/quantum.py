@@ -6,8 +6,11 @@ import numpy as np
 
 from prism_ch.core.arrays import Bool, Float64, Int64
 
-#: The cost of a segment far off the quantum: beyond this, worse is not worse (a burst may be lost altogether).
+#: The cost of a segment that carries far too little: beyond this, worse is not worse (a burst may be lost altogether).
 _DEVIATION_CAP = 16.0
+
+#: ... and far too much: nothing comes beside what was sent, so two segments in one are worse than one that lacks some.
+_EXCESS_CAP = 32.0
 
 #: A segment at the end of a sequence that carries less may still go on; payload counts are exact to better than this.
 _WHOLE = 0.99
@@ -27,7 +30,7 @@ def segment_by_quantum(
 
     The cut with the least total cost is found by the recursion of Jackson et al., "An Algorithm for Optimal
     Partitioning of Data on an Interval", IEEE Signal Processing Letters 12, 2005, eq. 3; a segment costs its squared
-    deviation from the quantum in tolerances, at most a cap, less the preference of its last item.
+    deviation from the quantum in tolerances, up to a cap, less the preference of its last item.
     """
     count = len(offsets) - 1
     ends = np.zeros(len(amount), dtype=np.bool_)
@@ -49,7 +52,7 @@ def segment_by_quantum(
     for stop in range(1, width + 1):
         low = max(0, stop - longest)
         carried = total[:, stop, None] - total[:, low:stop]
-        cost = np.minimum(((carried - 1) / tolerance) ** 2, _DEVIATION_CAP)
+        cost = np.minimum(((carried - 1) / tolerance) ** 2, np.where(carried > 1, _EXCESS_CAP, _DEVIATION_CAP))
         if low == 0:
             cost[:, 0] = np.where(carried[:, 0] < 1, 0.0, cost[:, 0])  # the sequence may begin inside a segment
         whole = best[:, low:stop] + cost

@@ -137,12 +137,26 @@ def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) 
     """
     best_share = np.zeros(len(sequences))
     quantum = np.ones(len(sequences))
+    volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
     for ends in proposals:
         size, share = _most_regular(sequences, ends, params)
-        better = share > best_share - np.where(best_share > 0, params.regularity_margin, 0)
+        joined = _regular_when_joined(best_share, np.maximum(size / quantum, 1), volume / size)
+        enough = np.where(share >= params.min_regular_share, joined, best_share) - params.regularity_margin
+        better = share > np.where(best_share > 0, enough, 0)
         quantum = np.where(better, size, quantum)
         best_share = np.where(better, share, best_share)
     return quantum
+
+
+def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:
+    """Return what share of pieces must be regular that are each joined from regular ones with a share of `share`.
+
+    A lost record spoils one bucket, but with it the whole step: where chance spoils buckets, share^k of the steps of k
+    are spared, less two standard errors over the pieces there are.
+    """
+    expected = share**joined
+    result: Float64 = expected - 2 * np.sqrt(expected * (1 - expected) / np.maximum(pieces, 1))
+    return result
 
 
 def _most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tuple[Float64, Float64]:
@@ -161,7 +175,10 @@ def _most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tup
     class_line[classes] = line
     order = np.lexsort((-payload, class_line))
     heaviest = order[np.concatenate([[True], class_line[order][1:] != class_line[order][:-1]])]
-    total = np.bincount(line, weights=amount, minlength=len(sequences))
+    # The first and the last piece may be cut by the edge of the data, and say nothing where they differ.
+    edge = np.concatenate([[True], line[1:] != line[:-1]]) | np.concatenate([line[1:] != line[:-1], [True]])
+    counts = ~edge | np.isin(classes, heaviest)
+    total = np.maximum(np.bincount(line, weights=amount * counts, minlength=len(sequences)), 1)
     repeats = members[heaviest] >= params.min_repeats
     return robust.median_by(classes, amount)[heaviest], np.where(repeats, payload[heaviest] / total, 0.0)
 
