@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.result import Diagnosis, GpuSteps, JobRecord, JobState, JobStatus, Members, Pairs, Steps
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.result import (
+    DP,
+    OTHER,
+    PP,
+    Diagnosis,
+    GpuSteps,
+    JobRecord,
+    JobState,
+    JobStatus,
+    Members,
+    Pairs,
+    Steps,
+)
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -260,3 +274,16 @@ def known_job(
         gpu_steps_of(made, endpoints),
         diagnoses,
     )
+
+
+def typed(bursts: Traffic, pp: Iterable[tuple[int, int]] = (), other: Iterable[tuple[int, int]] = ()) -> PairKinds:
+    """Kinds of the pairs: pipeline-parallel between the listed endpoints either way, `other` likewise, else DP."""
+    code = {frozenset(pair): kind for kind, pairs in ((PP, pp), (OTHER, other)) for pair in pairs}
+    pairs = zip(bursts.pair_src.tolist(), bursts.pair_dst.tolist(), strict=True)
+    kind = np.array([code.get(frozenset(pair), DP) for pair in pairs], np.uint8)
+    return PairKinds(kind, np.ones(len(kind)), kind[bursts.pair])
+
+
+def links(grid: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """The pipeline links of a job of `grid[stage][replica]`."""
+    return [pair for near, far in pairwise(grid) for pair in zip(near, far, strict=True)]
