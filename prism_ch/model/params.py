@@ -23,6 +23,8 @@ class ObserveParams:
     #: A direction with less than this share of its pair's payload carries acknowledgements only: TCP acknowledges every
     #: other segment with 52 of 2 x 1500 bytes (1.7 % of bytes, next to no payload).
     acknowledgement_share: float = 0.01
+    #: unless most of its own bytes are payload: a ring one way may run beside a thin tree both ways.
+    data_share: float = 0.5
     #: Bursts smaller than this share of the pair's typical one are control messages beside the data.
     control_share: float = 0.005
 
@@ -38,13 +40,15 @@ class RecogniseParams:
     #: not counting this share at either end, or a barrier at the end would stretch a broadcast at the beginning.
     payload_tail: float = 0.05
     #: A pair with a smaller share of the payload of either endpoint's main pair is bookkeeping beside the training.
-    min_pair_share: float = 1e-3
+    min_pair_share: float = 1e-4
     #: Server sets of one job's rails that overlap by half (LLMPrism, section IV-A, merges by Jaccard similarity).
     jaccard_min: float = 0.5
     #: Rails of one job step together: their activity over time correlates. Jobs that merely share servers do not.
     co_activity_min: float = 0.6
     #: A job known for so many steps takes in no other known one (as `ContinueParams.settle_steps`).
     settled_steps: int = 64
+    #: Parts of one tenant on different servers are one job where their activity is as good as the same.
+    unison_min: float = 0.9
     #: Bins of the activity series; enough for some tens of steps with several bins each.
     activity_bins: int = 2048
     #: A component is the continuation of a known job when at least half of the smaller endpoint set is shared.

@@ -49,7 +49,9 @@ def observe(batch: FlowBatch, params: ObserveParams) -> Traffic:
     reverse = _reverse(pair_src, pair_dst)
     total = np.bincount(pair, weights=payload, minlength=len(pair_src))
     answer = np.where(reverse >= 0, total[reverse], 0.0)
-    carries_data = (total > 0) & (total >= params.acknowledgement_share * (total + answer))
+    on_wire = np.bincount(pair, weights=batch.bytes, minlength=len(pair_src))
+    acknowledges = (total < params.acknowledgement_share * (total + answer)) & (total < params.data_share * on_wire)
+    carries_data = (total > 0) & ~acknowledges
     rows = carries_data[pair]
     joined = intervals.merge(
         pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns

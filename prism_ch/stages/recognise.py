@@ -105,30 +105,48 @@ def _kept_apart(component: Int32, known: Sequence[JobState], params: RecognisePa
 def _merge_rails(
     component: Int32, traffic: Traffic, topology: Topology, known: Sequence[JobState], params: RecogniseParams
 ) -> Int32:
-    """Join components on overlapping servers that are active together; return each endpoint's job number or -1."""
+    """Join components into jobs; return each endpoint's job number or -1.
+
+    Components on much the same servers are joined where they are active together, at whatever distance; what that
+    gives, on whatever servers, where it is active at the same moments: rings of several channels may visit disjoint
+    sets of servers.
+    """
+    bins = params.activity_bins
+    rails = _join(component, traffic, topology, known, params.jaccard_min, bins // 8, params.co_activity_min, params)
+    return _join(rails, traffic, topology, known, 0.0, 0, params.unison_min, params)
+
+
+def _join(
+    component: Int32,
+    traffic: Traffic,
+    topology: Topology,
+    known: Sequence[JobState],
+    least_overlap: float,
+    lags: int,
+    least_alike: float,
+    params: RecogniseParams,
+) -> Int32:
+    """Join components of one tenant whose servers overlap and whose activity, within some lags, is alike enough."""
     count = int(component.max()) + 1
     member = component >= 0
-    similar = np.triu(jaccard.overlap_matrix((component[member], topology.server[member])), k=1)
+    similar = jaccard.overlap_matrix((component[member], topology.server[member]))
     tenant = np.zeros(count, dtype=np.int32)
     tenant[component[member]] = topology.tenant[member]
     may_join = (tenant[:, None] == tenant[None, :]) & ~_kept_apart(component, known, params)
-    left, right = np.nonzero((similar >= params.jaccard_min) & may_join)
-    if len(left) == 0:
-        return component
-    alike = _co_activity(component[traffic.src], traffic, left, right, params.activity_bins)
-    together = alike >= params.co_activity_min
-    joined = components(count, left[together].astype(np.int32), right[together].astype(np.int32))
+    left, right = np.nonzero(np.triu((similar >= least_overlap) & may_join, k=1))
+    alike = _co_activity(component[traffic.src], traffic, left, right, params.activity_bins, lags) >= least_alike
+    joined = components(count, left[alike].astype(np.int32), right[alike].astype(np.int32))
     job = component.copy()
     job[member] = joined[component[member]]
     return job
 
 
-def _co_activity(owner: Int32, traffic: Traffic, left: Int64, right: Int64, bins: int) -> Float64:
+def _co_activity(owner: Int32, traffic: Traffic, left: Int64, right: Int64, bins: int, lags: int) -> Float64:
     """Return how much alike the payload of each listed pair of components comes and goes, float64[pairs], at most 1.
 
-    Parameters: `owner` int32[n], the component of each burst; `left`, `right`, the pairs.
-    It is their largest cross-correlation over the time that both are seen, at lags up to an eighth of it: stages of a
-    job may reduce their gradients at different moments of a step, but always at the same distance.
+    Parameters: `owner` int32[n], the component of each burst; `left`, `right`, the pairs; `lags`, in bins either way.
+    It is their largest cross-correlation over the time that both are seen, at such lags: stages of a job may reduce
+    their gradients at different moments of a step, but always at the same distance.
     """
     order = np.argsort(owner, kind="stable")
     edges = np.searchsorted(owner[order], np.arange(int(owner.max()) + 2))
@@ -140,12 +158,18 @@ def _co_activity(owner: Int32, traffic: Traffic, left: Int64, right: Int64, bins
         if begin < end:
             spectra = [_activity_spectrum(part, begin, end, bins) for part in (one, other)]
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * bins)
-            best[row] = max(correlation[: bins // 8].max(), correlation[-bins // 8 :].max())
+            best[row] = max(correlation[: lags + 1].max(), correlation[2 * bins - lags :].max(initial=-1.0))
     return best
 
 
 def _activity_spectrum(bursts: Traffic, begin: int, end: int, bins: int) -> Complex128:
-    """Return the Fourier transform of payload over time in [begin, end), its mean removed, unit norm, zero-padded.
+    """Return the Fourier transform of a component's activity in [begin, end), zero-padded."""
+    spectrum: Complex128 = fft.rfft(_activity(bursts, begin, end, bins), n=2 * bins)
+    return spectrum
+
+
+def _activity(bursts: Traffic, begin: int, end: int, bins: int) -> Float64:
+    """Return payload over time in [begin, end), its mean removed, of unit norm, float64[bins].
 
     A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side.
     """
@@ -160,8 +184,8 @@ def _activity_spectrum(bursts: Traffic, begin: int, end: int, bins: int) -> Comp
     )
     series = np.cumsum(change[:bins])
     series -= series.mean()
-    spectrum: Complex128 = fft.rfft(series / (np.linalg.norm(series) or 1.0), n=2 * bins)
-    return spectrum
+    activity: Float64 = series / (np.linalg.norm(series) or 1.0)
+    return activity
 
 
 def _identify(

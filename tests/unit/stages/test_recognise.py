@@ -139,8 +139,12 @@ class TestComponents:
         jobs = found(ring([0, 2], STEPS) + ring([1, 3], STEPS), split)
         assert sorted((one.tenant, one.endpoints.tolist()) for one in jobs) == [("acme", [0, 2]), ("initech", [1, 3])]
 
-    def test_components_on_other_servers_stay_apart_though_they_step_together(self) -> None:
-        assert len(found(ring([0, 1], STEPS) + ring([2, 3], STEPS), topology(4))) == 2
+    def test_parts_on_other_servers_that_move_data_at_the_same_moments_are_one_job(self) -> None:
+        assert members(found(ring([0, 1], STEPS) + ring([2, 3], STEPS), topology(4))) == [[0, 1, 2, 3]]
+
+    def test_jobs_on_other_servers_with_equal_steps_stay_apart(self) -> None:
+        apart = [moment + 400 for moment in STEPS]
+        assert len(found(ring([0, 1], STEPS) + ring([2, 3], apart), topology(4))) == 2
 
     @pytest.mark.parametrize(
         "flows",
