@@ -23,7 +23,7 @@ from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import DivideParams
-from prism_ch.model.result import DP, PP
+from prism_ch.model.result import DP
 from prism_ch.model.traffic import Traffic
 
 
@@ -52,7 +52,7 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `endpoints` int32[m], its members, sorted.
     Only steps whose end is in the data are returned; the first may lack its beginning.
     """
-    closing_kind = DP if (kinds.kind == DP).any() else PP
+    closing_kind = kinds.closing
     closing = kinds.of_kind(traffic, closing_kind)
     if len(closing) == 0:
         return Division.none(endpoints)
@@ -186,25 +186,81 @@ def _most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tup
 def _pipeline_ends(traffic: Traffic, line_of_pair: Int32, sequences: Sequences, params: DivideParams) -> Bool:
     """Mask the bursts that close a step on a pipeline link: where every activation sent has its gradient back.
 
-    The balance of payload sent either way over a link leaves its resting level when a step begins and returns when it
-    ends; it rests for a shorter part of the step than it is out.
+    What has been sent either way over a link balances when a step ends, and only then.
     """
-    forward = (traffic.pair_src < traffic.pair_dst)[traffic.pair]
+    depth = _depth(traffic)
+    downward = (depth[traffic.pair_src] < depth[traffic.pair_dst])[traffic.pair]
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
-    signed = np.bincount(joined.owner, weights=np.where(forward, traffic.payload, -traffic.payload))
+    signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
-    ends = np.zeros(len(signed), dtype=bool)
-    for line in range(len(sequences)):
-        rows = slice(sequences.offsets[line], sequences.offsets[line + 1])
-        level = np.round(np.cumsum(signed[rows]) / message[line])
-        held = np.minimum(sequences.gap_s[rows], 1e9)
-        at_low, at_high = level == level.min(), level == level.max()
-        ends[rows] = at_low if held[at_low].sum() - held[-1] <= held[at_high].sum() else at_high
+    sent = np.cumsum(signed)
+    level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
+    low, high = (
+        level == reduce(level, sequences.offsets[:-1])[sequences.line]
+        for reduce in (np.minimum.reduceat, np.maximum.reduceat)
+    )
+    chain = _communicators(traffic)[np.unique(line_of_pair, return_index=True)[1]]
+    ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
     quantum, _ = _most_regular(sequences, ends, params)
     preference = np.where(ends, params.balance_log_odds, -params.balance_log_odds)
     return segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
+
+
+def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
+    """Return how much faster a link's downward messages follow one another than its upward ones, log, float64[links].
+
+    A backward pass takes about twice as long as a forward one, so activations follow one another faster than
+    gradients do. Only messages of one direction with none of the other between them count; 0 where a link has no
+    such.
+    """
+    line = line_of_pair[traffic.pair]
+    order = np.lexsort((traffic.start_ns, line))
+    same = (line[order][1:] == line[order][:-1]) & (downward[order][1:] == downward[order][:-1])
+    after_s = np.diff(traffic.start_ns[order])[same] / 1e9
+    run_line, run_down = line[order][1:][same], downward[order][1:][same]
+    lines = int(line_of_pair.max()) + 1
+    down, up = (robust.quantile_by(run_line[way], after_s[way], 0.1, lines) for way in (run_down, ~run_down))
+    return np.nan_to_num(np.log(up / down))
+
+
+def _depth(traffic: Traffic) -> Int64:
+    """Return how far each endpoint is from one end of its pipeline, or from a member where it is a ring, int64[n]."""
+    size = int(max(traffic.pair_src.max(), traffic.pair_dst.max())) + 1
+    low, high = np.minimum(traffic.pair_src, traffic.pair_dst), np.maximum(traffic.pair_src, traffic.pair_dst)
+    degree = np.zeros(size, dtype=np.int64)
+    for link in np.unique(low.astype(np.int64) * size + high):
+        degree[[link // size, link % size]] += 1
+    chain = components(size, low, high)
+    depth = np.full(size, -1, dtype=np.int64)
+    order = np.lexsort((np.arange(size), degree, chain))
+    order = order[degree[order] > 0]
+    depth[order[np.concatenate([[True], np.diff(chain[order]) > 0])]] = 0
+    for reach in range(size):
+        for near, far in ((low, high), (high, low)):
+            depth[far[(depth[near] == reach) & (depth[far] < 0)]] = reach + 1
+        if not (depth == reach + 1).any():
+            break
+    return depth
+
+
+def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Sequences, params: DivideParams) -> Bool:
+    """Choose for each pipeline which extreme of its links' balance is that between two steps, bool[n].
+
+    Parameters: `low`, `high` bool[n], bursts after which a link's balance is at its least or most; `chain`, `haste`
+    [links]. Activations come first and leave rest, so rest is the low side where downward messages are the
+    activations. Where haste does not tell, there is one microbatch: then the balance stays at rest for longer than it
+    is out, by the optimizer's time.
+    """
+    held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
+    passing = params.passing_share * robust.quantile_by(sequences.line, held_s, 0.75, len(sequences))[sequences.line]
+    low, high = (at & (sequences.gap_s > passing) for at in (low, high))
+    line_chain = chain[sequences.line]
+    longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
+    faster = robust.median_by(chain, haste)
+    at_low = np.where(np.abs(faster) > params.min_haste, faster > 0, longer >= 0)
+    return np.where(at_low[line_chain], low, high)
 
 
 def _agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:

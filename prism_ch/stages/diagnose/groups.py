@@ -103,7 +103,8 @@ def _describe(
     ratio, busy_s = peers.ratio[row, bad], peers.busy_s[row, bad]
     times, observed = float(np.median(ratio)), float(np.median(busy_s))
     start_ns, end_ns = int(peers.job_end_ns[max(episode.first - 1, 0)]), int(peers.job_end_ns[episode.last])
-    slowdown = min(float((busy_s - busy_s / ratio).sum()) / max((end_ns - start_ns) / 1e9, observed), 1.0)
+    lost_s = float((busy_s - busy_s / ratio).sum())
+    slowdown = min(lost_s / max((end_ns - start_ns) / 1e9, observed), 1.0)
     first, last = peers.first_step + episode.first, peers.first_step + episode.last
     members = [topology.endpoints[member] for member in group.members]
     named = ", ".join(members[:_NAMED]) + (f" and {len(members) - _NAMED} more" if len(members) > _NAMED else "")
@@ -128,6 +129,10 @@ def _describe(
             f"steps {first} to {last}: check the links between these endpoints."
         ),
         evidence=json.dumps(
-            {"members": members, "ratio_to_peers": np.round(ratio, 4).tolist()[: params.evidence_rows]}
+            {
+                "members": members,
+                "ratio_to_peers": np.round(ratio, 4).tolist()[: params.evidence_rows],
+                "lost_s": round(lost_s, 6),
+            }
         ),
     )
