@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from prism_ch.model.division import Division
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.result import (
@@ -287,3 +288,10 @@ def typed(bursts: Traffic, pp: Iterable[tuple[int, int]] = (), other: Iterable[t
 def links(grid: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """The pipeline links of a job of `grid[stage][replica]`."""
     return [pair for near, far in pairwise(grid) for pair in zip(near, far, strict=True)]
+
+
+def division(endpoints: Sequence[int], ends_ms: Sequence[float] | Sequence[Sequence[float]]) -> Division:
+    """Steps that end at the given moments, on all endpoints or on each at its own."""
+    ends = np.broadcast_to(np.array(ends_ms, np.float64), (len(endpoints), np.shape(ends_ms)[-1]))
+    end_ns = BEGIN_NS + np.round(ends * MS).astype(np.int64)
+    return Division(np.array(endpoints, np.int32), end_ns, np.ones(end_ns.shape[1], dtype=bool))
