@@ -224,14 +224,15 @@ def _examine_job(
     division = divide(traffic, kinds, job.endpoints, params.divide)
     groups = order(traffic, kinds, division)
     new = resume.resume(division, settled, params.going_on)
-    lateness = lateness_s(traffic, kinds, division)[:, division.steps - new.division.steps :]
+    said_before = division.steps - new.division.steps
+    lateness = lateness_s(traffic, kinds, division)[:, said_before:]
     rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns, lateness)
     history = account.with_history(settled, rebuilt.steps)
     known = () if settled is None else settled.diagnoses
     found = (
         *diagnose.find_slow_steps(job, history, known, topology, params.diagnose),
         *diagnose.find_slow_groups(
-            job.job_id, traffic, kinds, new.division, groups, new.first_step, topology, params.diagnose
+            job.job_id, traffic, kinds, division, groups, new.first_step - said_before, topology, params.diagnose
         ),
     )
     diagnoses = diagnose.carry_on(known, found, new.first_step, params.diagnose)

@@ -104,15 +104,19 @@ def job_revision(found: Examined, window: Window) -> JobRevision:
 
 
 def silence(states: Sequence[JobState], until_ns: int, params: ContinueParams) -> list[JobRevision]:
-    """Say of jobs that show no traffic in a window whether they are stalled or have ended, where that is news."""
+    """Say of jobs that show no traffic in a window whether they are stalled or have ended, where that is news.
+
+    A job of which no whole step is known yet may be in the middle of a long one: it is never called stalled.
+    """
     changed = []
     for state in states:
         silent_s = (until_ns - state.job.last_seen_ns) / 1e9
-        step_s = max(state.job.step_s_median, 1.0)
+        step_s = state.job.step_s_median
+        stalled_s = params.stalled_after_steps * max(step_s, 1.0) if step_s > 0 else params.ended_after_s
         status: JobStatus
-        if silent_s > max(params.ended_after_s, params.stalled_after_steps * step_s):
+        if silent_s > max(params.ended_after_s, stalled_s):
             status = "ended"
-        elif silent_s > params.stalled_after_steps * step_s:
+        elif silent_s > stalled_s:
             status = "stalled"
         else:
             status = state.job.status

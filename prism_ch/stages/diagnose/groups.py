@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import intervals, robust
+from prism_ch.core.arrays import segment_search
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
@@ -48,7 +49,8 @@ def find_slow_groups(
 ) -> tuple[Diagnosis, ...]:
     """Find data-parallel groups slower than their peers over several steps.
 
-    Parameters: as the division and groups of the job were found; `first_step`, the number of the division's first step.
+    Parameters: as the division and groups of the job were found; `first_step`, the number of the division's first step
+    (steps said before may be among them: a few new ones alone may be too few to tell).
     Groups are compared by seconds per byte within a step, so that stages of different size compare; with fewer than
     `min_peers` groups there is nothing to compare with, and nothing is found.
     """
@@ -83,9 +85,8 @@ def _measure(
     payload = np.bincount(joined.owner, weights=collective.payload)
     place = np.searchsorted(division.endpoints, [group.members[0] for group in groups])
     ends = division.end_ns[place]
-    step = np.array(
-        [np.searchsorted(ends[g], end) for g, end in zip(joined.group, joined.end, strict=True)], dtype=np.int64
-    )
+    first = joined.group.astype(np.int64) * division.steps
+    step = segment_search(ends.ravel(), first, first + division.steps, joined.end - 1)  # ends before the burst's own
     shape = (len(groups), division.steps)
     busy_s, moved = np.zeros(shape), np.zeros(shape)
     inside = step < division.steps
@@ -125,8 +126,8 @@ def _describe(
         score=float(np.median(peers.score[row, bad])),
         slowdown=slowdown,
         summary=(
-            f"Data-parallel group {subject} ({named}) needed {times:.2g} times as long for its bytes as its peers in "
-            f"steps {first} to {last}: check the links between these endpoints."
+            f"Data-parallel group {subject} ({named}) needs {times:.2g} times as long for its bytes as its peers: "
+            "check the links between these endpoints."
         ),
         evidence=json.dumps(
             {

@@ -42,7 +42,7 @@ def find_slow_switches(
 
 
 def _relative_pace(bursts: Traffic, params: DiagnoseParams) -> Float64:
-    """Return each pair's seconds per byte over the median of its size class, float64[pairs]; NaN with too few bursts."""
+    """Return each pair's seconds per byte over the median of its size class, float64[pairs]; NaN of too few bursts."""
     pairs = len(bursts.pair_src)
     count = np.bincount(bursts.pair, minlength=pairs)
     length = np.bincount(bursts.pair, weights=(bursts.end_ns - bursts.start_ns) / 1e9, minlength=pairs)
