@@ -55,7 +55,7 @@ def _least_rate(line: Int32, rate: Float64, collective: Bool) -> Float64:
 
 
 def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64) -> intervals.Merged:
-    """Join the closing bursts of each line into closings: those much nearer to one another than a closing to the next."""
+    """Join each line's closing bursts into closings: those much nearer to one another than a closing to the next."""
     span_ns = float(traffic.end_ns.max() - traffic.start_ns.min())
     # Half of a tenth of the mean distance to either side stretches bursts until those of one closing touch.
     reach = np.minimum(0.05 * span_ns / rate[rows], 2.0**40).astype(np.int64)
