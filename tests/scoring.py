@@ -20,14 +20,16 @@ Int64 = npt.NDArray[np.int64]
 class JobTruth:
     """What is known of one job: its visible endpoints, groups, pairs by kind, and the admissible series of step ends.
 
-    `pairs` are directed, or unordered (sorted) where `directed` is false. Each of `step_ends_ns` is int64[steps],
-    rising; a result need agree with one of them. `tolerance_ns` is how far an end may lie from the true one to be that step's.
+    `stages` is the pipeline stage of each endpoint, from 0. `pairs` are directed, or unordered (sorted) where
+    `directed` is false. Each of `step_ends_ns` is int64[steps], rising; a result need agree with one of them.
+    `tolerance_ns` is how far an end may lie from the true one to be that step's.
     """
 
     name: str
     endpoints: frozenset[str]
     dp_groups: frozenset[frozenset[str]]
     pp_chains: frozenset[tuple[str, ...]]
+    stages: dict[str, int]
     pairs: dict[str, frozenset[Pair]]
     directed: bool
     step_ends_ns: tuple[Int64, ...]
@@ -45,6 +47,7 @@ class JobScore:
     recall: dict[str, float]
     dp_groups_exact: bool
     pp_chains_exact: bool
+    stages_exact: bool
     steps: int
     matched: int
     extra: int
@@ -67,6 +70,7 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
             endpoints=frozenset(rank["ip"] for rank in job["ranks"]),
             dp_groups=frozenset(frozenset(group) for group in job["dp_groups"]),
             pp_chains=frozenset(tuple(chain) for chain in job["pp_groups"]),
+            stages={rank["ip"]: rank.get("stage", 0) for rank in job["ranks"]},
             pairs={
                 kind: frozenset(_ordered(p["a"], p["b"]) for p in job["pairs"] if p["kind"] == kind)
                 for kind in ("DP", "PP")
@@ -82,9 +86,8 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
 
 def read_simulated_truth(folder: Path) -> list[JobTruth]:
     """Read the truth beside a simulated cluster, `folder` as `prism-ch simulate` writes it."""
-    tables = {
-        name: pq.read_table(folder / "truth" / f"{name}.parquet") for name in ("jobs", "groups", "pairs", "steps")
-    }
+    names = ("jobs", "job_members", "groups", "pairs", "steps")
+    tables = {name: pq.read_table(folder / "truth" / f"{name}.parquet") for name in names}
     return [_simulated_job(job, tables) for job in tables["jobs"].to_pylist() if job["visible"]]
 
 
@@ -92,7 +95,7 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
     """Gather one job's truth from the tables of all."""
     mine = {
         name: [row for row in tables[name].to_pylist() if row["job_id"] == job["job_id"]]
-        for name in ("groups", "pairs", "steps")
+        for name in ("job_members", "groups", "pairs", "steps")
     }
     steps = sorted((row for row in mine["steps"] if row["complete"]), key=lambda row: row["end_ns"])
     ends = tuple(np.array([row[column] for row in steps], dtype=np.int64) for column in ("end_ns", "rs_end_ns"))
@@ -107,6 +110,7 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
             if len(part) > 1
         ),
         pp_chains=frozenset(tuple(row["members"]) for row in mine["groups"] if row["kind"] == "PP"),
+        stages={row["endpoint"]: row["pp_stage"] for row in mine["job_members"] if row["visible"]},
         pairs={
             kind: frozenset(
                 (row["src_addr"], row["dst_addr"])
@@ -146,6 +150,7 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
     groups: dict[str, set[tuple[str, ...]]] = {"DP": set(), "PP": set()}
     for kind, inside in store.rows("SELECT kind, members FROM groups WHERE job_id = {job_id:String}", mine):
         groups.setdefault(kind, set()).add(tuple(inside))
+    stages = dict(store.rows("SELECT endpoint, pp_stage FROM job_members WHERE job_id = {job_id:String}", mine))
     ends = np.array(
         [
             end
@@ -168,6 +173,7 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
         recall={kind: _share(true & found.get(kind, set()), true) for kind, true in job.pairs.items()},
         dp_groups_exact={frozenset(group) for group in groups["DP"]} == job.dp_groups,
         pp_chains_exact=groups["PP"] == job.pp_chains,
+        stages_exact=stages == job.stages,
         steps=len(job.step_ends_ns[0]),
         matched=matched,
         extra=extra,

@@ -1,0 +1,244 @@
+"""The public tables: their columns, and how the rows of one agree with those of another."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from prism_ch.store.client import Store, connect
+from tests.contract import ADDED, PROMISED, columns
+from tests.e2e.analysed import Analysed, Recorded
+
+#: What a column's comment must name, by what the column is called or its type.
+UNITS = {
+    r"_s$|_s_": "seconds",
+    r"_hours": "GPU-hours",
+    r"_ns$": "nanoseconds since the epoch",
+    r"\bDateTime64": "UTC",
+    r"^bytes ": r"[Bb]ytes",
+    r"^\w*(flows|packets|findings|jobs|gpus|steps|endpoints|servers|lost) UInt": "count",
+    r"^attempts ": "times",
+    r"^(confidence|slowdown) ": "0 to 1",
+    r"^score ": "standard deviations",
+    r"^observed ": "seconds",
+    r"^expected ": "unit of observed",
+}
+
+
+@pytest.fixture(params=["dp4_clean", "ppdp4_overlap", "dp4_slow_rank", "slow_gpu"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """The results of an analysis."""
+    name: str = request.param
+    analysed: Analysed
+    if name == "slow_gpu":
+        analysed = request.getfixturevalue("slow_gpu")
+    else:
+        recorded: Recorded = request.getfixturevalue("recorded")
+        analysed = recorded(name)
+    with connect(analysed.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def schema(recorded: Recorded) -> Iterator[Store]:
+    """Any database: the columns are the same in all."""
+    with connect(recorded("dp4_clean").url) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("table", PROMISED)
+def test_a_table_has_the_columns_promised_and_no_others(schema: Store, table: str) -> None:
+    found = columns(schema, table)
+    assert {name: found.get(name) for name in PROMISED[table]} == PROMISED[table]
+    assert found == PROMISED[table] | ADDED[table]
+    assert [name for name in found if name in PROMISED[table]] == list(PROMISED[table])
+
+
+@pytest.mark.parametrize("table", PROMISED)
+def test_every_column_says_what_it_is_and_in_which_unit(schema: Store, table: str) -> None:
+    described = schema.rows("DESCRIBE TABLE {table:Identifier}", {"table": table})
+    comments = {f"{row[0]} {row[1]}": row[4] for row in described}
+    assert [column for column, comment in comments.items() if not comment] == []
+    wrong = [
+        (column, comment)
+        for column, comment in comments.items()
+        for pattern, unit in UNITS.items()
+        if re.search(pattern, column) and not re.search(unit, comment)
+    ]
+    assert wrong == []
+
+
+def test_each_step_of_an_endpoint_starts_where_the_one_before_ended(store: Store) -> None:
+    apart = """
+        SELECT job_id, endpoint, numbers, spans
+        FROM
+        (
+            SELECT
+                job_id,
+                endpoint,
+                arraySort(groupArray(step)) AS numbers,
+                arraySort(groupArray((start_time, end_time))) AS spans
+            FROM gpu_steps
+            GROUP BY job_id, endpoint
+        )
+        WHERE numbers != range(length(numbers))
+            OR arrayExists((span, next) -> span.2 != next.1, arrayPopBack(spans), arrayPopFront(spans))
+            OR arrayExists(span -> span.1 >= span.2, spans)
+    """
+    assert store.rows(apart) == []
+
+
+def test_phases_tile_each_step_of_an_endpoint(store: Store) -> None:
+    untiled = """
+        SELECT g.job_id, g.endpoint, g.step, spans
+        FROM gpu_steps AS g
+        LEFT JOIN
+        (
+            SELECT job_id, endpoint, step, arraySort(groupArray((start_time, end_time))) AS spans
+            FROM timeline
+            GROUP BY job_id, endpoint, step
+        ) AS t USING (job_id, endpoint, step)
+        WHERE empty(spans) OR spans[1].1 != g.start_time OR spans[-1].2 != g.end_time
+            OR arrayExists((span, next) -> span.2 != next.1, arrayPopBack(spans), arrayPopFront(spans))
+            OR arrayExists(span -> span.1 >= span.2, spans)
+    """
+    strays = """
+        SELECT DISTINCT job_id, endpoint, step
+        FROM timeline
+        WHERE (job_id, endpoint, step) NOT IN (SELECT job_id, endpoint, step FROM gpu_steps)
+    """
+    assert store.rows(untiled) == []
+    assert store.rows(strays) == []
+
+
+def test_seconds_by_phase_are_the_lengths_of_the_phases(store: Store) -> None:
+    different = """
+        WITH (toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1e9 AS length_s
+        SELECT job_id, endpoint, step
+        FROM gpu_steps AS g
+        INNER JOIN
+        (
+            SELECT
+                job_id,
+                endpoint,
+                step,
+                sumIf(length_s, phase = 'compute') AS computing_s,
+                sumIf(length_s, phase = 'PP') AS pipelining_s,
+                sumIf(length_s, phase = 'DP') AS reducing_s,
+                sum(length_s) AS all_s
+            FROM timeline
+            GROUP BY job_id, endpoint, step
+        ) AS t USING (job_id, endpoint, step)
+        WHERE greatest(
+            abs(compute_s - computing_s), abs(pp_s - pipelining_s), abs(dp_s - reducing_s), abs(duration_s - all_s)
+        ) > 1e-8
+    """
+    assert store.rows(different) == []
+    assert store.scalar("SELECT countIf(compute_s > 0 AND dp_s > 0) FROM gpu_steps") > 0
+
+
+def test_steps_last_until_the_last_endpoint_ends_and_hold_the_means(store: Store) -> None:
+    different = """
+        SELECT job_id, step
+        FROM steps AS s
+        INNER JOIN
+        (
+            SELECT
+                job_id,
+                step,
+                max(end_time) AS last,
+                avg(compute_s) AS computing_s,
+                avg(pp_s) AS pipelining_s,
+                avg(dp_s) AS reducing_s,
+                count() AS seen
+            FROM gpu_steps
+            GROUP BY job_id, step
+        ) AS g USING (job_id, step)
+        INNER JOIN (SELECT job_id, endpoints FROM jobs) AS j USING (job_id)
+        WHERE end_time != last OR seen != endpoints
+            OR greatest(abs(compute_s - computing_s), abs(pp_s - pipelining_s), abs(dp_s - reducing_s)) > 1e-9
+    """
+    assert store.rows(different) == []
+    numbers = "SELECT job_id, uniqExact(step), max(step) + 1 FROM gpu_steps GROUP BY job_id ORDER BY job_id"
+    assert store.rows(numbers) == store.rows("SELECT job_id, steps, steps FROM jobs ORDER BY job_id")
+
+
+def test_steps_follow_one_another(store: Store) -> None:
+    apart = """
+        SELECT job_id, spans
+        FROM (SELECT job_id, arraySort(groupArray((start_time, end_time))) AS spans FROM steps GROUP BY job_id)
+        WHERE arrayExists((span, next) -> span.2 != next.1, arrayPopBack(spans), arrayPopFront(spans))
+    """
+    mistimed = """
+        SELECT job_id, step
+        FROM steps
+        WHERE abs((toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1e9 - duration_s) > 1e-9
+    """
+    assert store.rows(apart) == []
+    assert store.rows(mistimed) == []
+    starts = "SELECT job_id, min(start_time) FROM {table:Identifier} GROUP BY job_id ORDER BY job_id"
+    assert store.rows(starts, {"table": "steps"}) == store.rows(starts, {"table": "gpu_steps"})
+
+
+def test_a_step_ends_on_an_endpoint_with_a_data_parallel_flow_there(store: Store) -> None:
+    elsewhere = """
+        SELECT job_id, endpoint, step, end_time
+        FROM gpu_steps
+        WHERE (job_id, endpoint, toUnixTimestamp64Nano(end_time)) NOT IN
+        (
+            SELECT job_id, arrayJoin([p.src_addr, p.dst_addr])::String AS endpoint, time_flow_end_ns
+            FROM flows AS f
+            INNER JOIN pairs AS p ON f.src_addr = p.src_addr AND f.dst_addr = p.dst_addr
+            WHERE kind = 'DP'
+        )
+    """
+    assert store.rows(elsewhere) == []
+
+
+def test_members_and_groups_name_each_other(store: Store) -> None:
+    in_groups = "SELECT job_id, arrayJoin(members) AS endpoint, group_id, pp_stage FROM groups WHERE kind = 'DP'"
+    members = "SELECT job_id, endpoint, dp_group, pp_stage FROM job_members"
+    assert sorted(store.rows(in_groups)) == sorted(store.rows(members))
+    unsorted = "SELECT members FROM groups WHERE kind != 'PP' AND members != arraySort(members)"
+    assert store.rows(unsorted) == []
+    out_of_order = """
+        SELECT job_id, group_id, arraySort(groupArray((place, pp_stage))).2 AS stages
+        FROM
+        (
+            SELECT job_id, group_id, endpoint, place
+            FROM groups
+            ARRAY JOIN members AS endpoint, arrayEnumerate(members) AS place
+            WHERE kind = 'PP'
+        ) AS g
+        INNER JOIN (SELECT job_id, endpoint, pp_stage FROM job_members) AS m USING (job_id, endpoint)
+        GROUP BY job_id, group_id
+        HAVING arraySort(stages) != stages
+    """
+    assert store.rows(out_of_order) == []
+
+
+def test_pairs_count_the_flows_between_members(store: Store) -> None:
+    counted = """
+        SELECT src_addr::String, dst_addr::String, count(), sum(bytes), min(time_flow_start_ns), max(time_flow_end_ns)
+        FROM flows
+        WHERE src_addr IN (SELECT endpoint FROM job_members) AND dst_addr IN (SELECT endpoint FROM job_members)
+        GROUP BY ALL ORDER BY ALL
+    """
+    told = """
+        SELECT
+            src_addr, dst_addr, flows, bytes, toUnixTimestamp64Nano(first_seen), toUnixTimestamp64Nano(last_seen)
+        FROM pairs
+        ORDER BY ALL
+    """
+    assert store.rows(told) == store.rows(counted)
+
+
+def test_the_views_on_top_answer(store: Store) -> None:
+    steps, slow = store.rows("SELECT count(), countIf(findings > 0) FROM diagnosed_steps")[0]
+    spans = store.scalar("SELECT sum(last_step - first_step + 1) FROM diagnoses")
+    assert (steps, slow) == (store.scalar("SELECT sum(steps) FROM jobs"), spans)
+    kinds = store.rows("SELECT DISTINCT job_id, kind::String FROM diagnoses ORDER BY ALL")
+    assert store.rows("SELECT job_id, cause::String FROM losses ORDER BY ALL") == kinds
+    [(lost_h, spent_h)] = store.rows("SELECT gpu_hours_lost, gpu_hours FROM tenant_summary")
+    assert 0 <= lost_h < spent_h
+    assert (lost_h > 0) == bool(slow)
