@@ -10,7 +10,7 @@ from prism_ch.model.columns import Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import JobState
+from prism_ch.model.result import OTHER, JobState
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -38,9 +38,10 @@ def context_start_ns(state: JobState, params: ContinueParams) -> int:
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topology: Topology) -> PairKinds:
-    """Give the pairs of a settled job the kind they were found to have; only new pairs keep what was found now.
+    """Give the pairs of a settled job the kind they were found to have; only others keep what is found now.
 
-    Where the two agree the bursts keep their own kinds: a pair may carry two.
+    A pair that was `other` may have been new. Where then and now agree the bursts keep their own kinds: a pair may
+    carry two.
     """
     if len(state.pairs) == 0:
         return kinds
@@ -49,8 +50,8 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topolo
     wanted = traffic.pair_src.astype(np.int64) * span + traffic.pair_dst
     order = np.argsort(known)
     place = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
-    found = known[order][place] == wanted
     row = order[place]
+    found = (known[row] == wanted) & (state.pairs.kind[row] != OTHER)
     kind = np.where(found, state.pairs.kind[row], kinds.kind)
     changed = (kind != kinds.kind)[traffic.pair]
     return PairKinds(

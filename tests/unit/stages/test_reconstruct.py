@@ -109,7 +109,7 @@ class TestSteps:
         assert found.gpu_steps.end_ns.tolist() == at(90, 190, 100, 200).tolist()
 
     def test_an_end_before_the_beginning_makes_a_step_without_length(self) -> None:
-        # The step before was said to end at 100 on endpoint 0; now the next seems to end at 90, and the one after at 80.
+        # On endpoint 0 a step was said to end at 100; now the next seems to end at 90, and the one after at 80.
         found = rebuilt(ring([0, 1], [300]), division([0, 1], [[90, 80, 300], [150, 200, 300]]), start_ns=at(100, 100))
         mine = found.gpu_steps.take(found.gpu_steps.endpoint == 0)
         assert mine.start_ns.tolist() == at(100, 100, 100).tolist()

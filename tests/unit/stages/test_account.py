@@ -1,0 +1,274 @@
+"""Account: counts add up, each once, and silence is news once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.result import DP, OTHER, PP, JobRevision, JobState, JobStatus, Pairs
+from prism_ch.model.window import Window
+from prism_ch.stages.account import (
+    Examined,
+    absorbed,
+    job_revision,
+    silence,
+    typed_in_window,
+    unchanged,
+    with_history,
+)
+from prism_ch.stages.order import order
+from prism_ch.stages.reconstruct import reconstruct
+from tests.unit.stages.build import (
+    BEGIN_NS,
+    MB,
+    MS,
+    Flow,
+    batch,
+    division,
+    every,
+    job,
+    known_job,
+    links,
+    ring,
+    steps_of,
+    traffic,
+    typed,
+)
+
+SECOND = 10**9
+PARAMS = ContinueParams()
+GRID = ((0, 1), (2, 3))
+
+
+def examined(
+    flows: Sequence[Flow], ends_ms: Sequence[float], state: JobState | None = None, settled: bool = False
+) -> Examined:
+    """What a working would find of a job of two stages on two replicas whose steps end at the given moments."""
+    seen = traffic(flows)
+    kinds = typed(seen, links(GRID), other=[(0, 3)])
+    steps = division(sorted({e for flow in flows for e in (flow.src, flow.dst)}), ends_ms)
+    first = len(state.steps) if state is not None and settled else 0
+    rebuilt = reconstruct(seen, kinds, steps, first, None, np.zeros(steps.end_ns.shape))
+    known = state if settled else None
+    return Examined(
+        job=RecognisedJob("job", "acme", steps.endpoints, known=state is not None),
+        flows=batch(flows),
+        traffic=seen,
+        kinds=kinds,
+        groups=order(seen, kinds, steps),
+        rebuilt=rebuilt,
+        history=with_history(known, rebuilt.steps),
+        diagnoses=(),
+        state=state,
+        settled=known,
+    )
+
+
+def pairs_of(revision: JobRevision) -> dict[tuple[int, int], tuple[int, int]]:
+    """Kind and count of flows of each pair."""
+    pairs = revision.pairs
+    counted = zip(pairs.kind.tolist(), pairs.flows.tolist(), strict=True)
+    return dict(zip(zip(pairs.src.tolist(), pairs.dst.tolist(), strict=True), counted, strict=True))
+
+
+class TestNewJob:
+    FLOWS = (*job(GRID, 10), Flow(0, 3, 5000, size=MB))
+    WINDOW = Window(BEGIN_NS, BEGIN_NS + 20 * SECOND)
+
+    def revision(self, state: JobState | None = None) -> JobRevision:
+        return job_revision(examined(self.FLOWS, every(1000, 10, 1000), state), self.WINDOW)
+
+    def test_the_job_in_short(self) -> None:
+        record = self.revision().job
+        assert (record.job_id, record.tenant, record.status) == ("job", "acme", "running")
+        assert (record.dp_size, record.pp_size, record.steps) == (2, 2, 10)
+        assert record.step_s_median == pytest.approx(1.0)
+        assert record.first_seen_ns == min(flow.start_ns for flow in self.FLOWS)
+        assert record.last_seen_ns == max(flow.end_ns for flow in self.FLOWS)
+
+    def test_everything_is_said_from_the_beginning(self) -> None:
+        revision = self.revision()
+        assert (revision.from_step, revision.from_time_ns) == (0, 0)
+        assert revision.steps.step.tolist() == list(range(10))
+
+    def test_every_pair_is_counted_and_named(self) -> None:
+        pairs = pairs_of(self.revision())
+        assert pairs[0, 1] == (DP, 10)
+        assert pairs[0, 2] == (PP, 40)
+        assert pairs[0, 3] == (OTHER, 1)
+        assert len(pairs) == 9
+
+    def test_bytes_are_those_on_the_wire(self) -> None:
+        assert int(self.revision().pairs.bytes.sum()) == int(batch(self.FLOWS).bytes.sum())
+
+    def test_little_is_believed_of_pairs_that_could_not_be_named(self) -> None:
+        pairs = self.revision().pairs
+        assert pairs.confidence[pairs.kind == OTHER].tolist() == [0.5]
+        assert (pairs.confidence[pairs.kind != OTHER] == 1.0).all()
+
+    def test_members_are_seen_from_their_first_to_their_last_flow(self) -> None:
+        members = self.revision().members
+        assert members.endpoint.tolist() == [0, 1, 2, 3]
+        assert members.pp_stage.tolist() == [0, 0, 1, 1]
+        mine = [flow for flow in self.FLOWS if 2 in (flow.src, flow.dst)]
+        assert members.first_seen_ns[2] == min(flow.start_ns for flow in mine)
+        assert members.last_seen_ns[2] == max(flow.end_ns for flow in mine)
+
+    def test_a_job_known_but_not_settled_is_said_anew_and_stays_as_old_as_it_was(self) -> None:
+        old = known_job("job", [0, 1, 2, 3], steps=2)
+        earlier = replace(old, job=replace(old.job, first_seen_ns=BEGIN_NS - SECOND))
+        revision = self.revision(earlier)
+        assert revision.from_step == 0
+        assert revision.job.first_seen_ns == BEGIN_NS - SECOND
+        assert pairs_of(revision) == pairs_of(self.revision())
+
+    def test_the_median_is_of_whole_steps_and_zero_without_one(self) -> None:
+        alone = job_revision(examined(ring([0, 1], [1000]), [1000]), self.WINDOW)
+        assert alone.steps.complete.tolist() == [0]
+        assert (alone.job.steps, alone.job.step_s_median) == (1, 0.0)
+
+
+class TestSettledJob:
+    """Ten steps of a second are known; the window begins after them, the traffic looked at three steps before."""
+
+    WINDOW = Window(BEGIN_NS + 10 * SECOND, BEGIN_NS + 20 * SECOND)
+    FLOWS = tuple(ring([0, 1], every(1000, 6, 8000), length_ms=40))
+    STATE = known_job("job", [0, 1, 7], steps=10)
+
+    def revision(self, pairs: Pairs | None = None) -> JobRevision:
+        state = self.STATE if pairs is None else replace(self.STATE, pairs=pairs)
+        found = examined(self.FLOWS, every(1000, 3, 11_000), state, settled=True)
+        return job_revision(found, self.WINDOW)
+
+    def test_new_steps_are_added(self) -> None:
+        revision = self.revision()
+        assert (revision.from_step, revision.steps.step.tolist(), revision.job.steps) == (10, [10, 11, 12], 13)
+        assert revision.from_time_ns == BEGIN_NS + 10 * SECOND
+
+    def test_flows_that_were_counted_before_the_window_are_not_counted_again(self) -> None:
+        before = Window(BEGIN_NS, BEGIN_NS + 10 * SECOND)
+        earlier = job_revision(examined(self.FLOWS[:4], [8000, 9000]), before)
+        both = self.revision(earlier.pairs)
+        # Those that end at 8 and 9 s were counted then, those at 10 to 13 s are now.
+        assert pairs_of(earlier) == {(0, 1): (DP, 2), (1, 0): (DP, 2)}
+        assert pairs_of(both) == {(0, 1): (DP, 6), (1, 0): (DP, 6)}
+        assert both.job.first_seen_ns == BEGIN_NS
+
+    def test_kinds_found_now_win_and_pairs_of_old_stay(self) -> None:
+        one = np.ones(2, np.int64)
+        old = Pairs(
+            np.array([0, 0], np.int32),
+            np.array([1, 7], np.int32),
+            np.array([PP, PP], np.uint8),
+            np.full(2, 0.9),
+            5 * one,
+            100 * one,
+            one,
+            2 * one,
+        )
+        assert pairs_of(self.revision(old)) == {(0, 1): (DP, 9), (0, 7): (PP, 5), (1, 0): (DP, 4)}
+
+    def test_the_median_is_of_all_known_steps(self) -> None:
+        assert self.revision().job.step_s_median == 1.0
+
+
+def test_without_flows_in_the_window_what_was_counted_stays() -> None:
+    counted = job_revision(examined(TestSettledJob.FLOWS, [8000]), TestNewJob.WINDOW)
+    state = replace(TestSettledJob.STATE, pairs=counted.pairs)
+    later = Window(BEGIN_NS + 60 * SECOND, BEGIN_NS + 70 * SECOND)
+    revision = job_revision(examined(TestSettledJob.FLOWS, [11_000], state, settled=True), later)
+    np.testing.assert_array_equal(revision.pairs.flows, state.pairs.flows)
+
+
+def test_bursts_of_the_window_that_are_training() -> None:
+    flows = [Flow(0, 1, 0), Flow(0, 1, 995), Flow(0, 1, 1100), Flow(0, 3, 1200), Flow(0, 1, 1995)]
+    seen = traffic(flows)
+    found = typed_in_window(seen, typed(seen, other=[(0, 3)]), Window(BEGIN_NS + SECOND, BEGIN_NS + 2 * SECOND))
+    assert ((found.start_ns - BEGIN_NS) // MS).tolist() == [995, 1100]
+
+
+class TestSilence:
+    """A job that made ten steps of two seconds and was last seen at 20 s."""
+
+    def status_after(self, silent_s: float, **known: float | str) -> JobStatus | None:
+        state = known_job("job", [0, 1], steps=10, step_s=2.0)
+        if known:
+            state = replace(state, job=replace(state.job, **known))  # type: ignore[arg-type]
+        changed = silence([state], BEGIN_NS + round((20 + silent_s) * SECOND), PARAMS)
+        return changed[0].job.status if changed else None
+
+    @pytest.mark.parametrize(
+        "silent_s, status", [(0, None), (5.9, None), (6.1, "stalled"), (599, "stalled"), (601, "ended")]
+    )
+    def test_three_steps_of_silence_are_a_stall_and_ten_minutes_the_end(
+        self, silent_s: float, status: JobStatus | None
+    ) -> None:
+        assert self.status_after(silent_s) == status
+
+    def test_what_was_said_before_is_no_news(self) -> None:
+        assert self.status_after(100, status="stalled") is None
+        assert self.status_after(700, status="stalled") == "ended"
+        assert self.status_after(9000, status="ended") is None
+
+    def test_quick_steps_are_given_some_seconds(self) -> None:
+        assert self.status_after(2.5, step_s_median=0.2) is None
+        assert self.status_after(3.5, step_s_median=0.2) == "stalled"
+
+    def test_steps_of_minutes_are_given_minutes(self) -> None:
+        assert self.status_after(890, step_s_median=300.0) is None
+        assert self.status_after(910, step_s_median=300.0) == "ended"
+
+    def test_a_job_without_a_whole_step_may_be_inside_a_long_one(self) -> None:
+        assert self.status_after(500, step_s_median=0.0) is None
+        assert self.status_after(601, step_s_median=0.0) == "ended"
+
+    def test_all_else_stays_as_it_was(self) -> None:
+        state = known_job("job", [0, 1], steps=10, step_s=2.0)
+        (said,) = silence([state], BEGIN_NS + 100 * SECOND, PARAMS)
+        assert replace(said.job, status="running") == state.job
+        assert (said.from_step, said.from_time_ns) == (10, BEGIN_NS + 20 * SECOND)
+        assert (said.members, said.pairs) == (state.members, state.pairs)
+
+
+def test_unchanged_says_no_new_step_and_withdraws_later_ones() -> None:
+    state = known_job("job", [0, 1], steps=10)
+    said = unchanged(state)
+    assert (said.from_step, said.from_time_ns) == (10, BEGIN_NS + 10 * SECOND)
+    assert len(said.steps) == len(said.gpu_steps) == len(said.timeline) == 0
+    assert (said.job, said.members) == (state.job, state.members)
+
+
+class TestAbsorbed:
+    """A pipeline was seen before the gradients that make it a part of a job on endpoints 0 to 3."""
+
+    WHOLE = job_revision(examined(TestNewJob.FLOWS, every(1000, 10, 1000)), TestNewJob.WINDOW)
+
+    def part(self, endpoints: Sequence[int], job_id: str = "part", since_ms: float = 1000) -> JobState:
+        state = known_job(job_id, endpoints, steps=1)
+        return replace(state, job=replace(state.job, first_seen_ns=BEGIN_NS + round(since_ms * MS)))
+
+    def test_a_part_of_a_job_said_anew_is_absorbed(self) -> None:
+        assert absorbed([self.part([0, 2])], [self.WHOLE]) == ("part",)
+
+    def test_the_job_itself_is_not(self) -> None:
+        assert absorbed([self.part([0, 2], job_id="job")], [self.WHOLE]) == ()
+
+    def test_nor_what_has_an_endpoint_elsewhere(self) -> None:
+        assert absorbed([self.part([0, 9])], [self.WHOLE]) == ()
+
+    def test_nor_what_was_seen_before_the_whole(self) -> None:
+        assert absorbed([self.part([0, 2], since_ms=-1)], [self.WHOLE]) == ()
+
+    def test_nor_what_a_settled_job_has_grown_over(self) -> None:
+        assert absorbed([self.part([0, 2])], [replace(self.WHOLE, from_step=64)]) == ()
+
+
+def test_history_is_what_was_known_and_what_is_new() -> None:
+    fresh = steps_of([1.0, 1.0])
+    assert with_history(None, fresh) is fresh
+    assert len(with_history(known_job("job", [0], steps=10), fresh)) == 12

@@ -1,0 +1,108 @@
+"""Resume: what is published stays as it is, and new steps go on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.result import DP, OTHER, PP, Pairs
+from prism_ch.stages.resume import context_start_ns, is_settled, keep_known_kinds, resume
+from tests.unit.stages.build import BEGIN_NS, MS, Flow, division, every, known_job, topology, traffic
+
+PARAMS = ContinueParams(settle_steps=10, context_steps=4)
+SETTLED = known_job("job", [0, 1], steps=10)  # ten steps of a second each
+
+
+def test_a_job_is_settled_when_enough_of_its_steps_are_known() -> None:
+    assert is_settled(SETTLED, PARAMS)
+    assert not is_settled(known_job("job", [0, 1], steps=9), PARAMS)
+    assert not is_settled(None, PARAMS)
+
+
+def test_a_settled_job_is_looked_at_from_some_steps_back() -> None:
+    assert context_start_ns(SETTLED, PARAMS) == BEGIN_NS + 6000 * MS
+
+
+class TestSteps:
+    def test_of_a_job_not_settled_all_steps_are_new(self) -> None:
+        found = resume(division([0, 1], [1000, 2000]), None, PARAMS)
+        assert (found.division.steps, found.first_step, found.start_ns) == (2, 0, None)
+
+    def test_only_steps_that_end_after_the_last_published_one_are_new(self) -> None:
+        found = resume(division([0, 1], [7000, 8000, 9000, 10_000, 11_000, 12_000]), SETTLED, PARAMS)
+        assert found.first_step == 10
+        assert found.division.job_end_ns().tolist() == [BEGIN_NS + 11_000 * MS, BEGIN_NS + 12_000 * MS]
+
+    @pytest.mark.parametrize("again_ms", [9_800, 10_000, 10_200])
+    def test_the_last_published_boundary_found_again_a_little_off_is_no_new_step(self, again_ms: float) -> None:
+        found = resume(division([0, 1], [again_ms, 11_000]), SETTLED, PARAMS)
+        assert found.division.job_end_ns().tolist() == [BEGIN_NS + 11_000 * MS]
+
+    def test_new_steps_begin_on_each_endpoint_where_its_last_one_ended(self) -> None:
+        gpu_steps = SETTLED.gpu_steps
+        ends = gpu_steps.end_ns.copy()
+        ends[gpu_steps.endpoint == 1] -= 30 * MS
+        skewed = replace(SETTLED, gpu_steps=replace(gpu_steps, end_ns=ends))
+        found = resume(division([0, 1], [11_000]), skewed, PARAMS)
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS, BEGIN_NS + 9_970 * MS]
+
+    def test_an_endpoint_that_is_new_begins_where_the_job_ended_and_one_that_left_is_gone(self) -> None:
+        found = resume(division([1, 5], [11_000]), SETTLED, PARAMS)
+        assert found.division.endpoints.tolist() == [1, 5]
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
+
+    def test_the_first_new_step_is_whole_though_the_context_cut_the_first_one_looked_at(self) -> None:
+        looked_at = division([0, 1], [11_000, 12_000])
+        cut = Division(looked_at.endpoints.copy(), looked_at.end_ns.copy(), np.array([False, True]))
+        assert resume(cut, SETTLED, PARAMS).division.whole.tolist() == [True, True]
+
+    def test_nothing_new(self) -> None:
+        found = resume(division([0, 1], [9000, 10_000]), SETTLED, PARAMS)
+        assert (found.division.steps, found.first_step) == (0, 10)
+        assert resume(Division.none(np.array([0, 1], np.int32)), SETTLED, PARAMS).division.steps == 0
+
+
+class TestKinds:
+    WHERE = topology(4)
+    SEEN = traffic([Flow(a, b, at) for a, b in ((0, 1), (1, 0), (2, 3)) for at in every(100, 2)])
+
+    def found(self, *kinds: int) -> PairKinds:
+        """Kinds of the three pairs as they are found now, without much confidence."""
+        kind = np.array(kinds, np.uint8)
+        return PairKinds(kind, np.full(3, 0.6), kind[self.SEEN.pair])
+
+    def known(self, pairs: Sequence[tuple[int, int, int]]) -> Pairs:
+        """Pairs known of before as (src, dst, kind), with great confidence."""
+        src, dst, kind = np.array(pairs).reshape(-1, 3).T
+        one, certain = np.ones(len(src), np.int64), np.full(len(src), 0.99)
+        return Pairs(src.astype(np.int32), dst.astype(np.int32), kind.astype(np.uint8), certain, one, one, one, one)
+
+    def kept(self, now: PairKinds, known: Sequence[tuple[int, int, int]]) -> PairKinds:
+        return keep_known_kinds(now, self.SEEN, replace(SETTLED, pairs=self.known(known)), self.WHERE)
+
+    def test_a_pair_keeps_its_kind_and_a_new_one_gets_what_is_found_now(self) -> None:
+        found = self.kept(self.found(DP, PP, PP), [(1, 0, DP), (0, 1, DP)])
+        assert found.kind.tolist() == [DP, DP, PP]
+        assert found.confidence.tolist() == [0.99, 0.99, 0.6]
+        assert found.burst.tolist() == [DP, DP, DP, DP, PP, PP]
+
+    def test_a_pair_that_was_other_may_turn_out_to_be_something(self) -> None:
+        found = self.kept(self.found(DP, DP, DP), [(0, 1, DP), (2, 3, OTHER)])
+        assert found.kind.tolist() == [DP, DP, DP]
+        assert found.confidence.tolist() == [0.99, 0.6, 0.6]
+
+    def test_where_both_agree_bursts_keep_kinds_of_their_own(self) -> None:
+        mixed = replace(self.found(DP, DP, DP), burst=np.array([DP, PP, DP, DP, DP, PP], np.uint8))
+        assert self.kept(mixed, [(0, 1, DP), (2, 3, DP)]).burst.tolist() == [DP, PP, DP, DP, DP, PP]
+
+    def test_nothing_known_changes_nothing(self) -> None:
+        now = self.found(DP, PP, OTHER)
+        assert self.kept(now, []) is now
