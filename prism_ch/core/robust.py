@@ -57,8 +57,8 @@ def robust_z(values: npt.ArrayLike, axis: int | None = None, floor: float = 0.0)
     Parameters: `values`, finite floats of any shape, where NaN means missing; `axis`, along which values are compared
     (None: with all); `floor`, the least standard deviation believed in, in the unit of the values.
     Returns float64 of the shape of `values`; NaN where a value is missing.
-    Where more than half the values are equal the median deviation is 0 and says nothing: the mean absolute deviation
-    takes its place. Where all are equal, and `floor` is 0, every value scores 0.
+    Where more than half the values are equal the median deviation is 0 and says nothing: `floor` takes its place, and
+    where that is 0 the mean absolute deviation. Where all are equal, and `floor` is 0, every value scores 0.
     Source: Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993, the modified z-score and its second form.
     """
     if floor < 0:
@@ -70,7 +70,8 @@ def robust_z(values: npt.ArrayLike, axis: int | None = None, floor: float = 0.0)
     deviation = np.abs(array - centre)
     present = np.maximum(np.sum(~np.isnan(array), axis=axis, keepdims=axis is not None), 1)
     mean_spread = MEAN_AD_TO_SD * np.nansum(deviation, axis=axis, keepdims=axis is not None) / present
-    spread = np.maximum(np.where(spread > 0, spread, mean_spread), floor)
+    # A stray value lifts the mean deviation with it: one of n scores n / 1.25 at most, however far off it is.
+    spread = np.where(spread > 0, np.maximum(spread, floor), floor or mean_spread)
     return np.asarray(np.where(spread > 0, array - centre, 0 * array) / np.where(spread > 0, spread, 1))
 
 

@@ -57,6 +57,8 @@ def test_z_counts_deviations_from_the_median_along_an_axis() -> None:
 def test_z_believes_in_no_less_than_the_floor() -> None:
     np.testing.assert_allclose(robust.robust_z([7.0, 7.0, 7.0, 8.0], floor=2.0), [0, 0, 0, 0.5])
     np.testing.assert_allclose(robust.robust_z([1.0, 1.0], floor=2.0), [0, 0])
+    # Where most are equal the floor is all there is to go by: one that is far off stands out among few.
+    np.testing.assert_allclose(robust.robust_z([1.0, 1.0, 1.0, 3.0], floor=0.05), [0, 0, 0, 40])
     with pytest.raises(ValueError, match="floor is -1"):
         robust.robust_z([1.0], floor=-1.0)
 

@@ -1,0 +1,173 @@
+"""Slow steps: against the job's own healthy ones, and whom the others waited for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.stages.diagnose.steps import find_slow_steps
+from tests.unit.stages.build import BEGIN_NS, steps_of, topology
+
+PARAMS = DiagnoseParams()
+WHERE = topology(4)
+JOB = RecognisedJob("job", "acme", np.arange(4, dtype=np.int32), known=False)
+SECOND = 10**9
+
+
+def found(
+    durations_s: Sequence[float], slowest: Sequence[int] | int = 0, known: Sequence[Diagnosis] = ()
+) -> tuple[Diagnosis, ...]:
+    return find_slow_steps(JOB, steps_of(durations_s, slowest), tuple(known), WHERE, PARAMS)
+
+
+def spans(findings: Sequence[Diagnosis]) -> list[tuple[int, int, str]]:
+    return [(one.first_step, one.last_step, one.status) for one in findings]
+
+
+class TestEpisodes:
+    def test_steps_much_longer_than_the_healthy_ones_are_one_finding(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 10 + [1.0] * 10)
+        assert (one.kind, one.subject_type, one.subject) == ("slow_step", "job", "job")
+        assert (one.first_step, one.last_step, one.status) == (20, 29, "closed")
+        assert (one.start_ns, one.end_ns) == (BEGIN_NS + 20 * SECOND, BEGIN_NS + 35 * SECOND)
+        assert [one.observed, one.expected] == pytest.approx([1.5, 1.0])
+        assert one.score == pytest.approx(25)  # half a second in deviations of the least spread believed in, 2 %
+
+    def test_until_three_normal_steps_have_passed_it_is_open(self) -> None:
+        assert spans(found([1.0] * 20 + [1.5] * 4 + [1.0] * 2)) == [(20, 23, "open")]
+        assert spans(found([1.0] * 20 + [1.5] * 4 + [1.0] * 3)) == [(20, 23, "closed")]
+
+    def test_two_troubles_are_two_findings(self) -> None:
+        both = found([1.0] * 20 + [1.5] * 4 + [1.0] * 10 + [2.0] * 4)
+        assert spans(both) == [(20, 23, "closed"), (34, 37, "open")]
+
+    def test_jitter_and_shorter_steps_are_no_trouble(self) -> None:
+        jitter = np.random.default_rng(1).normal(1, 0.03, 400)
+        assert found(jitter.tolist()) == ()
+        assert found([1.0] * 20 + [0.5] * 20) == ()
+
+    def test_a_little_longer_is_no_trouble_however_regular_the_others_are(self) -> None:
+        assert found([1.0] * 20 + [1.09] * 10) == ()
+
+    def test_a_job_that_never_is_regular_needs_more(self) -> None:
+        wild = np.random.default_rng(1).uniform(0.7, 1.3, 60).tolist()
+        assert found([*wild, 1.5]) == ()
+
+    def test_a_job_that_becomes_slow_for_good_stays_slow(self) -> None:
+        assert spans(found([1.0] * 20 + [1.5] * 300)) == [(20, 319, "open")]
+
+    def test_a_job_that_drifts_slowly_is_not_slow(self) -> None:
+        assert found((1 + np.arange(300) / 600).tolist()) == ()
+
+    def test_the_first_steps_may_be_slow(self) -> None:
+        assert spans(found([3.0] * 2 + [1.0] * 20)) == [(0, 1, "closed")]
+
+    def test_with_few_steps_nothing_is_usual(self) -> None:
+        assert found([1.0] * 6 + [9.0]) == ()
+        assert len(found([1.0] * 7 + [9.0])) == 1
+
+    def test_steps_whose_beginning_was_not_seen_do_not_count(self) -> None:
+        steps = steps_of([1.0] * 20)
+        cut = Steps.concat([steps_of([9.0], complete=False), replace(steps, step=steps.step + 1)])
+        assert find_slow_steps(JOB, cut, (), WHERE, PARAMS) == ()
+
+    def test_nothing(self) -> None:
+        assert found([]) == ()
+
+    @given(st.lists(st.floats(0.5, 5.0), min_size=8, max_size=40), st.integers(0, 10**6))
+    def test_when_it_all_happened_does_not_matter(self, durations_s: list[float], shift_ns: int) -> None:
+        steps = steps_of(durations_s)
+        later = replace(steps, start_ns=steps.start_ns + shift_ns, end_ns=steps.end_ns + shift_ns)
+        now, then = (find_slow_steps(JOB, one, (), WHERE, PARAMS) for one in (steps, later))
+        moved = [replace(one, start_ns=one.start_ns + shift_ns, end_ns=one.end_ns + shift_ns) for one in now]
+        assert list(then) == moved
+
+
+class TestGoingOn:
+    """A trouble that was open goes on under its name, however much of the past is still looked at."""
+
+    HISTORY = (*[1.0] * 20, *[1.5] * 10)
+
+    def test_it_keeps_its_name_and_its_expectation(self) -> None:
+        (before,) = found(self.HISTORY)
+        steps = steps_of([*self.HISTORY, *[1.5] * 20])
+        recent = steps.take(steps.step >= 26)  # nothing healthy is left in what is looked at
+        (one,) = find_slow_steps(JOB, recent, (before,), WHERE, PARAMS)
+        assert (one.diagnosis_id, one.first_step, one.last_step) == (before.diagnosis_id, 20, 49)
+        assert one.expected == pytest.approx(1.0)
+
+    def test_another_one_in_the_history_is_not_taken_for_it(self) -> None:
+        durations = [*self.HISTORY, *[1.0] * 10, *[2.0] * 4]
+        closed, before = found(durations)
+        again = found([*durations, 2.0], known=[before])
+        assert spans(again) == [(20, 29, "closed"), (40, 44, "open")]
+        assert [one.diagnosis_id for one in again] == [closed.diagnosis_id, before.diagnosis_id]
+
+    def test_one_that_is_over_is_not_found_again_in_normal_steps(self) -> None:
+        (before,) = found(self.HISTORY)
+        steps = steps_of([*self.HISTORY, *[1.0] * 20])
+        recent = steps.take(steps.step >= 34)
+        assert find_slow_steps(JOB, recent, (before,), WHERE, PARAMS) == ()
+
+
+class TestSeverity:
+    def test_it_grades_the_time_lost_over_the_episode(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 40)
+        assert one.slowdown == pytest.approx(20 / 60)
+        assert one.severity == "critical"
+
+    @pytest.mark.parametrize(
+        "slow_s, slowdown, grade", [(1.5, 0.025, "info"), (3.0, 0.1, "warning"), (9.0, 0.4, "critical")]
+    )
+    def test_one_slow_step_is_graded_over_twenty(self, slow_s: float, slowdown: float, grade: str) -> None:
+        (one,) = found([1.0] * 20 + [slow_s] + [1.0] * 20)
+        assert one.slowdown == pytest.approx(slowdown)
+        assert one.severity == grade
+
+
+class TestWhoIsWaitedFor:
+    NORMAL = (0, 1, 2, 3) * 5
+
+    def summary(self, slowest: Sequence[int]) -> str:
+        (one,) = found([1.0] * 20 + [1.5] * len(slowest), [*self.NORMAL, *slowest])
+        return one.summary
+
+    def test_the_one_that_is_always_last_is_named_with_its_place(self) -> None:
+        assert self.summary([2] * 10) == (
+            "Steps 20 to 29 took 1.5 s instead of 1 s (+50%); the others waited for 10.0.102.0 (host-02, GPU 0), "
+            "last to be ready in 10 of 10 slow steps: check that GPU and its host."
+        )
+
+    def test_one_that_is_mostly_last_is_named(self) -> None:
+        assert "waited for 10.0.102.0" in self.summary([2] * 10 + [1, 3])
+
+    @pytest.mark.parametrize("slowest", [[0, 1, 2, 3] * 3, [2], [2] * 3, [2] * 5 + [1] * 5])
+    def test_what_could_be_chance_accuses_nobody(self, slowest: list[int]) -> None:
+        assert self.summary(slowest).endswith("no single GPU kept the others waiting, look at what they share.")
+
+    def test_a_single_slow_step_reads_so(self) -> None:
+        assert self.summary([1]).startswith("Step 20 took 1.5 s instead of 1 s (+50%);")
+
+    def test_an_endpoint_that_has_left_the_topology_is_not_named(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 10, [*self.NORMAL, *[-1] * 10])
+        assert "no single GPU" in one.summary
+        assert json.loads(one.evidence)["last_ready"] == ""
+
+    def test_the_evidence_is_there_to_check(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 4, [*self.NORMAL, 2, 2, 2, 1])
+        assert json.loads(one.evidence) == {
+            "durations_s": [1.5] * 4,
+            "expected_s": 1.0,
+            "last_ready": "10.0.102.0",
+            "last_ready_share": 0.75,
+            "lost_s": 2.0,
+        }
