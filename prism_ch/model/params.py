@@ -107,6 +107,18 @@ class DivideParams:
     min_regular_share: float = 0.5
     #: What has been seen less often than this does not repeat.
     min_repeats: int = 3
+    #: Of steps at least this share of the payload is regular, lost records and all; of buckets of several sizes, less.
+    min_plain_share: float = 0.75
+    #: Steps vary less than this, as the mean deviation from the median over it, jitter and sequence lengths included.
+    max_uneven: float = 0.25
+    #: Periods of sizes and gaps are steps where they are so much more even.
+    even_gain: float = 0.7
+    #: How well sizes must repeat for their period to count.
+    min_period_strength: float = 0.5
+    #: Microbatches looked for within a step.
+    max_microbatches: int = 16
+    #: The silence after the last of several microbatches is so much longer than those after the others.
+    silence_contrast: float = 1.05
     #: The most bursts of one communicator in a step.
     max_bursts: int = 512
     #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
@@ -116,6 +128,8 @@ class DivideParams:
     #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
     #: two forward ones, log 2 = 0.7.
     min_haste: float = 0.2
+    #: Log-odds of the place in a period that ends it.
+    period_log_odds: float = 2.0
     #: Log-odds of a pipeline link at rest.
     balance_log_odds: float = 2.0
     #: Ends of communicators closer than this share of a step are one end.

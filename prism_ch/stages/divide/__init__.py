@@ -1,0 +1,122 @@
+"""Divide: a job's time into training steps (LLMPrism, section IV-C).
+
+A step moves the same bytes every time: that, not silence, is what a step is made of. Production traces hold longer
+silences inside a step than at its edge.
+
+1. Closing traffic (data-parallel, or pipeline where there is none) is read as sequences of bursts, one a communicator.
+2. BOCD on the gaps of each sequence, and a split of the gaps into short and long, propose boundaries.
+3. The proposals vote on the quantum: the payload of a whole step, equal from step to step.
+4. Segments of one quantum each are cut by dynamic programming, the gaps deciding where bytes leave it open.
+5. The communicators of a job agree: what half of them confirm at one moment is a step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import DivideParams
+from prism_ch.model.result import DP
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.divide.pipelines import pipeline_ends
+from prism_ch.stages.divide.quantum import collective_ends
+from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
+
+__all__ = ["Sequences", "divide", "read_sequences"]
+
+
+def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideParams) -> Division:
+    """Divide a job's time into steps.
+
+    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `endpoints` int32[m], its members, sorted.
+    Only steps whose end is in the data are returned; the first may lack its beginning.
+    """
+    closing_kind = kinds.closing
+    closing = kinds.of_kind(traffic, closing_kind)
+    if len(closing) == 0:
+        return Division.none(endpoints)
+    line_of_pair = communicators(closing) if closing_kind == DP else links(closing)
+    sequences = read_sequences(closing, line_of_pair, params)
+    ends = (
+        collective_ends(sequences, params)
+        if closing_kind == DP
+        else pipeline_ends(closing, line_of_pair, sequences, params)
+    )
+    agreed = _agree(sequences, ends, params)
+    if agreed.shape[1] == 0:
+        return Division.none(endpoints)
+    whole = np.ones(agreed.shape[1], dtype=bool)
+    whole[0] = _begins_whole(sequences, agreed, params)
+    return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole)
+
+
+def _agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
+    """Return the end of each step of the job on each line, int64[lines, steps].
+
+    Lines of one job end a step at different moments but at a steady distance. Ends are pooled after that distance is
+    taken off; a moment that fewer than half of the lines confirm is no step; a line that misses one is given its
+    usual distance.
+    """
+    line, end = sequences.line[ends], sequences.end_ns[ends]
+    if len(end) == 0:
+        return np.empty((len(sequences), 0), dtype=np.int64)
+    count = np.bincount(line, minlength=len(sequences))
+    reference = end[line == int(np.argmax(count))]
+    step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
+    after = np.clip(np.searchsorted(reference, end), 1, max(len(reference) - 1, 1))
+    before = np.maximum(after - 1, 0)
+    after = np.minimum(after, len(reference) - 1)
+    to_before, to_after = end - reference[before], end - reference[after]
+    nearest = np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
+    lag = np.nan_to_num(robust.median_by(line, nearest, len(sequences))).astype(np.int64)
+    moment = end - lag[line]
+    order = np.argsort(moment, kind="stable")
+    opens = np.concatenate([[True], np.diff(moment[order]) > params.agreement_share * step_ns])
+    step = np.empty(len(order), dtype=np.int64)
+    step[order] = np.cumsum(opens) - 1
+    steps = int(step.max()) + 1
+    result = np.full((len(sequences), steps), np.iinfo(np.int64).min)
+    np.maximum.at(result, (line, step), end)
+    seen = result > np.iinfo(np.int64).min
+    centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
+    result = np.where(seen, result, centre[None, :] + lag[:, None])
+    voters = max(int((count > 0).sum()), 1)
+    confirmed = seen.sum(axis=0) >= params.quorum * voters
+    return result[:, confirmed]
+
+
+def _begins_whole(sequences: Sequences, ends: Int64, params: DivideParams) -> bool:
+    """Say whether the first step carries as much as the second on most lines: whether it began inside the data."""
+    lines, steps = ends.shape
+    if steps == 1:
+        return False
+    carried = np.zeros((lines, 3))
+    step = (sequences.end_ns > ends[sequences.line, 0]).astype(np.int64) + (sequences.end_ns > ends[sequences.line, 1])
+    np.add.at(carried, (sequences.line, step), sequences.payload)
+    return bool(np.median(carried[:, 0] / np.maximum(carried[:, 1], 1)) > 1 - 2 * params.quantum_tolerance)
+
+
+def _endpoint_ends(traffic: Traffic, line_of_pair: Int32, ends: Int64, endpoints: Int32) -> Int64:
+    """Return when each step ends on each endpoint: with its last closing burst of the step, int64[m, k].
+
+    An endpoint without one in a step ends with the job's last line.
+    """
+    lines, steps = ends.shape
+    line = line_of_pair[traffic.pair].astype(np.int64)
+    first = int(ends.min())
+    span = int(max(ends.max(), traffic.end_ns.max())) - first + 1
+    place = np.searchsorted(
+        (np.arange(lines)[:, None] * span + (ends - first)).ravel(), line * span + (traffic.end_ns - first).clip(0)
+    )
+    step = place - line * steps
+    inside = step < steps
+    row = np.full(int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1, -1)
+    row[endpoints] = np.arange(len(endpoints))
+    result = np.full((len(endpoints), steps), np.iinfo(np.int64).min)
+    for end in (traffic.src, traffic.dst):
+        np.maximum.at(result, (row[end[inside]], step[inside]), traffic.end_ns[inside])
+    missing = result == np.iinfo(np.int64).min
+    return np.where(missing, ends.max(axis=0)[None, :], result)

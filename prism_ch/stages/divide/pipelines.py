@@ -1,0 +1,94 @@
+"""Pipelines without data-parallel traffic: a step ends where all that was sent over a link has been answered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.core import intervals, robust
+from prism_ch.core.disjoint_set import components
+from prism_ch.core.quantum import segment_by_quantum
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.params import DivideParams
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.divide.quantum import most_regular
+from prism_ch.stages.divide.sequences import Sequences, communicators
+
+
+def pipeline_ends(traffic: Traffic, line_of_pair: Int32, sequences: Sequences, params: DivideParams) -> Bool:
+    """Mask the bursts that close a step on a pipeline link: where every activation sent has its gradient back.
+
+    What has been sent either way over a link balances when a step ends, and only then.
+    """
+    depth = _depth(traffic)
+    downward = (depth[traffic.pair_src] < depth[traffic.pair_dst])[traffic.pair]
+    joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
+    signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
+    message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
+    sent = np.cumsum(signed)
+    level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
+    low, high = (
+        level == reduce(level, sequences.offsets[:-1])[sequences.line]
+        for reduce in (np.minimum.reduceat, np.maximum.reduceat)
+    )
+    chain = communicators(traffic)[np.unique(line_of_pair, return_index=True)[1]]
+    ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
+    quantum, _ = most_regular(sequences, ends, params)
+    preference = np.where(ends, params.balance_log_odds, -params.balance_log_odds)
+    return segment_by_quantum(
+        sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
+    )
+
+
+def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
+    """Return how much faster a link's downward messages follow one another than its upward ones, log, float64[links].
+
+    A backward pass takes about twice as long as a forward one, so activations follow one another faster than
+    gradients do. Only messages of one direction with none of the other between them count; 0 where a link has no
+    such.
+    """
+    line = line_of_pair[traffic.pair]
+    order = np.lexsort((traffic.start_ns, line))
+    same = (line[order][1:] == line[order][:-1]) & (downward[order][1:] == downward[order][:-1])
+    after_s = np.diff(traffic.start_ns[order])[same] / 1e9
+    run_line, run_down = line[order][1:][same], downward[order][1:][same]
+    lines = int(line_of_pair.max()) + 1
+    down, up = (robust.quantile_by(run_line[way], after_s[way], 0.1, lines) for way in (run_down, ~run_down))
+    return np.nan_to_num(np.log(up / down))
+
+
+def _depth(traffic: Traffic) -> Int64:
+    """Return how far each endpoint is from one end of its pipeline, or from a member where it is a ring, int64[n]."""
+    size = int(max(traffic.pair_src.max(), traffic.pair_dst.max())) + 1
+    low, high = np.minimum(traffic.pair_src, traffic.pair_dst), np.maximum(traffic.pair_src, traffic.pair_dst)
+    degree = np.zeros(size, dtype=np.int64)
+    for link in np.unique(low.astype(np.int64) * size + high):
+        degree[[link // size, link % size]] += 1
+    chain = components(size, low, high)
+    depth = np.full(size, -1, dtype=np.int64)
+    order = np.lexsort((np.arange(size), degree, chain))
+    order = order[degree[order] > 0]
+    depth[order[np.concatenate([[True], np.diff(chain[order]) > 0])]] = 0
+    for reach in range(size):
+        for near, far in ((low, high), (high, low)):
+            depth[far[(depth[near] == reach) & (depth[far] < 0)]] = reach + 1
+        if not (depth == reach + 1).any():
+            break
+    return depth
+
+
+def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Sequences, params: DivideParams) -> Bool:
+    """Choose for each pipeline which extreme of its links' balance is that between two steps, bool[n].
+
+    Parameters: `low`, `high` bool[n], bursts after which a link's balance is at its least or most; `chain`, `haste`
+    [links]. Activations come first and leave rest, so rest is the low side where downward messages are the
+    activations. Where haste does not tell, there is one microbatch: then the balance stays at rest for longer than it
+    is out, by the optimizer's time.
+    """
+    held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
+    passing = params.passing_share * robust.quantile_by(sequences.line, held_s, 0.75, len(sequences))[sequences.line]
+    low, high = (at & (sequences.gap_s > passing) for at in (low, high))
+    line_chain = chain[sequences.line]
+    longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
+    faster = robust.median_by(chain, haste)
+    at_low = np.where(np.abs(faster) > params.min_haste, faster > 0, longer >= 0)
+    return np.where(at_low[line_chain], low, high)

@@ -1,0 +1,165 @@
+"""Quantum: what a whole step carries, and where segments of it end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.core import bocd, periodicity, robust
+from prism_ch.core.quantum import segment_by_quantum
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params import DivideParams
+from prism_ch.stages.divide.sequences import Sequences
+
+
+def collective_ends(sequences: Sequences, params: DivideParams) -> Bool:
+    """Mask the bursts that close a step of their sequence, bool[n]."""
+    preference, proposals = _proposals(sequences, params)
+    quantum, regular, uneven = _quantum(sequences, proposals, params)
+    odd = (regular < params.min_plain_share) | (uneven > params.max_uneven)
+    if odd.any():
+        ends = _periodic_ends(sequences, odd, params)
+        size, share = most_regular(sequences, ends, params)
+        even = odd & (share >= params.min_regular_share)
+        even &= _unevenness(sequences, ends) < params.even_gain * uneven
+        quantum = np.where(even, size, quantum)
+        preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.period_log_odds, preference)
+    return segment_by_quantum(
+        sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
+    )
+
+
+def _proposals(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[Bool]]:
+    """Propose boundaries from the gaps: the log-odds of one after each burst, and the sets of them to choose from."""
+    last = np.isinf(sequences.gap_s)
+    every = np.ones(len(last), dtype=bool)
+    if last.all():
+        return np.zeros(len(last)), [every]
+    inner = ~last
+    log_gap = np.log(sequences.gap_s[inner])
+    counts = np.diff(sequences.offsets) - 1
+    found = bocd.detect(log_gap, np.concatenate([[0], np.cumsum(counts)]), expected_run=params.expected_run)
+    typical = robust.median_by(sequences.line[inner], log_gap, len(sequences))[sequences.line[inner]]
+    threshold, separation = robust.two_class_split(sequences.gap_s[inner])
+    long = np.log(threshold) if separation >= params.min_separation else typical
+    odds = np.zeros(len(last))
+    mass = np.clip(found.new_run_mass, 1e-6, 1 - 1e-6)
+    surprise = np.where(log_gap > typical, np.log(mass / (1 - mass)), -np.abs(np.log(mass / (1 - mass))))
+    odds[inner] = np.clip(log_gap - long, -1, 1) + np.clip(surprise, -1, 1)
+    changed = every.copy()
+    changed[inner] = (found.new_run_mass > params.changepoint_mass) & (log_gap > typical)
+    split = every.copy()
+    split[inner] = sequences.gap_s[inner] > threshold
+    return odds * params.gap_weight, [every, changed, split]
+
+
+def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> tuple[Float64, Float64, Float64]:
+    """Choose the payload of one step of each sequence: that which most of the payload is cut into.
+
+    Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate. Pieces that are
+    alike in size and in time are steps; buckets of one step are alike in size only, for a forward pass comes between
+    the last and the first. So a coarser cut is looked at only where a finer one is wanting, or the steps between two
+    checkpoints would be one, and taken where it is about as regular.
+    Returns the payload, the regular share of what it cuts, and how uneven that is in time, float64[k] each.
+    """
+    best_share, uneven = np.zeros(len(sequences)), np.zeros(len(sequences))
+    quantum = np.ones(len(sequences))
+    volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
+    for ends in proposals:
+        size, share = most_regular(sequences, ends, params)
+        spread = _unevenness(sequences, ends)
+        joined = _regular_when_joined(best_share, np.maximum(size / quantum, 1), volume / size)
+        enough = np.where(share >= params.min_regular_share, joined, best_share) - params.regularity_margin
+        wanting = (best_share < params.min_plain_share) | (uneven > params.max_uneven)
+        better = (best_share == 0) | (wanting & (share > enough))
+        quantum, uneven = np.where(better, size, quantum), np.where(better, spread, uneven)
+        best_share = np.where(better, share, best_share)
+    return quantum, best_share, uneven
+
+
+def _unevenness(sequences: Sequences, ends: Bool) -> Float64:
+    """Return how unequal the times of a sequence's pieces are: mean deviation from the median over it, float64[k].
+
+    0 for a sequence of fewer than two pieces.
+    """
+    closed = ends | np.isinf(sequences.gap_s)
+    line, end = sequences.line[closed], sequences.end_ns[closed]
+    same = line[1:] == line[:-1]
+    owner, took_s = line[1:][same], np.diff(end)[same] / 1e9
+    usual = robust.median_by(owner, took_s, len(sequences))
+    count = np.maximum(np.bincount(owner, minlength=len(sequences)), 1)
+    deviation = np.bincount(owner, weights=np.abs(took_s - usual[owner]), minlength=len(sequences)) / count
+    return np.nan_to_num(deviation / usual)
+
+
+def _periodic_ends(sequences: Sequences, chosen: Bool, params: DivideParams) -> Bool:
+    """Cut the chosen sequences once in each period of their sizes and gaps, after its longest silence, bool[n]."""
+    ends = np.isinf(sequences.gap_s)
+    sizes = robust.size_classes(sequences.payload, params.quantum_tolerance / 2, sequences.line)
+    for line in np.flatnonzero(chosen):
+        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
+        period, strength = periodicity.sequence_period(sizes[rows].astype(np.int64), params.max_bursts)
+        if period and strength >= params.min_period_strength:
+            gaps = sequences.gap_s[rows]
+            period, place = _longest_silence(gaps[:-1], period, params)
+            ends[rows] |= np.arange(len(gaps)) % period == place
+    return ends
+
+
+def _longest_silence(gap_s: Float64, period: int, params: DivideParams) -> tuple[int, int]:
+    """Return the period and where in it the longest silence is.
+
+    The period is a multiple of the one given where one in so many of these silences is longer than all the others, by
+    quartiles: the optimizer comes after the last of several microbatches.
+    """
+    place = int(np.argmax(_by_place(gap_s, period, 0.5)))
+    for times in range(2, params.max_microbatches + 1):
+        length = period * times
+        if length * params.min_repeats > len(gap_s):
+            break
+        alike = np.arange(place, length, period)
+        usual = _by_place(gap_s, length, 0.5)[alike]
+        longest = int(np.argmax(usual))
+        lower, upper = (_by_place(gap_s, length, q)[alike] for q in (0.25, 0.75))
+        if lower[longest] > params.silence_contrast * np.delete(upper, longest).max():
+            return length, int(alike[longest])
+    return period, place
+
+
+def _by_place(gap_s: Float64, period: int, q: float) -> Float64:
+    """Return the q-quantile of the gaps at each place in a period, float64[period]."""
+    return robust.quantile_by((np.arange(len(gap_s)) % period).astype(np.int32), gap_s, q, period)
+
+
+def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:
+    """Return what share of pieces must be regular that are each joined from regular ones with a share of `share`.
+
+    A lost record spoils one bucket, but with it the whole step: where chance spoils buckets, share^k of the steps of k
+    are spared, less two standard errors over the pieces there are.
+    """
+    expected = share**joined
+    result: Float64 = expected - 2 * np.sqrt(expected * (1 - expected) / np.maximum(pieces, 1))
+    return result
+
+
+def most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tuple[Float64, Float64]:
+    """Cut each sequence after the masked bursts and return the size class of the pieces with the most payload.
+
+    Returns its median size and its share of the sequence's payload, float64[k] each; a class of too few pieces shows no
+    regularity and has no share.
+    """
+    closed = ends | np.isinf(sequences.gap_s)
+    piece: Int64 = np.cumsum(closed) - closed
+    amount = np.bincount(piece, weights=sequences.payload)
+    line = sequences.line[closed]
+    classes = robust.size_classes(amount, params.quantum_tolerance / 2, line)
+    payload, members = np.bincount(classes, weights=amount), np.bincount(classes)
+    class_line = np.zeros(len(payload), dtype=np.int32)
+    class_line[classes] = line
+    order = np.lexsort((-payload, class_line))
+    heaviest = order[np.concatenate([[True], class_line[order][1:] != class_line[order][:-1]])]
+    # The first and the last piece may be cut by the edge of the data, and say nothing where they differ.
+    edge = np.concatenate([[True], line[1:] != line[:-1]]) | np.concatenate([line[1:] != line[:-1], [True]])
+    counts = ~edge | np.isin(classes, heaviest)
+    total = np.maximum(np.bincount(line, weights=amount * counts, minlength=len(sequences)), 1)
+    repeats = members[heaviest] >= params.min_repeats
+    return robust.median_by(classes, amount)[heaviest], np.where(repeats, payload[heaviest] / total, 0.0)
