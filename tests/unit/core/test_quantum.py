@@ -51,6 +51,10 @@ def test_a_sequence_may_begin_and_end_inside_a_segment() -> None:
     assert np.flatnonzero(segment([[0.4, 0.25, 0.75, 0.25, 0.75, 0.3]])).tolist() == [0, 2, 4]
 
 
+def test_a_segment_that_lacks_something_is_not_joined_with_a_whole_one() -> None:
+    assert segment([[1.0, 0.6, 1.0, 1.0, 0.3, 1.0]], preference=-0.5).all()
+
+
 def test_a_longest_segment_is_kept() -> None:
     assert np.diff(np.flatnonzero(segment([[0.1] * 40], longest=4))).max() <= 4
 

@@ -1,0 +1,65 @@
+"""Flow batches: parts join to what the whole would have been."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_ch.model.flow import FlowBatch
+from tests.unit.stages.build import Flow, batch
+
+flows = st.lists(
+    st.builds(
+        Flow,
+        src=st.integers(0, 3),
+        dst=st.integers(4, 6),
+        start_ms=st.integers(0, 9),
+        port=st.integers(1, 3),
+        exporter=st.sampled_from(["", "leaf", "spine"]),
+    ),
+    unique=True,
+    max_size=20,
+)
+
+
+def columns(flows_: FlowBatch) -> list[tuple[object, ...]]:
+    """The rows, with exporters by name."""
+    names = [flows_.exporters[code] for code in flows_.exporter]
+    numbers = [getattr(flows_, field.name).tolist() for field in fields(FlowBatch) if "exporter" not in field.name]
+    return list(zip(*numbers, names, strict=True))
+
+
+@given(flows, st.lists(st.integers(0, 2), min_size=20, max_size=20))
+def test_however_a_batch_is_cut_its_parts_join_to_the_whole(seen: list[Flow], part: list[int]) -> None:
+    parts = [batch([flow for flow, number in zip(seen, part, strict=False) if number == n]) for n in range(3)]
+    joined = FlowBatch.concat(parts)
+    order = [(flow.src, flow.dst, flow.start_ns, flow.end_ns, flow.port) for flow in seen]
+    keys = ("src", "dst", "start_ns", "end_ns", "src_port")
+    assert list(zip(*(getattr(joined, key).tolist() for key in keys), strict=True)) == sorted(order)
+    assert sorted(columns(joined)) == sorted(columns(batch(seen)))
+
+
+def test_exporters_are_numbered_anew_where_batches_name_others() -> None:
+    joined = FlowBatch.concat([batch([Flow(0, 1, 0, exporter="b")]), batch([Flow(0, 1, 5, exporter="a")])])
+    assert joined.exporters == ("a", "b")
+    assert joined.exporter.tolist() == [1, 0]
+
+
+def test_rows_are_taken_with_all_exporters() -> None:
+    seen = batch([Flow(0, 1, 0, exporter="a"), Flow(0, 1, 5, exporter="b")])
+    later = seen.take(seen.start_ns > seen.start_ns.min())
+    assert (len(later), later.exporters, later.exporter.tolist()) == (1, ("a", "b"), [1])
+
+
+def test_empty() -> None:
+    assert len(FlowBatch.empty()) == 0
+    assert len(FlowBatch.concat([FlowBatch.empty(), batch([Flow(0, 1, 0)])])) == 1
+
+
+def test_columns_of_unequal_length_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"FlowBatch\.bytes has 2 rows"):
+        replace(batch([Flow(0, 1, 0)]), bytes=np.zeros(2, np.int64))

@@ -1,0 +1,83 @@
+"""What the stages pass to one another: traffic, divisions, windows, topologies, parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.division import Division
+from prism_ch.model.params import DivideParams, Params
+from prism_ch.model.window import Window
+from tests.unit.stages.build import BEGIN_NS, MS, Flow, division, topology, traffic
+
+
+class TestTraffic:
+    SEEN = traffic([Flow(0, 1, 0), Flow(2, 3, 10), Flow(2, 3, 50), Flow(4, 5, 20)])
+
+    def test_every_burst_has_a_sender_and_a_receiver(self) -> None:
+        assert self.SEEN.src.tolist() == [0, 2, 2, 4]
+        assert self.SEEN.dst.tolist() == [1, 3, 3, 5]
+
+    def test_pairs_are_kept_with_their_bursts_and_numbered_anew(self) -> None:
+        kept = self.SEEN.keep_pairs(np.array([False, True, True]))
+        assert kept.pair.tolist() == [0, 0, 1]
+        assert (kept.pair_src.tolist(), kept.pair_dst.tolist()) == ([2, 4], [3, 5])
+        assert kept.src.tolist() == [2, 2, 4]
+
+    def test_bursts_are_taken_with_the_whole_table_and_some_pairs_no_longer_move(self) -> None:
+        late = self.SEEN.take(self.SEEN.start_ns >= BEGIN_NS + 15 * MS)
+        assert late.pair_src.tolist() == [0, 2, 4]
+        assert late.moving().tolist() == [False, True, True]
+
+    def test_nothing(self) -> None:
+        nothing = traffic([])
+        assert (len(nothing), len(nothing.moving())) == (0, 0)
+
+
+class TestDivision:
+    def test_the_job_ends_a_step_with_its_last_endpoint(self) -> None:
+        found = division([0, 1], [[90, 210], [100, 200]])
+        assert ((found.job_end_ns() - BEGIN_NS) // MS).tolist() == [100, 210]
+        assert found.steps == 2
+
+    def test_none_has_endpoints_but_no_steps(self) -> None:
+        nothing = Division.none(np.array([3, 4], np.int32))
+        assert (nothing.steps, nothing.endpoints.tolist(), len(nothing.job_end_ns())) == (0, [3, 4], 0)
+
+    def test_shapes_must_agree(self) -> None:
+        with pytest.raises(ValueError, match=r"end_ns has shape \(1, 2\) for 2 endpoints and 2 steps"):
+            Division(np.zeros(2, np.int32), np.zeros((1, 2), np.int64), np.ones(2, dtype=bool))
+
+    def test_nobody_writes_into_it(self) -> None:
+        found = division([0], [100])
+        with pytest.raises(ValueError, match="read-only"):
+            found.end_ns[0, 0] = 0
+
+
+class TestWindow:
+    @pytest.mark.parametrize("end_ns", [5, 4])
+    def test_a_window_ends_after_it_starts(self, end_ns: int) -> None:
+        with pytest.raises(ValueError, match=f"window ends at {end_ns}, which is not after its start 5"):
+            Window(5, end_ns)
+
+    def test_windows_are_ordered_by_time(self) -> None:
+        assert sorted([Window(60, 120), Window(0, 60)]) == [Window(0, 60), Window(60, 120)]
+
+
+class TestTopology:
+    def test_an_address_finds_its_row(self) -> None:
+        where = topology(2, gpus=2)
+        assert len(where) == 4
+        assert where.endpoints[where.index["10.0.101.1"]] == "10.0.101.1"
+
+    def test_every_endpoint_needs_a_place(self) -> None:
+        with pytest.raises(ValueError, match="1 endpoints, but 2 servers"):
+            replace(topology(2), endpoints=("10.0.100.0",))
+
+
+def test_other_parameters_have_another_digest_and_the_same_ones_the_same() -> None:
+    assert Params().digest() == Params().digest()
+    assert Params().digest() != Params(divide=DivideParams(quorum=0.6)).digest()
+    assert 0 <= Params().digest() < 2**64
