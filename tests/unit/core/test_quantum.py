@@ -52,7 +52,7 @@ def test_a_sequence_may_begin_and_end_inside_a_segment() -> None:
 
 
 def test_a_segment_that_lacks_something_is_not_joined_with_a_whole_one() -> None:
-    assert segment([[1.0, 0.6, 1.0, 1.0, 0.3, 1.0]], preference=-0.5).all()
+    assert segment([[1.0, 0.6, 1.0, 1.0, 0.5, 1.0]], preference=-0.5).all()
 
 
 def test_a_longest_segment_is_kept() -> None:
