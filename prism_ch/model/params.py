@@ -111,6 +111,11 @@ class DivideParams:
     min_plain_share: float = 0.75
     #: Steps vary less than this, as the mean deviation from the median over it, jitter and sequence lengths included.
     max_uneven: float = 0.25
+    #: Forward pass and optimizer take at least this share of a step, and move no gradients; a shorter silence does
+    #: not mark a step.
+    min_silence_share: float = 0.15
+    #: Largest over smallest burst of a period above which gathers and scatters are told apart by size.
+    sizes_differ: float = 1.3
     #: Periods of sizes and gaps are steps where they are so much more even.
     even_gain: float = 0.7
     #: How well sizes must repeat for their period to count.

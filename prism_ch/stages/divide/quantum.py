@@ -16,11 +16,12 @@ def collective_ends(sequences: Sequences, params: DivideParams) -> Bool:
     preference, proposals = _proposals(sequences, params)
     quantum, regular, uneven = _quantum(sequences, proposals, params)
     odd = (regular < params.min_plain_share) | (uneven > params.max_uneven)
+    odd |= _silence_share(sequences, quantum) < params.min_silence_share
     if odd.any():
         ends = _periodic_ends(sequences, odd, params)
         size, share = most_regular(sequences, ends, params)
         even = odd & (share >= params.min_regular_share)
-        even &= _unevenness(sequences, ends) < params.even_gain * uneven
+        even &= _unevenness(sequences, ends) < np.maximum(params.even_gain * uneven, params.max_uneven)
         quantum = np.where(even, size, quantum)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.period_log_odds, preference)
     return segment_by_quantum(
@@ -91,43 +92,74 @@ def _unevenness(sequences: Sequences, ends: Bool) -> Float64:
     return np.nan_to_num(deviation / usual)
 
 
+def _silence_share(sequences: Sequences, quantum: Float64) -> Float64:
+    """Return the longest usual silence of a sequence as a share of a step's time, float64[k].
+
+    Of as many silences as there are steps, the longest ones, the median; over the mean time of a step.
+    """
+    volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
+    steps = np.maximum(volume / quantum, 1)
+    bursts = np.diff(sequences.offsets)
+    took_s = (sequences.end_ns[sequences.offsets[1:] - 1] - sequences.start_ns[sequences.offsets[:-1]]) / 1e9
+    share = np.ones(len(sequences))
+    for line, among in enumerate(np.clip(1 - steps / 2 / np.maximum(bursts, 1), 0, 1)):
+        gaps = sequences.gap_s[sequences.offsets[line] : sequences.offsets[line + 1] - 1]
+        if len(gaps):
+            share[line] = np.quantile(gaps, among) / (took_s[line] / steps[line])
+    return share
+
+
 def _periodic_ends(sequences: Sequences, chosen: Bool, params: DivideParams) -> Bool:
-    """Cut the chosen sequences once in each period of their sizes and gaps, after its longest silence, bool[n]."""
+    """Cut the chosen sequences once in each period of their sizes and gaps, bool[n]; `_last_place` says where."""
     ends = np.isinf(sequences.gap_s)
     sizes = robust.size_classes(sequences.payload, params.quantum_tolerance / 2, sequences.line)
     for line in np.flatnonzero(chosen):
         rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
         period, strength = periodicity.sequence_period(sizes[rows].astype(np.int64), params.max_bursts)
         if period and strength >= params.min_period_strength:
-            gaps = sequences.gap_s[rows]
-            period, place = _longest_silence(gaps[:-1], period, params)
-            ends[rows] |= np.arange(len(gaps)) % period == place
+            gaps, payload = sequences.gap_s[rows][:-1], sequences.payload[rows]
+            period, place = _last_microbatch(gaps, period, _last_place(gaps, payload, period, params), params)
+            ends[rows] |= np.arange(len(payload)) % period == place
     return ends
 
 
-def _longest_silence(gap_s: Float64, period: int, params: DivideParams) -> tuple[int, int]:
-    """Return the period and where in it the longest silence is.
+def _last_place(gap_s: Float64, payload: Float64, period: int, params: DivideParams) -> int:
+    """Return the place in a period that ends it.
 
-    The period is a multiple of the one given where one in so many of these silences is longer than all the others, by
-    quartiles: the optimizer comes after the last of several microbatches.
+    Where sizes differ much, parameters are gathered for the forward pass and gradients scattered beside them in the
+    backward: the longest run of small bursts begins a step, and what precedes it ends one. Else the longest silence
+    does.
     """
-    place = int(np.argmax(_by_place(gap_s, period, 0.5)))
+    usual = _by_place(payload, period, 0.5)
+    large = usual > (usual.min() + usual.max()) / 2
+    if usual.max() < params.sizes_differ * usual.min() or large.all():
+        return int(np.argmax(_by_place(gap_s, period, 0.5)))
+    places = np.flatnonzero(large)
+    small_after = np.diff(np.append(places, places[0] + period)) - 1
+    return int(places[np.argmax(small_after)])
+
+
+def _last_microbatch(gap_s: Float64, period: int, place: int, params: DivideParams) -> tuple[int, int]:
+    """Return the period and the place in it that ends a step.
+
+    That is a multiple of the period where one in so many of its ends is followed by a longer silence than all the
+    others, by quartiles: the optimizer comes after the last of several microbatches.
+    """
     for times in range(2, params.max_microbatches + 1):
         length = period * times
         if length * params.min_repeats > len(gap_s):
             break
         alike = np.arange(place, length, period)
-        usual = _by_place(gap_s, length, 0.5)[alike]
+        lower, usual, upper = (_by_place(gap_s, length, q)[alike] for q in (0.25, 0.5, 0.75))
         longest = int(np.argmax(usual))
-        lower, upper = (_by_place(gap_s, length, q)[alike] for q in (0.25, 0.75))
         if lower[longest] > params.silence_contrast * np.delete(upper, longest).max():
             return length, int(alike[longest])
     return period, place
 
 
-def _by_place(gap_s: Float64, period: int, q: float) -> Float64:
-    """Return the q-quantile of the gaps at each place in a period, float64[period]."""
-    return robust.quantile_by((np.arange(len(gap_s)) % period).astype(np.int32), gap_s, q, period)
+def _by_place(values: Float64, period: int, q: float) -> Float64:
+    """Return the q-quantile of the values at each place in a period, float64[period]."""
+    return robust.quantile_by((np.arange(len(values)) % period).astype(np.int32), values, q, period)
 
 
 def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:
