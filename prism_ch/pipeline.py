@@ -185,13 +185,16 @@ def examine(
     jobs = recognise(traffic, topology, states, params.recognise)
     known = {state.job.job_id: state for state in states}
     until_ns = min(window.end_ns, int(batch.end_ns.max(initial=window.start_ns)))
-    revisions, typed = [], []
+    revisions, typed, not_training = [], [], []
     for job in jobs:
-        revision, bursts = _examine_job(job, elected, traffic, steady, window, topology, known.get(job.job_id), params)
-        if revision.job.last_seen_ns >= window.start_ns:
-            revisions.append(revision)
-            typed.append(bursts)
-    withdrawn = account.absorbed(states, revisions)
+        state = known.get(job.job_id)
+        examined = _examine_job(job, elected, traffic, steady, window, topology, state, params)
+        if examined is None:
+            not_training.extend([job.job_id] if state is not None else [])
+        elif examined[0].job.last_seen_ns >= window.start_ns:
+            revisions.append(examined[0])
+            typed.append(examined[1])
+    withdrawn = (*account.absorbed(states, revisions), *not_training)
     said = {*withdrawn, *(revision.job.job_id for revision in revisions)}
     silent = [state for state in states if state.job.job_id not in said]
     revisions.extend(account.silence(silent, until_ns, params.going_on))
@@ -208,8 +211,11 @@ def _examine_job(
     topology: Topology,
     state: JobState | None,
     params: Params,
-) -> tuple[JobRevision, Traffic]:
-    """Take one job from identification to diagnosis; return its typed bursts of the window as well."""
+) -> tuple[JobRevision, Traffic] | None:
+    """Take one job from identification to diagnosis; return its typed bursts of the window as well.
+
+    None where what repeats is no training after all.
+    """
     settled = state if resume.is_settled(state, params.going_on) else None
     inside = _inside(job.endpoints, topology, traffic.pair_src, traffic.pair_dst)
     steady = steady[inside]
@@ -222,6 +228,8 @@ def _examine_job(
     if settled is not None:
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
     division = divide(traffic, kinds, job.endpoints, params.divide)
+    if settled is None and division.regular < params.divide.min_training_share:
+        return None
     groups = order(traffic, kinds, division)
     new = resume.resume(division, settled, params.going_on)
     said_before = division.steps - new.division.steps

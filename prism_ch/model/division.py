@@ -15,11 +15,13 @@ class Division:
 
     `endpoints` int32[m], sorted; `end_ns` int64[m, k], rising along a row; `whole` bool[k], False where a step's
     beginning was not seen. There are no steps where k is 0.
+    `regular` is the share of the closing payload in steps as large as the others, 1 where that can't be told.
     """
 
     endpoints: Int32
     end_ns: Int64
     whole: Bool
+    regular: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the shapes and freeze the arrays."""

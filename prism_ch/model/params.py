@@ -124,6 +124,10 @@ class DivideParams:
     max_microbatches: int = 16
     #: The silence after the last of several microbatches is so much longer than those after the others.
     silence_contrast: float = 1.05
+    #: With fewer steps than this nobody can tell whether they are alike.
+    min_judged_steps: int = 8
+    #: Traffic of which less than this share is in like steps is no training: serving moves what its clients ask for.
+    min_training_share: float = 0.5
     #: The most bursts of one communicator in a step.
     max_bursts: int = 512
     #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.

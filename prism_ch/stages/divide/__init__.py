@@ -22,7 +22,7 @@ from prism_ch.model.params import DivideParams
 from prism_ch.model.result import DP
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.pipelines import pipeline_ends
-from prism_ch.stages.divide.quantum import collective_ends
+from prism_ch.stages.divide.quantum import collective_ends, most_regular
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
 
 __all__ = ["Sequences", "divide", "read_sequences"]
@@ -50,7 +50,9 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
         return Division.none(endpoints)
     whole = np.ones(agreed.shape[1], dtype=bool)
     whole[0] = _begins_whole(sequences, agreed, params)
-    return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole)
+    _, share = most_regular(sequences, ends, params)
+    regular = float(np.median(share)) if agreed.shape[1] >= params.min_judged_steps else 1.0
+    return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole, regular)
 
 
 def _agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:

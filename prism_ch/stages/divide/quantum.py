@@ -15,13 +15,15 @@ def collective_ends(sequences: Sequences, params: DivideParams) -> Bool:
     """Mask the bursts that close a step of their sequence, bool[n]."""
     preference, proposals = _proposals(sequences, params)
     quantum, regular, uneven = _quantum(sequences, proposals, params)
-    odd = (regular < params.min_plain_share) | (uneven > params.max_uneven)
-    odd |= _silence_share(sequences, quantum) < params.min_silence_share
+    irregular = regular < params.min_plain_share
+    irregular |= _silence_share(sequences, quantum) < params.min_silence_share
+    odd = irregular | (uneven > params.max_uneven)
     if odd.any():
         ends = _periodic_ends(sequences, odd, params)
         size, share = most_regular(sequences, ends, params)
         even = odd & (share >= params.min_regular_share)
-        even &= _unevenness(sequences, ends) < np.maximum(params.even_gain * uneven, params.max_uneven)
+        enough = np.maximum(params.even_gain * uneven, params.max_uneven)
+        even &= _unevenness(sequences, ends) < np.where(irregular, enough, _evener(uneven, size / quantum, params))
         quantum = np.where(even, size, quantum)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.period_log_odds, preference)
     return segment_by_quantum(
@@ -68,13 +70,23 @@ def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) 
     for ends in proposals:
         size, share = most_regular(sequences, ends, params)
         spread = _unevenness(sequences, ends)
-        joined = _regular_when_joined(best_share, np.maximum(size / quantum, 1), volume / size)
+        times = np.maximum(size / quantum, 1)
+        joined = _regular_when_joined(best_share, times, volume / size)
         enough = np.where(share >= params.min_regular_share, joined, best_share) - params.regularity_margin
-        wanting = (best_share < params.min_plain_share) | (uneven > params.max_uneven)
-        better = (best_share == 0) | (wanting & (share > enough))
+        evener = (uneven > params.max_uneven) & (spread < _evener(uneven, times, params))
+        better = (best_share == 0) | ((share > enough) & ((best_share < params.min_plain_share) | evener))
         quantum, uneven = np.where(better, size, quantum), np.where(better, spread, uneven)
         best_share = np.where(better, share, best_share)
     return quantum, best_share, uneven
+
+
+def _evener(uneven: Float64, times: Float64, params: DivideParams) -> Float64:
+    """Return how even pieces must be that join so many others each, to be steps rather than some of them, float64[k].
+
+    Sums are more even than what they are sums of, by the root of its number, whatever it is.
+    """
+    result: Float64 = params.even_gain * uneven / np.sqrt(np.maximum(times, 1))
+    return result
 
 
 def _unevenness(sequences: Sequences, ends: Bool) -> Float64:
