@@ -1,10 +1,15 @@
-"""The tables that others' SQL may rely on, as the project promises them, and their content for comparison."""
+"""The tables that others' SQL may rely on, as the project promises them, and their content for comparison.
+
+Run with the URL of a database, it prints the content as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 
-from prism_ch.store.client import Store
+from prism_ch.store.client import Store, connect
 
 _KINDS = (
     "slow_step, slow_group, slow_switch, slow_gpu, slow_nic, slow_link, congestion, stall, hang, restart, imbalance,"
@@ -121,3 +126,8 @@ def _rows(store: Store, table: str) -> list[str]:
     kept = [name for name in PROMISED[table] | ADDED[table] if name not in _VOLATILE.get(table, ())]
     text = store.raw(f"SELECT {', '.join(kept)} FROM {table} ORDER BY ALL", fmt="TSV")  # noqa: S608 (our own names)
     return text.decode().splitlines()
+
+
+if __name__ == "__main__":
+    with connect(sys.argv[1]) as opened:
+        print(json.dumps(snapshot(opened)))  # noqa: T201 (what another process reads)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from tests.e2e.commands import Done, prism_ch
 
+#: The recorded training runs, a folder each.
+RECORDED = Path(__file__).parents[1] / "data" / "real_training"
+
 #: Names a database that does not exist yet.
 NewUrl = Callable[[], str]
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from prism_ch.simulate import generate, textbook, write
-from tests.e2e.analysed import Analysed, NewUrl, Recorded, run, simulate
-
-RECORDED = Path(__file__).parents[1] / "data" / "real_training"
+from tests.e2e.analysed import RECORDED, Analysed, NewUrl, Recorded, run, simulate
 
 
 @pytest.fixture(scope="session")
