@@ -63,6 +63,8 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
     Examples:
       prism-ch run flows.parquet --topology topology.csv
       prism-ch run 'flows/*.jsonl.gz' --topology topology.csv --url chdb:///var/lib/prism
+
+    Exits with 1 if no line of the topology or no flow record could be used, or if a file could not be read to its end.
     """
     from prism_ch.ingest.files import land_files
     from prism_ch.ingest.topology_file import load_topology
@@ -73,10 +75,10 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
 
     with session.store() as store:
         migrate(store)
-        tell_topology(load_topology(store, topology_file), topology_file)
+        status = tell_topology(load_topology(store, topology_file), topology_file)
         with progress("landing files") as report_progress:
             landed = land_files(store, files, progress=report_progress)
-        status = tell_landing(landed)
+        status = max(status, tell_landing(landed))
         with progress("analysing windows") as report_progress:
             work_windows(store, session.settings(), progress=report_progress)
         facts = read_facts(store)
