@@ -165,9 +165,9 @@ CREATE TABLE IF NOT EXISTS flows_rejected_log
 (
     `received_at` DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC',
     `source` LowCardinality(String) COMMENT 'Name of the file or stream it came from',
-    `position` UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown',
     `reason` LowCardinality(String) COMMENT 'Why it can not be used',
-    `record` String COMMENT 'The original text; of a record that came as typed columns, their values as JSON' CODEC(ZSTD(3))
+    `record` String COMMENT 'The original text; of a record that came as typed columns, their values as JSON' CODEC(ZSTD(3)),
+    `position` UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown'
 )
 ENGINE = ReplacingMergeTree
 PRIMARY KEY (source, position)
@@ -470,7 +470,7 @@ FROM
     SELECT
         intDiv(time_flow_end_ns, 1000000000) AS second_number,
         count() AS records,
-        sum(cityHash64(time_flow_start_ns, time_flow_end_ns, src, dst, src_port, dst_port, protocol, bytes, packets, exporter)) AS fingerprint,
+        sum(cityHash64(time_flow_start_ns, time_flow_end_ns, cityHash64(src), cityHash64(dst), src_port, dst_port, protocol, bytes, packets, cityHash64(exporter))) AS fingerprint,
         max(received_at) AS last_received_at
     FROM flow_landing
     WHERE reason = ''
@@ -659,9 +659,9 @@ FINAL;
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_pair_1m_mv TO flow_pair_1m_log
 (
     `minute` DateTime('UTC'),
-    `src_addr` LowCardinality(String),
-    `dst_addr` LowCardinality(String),
-    `sampler_address` LowCardinality(String),
+    `src_addr` String,
+    `dst_addr` String,
+    `sampler_address` String,
     `flows` UInt64,
     `bytes` UInt64,
     `packets` UInt64,
@@ -684,9 +684,9 @@ FROM
 (
     SELECT
         intDiv(l.time_flow_end_ns, 60000000000) AS minute_number,
-        l.src AS src_addr,
-        l.dst AS dst_addr,
-        l.exporter AS sampler_address,
+        any(l.src) AS src_addr,
+        any(l.dst) AS dst_addr,
+        any(l.exporter) AS sampler_address,
         count() AS flows,
         sum(l.bytes) AS bytes,
         sum(l.packets) AS packets,
@@ -697,9 +697,9 @@ FROM
     WHERE l.reason = ''
     GROUP BY
         minute_number,
-        src_addr,
-        dst_addr,
-        sampler_address
+        cityHash64(l.src),
+        cityHash64(l.dst),
+        cityHash64(l.exporter)
 );
 
 CREATE VIEW IF NOT EXISTS flows
@@ -773,17 +773,17 @@ CREATE VIEW IF NOT EXISTS flows_rejected
 (
     `received_at` DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC',
     `source` LowCardinality(String) COMMENT 'Name of the file or stream it came from',
-    `position` UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown',
     `reason` LowCardinality(String) COMMENT 'Why it can not be used',
-    `record` String COMMENT 'The original text; of a record that came as typed columns, their values as JSON'
+    `record` String COMMENT 'The original text; of a record that came as typed columns, their values as JSON',
+    `position` UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown'
 )
 COMMENT 'Rejected flow records, each once a source and position'
 AS SELECT
     received_at,
     source,
-    position,
     reason,
-    record
+    record,
+    position
 FROM flows_rejected_log
 FINAL;
 
@@ -791,16 +791,16 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS flows_rejected_mv TO flows_rejected_log
 (
     `received_at` DateTime64(3, 'UTC'),
     `source` LowCardinality(String),
-    `position` UInt64,
     `reason` LowCardinality(String),
-    `record` String
+    `record` String,
+    `position` UInt64
 )
 AS SELECT
     received_at,
     source,
-    position,
     reason,
-    if(record != '', record, toJSONString(CAST((time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, if(proto_name = '', toString(proto), proto_name), bytes, packets, sampler_address, sampling_rate, path), 'Tuple(time_flow_start_ns Int64, time_flow_end_ns Int64, src_addr String, dst_addr String, src_port UInt16,\n                    dst_port UInt16, proto String, bytes UInt64, packets UInt64, sampler_address String, sampling_rate UInt32,\n                    path Array(String))'))) AS record
+    if(record != '', record, toJSONString(CAST((time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, if(proto_name = '', toString(proto), proto_name), bytes, packets, sampler_address, sampling_rate, path), 'Tuple(time_flow_start_ns Int64, time_flow_end_ns Int64, src_addr String, dst_addr String, src_port UInt16,\n                    dst_port UInt16, proto String, bytes UInt64, packets UInt64, sampler_address String, sampling_rate UInt32,\n                    path Array(String))'))) AS record,
+    position
 FROM flow_landing
 WHERE reason != '';
 
@@ -921,6 +921,20 @@ WHERE (job_id, revision) IN (
 CREATE MATERIALIZED VIEW IF NOT EXISTS landing_counts_mv TO landing_counts_log
 (
     `landing` LowCardinality(String),
+    `reason` String,
+    `records` UInt64
+)
+AS SELECT
+    landing,
+    '' AS reason,
+    count() AS records
+FROM flow_landing
+WHERE flow_landing.reason = ''
+GROUP BY landing;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS landing_reject_counts_mv TO landing_counts_log
+(
+    `landing` LowCardinality(String),
     `reason` LowCardinality(String),
     `records` UInt64
 )
@@ -929,6 +943,7 @@ AS SELECT
     reason,
     count() AS records
 FROM flow_landing
+WHERE reason != ''
 GROUP BY
     landing,
     reason;

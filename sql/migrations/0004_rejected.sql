@@ -4,9 +4,9 @@ CREATE TABLE IF NOT EXISTS flows_rejected_log
 (
     received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC',
     source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
-    position UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown',
     reason LowCardinality(String) COMMENT 'Why it can not be used',
-    record String COMMENT 'The original text; of a record that came as typed columns, their values as JSON' CODEC(ZSTD(3))
+    record String COMMENT 'The original text; of a record that came as typed columns, their values as JSON' CODEC(ZSTD(3)),
+    position UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown'
 )
 ENGINE = ReplacingMergeTree
 PRIMARY KEY (source, position)
@@ -19,7 +19,6 @@ AS
 SELECT
     received_at,
     source,
-    position,
     reason,
     if(
         record != '',
@@ -35,7 +34,8 @@ SELECT
                     path Array(String))'
             )
         )
-    ) AS record
+    ) AS record,
+    position
 FROM flow_landing
 WHERE reason != '';
 
@@ -43,11 +43,11 @@ CREATE VIEW IF NOT EXISTS flows_rejected
 (
     received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC',
     source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
-    position UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown',
     reason LowCardinality(String) COMMENT 'Why it can not be used',
-    record String COMMENT 'The original text; of a record that came as typed columns, their values as JSON'
+    record String COMMENT 'The original text; of a record that came as typed columns, their values as JSON',
+    position UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown'
 )
 COMMENT 'Rejected flow records, each once a source and position'
 AS
-SELECT received_at, source, position, reason, record
+SELECT received_at, source, reason, record, position
 FROM flows_rejected_log FINAL;

@@ -85,6 +85,27 @@ def test_a_landing_that_was_cut_short_is_completed(
     assert store.scalar("SELECT count() FROM flows_rejected_log") == 5
 
 
+TARGETS = ("flows_log", "flows_rejected_log", "flow_pair_1m_log", "switch_1m_log", "arrivals_log", "landing_counts_log")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_statement_that_was_killed_between_two_tables_is_completed(store: Store, tmp_path: Path, form: str) -> None:
+    rows = [record(n, **(BAD if n == 3 else {})) for n in range(6)]
+    file = tmp_path / f"flows.{form}"
+    if form == "parquet":
+        write_parquet(file, rows)
+    else:
+        write(file, csv_text(rows))
+    land_files(store, [str(file)])
+    before = sums(store)
+    for missing in TARGETS:
+        # As if the process had been killed before it wrote this table, and after it wrote the others.
+        store.command("TRUNCATE TABLE {name:Identifier}", {"name": missing})
+        store.command("TRUNCATE TABLE landings_log")
+        land_files(store, [str(file)])
+        assert sums(store) == before, missing
+
+
 def start(folder: Path, files: list[str]) -> subprocess.Popen[str]:
     """Start landing in another process, and return it when it has begun."""
     command = [sys.executable, "-m", land_in_pieces.__name__, f"chdb://{folder}", *files]
