@@ -47,6 +47,9 @@ class RecogniseParams:
     co_activity_min: float = 0.6
     #: A job known for so many steps takes in no other known one (as `ContinueParams.settle_steps`).
     settled_steps: int = 64
+    #: ... and lets go of a part only where its likeness falls below this share of what joins parts: both thresholds
+    #: alike, a slow GPU would split a job that is near them.
+    parting_share: float = 0.5
     #: Parts of one tenant on different servers are one job where their activity is as good as the same.
     unison_min: float = 0.9
     #: Bins of the activity series; enough for some tens of steps with several bins each.

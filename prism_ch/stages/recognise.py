@@ -85,11 +85,10 @@ def _payload_spread_ns(traffic: Traffic, tail: float) -> Float64:
     return spread
 
 
-def _kept_apart(component: Int32, known: Sequence[JobState], params: RecogniseParams) -> Bool:
-    """Say which components belong to different known jobs at least one of which has settled, bool[count, count].
+def _told_before(component: Int32, known: Sequence[JobState], params: RecogniseParams) -> tuple[Bool, Bool]:
+    """Say which components were one settled job, and which were different jobs, one settled; bool[count, count] each.
 
-    A component belongs to the job in which most of its endpoints were. What was told apart for so long stays apart,
-    though it may step alike for a while.
+    A component belongs to the job in which most of its endpoints were.
     """
     size = np.bincount(component[component >= 0])
     job, settled = np.full(len(size), -1), np.zeros(len(size), dtype=bool)
@@ -97,9 +96,9 @@ def _kept_apart(component: Int32, known: Sequence[JobState], params: RecognisePa
         inside = component[state.members.endpoint]
         mine = np.bincount(inside[inside >= 0], minlength=len(size)) > size / 2
         job[mine], settled[mine] = row, len(state.steps) >= params.settled_steps
-    different = (job[:, None] != job[None, :]) & (job[:, None] >= 0) & (job[None, :] >= 0)
-    apart: Bool = different & (settled[:, None] | settled[None, :])
-    return apart
+    told = (job[:, None] >= 0) & (job[None, :] >= 0) & (settled[:, None] | settled[None, :])
+    same = job[:, None] == job[None, :]
+    return told & same, told & ~same
 
 
 def _merge_rails(
@@ -126,15 +125,21 @@ def _join(
     least_alike: float,
     params: RecogniseParams,
 ) -> Int32:
-    """Join components of one tenant whose servers overlap and whose activity, within some lags, is alike enough."""
+    """Join components of one tenant whose servers overlap and whose activity, within some lags, is alike enough.
+
+    What was told apart for long stays apart, though it may step alike for a while; what was one job for long stays one
+    unless its parts are far from alike: a slow GPU delays its own part first.
+    """
     count = int(component.max()) + 1
     member = component >= 0
     similar = jaccard.overlap_matrix((component[member], topology.server[member]))
     tenant = np.zeros(count, dtype=np.int32)
     tenant[component[member]] = topology.tenant[member]
-    may_join = (tenant[:, None] == tenant[None, :]) & ~_kept_apart(component, known, params)
+    together, apart = _told_before(component, known, params)
+    may_join = (tenant[:, None] == tenant[None, :]) & ~apart
     left, right = np.nonzero(np.triu((similar >= least_overlap) & may_join, k=1))
-    alike = _co_activity(component[traffic.src], traffic, left, right, params.activity_bins, lags) >= least_alike
+    needed = np.where(together[left, right], params.parting_share * least_alike, least_alike)
+    alike = _co_activity(component[traffic.src], traffic, left, right, params.activity_bins, lags) >= needed
     joined = components(count, left[alike].astype(np.int32), right[alike].astype(np.int32))
     job = component.copy()
     job[member] = joined[component[member]]

@@ -128,6 +128,17 @@ class TestComponents:
         known = [known_job("one", [0, 2], steps=3), known_job("other", [1, 3], steps=3)]
         assert members(found(flows, where, known)) == [[0, 1, 2, 3]]
 
+    def test_what_was_one_job_for_long_stays_one_though_a_part_falls_behind_for_a_while(self) -> None:
+        behind = [moment + 300 * (n >= 6) for n, moment in enumerate(STEPS)]
+        flows, where = ring([0, 2], STEPS) + ring([1, 3], behind), topology(2, gpus=2)
+        assert len(found(flows, where)) == 2
+        assert len(found(flows, where, [known_job("one", range(4), steps=63)])) == 2
+        assert members(found(flows, where, [known_job("one", range(4), steps=64)])) == [[0, 1, 2, 3]]
+
+    def test_parts_of_one_job_that_step_at_different_paces_are_jobs_of_their_own(self) -> None:
+        flows, where = ring([0, 2], STEPS) + ring([1, 3], every(730, 16, 900)), topology(2, gpus=2)
+        assert len(found(flows, where, [known_job("one", range(4), steps=64)])) == 2
+
     def test_a_new_rail_joins_a_job_known_for_long(self) -> None:
         flows, where = ring([0, 2], STEPS) + ring([1, 3], STEPS), topology(2, gpus=2)
         (one,) = found(flows, where, [known_job("one", [0, 2], steps=64)])
