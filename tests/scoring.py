@@ -38,10 +38,11 @@ class JobTruth:
 
 @dataclass(frozen=True, slots=True)
 class JobScore:
-    """How one true job was found; shares are NaN where there is nothing to count."""
+    """How one true job was found; `expected` are the kinds of pairs it has."""
 
     name: str
     job_id: str
+    expected: frozenset[str]
     members_exact: bool
     precision: dict[str, float]
     recall: dict[str, float]
@@ -109,7 +110,10 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
             for part in row["components"]
             if len(part) > 1
         ),
-        pp_chains=frozenset(tuple(row["members"]) for row in mine["groups"] if row["kind"] == "PP"),
+        # Hops inside a server leave no record: what a pipeline shows may be several parts.
+        pp_chains=frozenset(
+            tuple(part) for row in mine["groups"] if row["kind"] == "PP" for part in row["components"] if len(part) > 1
+        ),
         stages={row["endpoint"]: row["pp_stage"] for row in mine["job_members"] if row["visible"]},
         pairs={
             kind: frozenset(
@@ -166,6 +170,7 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
     return JobScore(
         name=job.name,
         job_id=job_id,
+        expected=frozenset(kind for kind, true in job.pairs.items() if true),
         members_exact=members.get(job_id, set()) == job.endpoints,
         precision={
             kind: _share(true & found.get(kind, set()), found.get(kind, set())) for kind, true in job.pairs.items()

@@ -1,7 +1,7 @@
 """How fast flows land and are analysed, beside what ClickHouse alone takes for the same rows, in one process.
 
-Run with `make bench`. One simulated minute of 2,880 GPUs is landed through the views and analysed; the engine's bare insert
-of the same file, and its bare sorted read of the same rows, are timed in the same process, turn by turn.
+Run with `make bench`. One simulated minute of 2,880 GPUs is landed through the views and analysed; the engine's bare
+insert of the same file, and its bare sorted read of the same rows, are timed in the same process, turn by turn.
 """
 
 from __future__ import annotations
