@@ -27,7 +27,8 @@ _BARE_TABLE = """
 CREATE OR REPLACE TABLE bare
 (
     time_flow_start_ns Int64, time_flow_end_ns Int64, src_addr String, dst_addr String,
-    src_port UInt16, dst_port UInt16, proto UInt8, bytes UInt64, packets UInt64, sampler_address String, sampling_rate UInt32, path Array(String)
+    src_port UInt16, dst_port UInt16, proto UInt8, bytes UInt64, packets UInt64, sampler_address String,
+    sampling_rate UInt32, path Array(String)
 )
 ENGINE = MergeTree ORDER BY time_flow_end_ns
 """
