@@ -18,7 +18,7 @@ class Links:
 
     `low` < `high` endpoint, int32[k]; `of_pair` int64[pairs] is each directed pair's link.
     `payload` float64[2, k] and `bursts` int64[2, k] count by direction, low to high first.
-    `unanswered` float64[k] is the share of bursts during which the other direction is silent.
+    `unanswered` float64[k] is the share of payload in bursts during which the other direction is silent.
     """
 
     low: Int32
@@ -48,15 +48,14 @@ def find_links(traffic: Traffic) -> Links:
         met = intervals.covered_length(
             link[way].astype(np.int32), traffic.start_ns[way], traffic.end_ns[way], other.group, other.start, other.end
         )
-        alone += np.bincount(link[way], weights=met == 0, minlength=count)
-    total = bursts.sum(axis=0)
+        alone += np.bincount(link[way], weights=np.where(met == 0, traffic.payload[way], 0), minlength=count)
     return Links(
         (keys // span).astype(np.int32),
         (keys % span).astype(np.int32),
         of_pair,
         payload,
         bursts,
-        alone / np.maximum(total, 1),
+        alone / np.maximum(payload.sum(axis=0), 1),
     )
 
 

@@ -12,7 +12,7 @@ from prism_ch.stages.identify.links import Links, is_one_way
 
 def pipeline_log_odds(links: Links, classes: Int32, params: IdentifyParams) -> Float64:
     """Weigh the evidence for a pipeline against a collective, pooled over a link's class and the graph, float64[k]."""
-    weight = links.bursts.sum(axis=0)
+    weight = links.payload.sum(axis=0)
     pooled = np.bincount(classes, weights=links.unanswered * weight) / np.bincount(classes, weights=weight)
     answered_late = np.log((pooled[classes] + params.unanswered_floor) / params.unanswered_even)
     odds = np.clip(params.answer_weight * answered_late, -params.certain_log_odds, params.certain_log_odds)
