@@ -264,7 +264,7 @@ COMMENT 'Training jobs, one row a job and revision; read it as jobs';
 
 CREATE TABLE IF NOT EXISTS landing_counts_log
 (
-    `landing` LowCardinality(String) COMMENT 'Identity of the file, as in landings; empty for records of streams',
+    `landing` String COMMENT 'Identity of the content, as in landings; empty for records that came otherwise',
     `reason` LowCardinality(String) COMMENT 'Why the records could not be used; empty for those that could',
     `records` UInt64 COMMENT 'Records, as delivered, count'
 )

@@ -24,7 +24,7 @@ _STREAM_PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one statement lands: rows for a table, without the columns that say where they come from.
+    """What one statement lands: rows for a table, with their `position`, without the columns that name their source.
 
     `read` is how many bytes of the content had been read when the chunk was complete.
     """

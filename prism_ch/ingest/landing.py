@@ -49,10 +49,6 @@ class Outcome:
         """Count the records."""
         return self.landed + sum(self.rejected.values())
 
-    def __str__(self) -> str:
-        """Name the source."""
-        return self.source
-
     def __add__(self, later: Outcome) -> Outcome:
         """Join the outcomes of two stretches of one source."""
         rejected = dict(Counter(self.rejected) + Counter(later.rejected))
@@ -95,20 +91,23 @@ class Lander:
         """Send the chunks, in order but a few at a time, and wait until the last has landed."""
         under_way: deque[Future[int]] = deque()
         try:
-            for number, chunk in enumerate(content.chunks):
+            for chunk in content.chunks:
                 if len(under_way) == self._connections:
                     progress(under_way.popleft().result())
-                under_way.append(self._pool.submit(self._send, content, number, chunk))
+                under_way.append(self._pool.submit(self._send, content, chunk))
         finally:
             while under_way:
                 progress(under_way.popleft().result())
 
-    def _send(self, content: Content, number: int, chunk: Chunk) -> int:
-        """Send one chunk over an idle connection, under a token that is the same whenever it is tried again."""
+    def _send(self, content: Content, chunk: Chunk) -> int:
+        """Send one chunk over an idle connection, under a token that the same records have whenever they are sent."""
         rows = chunk.rows.num_rows
+        if not rows:
+            return chunk.read
+        first = chunk.rows["position"][0].as_py()
         named = chunk.rows.append_column("landing", constant(content.landing, rows))
         named = named.append_column("source", constant(content.source, rows))
-        settings = _SETTINGS | {"insert_deduplication_token": f"{content.landing}-{number}"}
+        settings = _SETTINGS | {"insert_deduplication_token": f"{content.landing}-{first}-{rows}"}
         store = self._idle.get()
         try:
             store.insert(chunk.table, named, settings=settings)

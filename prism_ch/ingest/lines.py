@@ -53,24 +53,27 @@ def read_blocks(head: bytes, stream: BinaryIO, source: str, patience_s: float = 
     if head.startswith(_UTF16_MARKS):
         raise InputError(f"{source}: is UTF-16; convert it, for example with `iconv -f UTF-16 -t UTF-8`")
     pending = [head.removeprefix(_UTF8_MARK)]
-    size = len(pending[0])
-    line = 1
+    size, limit, line = len(pending[0]), CHUNK_BYTES, 1
     began = time.monotonic()
-    while data := stream.read1(CHUNK_BYTES):  # type: ignore[attr-defined] # buffered readers and Arrow's streams have it
+    # Reading up to the limit and not beyond, the blocks of a file do not depend on how many bytes each read gives.
+    while data := stream.read1(max(limit - size, 1)):  # type: ignore[attr-defined] # buffered and Arrow's streams have it
         pending.append(data)
         size += len(data)
-        if size < CHUNK_BYTES and time.monotonic() - began < patience_s:
+        if size < limit and time.monotonic() - began < patience_s:
             continue
         text = b"".join(pending)
         end = text.rfind(b"\n") + 1
-        if len(text) - end > LINE_BYTES_MAX:
+        if size - end > LINE_BYTES_MAX:
             number = line + text.count(b"\n")
-            limit = f"{LINE_BYTES_MAX >> 20} MiB"
-            raise InputError(f"{source}: line {number} does not end within {limit}; is it no text?")
+            raise InputError(
+                f"{source}: line {number} does not end within {LINE_BYTES_MAX >> 20} MiB; is the file no text?"
+            )
         if end:
             yield Block(text[:end], line)
             line += text.count(b"\n")
-            pending, size, began = [text[end:]], len(text) - end, time.monotonic()
+            began = time.monotonic()
+        pending, size = [text[end:]], size - end
+        limit = CHUNK_BYTES * (size // CHUNK_BYTES + 1)
     if size:
         yield Block(b"".join(pending), line)
 

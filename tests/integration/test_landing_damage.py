@@ -150,7 +150,7 @@ def test_a_line_without_end_is_no_text(store: Store, tmp_path: Path, monkeypatch
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1 << 20)
     file = write(tmp_path / "flows.csv", csv_text(records(2)).encode() + b"\0" * (3 << 20))
     report = land_files(store, [str(file)])
-    assert "line 4 does not end within 1 MiB; is it no text?" in report.failures[0].error
+    assert "line 4 does not end within 1 MiB; is the file no text?" in report.failures[0].error
 
 
 def test_a_file_that_is_written_to_meanwhile(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -64,13 +65,12 @@ def test_a_landing_that_was_cut_short_is_completed(
     monkeypatch.setattr(lines, "CHUNK_BYTES", 300)
     write_parquet(tmp_path / "a.parquet", [record(n, bytes=n % 4) for n in range(20)])
     insert = Store.insert
-    sent = 0
+    sent = count(1)
 
     def cut_short(self: Store, *given: object, **named: object) -> None:
-        nonlocal sent
-        sent += 1
+        number = next(sent)
         insert(self, *given, **named)  # type: ignore[arg-type]
-        if sent == 4:
+        if number == 4:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Store, "insert", cut_short)
@@ -124,7 +124,7 @@ def test_killed_at_any_moment_and_run_again_the_results_are_those_of_an_undistur
     write(tmp_path / "flows.csv", csv_text(rows[1200:]))
     files = [str(tmp_path / f"flows.{suffix}") for suffix in ("parquet", "jsonl", "csv")]
     moments = random.Random(7)  # noqa: S311 (moments to kill at, nothing secret)
-    for chunks in (0, 5, 11):
+    for chunks in (1, 9):
         process = start(tmp_path / "killed", files)
         for _ in range(chunks):
             assert process.stdout is not None

@@ -23,7 +23,8 @@ class Trickle(io.BytesIO):
         self.at_once = at_once
 
     def read1(self, size: int | None = -1, /) -> bytes:
-        return super().read1(self.at_once)
+        assert size is not None
+        return super().read1(min(self.at_once, size))
 
 
 def blocks(content: bytes, head: int = 0, patience_s: float = float("inf"), at_once: int = 1 << 20) -> list[Block]:
@@ -51,6 +52,14 @@ def test_blocks_are_whole_lines_and_lose_nothing(
     for block in found:
         assert block.first_line == before.count(b"\n") + 1
         before += block.text
+
+
+@given(content=st.text("ab\n").map(str.encode), sizes=st.lists(st.integers(1, 30), min_size=2, max_size=2))
+def test_blocks_do_not_depend_on_how_a_file_is_read(content: bytes, sizes: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK_BYTES", 10)
+        first, second = (blocks(content, min(size, 9), at_once=size) for size in sizes)
+    assert first == second
 
 
 def test_a_block_lands_as_it_is_when_patience_ends() -> None:
