@@ -228,7 +228,7 @@ def _examine_job(
     if settled is not None:
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
     division = divide(traffic, kinds, job.endpoints, params.divide)
-    if settled is None and division.regular < params.divide.min_training_share:
+    if settled is None and division.regular < params.divide.min_regularity:
         return None
     groups = order(traffic, kinds, division)
     new = resume.resume(division, settled, params.going_on)

@@ -129,8 +129,8 @@ class DivideParams:
     silence_contrast: float = 1.05
     #: With fewer steps than this nobody can tell whether they are alike.
     min_judged_steps: int = 8
-    #: Traffic of which less than this share is in like steps is no training: serving moves what its clients ask for.
-    min_training_share: float = 0.5
+    #: Steps less alike than this are no training: serving moves what its clients ask for, when they do.
+    min_regularity: float = 0.4
     #: The most bursts of one communicator in a step.
     max_bursts: int = 512
     #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
@@ -146,6 +146,8 @@ class DivideParams:
     balance_log_odds: float = 2.0
     #: Ends of communicators closer than this share of a step are one end.
     agreement_share: float = 0.25
+    #: ... and so are those of different communicators where the later is this much nearer to the earlier than to its next.
+    delay_share: float = 0.4
     #: Share of the communicators that must confirm a step.
     quorum: float = 0.5
 

@@ -21,8 +21,9 @@ from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import DivideParams
 from prism_ch.model.result import DP
 from prism_ch.model.traffic import Traffic
+from prism_ch.stages.divide.agreement import agree
 from prism_ch.stages.divide.pipelines import pipeline_ends
-from prism_ch.stages.divide.quantum import collective_ends, most_regular
+from prism_ch.stages.divide.quantum import collective_ends, regularity
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
 
 __all__ = ["Sequences", "divide", "read_sequences"]
@@ -45,49 +46,13 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
         if closing_kind == DP
         else pipeline_ends(closing, line_of_pair, sequences, params)
     )
-    agreed = _agree(sequences, ends, params)
+    agreed = agree(sequences, ends, params)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
     whole = np.ones(agreed.shape[1], dtype=bool)
     whole[0] = _begins_whole(sequences, agreed, params)
-    _, share = most_regular(sequences, ends, params)
-    regular = float(np.median(share)) if agreed.shape[1] >= params.min_judged_steps else 1.0
+    regular = regularity(sequences, ends, params) if agreed.shape[1] >= params.min_judged_steps else 1.0
     return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole, regular)
-
-
-def _agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
-    """Return the end of each step of the job on each line, int64[lines, steps].
-
-    Lines of one job end a step at different moments but at a steady distance. Ends are pooled after that distance is
-    taken off; a moment that fewer than half of the lines confirm is no step; a line that misses one is given its
-    usual distance.
-    """
-    line, end = sequences.line[ends], sequences.end_ns[ends]
-    if len(end) == 0:
-        return np.empty((len(sequences), 0), dtype=np.int64)
-    count = np.bincount(line, minlength=len(sequences))
-    reference = end[line == int(np.argmax(count))]
-    step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
-    after = np.clip(np.searchsorted(reference, end), 1, max(len(reference) - 1, 1))
-    before = np.maximum(after - 1, 0)
-    after = np.minimum(after, len(reference) - 1)
-    to_before, to_after = end - reference[before], end - reference[after]
-    nearest = np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
-    lag = np.nan_to_num(robust.median_by(line, nearest, len(sequences))).astype(np.int64)
-    moment = end - lag[line]
-    order = np.argsort(moment, kind="stable")
-    opens = np.concatenate([[True], np.diff(moment[order]) > params.agreement_share * step_ns])
-    step = np.empty(len(order), dtype=np.int64)
-    step[order] = np.cumsum(opens) - 1
-    steps = int(step.max()) + 1
-    result = np.full((len(sequences), steps), np.iinfo(np.int64).min)
-    np.maximum.at(result, (line, step), end)
-    seen = result > np.iinfo(np.int64).min
-    centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
-    result = np.where(seen, result, centre[None, :] + lag[:, None])
-    voters = max(int((count > 0).sum()), 1)
-    confirmed = seen.sum(axis=0) >= params.quorum * voters
-    return result[:, confirmed]
 
 
 def _begins_whole(sequences: Sequences, ends: Int64, params: DivideParams) -> bool:

@@ -104,6 +104,16 @@ def _unevenness(sequences: Sequences, ends: Bool) -> Float64:
     return np.nan_to_num(deviation / usual)
 
 
+def regularity(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
+    """Return how much alike the pieces are that the masked bursts end, in size and in time, in 0..1.
+
+    The share of the payload in pieces of the most frequent size, over one plus how uneven the pieces are in time.
+    """
+    _, share = most_regular(sequences, ends, params)
+    volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
+    return float(np.average(share, weights=volume) / (1 + np.median(_unevenness(sequences, ends))))
+
+
 def _silence_share(sequences: Sequences, quantum: Float64) -> Float64:
     """Return the longest usual silence of a sequence as a share of a step's time, float64[k].
 
