@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide.sequences import Sequences
 
@@ -27,21 +27,17 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
     step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
     lag = np.nan_to_num(robust.median_by(line, _after_nearest(reference, end), lines)).astype(np.int64)
     moment = end - lag[line]
-    order = np.argsort(moment, kind="stable")
-    opens = np.concatenate([[True], np.diff(moment[order]) > params.agreement_share * step_ns])
-    step = np.empty(len(order), dtype=np.int64)
-    step[order] = np.cumsum(opens) - 1
-    step = _join_delayed(line, step, moment, step_ns, params)[step]
+    step = _number(line, moment, step_ns, params)
     steps = int(step.max()) + 1
     result = np.full((lines, steps), np.iinfo(np.int64).min)
     np.maximum.at(result, (line, step), end)
     seen = result > np.iinfo(np.int64).min
     centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
-    result = np.where(seen, result, centre[None, :] + lag[:, None])
-    votes = count > 0
-    confirmed = seen.sum(axis=0) >= params.quorum * votes.sum()
-    awaited = ~seen & votes[:, None] & (result > sequences.end_ns.max() - params.agreement_share * step_ns)
-    return result[:, confirmed & ~np.logical_or.accumulate(awaited.any(axis=0))]
+    # What lines miss may be still to come, unless the data go on beyond it.
+    silent = ~seen & (count > 0)[:, None] & (result.max(axis=1)[:, None] < centre[None, :])
+    pending = silent.any(axis=0) & (int(sequences.end_ns.max()) < centre + step_ns)
+    confirmed = (seen.sum(axis=0) >= params.quorum * np.count_nonzero(count)) & ~pending
+    return np.where(seen, result, centre[None, :] + lag[:, None])[:, confirmed]
 
 
 def _after_nearest(reference: Int64, end: Int64) -> Int64:
@@ -54,24 +50,37 @@ def _after_nearest(reference: Int64, end: Int64) -> Int64:
     return nearest
 
 
-def _join_delayed(line: Int64, step: Int64, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
-    """Return the number of the step that each moment belongs to, int64[moments], rising.
+def _number(line: Int64, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
+    """Return the number of the step that each end belongs to, int64[n].
 
-    Parameters: `line`, `step`, `moment` int[n], of each end: its line, the number of its moment, and the time of that;
-    `step_ns`, how long a step usually takes.
-    A slow GPU delays the lines of its own stage beyond their usual distance. Neighbouring moments that have no line in
-    common are one step, where the later one is clearly nearer to the earlier than to the next end of those lines.
+    Parameters: `line`, `moment` int[n], of each end, its line's usual distance taken off; `step_ns`, a usual step.
     """
-    moments = int(step.max()) + 1
-    seen = np.zeros((moments, int(line.max()) + 1), dtype=bool)
-    seen[step, line] = True
-    centre = robust.median_by(step.astype(np.int32), moment, moments)
-    number = np.arange(moments)
+    order = np.argsort(moment, kind="stable")
+    opens = np.concatenate([[True], np.diff(moment[order]) > params.agreement_share * step_ns])
+    cluster = np.empty(len(order), dtype=np.int64)
+    cluster[order] = np.cumsum(opens) - 1
+    seen = np.zeros((int(cluster.max()) + 1, int(line.max()) + 1), dtype=bool)
+    seen[cluster, line] = True
+    return _join_delayed(seen, robust.median_by(cluster.astype(np.int32), moment), step_ns, params)[cluster]
+
+
+def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DivideParams) -> Int64:
+    """Return the number of the step that each cluster of ends belongs to, int64[clusters], rising.
+
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time.
+    A slow GPU delays the lines of its own stage beyond their usual distance. Neighbouring clusters that have no line
+    in common are one step, where the later one comes early enough before those lines end the next.
+    """
+    number = np.arange(len(seen))
     in_common = (seen[1:] & seen[:-1]).any(axis=1)
     for later in np.flatnonzero(~in_common) + 1:
         first = int(np.searchsorted(number, number[later - 1]))
-        again = np.flatnonzero((seen[later:] & seen[first:later].any(axis=0)).any(axis=1))
+        earlier = seen[first:later].any(axis=0)
+        again = np.flatnonzero((seen[later:] & earlier).any(axis=1))
         until = centre[later + again[0]] if len(again) else centre[first] + step_ns
-        if centre[later] - centre[first] < params.delay_share * (until - centre[first]):
+        # Lost records make single lines miss a step, so that two of them seem to take turns; never several at once.
+        several = min(np.count_nonzero(earlier), np.count_nonzero(seen[later])) > 1
+        share = params.delay_share if several else params.agreement_share
+        if centre[later] - centre[first] < share * (until - centre[first]):
             number[later:] -= 1
     return number
