@@ -39,9 +39,11 @@ def find_columns(names: Sequence[str], source: str) -> dict[str, int]:
     missing = [name for name in REQUIRED if name not in seen]
     if missing:
         shown = ", ".join(repr(name[:40]) for name in names[:20]) + (", ..." if len(names) > 20 else "")
-        hint = "; is the line with the names of the columns missing?" if len(missing) == len(REQUIRED) else ""
+        nothing = len(missing) == len(REQUIRED)
+        lack = "none of the columns of a flow record" if nothing else f"no column {', '.join(missing)}"
+        hint = "; is the line with the names of the columns missing?" if nothing else ""
         raise InputError(
-            f"{source}: has no column {', '.join(missing)}; expected are {', '.join(REQUIRED)}"
+            f"{source}: has {lack}; expected are {', '.join(REQUIRED)}"
             f" and, where known, {', '.join(OPTIONAL)}; found are {shown}{hint}"
         )
     twice = [name for name in COLUMNS if seen.count(name) > 1]

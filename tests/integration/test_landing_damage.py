@@ -54,7 +54,7 @@ UNUSABLE: list[tuple[str, str | bytes, str]] = [
     (
         "headless.csv",
         csv_text(records(2)).partition("\n")[2],
-        "has no column .*; is the line with the names of the columns missing",
+        "has none of the columns of .*; is the line with the names of the columns missing",
     ),
     ("twice.csv", csv_text(records(1), [*COLUMNS, "bytes"]), "has more than one column bytes"),
     ("utf16.csv", csv_text(records(1)).encode("utf-16"), "is UTF-16; convert it"),

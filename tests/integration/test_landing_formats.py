@@ -154,7 +154,7 @@ def test_standard_input(
 
 def test_the_format_can_be_given(store: Store, tmp_path: Path) -> None:
     file = write(tmp_path / "flows.csv", json_text(records(2)))
-    with pytest.raises(InputError, match=r"flows\.csv: has no column time_flow_start_ns"):
+    with pytest.raises(InputError, match=r"flows\.csv: has none of the columns of a flow record"):
         land_files(store, [str(file)])
     assert land_files(store, [str(file)], "jsonl").landed == 2
 
