@@ -45,6 +45,11 @@ class TestLinks:
         flows = [Flow(0, 1, 0, 10), Flow(1, 0, 5, 10), Flow(0, 1, 100, 10), Flow(1, 0, 110, 10)]
         assert find_links(traffic(flows)).unanswered.tolist() == [0.5]  # the last two only touch
 
+    def test_small_messages_at_the_start_hardly_count(self) -> None:
+        barrier = [Flow(0, 1, -500, 1, MB), Flow(1, 0, -400, 1, MB)]
+        assert find_links(traffic(barrier + ring([0, 1], STEPS))).unanswered[0] < 0.01
+        assert set(kinds(barrier + ring([0, 1], STEPS)).values()) == {"DP"}
+
     def test_a_one_way_link_is_never_answered(self) -> None:
         assert find_links(traffic(ring([0, 1, 2], STEPS))).unanswered.tolist() == [1.0] * 3
 
@@ -92,6 +97,52 @@ class TestPipelines:
         assert set(kinds(clear + blurred).values()) == {"PP"}
 
 
+class TestInnerCollectives:
+    """Two groups of two that share gradients, (0, 2) and (1, 3), and something that goes on all through a step."""
+
+    CLOSING = ring([0, 2], STEPS, length_ms=80) + ring([1, 3], STEPS, length_ms=80)
+
+    def throughout(self, pair: Sequence[int], sizes: Sequence[int], step_ms: float = 2000) -> list[Flow]:
+        """Exchanges of the given sizes from the beginning of every step to its closing, evenly."""
+        apart = (step_ms - 200) / len(sizes)
+        starts = [(end + 100 + place * apart, size) for end in STEPS for place, size in enumerate(sizes)]
+        return [Flow(src, dst, at, 10, size) for at, size in starts for src, dst in (pair, pair[::-1])]
+
+    def inside(self, *sizes: int) -> Kinds:
+        flows = self.throughout([0, 1], sizes) + self.throughout([2, 3], sizes)
+        return kinds(self.CLOSING + flows)
+
+    def test_one_size_all_the_time_is_tensor_parallel(self) -> None:
+        found = self.inside(*[5 * MB] * 24)
+        assert of_kind(found, "TP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
+        assert of_kind(found, "DP") == {(0, 2), (2, 0), (1, 3), (3, 1)}
+
+    def test_two_sizes_are_a_context_ring(self) -> None:
+        found = self.inside(*[5 * MB] * 12, *[10 * MB] * 12)
+        assert of_kind(found, "CP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+    def test_sizes_that_vary_are_experts(self) -> None:
+        chance = np.random.default_rng(1)
+        even = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
+        exchanged = [replace(flow, size=int(flow.size * chance.uniform(0.5, 1.5))) for flow in even]
+        assert of_kind(kinds(self.CLOSING + exchanged), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+    def test_buckets_reduced_during_the_backward_are_data_parallel(self) -> None:
+        flows = [flow for pair in ([0, 1], [2, 3]) for flow in buckets(pair, STEPS, [5 * MB] * 24, apart_ms=40)]
+        late = [flow for pair in ([0, 2], [1, 3]) for flow in ring(pair, STEPS)]
+        assert set(kinds(flows + late).values()) == {"DP"}
+
+    def test_a_pair_of_two_kinds_is_called_by_most_of_its_payload_and_its_bursts_by_their_own(self) -> None:
+        flows = ring([0, 1, 2, 3], STEPS, length_ms=80, size=60 * MB) + self.throughout([0, 1], [5 * MB] * 24)
+        seen = traffic(flows)
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        mine = (seen.src == 0) & (seen.dst == 1)
+        named = [PAIR_KINDS[kind] for kind in found.burst[mine]]
+        assert [name for name, size in zip(named, seen.payload[mine], strict=True) if size > 5 * MB] == ["DP"] * 12
+        assert {name for name, size in zip(named, seen.payload[mine], strict=True) if size == 5 * MB} == {"TP"}
+        assert kinds(flows)[0, 1] == "TP"
+
+
 class TestWhatIsLeft:
     def test_pairs_that_do_not_recur_are_other_and_nothing_is_believed_of_them(self) -> None:
         seen = traffic([*ring([0, 1, 2], STEPS), Flow(0, 2, 0)])
@@ -110,6 +161,12 @@ class TestWhatIsLeft:
         confidence = dict(zip(pairs, found.confidence.tolist(), strict=True))
         assert {PAIR_KINDS[kind] for kind in found.kind} == {"DP"}
         assert 0.5 < confidence[0, 2] == confidence[2, 0] < confidence[0, 1]
+
+    def test_the_ends_of_one_pipeline_share_an_embedding_but_no_stage(self) -> None:
+        chain = pipeline([0, 1, 2], every(2000, 12))
+        found = kinds(shaken(chain + ring([0, 2], STEPS), 1, ms=0.2))
+        assert of_kind(found, "PP") == {(0, 1), (1, 0), (1, 2), (2, 1)}
+        assert of_kind(found, "other") == {(0, 2), (2, 0)}
 
     def test_nothing(self) -> None:
         found = identify(traffic([]), np.empty(0, dtype=bool), PARAMS)
