@@ -146,8 +146,12 @@ class DivideParams:
     balance_log_odds: float = 2.0
     #: Ends of communicators closer than this share of a step are one end.
     agreement_share: float = 0.25
-    #: ... and so are those of different communicators where the later is this much nearer to the earlier than to its next.
-    delay_share: float = 0.4
+    #: ... and so are ends of different communicators, where the later comes within this share of the time until the
+    #: earlier ends again: a slow GPU delays its own stage.
+    delay_share: float = 0.75
+    #: A communicator that misses the last step is waited for where it usually ends so much of a step after the data:
+    #: more than collectives jitter.
+    jitter_share: float = 0.05
     #: Share of the communicators that must confirm a step.
     quorum: float = 0.5
 

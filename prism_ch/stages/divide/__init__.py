@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import DivideParams

@@ -33,11 +33,27 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
     np.maximum.at(result, (line, step), end)
     seen = result > np.iinfo(np.int64).min
     centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
-    # What lines miss may be still to come, unless the data go on beyond it.
-    silent = ~seen & (count > 0)[:, None] & (result.max(axis=1)[:, None] < centre[None, :])
-    pending = silent.any(axis=0) & (int(sequences.end_ns.max()) < centre + step_ns)
-    confirmed = (seen.sum(axis=0) >= params.quorum * np.count_nonzero(count)) & ~pending
-    return np.where(seen, result, centre[None, :] + lag[:, None])[:, confirmed]
+    expected = centre[None, :] + lag[:, None]
+    voting = (count > 0)[:, None]
+    silent = voting & ~seen & (result.max(axis=1)[:, None] < centre[None, :])
+    pending = _pending(silent, expected, int(sequences.end_ns.max()), step_ns, params)
+    confirmed = (seen.sum(axis=0) >= params.quorum * np.count_nonzero(voting)) & ~pending
+    return np.where(seen, result, expected)[:, confirmed]
+
+
+def _pending(silent: Bool, expected: Int64, data_end_ns: int, step_ns: float, params: DivideParams) -> Bool:
+    """Mask the steps that some lines are still to end, bool[steps].
+
+    Parameters: `silent` bool[lines, steps], which lines end neither that step nor a later one; `expected`
+    int64[lines, steps], when they usually would. Nothing is pending a step before the end of the data.
+    """
+    near = data_end_ns < expected.max(axis=0) + step_ns
+    unreached = (silent & (expected > data_end_ns + params.jitter_share * step_ns)).any(axis=0)
+    missing = silent.sum(axis=0)
+    # One line of many has lost a record; several, or half of few, are being waited for.
+    delayed = (missing > 1) | (2 * missing >= len(silent))
+    pending: Bool = near & (missing > 0) & (unreached | delayed)
+    return pending
 
 
 def _after_nearest(reference: Int64, end: Int64) -> Int64:
@@ -50,7 +66,7 @@ def _after_nearest(reference: Int64, end: Int64) -> Int64:
     return nearest
 
 
-def _number(line: Int64, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
+def _number(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
     """Return the number of the step that each end belongs to, int64[n].
 
     Parameters: `line`, `moment` int[n], of each end, its line's usual distance taken off; `step_ns`, a usual step.

@@ -90,21 +90,19 @@ class TestClosingBursts:
         assert found.steps == 30
         np.testing.assert_allclose(ends_ms(found), ends, atol=25)
 
-    @pytest.mark.parametrize("groups_a_stage", [1, 4])
-    def test_a_slow_stage_ends_its_steps_long_after_the_others_and_ends_them_once(self, groups_a_stage: int) -> None:
-        # From step 10 to 14 the first stage is 700 ms late, and each next step begins as much later.
-        late = [700 * (10 <= n < 15) for n in range(20)]
-        done = [1000 * (n + 1) + sum(late[: n + 1]) for n in range(20)]
-        last, first = (
-            [flow for g in range(groups_a_stage) for flow in ring([low + 2 * g, low + 2 * g + 1], moments)]
-            for low, moments in ((0, [end - delay - 50 for end, delay in zip(done, late, strict=True)]), (8, done))
-        )
-        delay_is_clear = groups_a_stage > 1
-        found = divided(last + first)
-        assert ends_ms(found)[:10] == pytest.approx(done[:10])
-        assert (found.steps == len(done)) == delay_is_clear
-        assert found.steps >= len(done)
-        assert not delay_is_clear or ends_ms(found) == pytest.approx(done)
+    @pytest.mark.parametrize("groups,delay_ms", [(1, 300), (4, 700)])
+    def test_a_stage_that_is_late_for_a_while_ends_each_step_once(self, groups: int, delay_ms: int) -> None:
+        # From step 10 to 14 the first stage ends so much later than the last, and the next steps begin later too.
+        late = [delay_ms * (10 <= n < 15) for n in range(20)]
+        ends = [float(1000 * (n + 1) + sum(late[: n + 1])) for n in range(20)]
+        early = [end - delay - 50 for end, delay in zip(ends, late, strict=True)]
+        flows = [
+            flow
+            for g in range(groups)
+            for stage, moments in ((0, ends), (1, early))
+            for flow in ring([4 * g + 2 * stage, 4 * g + 2 * stage + 1], moments)
+        ]
+        assert ends_ms(divided(flows)) == pytest.approx(ends)
 
 
 class TestEdges:
