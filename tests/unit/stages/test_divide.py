@@ -76,6 +76,20 @@ class TestClosingBursts:
         assert set(offsets) in ({0.0}, {240.0}, {0.0, 1000.0})
         assert 19 <= len(found) <= 20
 
+    def test_pauses_for_checkpoints_do_not_make_the_steps_between_them_one(self) -> None:
+        ends = [1000 * (step + 1) + 5000 * (step // 25) for step in range(70)]
+        assert ends_ms(divided(shaken(ring([0, 1, 2], ends), 1, ms=0.5))) == pytest.approx(ends, abs=3)
+
+    def test_a_sharded_model_gathers_all_through_a_step_that_ends_with_its_gradients(self) -> None:
+        # Eight layers gathered on the way there, gathered again and scattered on the way back.
+        layers, starts = range(8), every(2000, 25)
+        gathers = [start + 40 * layer for start in starts for layer in layers]
+        gathers += [start + 400 + 100 * layer for start in starts for layer in layers]
+        scatters = [start + 450 + 100 * layer for start in starts for layer in layers]
+        flows = ring([0, 1, 2], gathers, length_ms=15, size=20 * MB) + ring([0, 1, 2], scatters, length_ms=25)
+        found = ends_ms(divided(shaken(flows, 1, ms=0.2)))
+        assert found == pytest.approx([start + 1150 for start in starts], abs=2)
+
     def test_groups_may_end_at_different_moments_of_a_step(self) -> None:
         ends = aperiodic(20, seed=2)
         early = ring([0, 1], [end - 100 for end in ends])
