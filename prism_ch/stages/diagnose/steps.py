@@ -47,9 +47,9 @@ def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> tu
     # The first steps have none before them: the middle of the first few serves them all.
     start = duration if going is None else duration[seen.step < going.first_step]
     healthy.extend(np.sort(start[: params.min_baseline_steps]).tolist())
+    warm_up = len(healthy)
     if not healthy and going is not None:
         healthy.append(going.expected)
-    warm_up = params.min_baseline_steps if going is None else 0
     slow = np.zeros(len(seen), dtype=bool)
     expected, score = np.empty(len(seen)), np.zeros(len(seen))
     for row, value in enumerate(duration):
