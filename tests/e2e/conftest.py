@@ -44,8 +44,11 @@ def slow_gpu(new_url: NewUrl, tmp_path_factory: pytest.TempPathFactory) -> Analy
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The records of a minute of a job on 32 GPUs, 112 steps of which 70 to 80 are slow; topology and truth beside."""
+    """The records of a minute of a job on 32 GPUs, one of which is slow in steps 70 to 80; topology and truth beside.
+
+    It is a hard one: the network shows two halves, one of which falls behind, and a stage that ends long after another.
+    """
     folder = tmp_path_factory.mktemp("cluster")
-    described = textbook(32, 8, 2, 2, microbatches=4, step_s=0.5, duration_s=60.0, slow_gpu=(5, 2.0, 70, 80), seed=3)
-    write(generate(described), folder)
+    shape = textbook(32, 4, 2, 4, microbatches=2, step_s=0.5, duration_s=60.0, slow_gpu=(5, 3.0, 70, 80), seed=3)
+    write(generate(shape), folder)
     return folder
