@@ -64,7 +64,7 @@ def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
     title.append(f"  {job.tenant or 'no tenant'}, {job.status}", style="not bold")
     yield title
     yield from _labelled("size", f"{count(job.endpoints, 'endpoint')} on {count(job.servers, 'server')}")
-    yield from _labelled("parallelism", f"DP {job.dp_size} x PP {job.pp_size}")
+    yield from _labelled("parallelism", _parallelism(job))
     yield from _labelled("seen", f"{time_utc(job.first_seen_ns)} to {time_utc(job.last_seen_ns)} UTC")
     if job.durations_s:
         yield from _steps(job)
@@ -76,6 +76,14 @@ def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
     elif job.durations_s:
         yield from _labelled("findings", "nothing slows it", "green")
     yield from _findings(findings, steps=True)
+
+
+def _parallelism(job: JobFacts) -> str:
+    """Say how a job is divided, as far as the network shows it."""
+    data = f"data-parallel (DP) groups of {job.dp_size}" if job.dp_size > 1 else "no data-parallel (DP) traffic"
+    pipeline = f"{job.pp_size} pipeline (PP) stages" if job.pp_size > 1 else "no pipeline (PP) traffic"
+    hidden = job.dp_size * job.pp_size != job.endpoints
+    return f"{data}, {pipeline}" + (", as seen between servers" if hidden else "")
 
 
 def _steps(job: JobFacts) -> Iterator[Text]:

@@ -152,7 +152,14 @@ def test_where_there_is_no_job_the_reason_is_told(
     assert store.rows("SELECT job_id FROM jobs") == []
 
 
-@pytest.mark.parametrize("shape,told", [((32, 8, 4, 1), "PP 4"), ((32, 8, 1, 4), "DP 4")], ids=["no DP", "no PP"])
+@pytest.mark.parametrize(
+    "shape,told",
+    [
+        ((32, 8, 4, 1), "no data-parallel (DP) traffic, 4 pipe"),
+        ((32, 8, 1, 4), "groups of 4, no pipeline (PP) traffic"),
+    ],
+    ids=["no DP", "no PP"],
+)
 def test_a_job_without_one_kind_of_traffic_is_a_job(
     store: Store, store_url: str, tmp_path: Path, shape: tuple[int, int, int, int], told: str
 ) -> None:

@@ -58,7 +58,7 @@ def test_run_tells_the_job_and_what_slows_it(analysed: tuple[Path, str]) -> None
     assert "loaded 4 endpoints" in printed
     assert "tenant-a" in printed
     assert "4 endpoints on 4 servers" in printed
-    assert "DP 4 x PP 1" in printed
+    assert "data-parallel (DP) groups of 4, no pipeline (PP) traffic" in printed
     assert "slow_step, steps " in printed
     assert "\x1b" not in printed
     assert max(map(len, summary(printed).splitlines())) <= 100
@@ -241,4 +241,4 @@ def test_simulate_writes_what_run_reads(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "tenant-00" in done.stdout
-    assert "DP 2 x PP 2" in done.stdout
+    assert "data-parallel (DP) groups of 2, 2 pipeline (PP) stages" in done.stdout

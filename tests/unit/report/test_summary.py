@@ -56,7 +56,7 @@ def test_a_job_is_described_whole() -> None:
         "",
         "Job job-1  blue, running",
         "  size          16 endpoints on 4 servers",
-        "  parallelism   DP 4 x PP 2",
+        "  parallelism   data-parallel (DP) groups of 4, 2 pipeline (PP) stages, as seen between servers",
         "  seen          2026-03-01 12:00:00 to 2026-03-01 12:01:30 UTC",
         "  steps         6; median 1 s, 95th percentile 2 s",
         "  durations     ▁▁▁██▁",
