@@ -91,6 +91,15 @@ class TestNewJob:
         assert record.first_seen_ns == min(flow.start_ns for flow in self.FLOWS)
         assert record.last_seen_ns == max(flow.end_ns for flow in self.FLOWS)
 
+    def test_sizes_are_those_of_its_groups(self) -> None:
+        alone = job_revision(examined(ring([0, 1, 2], every(1000, 10, 1000)), every(1000, 10, 1000)), self.WINDOW)
+        assert (alone.job.dp_size, alone.job.pp_size) == (3, 1)
+
+    def test_pairs_without_bursts_are_counted_as_other(self) -> None:
+        found = examined(self.FLOWS, every(1000, 10, 1000))
+        more = replace(found, flows=batch([*self.FLOWS, Flow(3, 9, 100, size=0)]))
+        assert pairs_of(job_revision(more, self.WINDOW))[3, 9] == (OTHER, 1)
+
     def test_everything_is_said_from_the_beginning(self) -> None:
         revision = self.revision()
         assert (revision.from_step, revision.from_time_ns) == (0, 0)
@@ -158,6 +167,8 @@ class TestSettledJob:
         assert pairs_of(earlier) == {(0, 1): (DP, 2), (1, 0): (DP, 2)}
         assert pairs_of(both) == {(0, 1): (DP, 6), (1, 0): (DP, 6)}
         assert both.job.first_seen_ns == BEGIN_NS
+        assert both.pairs.first_seen_ns.tolist() == [flow.start_ns for flow in self.FLOWS[:2]]
+        assert both.pairs.last_seen_ns.tolist() == [flow.end_ns for flow in self.FLOWS[-2:]]
 
     def test_kinds_found_now_win_and_pairs_of_old_stay(self) -> None:
         one = np.ones(2, np.int64)

@@ -69,6 +69,10 @@ class TestEdges:
         assert self.pairs(ring([0, 1], STEPS), topology(1, gpus=2)) == set()
         assert self.pairs(ring([0, 1], STEPS), topology(2, tenants=("acme", "initech"))) == set()
 
+    def test_what_is_little_for_one_may_be_the_main_thing_of_the_other(self) -> None:
+        thin = [Flow(2, 3, end - 500, 1, 1000) for end in STEPS]
+        assert (2, 3) in self.pairs(thin + ring([0, 1, 2], STEPS), topology(4))
+
     def test_two_bursts_are_none_and_three_are(self) -> None:
         assert self.pairs(ring([0, 1], STEPS[:2]), topology(2)) == set()
         assert self.pairs(ring([0, 1], STEPS[:3]), topology(2)) == {(0, 1), (1, 0)}
@@ -113,6 +117,10 @@ class TestComponents:
         long = ring([6, 9], every(100_000, 13, -1_200_000))
         jobs = found(shaken(one + other + long, 1), topology(5, gpus=2))
         assert sorted(members(jobs)) == [[0, 2, 4], [1, 3, 5], [6, 9]]
+
+    def test_a_rail_that_joined_late_is_a_rail(self) -> None:
+        early, late = every(1000, 100), every(1000, 20, 80_000)
+        assert len(found(shaken(ring([0, 2], early) + ring([1, 3], late), 1), topology(2, gpus=2))) == 1
 
     @pytest.mark.parametrize("steps", [(64, 64), (64, 3), (3, 64)])
     def test_jobs_known_apart_for_long_stay_apart_though_they_step_alike_for_a_while(

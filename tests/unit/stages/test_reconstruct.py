@@ -121,6 +121,11 @@ class TestSteps:
         assert found.steps.start_ns[0] == BEGIN_NS
         assert found.steps.complete.tolist() == [1] * 5
 
+    def test_the_job_begins_with_the_endpoint_that_begins_first(self) -> None:
+        flows = [Flow(0, 1, -5000), *ring([0, 1], every(1000, 5, 1000))]
+        found = rebuilt(flows, division([0, 1], [every(1000, 5, 990), every(1000, 5, 1000)]))
+        assert found.steps.start_ns[0] == BEGIN_NS - 10 * MS
+
     def test_else_it_begins_with_the_traffic_and_its_beginning_was_not_seen(self) -> None:
         flows = [Flow(0, 1, 300), *ring([0, 1], every(1000, 5, 1000))]
         found = rebuilt(flows, division([0, 1], every(1000, 5, 1000)))

@@ -59,6 +59,11 @@ class TestSteps:
         assert found.start_ns is not None
         assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
 
+    def test_those_that_stay_go_on_though_the_last_by_number_has_left(self) -> None:
+        found = resume(division([0], [11_000]), SETTLED, PARAMS)
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS]
+
     def test_the_first_new_step_is_whole_though_the_context_cut_the_first_one_looked_at(self) -> None:
         looked_at = division([0, 1], [11_000, 12_000])
         cut = Division(looked_at.endpoints.copy(), looked_at.end_ns.copy(), np.array([False, True]))

@@ -91,6 +91,11 @@ class TestEpisodes:
         moved = [replace(one, start_ns=one.start_ns + shift_ns, end_ns=one.end_ns + shift_ns) for one in now]
         assert list(then) == moved
 
+    def test_everything_scales_with_the_usual_step(self) -> None:
+        (one,), (longer,) = (found([usual_s] * 20 + [1.5 * usual_s] * 4) for usual_s in (1.0, 40.0))
+        assert (longer.severity, longer.first_step) == (one.severity, one.first_step)
+        assert [longer.score, longer.slowdown] == pytest.approx([one.score, one.slowdown])
+
 
 class TestGoingOn:
     """A trouble that was open goes on under its name, however much of the past is still looked at."""
