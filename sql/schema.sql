@@ -338,13 +338,13 @@ CREATE TABLE IF NOT EXISTS steps_log
     `revision` UInt64 COMMENT 'Number of the working that wrote the row' CODEC(Delta(8), ZSTD(1)),
     `tenant` String COMMENT 'Tenant of the job',
     `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen' CODEC(Delta(8), ZSTD(1)),
-    `start_time` DateTime64(9) COMMENT 'Earliest start over its endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
+    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
     `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
     `duration_s` Float64 COMMENT 'From start to end, seconds',
     `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
     `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
     `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    `slowest_endpoint` String COMMENT 'Address of the endpoint that held the step up most; empty where none stands out',
+    `slowest_endpoint` String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
     `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
 )
 ENGINE = MergeTree
@@ -1200,13 +1200,13 @@ CREATE VIEW IF NOT EXISTS steps
     `job_id` String COMMENT 'The job',
     `tenant` String COMMENT 'Tenant of the job',
     `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen',
-    `start_time` DateTime64(9) COMMENT 'Earliest start over its endpoints, UTC',
+    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC',
     `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC',
     `duration_s` Float64 COMMENT 'From start to end, seconds',
     `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
     `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
     `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    `slowest_endpoint` String COMMENT 'Address of the endpoint that held the step up most; empty where none stands out',
+    `slowest_endpoint` String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
     `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
 )
 COMMENT 'Training steps, one row a job and step'
@@ -1321,7 +1321,7 @@ CREATE VIEW IF NOT EXISTS diagnosed_steps
     `job_id` String COMMENT 'The job',
     `tenant` String COMMENT 'Tenant of the job',
     `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen',
-    `start_time` DateTime64(9) COMMENT 'Earliest start over its endpoints, UTC',
+    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC',
     `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC',
     `duration_s` Float64 COMMENT 'From start to end, seconds',
     `findings` UInt32 COMMENT 'Findings that concern the step, count',

@@ -6,13 +6,13 @@ CREATE TABLE IF NOT EXISTS steps_log
     revision UInt64 COMMENT 'Number of the working that wrote the row' CODEC(Delta, ZSTD(1)),
     tenant String COMMENT 'Tenant of the job',
     step UInt64 COMMENT 'Number of the step, from 0 at the first seen' CODEC(Delta, ZSTD(1)),
-    start_time DateTime64(9) COMMENT 'Earliest start over its endpoints, UTC' CODEC(Delta, ZSTD(1)),
+    start_time DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC' CODEC(Delta, ZSTD(1)),
     end_time DateTime64(9) COMMENT 'Latest end over its endpoints, UTC' CODEC(Delta, ZSTD(1)),
     duration_s Float64 COMMENT 'From start to end, seconds',
     compute_s Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
     pp_s Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
     dp_s Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    slowest_endpoint String COMMENT 'Address of the endpoint that held the step up most; empty where none stands out',
+    slowest_endpoint String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
     complete UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
 )
 ENGINE = MergeTree

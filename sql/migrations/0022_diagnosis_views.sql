@@ -42,7 +42,7 @@ CREATE VIEW IF NOT EXISTS diagnosed_steps
     job_id String COMMENT 'The job',
     tenant String COMMENT 'Tenant of the job',
     step UInt64 COMMENT 'Number of the step, from 0 at the first seen',
-    start_time DateTime64(9) COMMENT 'Earliest start over its endpoints, UTC',
+    start_time DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC',
     end_time DateTime64(9) COMMENT 'Latest end over its endpoints, UTC',
     duration_s Float64 COMMENT 'From start to end, seconds',
     findings UInt32 COMMENT 'Findings that concern the step, count',
