@@ -11,30 +11,22 @@ from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.store.schema_dump import dump_schema
 from prism_ch.store.statements import split_statements
+from tests.contract import ADDED, PROMISED
+from tests.contract import columns as public_columns
 
-#: contract: the result tables by their public names, with the columns they must have, in order.
-CONTRACT = {
-    "jobs": "job_id tenant status first_seen last_seen endpoints servers dp_size pp_size steps step_s_median",
-    "job_members": "job_id endpoint server gpu dp_group pp_stage first_seen last_seen",
-    "pairs": "job_id src_addr dst_addr kind confidence flows bytes first_seen last_seen",
-    "groups": "job_id group_id kind pp_stage members",
-    "steps": "job_id tenant step start_time end_time duration_s compute_s pp_s dp_s slowest_endpoint",
-    "gpu_steps": "job_id tenant endpoint step start_time end_time duration_s compute_s pp_s dp_s",
-    "timeline": "job_id endpoint step phase start_time end_time",
-    "diagnoses": (
-        "diagnosis_id job_id tenant kind subject_type subject first_step last_step start_time end_time status severity"
-        " observed expected score slowdown summary evidence"
-    ),
-    "windows": "window_start window_end flows late_flows worked_at attempts status error",
-}
-TYPES = {
-    **dict.fromkeys(("job_id", "tenant", "endpoint", "server", "src_addr", "dst_addr", "subject", "summary"), "String"),
-    **dict.fromkeys(("first_seen", "last_seen", "start_time", "end_time"), "DateTime64(9)"),
-    **dict.fromkeys(("step", "first_step", "last_step", "bytes"), "UInt64"),
-    **dict.fromkeys(("endpoints", "servers", "dp_size", "pp_size", "dp_group", "pp_stage", "group_id"), "UInt32"),
-    **dict.fromkeys(("duration_s", "compute_s", "pp_s", "dp_s", "score", "slowdown", "confidence"), "Float64"),
-    "gpu": "UInt8",
-    "members": "Array(String)",
+#: What a column's comment must name, by what the column is called or its type.
+UNITS = {
+    r"_s$|_s_": "seconds",
+    r"_hours": "GPU-hours",
+    r"_ns$": "nanoseconds since the epoch",
+    r"\bDateTime64": "UTC",
+    r"^bytes ": r"[Bb]ytes",
+    r"^\w*(flows|packets|findings|jobs|gpus|steps|endpoints|servers|lost) UInt": "count",
+    r"^attempts ": "times",
+    r"^(confidence|slowdown) ": "0 to 1",
+    r"^score ": "standard deviations",
+    r"^observed ": "seconds",
+    r"^expected ": "unit of observed",
 }
 
 
@@ -97,32 +89,22 @@ def test_comments_of_times_and_counts_name_the_unit(schema: Store) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("view", CONTRACT)
-def test_views_have_the_columns_of_the_contract_in_order(schema: Store, view: str) -> None:
-    found = {row[1]: row[2] for row in columns(schema) if row[0] == view}
-    wanted = CONTRACT[view].split()
-    assert list(found)[: len(wanted)] == wanted
-    assert {name: kind for name, kind in found.items() if name in TYPES} == {
-        name: TYPES[name] for name in found if name in TYPES
-    }
-    assert schema.rows("SELECT * FROM {view:Identifier}", {"view": view}) == []
+@pytest.mark.parametrize("table", PROMISED)
+def test_public_tables_have_the_columns_promised_in_order_and_answer(schema: Store, table: str) -> None:
+    found = public_columns(schema, table)
+    assert found == PROMISED[table] | ADDED[table]
+    assert [name for name in found if name in PROMISED[table]] == list(PROMISED[table])
+    assert schema.rows("SELECT * FROM {table:Identifier}", {"table": table}) == []
 
 
-def test_enums_of_the_contract(schema: Store) -> None:
-    found = {(row[0], row[1]): re.findall(r"'(\w+)'", row[2]) for row in columns(schema) if row[2].startswith("Enum8")}
-    assert found["jobs", "status"] == ["running", "stalled", "ended"]
-    assert found["pairs", "kind"] == ["DP", "PP", "EP", "CP", "TP", "other"]
-    assert found["groups", "kind"] == ["DP", "PP", "EP", "CP", "TP"]
-    assert found["timeline", "phase"] == ["compute", "PP", "DP", "EP", "CP", "TP"]
-    assert " ".join(found["diagnoses", "kind"]) == (
-        "slow_step slow_group slow_switch slow_gpu slow_nic slow_link congestion stall hang restart imbalance telemetry"
-    )
-    assert " ".join(found["diagnoses", "subject_type"]) == "job group endpoint server switch link exporter"
-    assert found["diagnoses", "status"] == ["open", "closed"]
-    assert found["diagnoses", "severity"] == ["info", "warning", "critical"]
-    assert found["windows", "status"] == ["worked", "failed"]
-
-
-@pytest.mark.parametrize("view", ["diagnosed_steps", "losses", "tenant_summary"])
-def test_views_on_top_answer_on_an_empty_database(schema: Store, view: str) -> None:
-    assert schema.rows("SELECT * FROM {view:Identifier}", {"view": view}) == []
+@pytest.mark.parametrize("table", PROMISED)
+def test_public_columns_name_their_unit(schema: Store, table: str) -> None:
+    described = schema.rows("DESCRIBE TABLE {table:Identifier}", {"table": table})
+    comments = {f"{row[0]} {row[1]}": row[4] for row in described}
+    wrong = [
+        (column, comment)
+        for column, comment in comments.items()
+        for pattern, unit in UNITS.items()
+        if re.search(pattern, column) and not re.search(unit, comment)
+    ]
+    assert wrong == []

@@ -1,28 +1,11 @@
-"""The public tables: their columns, and how the rows of one agree with those of another."""
+"""The public tables: how the rows of one agree with those of another."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
 from prism_ch.store.client import Store, connect
-from tests.contract import ADDED, PROMISED, columns
 from tests.e2e.analysed import Analysed, Recorded
-
-#: What a column's comment must name, by what the column is called or its type.
-UNITS = {
-    r"_s$|_s_": "seconds",
-    r"_hours": "GPU-hours",
-    r"_ns$": "nanoseconds since the epoch",
-    r"\bDateTime64": "UTC",
-    r"^bytes ": r"[Bb]ytes",
-    r"^\w*(flows|packets|findings|jobs|gpus|steps|endpoints|servers|lost) UInt": "count",
-    r"^attempts ": "times",
-    r"^(confidence|slowdown) ": "0 to 1",
-    r"^score ": "standard deviations",
-    r"^observed ": "seconds",
-    r"^expected ": "unit of observed",
-}
 
 
 @pytest.fixture(params=["dp4_clean", "ppdp4_overlap", "dp4_slow_rank", "slow_gpu"])
@@ -37,35 +20,6 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
         analysed = recorded(name)
     with connect(analysed.url) as opened:
         yield opened
-
-
-@pytest.fixture
-def schema(recorded: Recorded) -> Iterator[Store]:
-    """Any database: the columns are the same in all."""
-    with connect(recorded("dp4_clean").url) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("table", PROMISED)
-def test_a_table_has_the_columns_promised_and_no_others(schema: Store, table: str) -> None:
-    found = columns(schema, table)
-    assert {name: found.get(name) for name in PROMISED[table]} == PROMISED[table]
-    assert found == PROMISED[table] | ADDED[table]
-    assert [name for name in found if name in PROMISED[table]] == list(PROMISED[table])
-
-
-@pytest.mark.parametrize("table", PROMISED)
-def test_every_column_says_what_it_is_and_in_which_unit(schema: Store, table: str) -> None:
-    described = schema.rows("DESCRIBE TABLE {table:Identifier}", {"table": table})
-    comments = {f"{row[0]} {row[1]}": row[4] for row in described}
-    assert [column for column, comment in comments.items() if not comment] == []
-    wrong = [
-        (column, comment)
-        for column, comment in comments.items()
-        for pattern, unit in UNITS.items()
-        if re.search(pattern, column) and not re.search(unit, comment)
-    ]
-    assert wrong == []
 
 
 def test_each_step_of_an_endpoint_starts_where_the_one_before_ended(store: Store) -> None:
