@@ -153,6 +153,24 @@ class TestEdges:
         assert ends_ms(found) == pytest.approx(ends)
         assert (found.end_ns == found.end_ns[0]).all()  # what was not seen ends with the others
 
+    def test_a_group_that_lost_its_burst_ends_at_its_usual_distance_from_the_others(self) -> None:
+        ends = every(1000, 20, 1000)
+        flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
+        kept = [flow for flow in flows if not (flow.src in (2, 3) and 7_900 < flow.start_ms < 8_000)]
+        assert ends_ms(divided(kept)) == pytest.approx(ends)
+
+    def test_a_step_that_one_group_has_not_ended_yet_is_left_for_later(self) -> None:
+        ends = every(1000, 20, 1000)
+        flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
+        early = [flow for flow in flows if flow.start_ms + flow.length_ms < 19_950]
+        assert ends_ms(divided(early)) == pytest.approx(ends[:19])
+
+    def test_a_group_that_is_late_for_once_still_ends_the_same_step(self) -> None:
+        ends = every(1000, 20, 1000)
+        late = [end + 350 * (10_000 < end < 14_000) for end in ends]
+        found = divided(ring([0, 1], ends) + ring([2, 3], ends) + ring([4, 5], late) + ring([6, 7], late))
+        assert ends_ms(found) == pytest.approx(late)
+
     @pytest.mark.parametrize("buckets_a_step", [1, 3, 8])
     @pytest.mark.parametrize("groups", [1, 4])
     def test_lost_records_do_not_turn_equal_buckets_into_steps(self, groups: int, buckets_a_step: int) -> None:

@@ -139,6 +139,13 @@ class TestObserve:
         control = [Flow(0, 1, at, 0, size=1000) for at in every(5, 60, 301)]
         assert [size for *_, size, _ in rows(observe(batch(data + control), PARAMS))] == [40 * MB] * 3
 
+    def test_what_is_small_depends_on_the_pair(self) -> None:
+        large = [Flow(0, 1, at, size=40 * MB) for at in every(100, 3)]
+        small = [Flow(0, 2, at, size=100_000) for at in every(100, 3)] + [
+            Flow(0, 2, at, 0, 400) for at in every(100, 3, 50)
+        ]
+        assert [row[-2] for row in rows(observe(batch(large + small), PARAMS))] == [40 * MB] * 3 + [100_000] * 3
+
     def test_messages_of_several_sizes_stay(self) -> None:
         bursts = observe(batch([Flow(0, 1, 0, size=40 * MB), Flow(0, 1, 100, size=1 * MB)]), PARAMS)
         assert [size for *_, size, _ in rows(bursts)] == [40 * MB, 1 * MB]
