@@ -243,7 +243,7 @@ def _examine_job(
             job.job_id, traffic, kinds, division, groups, new.first_step - said_before, topology, params.diagnose
         ),
     )
-    diagnoses = diagnose.carry_on(known, found, new.first_step, params.diagnose)
+    diagnoses = diagnose.below_slow_steps(diagnose.carry_on(known, found, new.first_step, params.diagnose))
     flows = elected.take(_inside(job.endpoints, topology, elected.src, elected.dst))
     examined = account.Examined(job, flows, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled)
     revision = account.job_revision(examined, window)

@@ -72,6 +72,22 @@ def carry_on(
     return (*said, *(replace(finding, status="closed") for finding in going.values()))
 
 
+def below_slow_steps(found: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Grade slow groups as information where slow steps of the job at the same time say the same.
+
+    Whoever is late, group or GPU, the collectives that wait for it take long: the slow step is the finding, and which
+    of its groups took long is a hint.
+    """
+    steps = [finding for finding in found if finding.kind == "slow_step"]
+    return tuple(
+        replace(finding, severity="info")
+        if finding.kind == "slow_group"
+        and any(s.first_step <= finding.last_step and finding.first_step <= s.last_step for s in steps)
+        else finding
+        for finding in found
+    )
+
+
 def severity(slowdown: float, params: DiagnoseParams) -> Severity:
     """Grade the lost share of the job's time."""
     if slowdown >= params.critical_slowdown:

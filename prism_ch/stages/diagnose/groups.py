@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core import intervals, robust
+from prism_ch.core import robust
 from prism_ch.core.arrays import segment_search
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.division import Division
@@ -75,25 +75,30 @@ def find_slow_groups(
 def _measure(
     traffic: Traffic, kinds: PairKinds, division: Division, groups: tuple[Group, ...]
 ) -> tuple[Float64, Float64]:
-    """Measure how long each group moved data in each step, and how much: seconds and bytes, [groups, steps]."""
+    """Measure how long each group moved data in each step, and how much: seconds and bytes, [groups, steps].
+
+    Both are those of the group's fastest pair. A flow that has begun waits for a rank that is late, and takes long
+    though the network is not slow; the flows of the late rank itself do not wait. A slow link delays all of a ring.
+    """
     collective = kinds.of_kind(traffic, DP)
     number = np.full(int(division.endpoints.max()) + 1, -1, dtype=np.int32)
     for row, group in enumerate(groups):
         number[list(group.members)] = row
-    line = number[collective.src]
-    joined = intervals.merge(line, collective.start_ns, collective.end_ns)
-    payload = np.bincount(joined.owner, weights=collective.payload)
-    place = np.searchsorted(division.endpoints, [group.members[0] for group in groups])
-    ends = division.end_ns[place]
-    first = joined.group.astype(np.int64) * division.steps
-    step = segment_search(ends.ravel(), first, first + division.steps, joined.end - 1)  # ends before the burst's own
-    shape = (len(groups), division.steps)
-    busy_s, moved = np.zeros(shape), np.zeros(shape)
-    inside = step < division.steps
-    where = (joined.group[inside], step[inside])
-    np.add.at(busy_s, where, (joined.end - joined.start)[inside] / 1e9)
-    np.add.at(moved, where, payload[inside])
-    return busy_s, moved
+    pairs, steps = len(collective.pair_src), division.steps
+    ends = division.end_ns[np.searchsorted(division.endpoints, [group.members[0] for group in groups])]
+    first = number[collective.src].astype(np.int64) * steps
+    step = segment_search(ends.ravel(), first, first + steps, collective.end_ns - 1)  # ends before the burst's own
+    inside = step < steps
+    place = collective.pair[inside].astype(np.int64) * steps + step[inside]
+    length_s = (collective.end_ns - collective.start_ns)[inside] / 1e9
+    busy_s = np.bincount(place, weights=length_s, minlength=pairs * steps).astype(np.float64)
+    moved = np.bincount(place, weights=collective.payload[inside], minlength=pairs * steps).astype(np.float64)
+    pace = np.divide(busy_s, moved, out=np.full(pairs * steps, np.inf), where=moved > 0)
+    cell = (number[collective.pair_src][:, None] * steps + np.arange(steps)).ravel()
+    order = np.lexsort((pace, cell))
+    fastest = order[np.searchsorted(cell[order], np.arange(len(groups) * steps))]
+    shape = (len(groups), steps)
+    return busy_s[fastest].reshape(shape), moved[fastest].reshape(shape)
 
 
 def _describe(

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Severity
-from prism_ch.stages.diagnose.episode import carry_on, continues, episodes, identity, severity
+from prism_ch.stages.diagnose.episode import (
+    below_slow_steps,
+    carry_on,
+    continues,
+    episodes,
+    identity,
+    severity,
+)
 
 PARAMS = DiagnoseParams(close_after_steps=3)
 
@@ -143,3 +150,15 @@ class TestCarryOn:
 def test_severity_grades_the_lost_share_of_time(slowdown: float, grade: Severity) -> None:
     assert severity(slowdown, PARAMS) == grade
     assert severity(slowdown, replace(PARAMS, warning_slowdown=2.0, critical_slowdown=3.0)) == "info"
+
+
+class TestSymptoms:
+    """A slow group beside a slow step is a hint of it, not a finding of its own."""
+
+    @pytest.mark.parametrize(("first", "last", "graded"), [(10, 12, "info"), (14, 20, "info"), (21, 30, "critical")])
+    def test_a_slow_group_counts_where_no_slow_step_says_the_same(
+        self, first: int, last: int, graded: Severity
+    ) -> None:
+        slow = replace(finding(10, 20), severity="critical")
+        group = replace(finding(first, last, subject="3"), kind="slow_group", subject_type="group", severity="critical")
+        assert [found.severity for found in below_slow_steps([slow, group])] == ["critical", graded]
