@@ -155,7 +155,7 @@ def test_severity_grades_the_lost_share_of_time(slowdown: float, grade: Severity
 class TestSymptoms:
     """A slow group beside a slow step is a hint of it, not a finding of its own."""
 
-    @pytest.mark.parametrize(("first", "last", "graded"), [(10, 12, "info"), (14, 20, "info"), (21, 30, "critical")])
+    @pytest.mark.parametrize("first,last,graded", [(10, 12, "info"), (14, 20, "info"), (21, 30, "critical")])
     def test_a_slow_group_counts_where_no_slow_step_says_the_same(
         self, first: int, last: int, graded: Severity
     ) -> None:
