@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.contents import read_contents
-from prism_ch.ingest.landing import Lander, Outcome, open_lander
+from prism_ch.ingest.landing import Lander, Outcome
 from prism_ch.ingest.sources import Source, find_sources
 from prism_ch.store.client import Store
 
@@ -61,7 +61,7 @@ def land_files(
     sources = find_sources(patterns)
     sizes = [source.size_bytes for source in sources]
     outcomes: list[Outcome] = []
-    with open_lander(store) as lander:
+    with Lander(store) as lander:
         for number, source in enumerate(sources):
             outcomes += _land(lander, source, fmt, _Count(progress, sum(sizes[:number]), sum(sizes)))
     failures = tuple(outcome for outcome in outcomes if outcome.error)

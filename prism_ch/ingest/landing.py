@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
+from types import TracebackType
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.columns import constant
@@ -55,16 +56,22 @@ class Outcome:
         return replace(self, landed=self.landed + later.landed, rejected=rejected, error=self.error or later.error)
 
 
-class Lander:
-    """Sends contents to the database over a few connections at once; make one with `open_lander`."""
+class Lander(AbstractContextManager["Lander"]):
+    """Sends contents to the database, a few chunks at once over connections of their own; a context manager."""
 
-    def __init__(self, stores: Sequence[Store], pool: ThreadPoolExecutor) -> None:
-        self._store = stores[0]
-        self._connections = len(stores)
-        self._pool = pool
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._others = ExitStack()
+        self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing")
         self._idle: SimpleQueue[Store] = SimpleQueue()
-        for store in stores:
-            self._idle.put(store)
+        self._idle.put(store)
+        self._opened = 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._pool.shutdown()
+        self._others.close()
 
     def land(self, content: Content, progress: Callable[[int], None]) -> Outcome:
         """Land a content unless it has landed before.
@@ -92,8 +99,11 @@ class Lander:
         under_way: deque[Future[int]] = deque()
         try:
             for chunk in content.chunks:
-                if len(under_way) == self._connections:
+                if len(under_way) == _CONNECTIONS:
                     progress(under_way.popleft().result())
+                if len(under_way) == self._opened:
+                    self._idle.put(self._others.enter_context(self._store.another()))
+                    self._opened += 1
                 under_way.append(self._pool.submit(self._send, content, chunk))
         finally:
             while under_way:
@@ -134,12 +144,3 @@ class Lander:
                 "error": outcome.error if outcome else "",
             },
         )
-
-
-@contextmanager
-def open_lander(store: Store) -> Iterator[Lander]:
-    """Open the further connections that landing uses beside a store's own."""
-    with ExitStack() as stack:
-        others = [stack.enter_context(store.another()) for _ in range(_CONNECTIONS - 1)]
-        pool = stack.enter_context(ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing"))
-        yield Lander([store, *others], pool)

@@ -114,14 +114,11 @@ class Store:
         rows = columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
         if not rows.num_rows:
             return
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
         with self._errors():
             self.client.raw_insert(
                 table,
                 column_names=rows.column_names,
-                insert_block=sink.getvalue().to_pybytes(),
+                insert_block=_arrow_stream(rows),
                 settings=dict(settings or {}),
                 fmt="ArrowStream",
             )
@@ -185,6 +182,17 @@ def _reach(location: ServerLocation) -> Client:
         )
     except Error as error:
         raise StoreError(_reason(error, location)) from error
+
+
+def _arrow_stream(rows: pa.Table) -> pa.BufferReader:
+    """Return rows as a stream in Arrow's format; its size is found first, since a buffer that grows is copied often."""
+    size = pa.MockOutputStream()
+    with pa.ipc.new_stream(size, rows.schema) as writer:
+        writer.write_table(rows)
+    buffer = pa.allocate_buffer(size.size())
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as writer:
+        writer.write_table(rows)
+    return pa.BufferReader(buffer)
 
 
 def _native(parameters: Parameters | None) -> dict[str, Any]:
