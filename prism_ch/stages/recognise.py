@@ -111,7 +111,8 @@ def _merge_rails(
     sets of servers.
     """
     bins = params.activity_bins
-    rails = _join(component, traffic, topology, known, params.jaccard_min, bins // 8, params.co_activity_min, params)
+    overlap, alike = params.server_overlap_min, params.co_activity_min
+    rails = _join(component, traffic, topology, known, overlap, bins // 8, alike, params)
     return _join(rails, traffic, topology, known, 0.0, 0, params.unison_min, params)
 
 
