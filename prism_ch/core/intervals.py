@@ -189,9 +189,10 @@ def tile(
     length has none. Raises ValueError on inverted intervals or spans, a group without a span, a negative label or one
     not in `strongest`.
 
-    1. Cut the intervals to their spans. 2. Sort every edge by (group, time); each stretch between two edges is uniform.
-    3. For each label, a running count of edges opened less edges closed says where it is active. 4. Join equal
-    neighbours.
+    1. Cut the intervals to their spans.
+    2. Sort every edge by (group, time); each stretch between two edges is uniform.
+    3. For each label, a running count of edges opened less edges closed says where it is active.
+    4. Join equal neighbours.
     """
     _check_intervals(start, end, group=group, label=label)
     _check_intervals(span_start, span_end)

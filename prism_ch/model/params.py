@@ -41,8 +41,8 @@ class RecogniseParams:
     payload_tail: float = 0.05
     #: A pair with a smaller share of the payload of either endpoint's main pair is bookkeeping beside the training.
     min_pair_share: float = 1e-4
-    #: Rails of one job stand on much the same servers: the smaller set shares so much with the larger. LLMPrism, section
-    #: IV-A, asks for Jaccard similarity, which rails of rings that partly hide inside servers do not reach.
+    #: Rails of one job stand on much the same servers: the smaller set shares so much with the larger. LLMPrism (IV-A)
+    #: asks for Jaccard similarity, which rails of rings that partly hide inside servers do not reach.
     server_overlap_min: float = 0.5
     #: Rails of one job step together: their activity over time correlates. Jobs that merely share servers do not.
     co_activity_min: float = 0.6

@@ -1,9 +1,10 @@
 """Observe: from records to bursts of payload on directed pairs of endpoints.
 
 1. Records of one flow by several exporters are one flow: of those that overlap in time on one 5-tuple, the exporter
-that saw most is elected. 2. Payload is bytes less packet headers: on real TCP one activation has many byte counts,
-but one payload. 3. Records of one message (several queue pairs, active timeouts) are joined into bursts. 4.
-Directions that carry acknowledgements only, and control messages beside the data, are left out.
+   that saw most is elected.
+2. Payload is bytes less packet headers: on real TCP one activation has many byte counts, but one payload.
+3. Records of one message (several queue pairs, active timeouts) are joined into bursts.
+4. Directions that carry acknowledgements only, and control messages beside the data, are left out.
 """
 
 from __future__ import annotations

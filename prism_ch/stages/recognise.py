@@ -1,9 +1,10 @@
 """Recognise: which endpoints train one model together (LLMPrism, section IV-A).
 
-1. Pairs that recur and carry a fair share of their endpoints' payload, inside one tenant, are edges. 2. Disjoint sets
-over the edges give components; tensor-parallel traffic never leaves a server, so a rail-optimised job shows as one
-component a rail. 3. Components on much the same servers (Jaccard) whose activity rises and falls together are one
-job. 4. A job that shares half its endpoints with a known one of its tenant continues it.
+1. Pairs that recur and carry a fair share of their endpoints' payload, inside one tenant, are edges.
+2. Disjoint sets over the edges give components; tensor-parallel traffic never leaves a server, so a rail-optimised
+   job shows as one component a rail.
+3. Components on much the same servers (overlap of their sets) whose activity rises and falls together are one job.
+4. A job that shares half its endpoints with a known one of its tenant continues it.
 """
 
 from __future__ import annotations
