@@ -4,11 +4,11 @@ What tells the kinds apart is who waits for whom, not how many sizes a pair has:
 of byte counts, and a fused all-reduce has one.
 
 1. A collective moves all its members at once: a ring edge carries data one way only, or both ways at the same moment.
-2. A pipeline answers: the gradient of a microbatch comes back after the activation went out, with as many bytes. 3.
-Links of one class (equal volume, equal number of bursts) have one kind: the parallel replicas of a job agree. 4. The
-graph decides what is left: members of one data-parallel group are not pipeline neighbours, and members of one
-pipeline share no gradients. 5. Of several collectives the one that closes the step is data-parallel; those that fill
-it are inner ones.
+2. A pipeline answers: the gradient of a microbatch comes back after the activation went out, with as many bytes.
+3. Links of one class (equal volume, equal number of bursts) have one kind: the parallel replicas of a job agree.
+4. The graph decides what is left: members of one data-parallel group are not pipeline neighbours, and members of one
+   pipeline share no gradients.
+5. Of several collectives the one that closes the step is data-parallel; those that fill it are inner ones.
 """
 
 from __future__ import annotations
