@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +37,9 @@ from prism_ch.store.write import write_revisions
 log = logging.getLogger(__name__)
 
 DEFAULT_PARAMS = Params()
+
+#: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
+_JOBS_AT_ONCE = 2
 
 #: Called after each window with how many are done and how many there are.
 Progress = Callable[[int, int], None]
@@ -185,12 +189,17 @@ def examine(
     jobs = recognise(traffic, topology, states, params.recognise)
     known = {state.job.job_id: state for state in states}
     until_ns = min(window.end_ns, int(batch.end_ns.max(initial=window.start_ns)))
+
+    def work(job: RecognisedJob) -> tuple[JobRevision, Traffic] | None:
+        """Take one job on; jobs have nothing to do with one another, and numpy lets go of the interpreter."""
+        return _examine_job(job, elected, traffic, steady, window, topology, known.get(job.job_id), params)
+
+    with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
+        found = list(pool.map(work, jobs))
     revisions, typed, not_training = [], [], []
-    for job in jobs:
-        state = known.get(job.job_id)
-        examined = _examine_job(job, elected, traffic, steady, window, topology, state, params)
+    for job, examined in zip(jobs, found, strict=True):
         if examined is None:
-            not_training.extend([job.job_id] if state is not None else [])
+            not_training.extend([job.job_id] if job.known else [])
         elif examined[0].job.last_seen_ns >= window.start_ns:
             revisions.append(examined[0])
             typed.append(examined[1])
