@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prism_ch.core.arrays import run_starts
 from prism_ch.model.columns import Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import GroupSet, PairKinds
@@ -160,9 +161,7 @@ def unchanged(state: JobState) -> JobRevision:
 
 def _count_pairs(flows: FlowBatch, traffic: Traffic, kinds: PairKinds) -> Pairs:
     """Count every directed pair of a batch sorted by (src, dst); pairs that were not identified are `other`."""
-    change = np.ones(len(flows), dtype=bool)
-    change[1:] = (flows.src[1:] != flows.src[:-1]) | (flows.dst[1:] != flows.dst[:-1])
-    first = np.flatnonzero(change)
+    first = run_starts(flows.src, flows.dst)
     src, dst = flows.src[first].astype(np.int64), flows.dst[first].astype(np.int64)
     span = (
         int(
@@ -201,9 +200,7 @@ def _add_pairs(before: Pairs | None, now: Pairs) -> Pairs:
     both = Pairs.concat([now, before])
     order = np.lexsort((both.dst, both.src))  # stable: of equal pairs, what was found now comes first
     both = both.take(order)
-    change = np.ones(len(both), dtype=bool)
-    change[1:] = (both.src[1:] != both.src[:-1]) | (both.dst[1:] != both.dst[:-1])
-    first = np.flatnonzero(change)
+    first = run_starts(both.src, both.dst)
     return Pairs(
         both.src[first],
         both.dst[first],

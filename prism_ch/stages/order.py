@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import robust
+from prism_ch.core.arrays import run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.division import Division
@@ -59,9 +60,8 @@ def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
 def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int64]:
     """Return the first burst of every pair in every step, and the steps."""
     step = _step_of(pipeline, division)
-    opens = np.ones(len(pipeline), dtype=bool)
-    opens[1:] = (pipeline.pair[1:] != pipeline.pair[:-1]) | (step[1:] != step[:-1])
-    return pipeline.take(opens), step[opens]
+    first = run_starts(pipeline.pair, step)
+    return pipeline.take(first), step[first]
 
 
 def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int64, Int64]:
@@ -95,11 +95,7 @@ def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:
 def _first_of_each(value: Int64, *keys: Int64) -> Int64:
     """Return the row with the least value for each combination of the keys."""
     rank = np.lexsort((value, *reversed(keys)))
-    opens = np.zeros(len(rank), dtype=bool)
-    opens[:1] = True
-    for key in keys:
-        opens[1:] |= key[rank][1:] != key[rank][:-1]
-    first: Int64 = rank[opens]
+    first: Int64 = rank[run_starts(*(key[rank] for key in keys))]
     return first
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from prism_ch.core.arrays import run_starts
 from prism_ch.model.result import (
     PAIR_KINDS,
     Diagnosis,
@@ -145,9 +146,7 @@ def timeline(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
 def _timeline_of(topology: Topology, item: JobRevision) -> pa.Table:
     """Return one job's rows of timeline_log."""
     phases = item.timeline
-    opens = np.ones(len(phases), dtype=bool)
-    opens[1:] = (phases.endpoint[1:] != phases.endpoint[:-1]) | (phases.step[1:] != phases.step[:-1])
-    first = np.flatnonzero(opens)
+    first = run_starts(phases.endpoint, phases.step)
     offsets = pa.array(np.append(first, len(phases)).astype(np.int32))
     codes = pa.array((phases.phase + 1).astype(np.int8))  # the codes of the table's Enum8 count from 1
     lengths = _unsigned(phases.end_ns - phases.start_ns, pa.uint64())

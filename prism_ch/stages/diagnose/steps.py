@@ -6,7 +6,7 @@ import json
 from collections import deque
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int32
@@ -122,7 +122,7 @@ def _who(last_ready: Int32, endpoints: int, topology: Topology, params: Diagnose
     One of the job's `endpoints` is last in every step. A GPU is named where chance would hardly make it so often.
     """
     culprit, times, count = *_most_frequent(last_ready), len(last_ready)
-    by_chance = float(stats.binom.sf(times - 1, count, 1 / endpoints)) * endpoints
+    by_chance = float(special.bdtrc(times - 1, count, 1 / endpoints)) * endpoints
     if times < params.min_culprit_share * count or by_chance > params.max_culprit_chance:
         return "no single GPU kept the others waiting, look at what they share."
     place = f"{topology.server_names[topology.server[culprit]]}, GPU {topology.gpu[culprit]}"

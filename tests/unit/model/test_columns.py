@@ -37,6 +37,7 @@ class TestFreeze:
         mine = np.array([1, 2], np.int64)
         freeze(Owner(a=mine), a=np.int64)
         mine[0] = 5
+        assert mine.tolist() == [5, 2]
 
     def test_unequal_lengths_and_shapes_are_refused_by_name(self) -> None:
         with pytest.raises(ValueError, match=r"Owner\.b has 3 rows where its first column has 2"):
