@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from prism_ch.store.client import Store
 Pair = tuple[str, str]
 Int64 = npt.NDArray[np.int64]
 
+#: Kinds of pairs that are traffic of training.
+_KINDS = ("DP", "PP", "EP", "CP", "TP")
+
 
 @dataclass(frozen=True, slots=True)
 class JobTruth:
@@ -22,6 +27,8 @@ class JobTruth:
 
     `stages` is the pipeline stage of each endpoint, from 0. `pairs` are directed, or unordered (sorted) where
     `directed` is false. Each of `step_ends_ns` is int64[steps], rising; a result need agree with one of them.
+    `partial_ends_ns` int64[k] are ends of steps that were not recorded from their beginning: finding one is neither
+    right nor wrong.
     `tolerance_ns` is how far an end may lie from the true one to be that step's.
     """
 
@@ -33,26 +40,83 @@ class JobTruth:
     pairs: dict[str, frozenset[Pair]]
     directed: bool
     step_ends_ns: tuple[Int64, ...]
+    partial_ends_ns: Int64
     tolerance_ns: int
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """How many things there are, how many were found, and how many of those found are right."""
+
+    true: int = 0
+    found: int = 0
+    right: int = 0
+
+    @classmethod
+    def of(cls, true: Collection[object], found: Collection[object]) -> Counts:
+        """Compare two sets."""
+        return cls(len(true), len(found), len(set(true) & set(found)))
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.true + other.true, self.found + other.found, self.right + other.right)
+
+    @property
+    def precision(self) -> float:
+        """The share of those found that is right; 1 where nothing was found."""
+        return self.right / self.found if self.found else 1.0
+
+    @property
+    def recall(self) -> float:
+        """The share of those there are that was found; 1 where there is nothing to find."""
+        return self.right / self.true if self.true else 1.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether all that there is was found, and nothing else."""
+        return self.true == self.found == self.right
+
+
+@dataclass(frozen=True, slots=True)
 class JobScore:
-    """How one true job was found; `expected` are the kinds of pairs it has."""
+    """How one true job was found. `pairs` are by kind; `timed` steps, both of whose ends are matched, have an error."""
 
     name: str
     job_id: str
-    expected: frozenset[str]
     members_exact: bool
-    precision: dict[str, float]
-    recall: dict[str, float]
-    dp_groups_exact: bool
-    pp_chains_exact: bool
+    pairs: dict[str, Counts]
+    dp_groups: Counts
+    pp_chains: Counts
     stages_exact: bool
     steps: int
     matched: int
     extra: int
+    timed: int
     duration_error: float
+
+    @property
+    def precision(self) -> dict[str, float]:
+        """The precision of pairs by kind."""
+        return {kind: counts.precision for kind, counts in self.pairs.items()}
+
+    @property
+    def recall(self) -> dict[str, float]:
+        """The recall of pairs by kind."""
+        return {kind: counts.recall for kind, counts in self.pairs.items()}
+
+    @property
+    def expected(self) -> frozenset[str]:
+        """The kinds of pairs that the job has."""
+        return frozenset(kind for kind, counts in self.pairs.items() if counts.true)
+
+    @property
+    def dp_groups_exact(self) -> bool:
+        """Whether all data-parallel groups were found, and no other."""
+        return self.dp_groups.exact
+
+    @property
+    def pp_chains_exact(self) -> bool:
+        """Whether all pipelines were found in the order of their stages, and no other."""
+        return self.pp_chains.exact
 
     @property
     def missed(self) -> int:
@@ -78,6 +142,7 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
             },
             directed=False,
             step_ends_ns=(ends,),
+            partial_ends_ns=np.empty(0, dtype=np.int64),
             # The last data-parallel byte leaves this much before the training loop's own clock ends the step.
             tolerance_ns=60_000_000,
         )
@@ -121,26 +186,54 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
                 for row in mine["pairs"]
                 if row["kind"] == kind and not row["ack_only"]
             )
-            for kind in ("DP", "PP", "EP")
+            for kind in _KINDS
         },
         directed=True,
         step_ends_ns=ends,
+        partial_ends_ns=np.array(
+            sorted(row[end] for row in mine["steps"] if not row["complete"] for end in ("end_ns", "rs_end_ns")),
+            dtype=np.int64,
+        ),
         tolerance_ns=int(0.1 * np.median(np.diff(ends[0]))) if len(steps) > 1 else 10**9,
     )
 
 
 def score(store: Store, truth: list[JobTruth]) -> list[JobScore]:
     """Score every true job against the job that shares most endpoints with it."""
-    members: dict[str, set[str]] = {}
-    for job_id, endpoint in store.rows("SELECT job_id, endpoint FROM job_members"):
-        members.setdefault(job_id, set()).add(endpoint)
+    members = _members(store)
     return [_score_job(store, job, members) for job in truth]
+
+
+def count_jobs(store: Store, truth: list[JobTruth]) -> Counts:
+    """Count the jobs that were found with exactly the endpoints of a true one."""
+    found = [frozenset(endpoints) for endpoints in _members(store).values()]
+    return Counts(len(truth), len(found), len({job.endpoints for job in truth} & set(found)))
 
 
 def strangers(store: Store, truth: list[JobTruth]) -> set[str]:
     """Return the endpoints that were put into a job though they are in none."""
     known = frozenset[str]().union(*(job.endpoints for job in truth))
     return {endpoint for (endpoint,) in store.rows("SELECT DISTINCT endpoint FROM job_members")} - known
+
+
+def claims(store: Store, truth: list[JobTruth]) -> Counter[tuple[float, bool]]:
+    """Count the pairs that a kind of training was claimed for, by how sure the claim is and whether it is right."""
+    kinds = {pair: kind for job in truth for kind, pairs in job.pairs.items() for pair in pairs}
+    undirected = not all(job.directed for job in truth)
+    said: Counter[tuple[float, bool]] = Counter()
+    for src, dst, kind, confidence in store.rows("SELECT src_addr, dst_addr, kind, confidence FROM pairs"):
+        if kind in _KINDS:
+            pair = _ordered(src, dst) if undirected else (src, dst)
+            said[confidence, kinds.get(pair) == kind] += 1
+    return said
+
+
+def _members(store: Store) -> dict[str, set[str]]:
+    """Read the endpoints of every job found."""
+    members: dict[str, set[str]] = {}
+    for job_id, endpoint in store.rows("SELECT job_id, endpoint FROM job_members"):
+        members.setdefault(job_id, set()).add(endpoint)
+    return members
 
 
 def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> JobScore:
@@ -164,44 +257,73 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
         ],
         dtype=np.int64,
     )
-    matched, extra, error = min(
-        (_match(ends, true, job.tolerance_ns) for true in job.step_ends_ns), key=lambda found: (-found[0], found[1:])
-    )
+    steps = best_match(ends, job.step_ends_ns, job.partial_ends_ns, job.tolerance_ns)
     return JobScore(
         name=job.name,
         job_id=job_id,
-        expected=frozenset(kind for kind, true in job.pairs.items() if true),
         members_exact=members.get(job_id, set()) == job.endpoints,
-        precision={
-            kind: _share(true & found.get(kind, set()), found.get(kind, set())) for kind, true in job.pairs.items()
-        },
-        recall={kind: _share(true & found.get(kind, set()), true) for kind, true in job.pairs.items()},
-        dp_groups_exact={frozenset(group) for group in groups["DP"]} == job.dp_groups,
-        pp_chains_exact=groups["PP"] == job.pp_chains,
+        pairs={kind: Counts.of(true, found.get(kind, set())) for kind, true in job.pairs.items()},
+        dp_groups=Counts.of(job.dp_groups, {frozenset(group) for group in groups["DP"]}),
+        pp_chains=Counts.of(job.pp_chains, groups["PP"]),
         stages_exact=stages == job.stages,
         steps=len(job.step_ends_ns[0]),
-        matched=matched,
-        extra=extra,
-        duration_error=error,
+        matched=steps.matched,
+        extra=steps.extra,
+        timed=steps.timed,
+        duration_error=steps.duration_error,
     )
 
 
-def _match(found: Int64, true: Int64, tolerance_ns: int) -> tuple[int, int, float]:
-    """Match found step ends with true ones: how many true ones are met, how many found are extra, mean duration error.
+@dataclass(frozen=True, slots=True)
+class StepMatch:
+    """How many true ends of steps were found, how many found ones are extra, and the mean error of durations.
 
-    Found ends outside the span of the true ones are of steps that the truth does not list: they are neither.
-    The error is the mean of |duration / true duration - 1| over steps both of whose ends are matched.
+    The error is the mean of |duration / true duration - 1| over the `timed` steps, both of whose ends are matched.
+    """
+
+    matched: int
+    extra: int
+    timed: int
+    duration_error: float
+
+
+def best_match(found: Int64, truths: tuple[Int64, ...], partial: Int64, tolerance_ns: int) -> StepMatch:
+    """Match found ends of steps with the series of true ones that they agree with best."""
+    return min(
+        (match_ends(found, true, partial, tolerance_ns) for true in truths),
+        key=lambda match: (-match.matched, match.extra, match.duration_error),
+    )
+
+
+def match_ends(found: Int64, true: Int64, partial: Int64, tolerance_ns: int) -> StepMatch:
+    """Match found ends of steps with true ones: each with the nearest, where that is near enough. All rise.
+
+    Found ends outside the span of the true ones, or near a `partial` one, are of steps that the truth does not list:
+    they are not extra.
     """
     if len(found) == 0 or len(true) == 0:
-        return 0, len(found) if len(true) else 0, float("inf")
-    place = np.clip(np.searchsorted(found, true), 1, max(len(found) - 1, 1))
-    before, after = found[place - 1], found[np.minimum(place, len(found) - 1)]
-    nearest = np.where(np.abs(true - before) <= np.abs(after - true), before, after)
+        return StepMatch(0, len(found) if len(true) else 0, 0, float("inf"))
+    nearest = _nearest(found, true)
     met = np.abs(nearest - true) <= tolerance_ns
-    inside = (found >= true[0] - tolerance_ns) & (found <= true[-1] + tolerance_ns)
+    judged = (found >= true[0] - tolerance_ns) & (found <= true[-1] + tolerance_ns)
+    if len(partial):
+        judged &= np.abs(_nearest(partial, found) - found) > tolerance_ns
     both = met[1:] & met[:-1]
     error = np.abs(np.diff(nearest)[both] / np.diff(true)[both] - 1)
-    return int(met.sum()), int(inside.sum()) - len(np.unique(nearest[met])), float(error.mean()) if len(error) else 0.0
+    return StepMatch(
+        matched=int(met.sum()),
+        extra=int((judged & ~np.isin(found, nearest[met])).sum()),
+        timed=len(error),
+        duration_error=float(error.mean()) if len(error) else 0.0,
+    )
+
+
+def _nearest(values: Int64, queries: Int64) -> Int64:
+    """Return for each query the nearest of some rising values, the earlier of two."""
+    after = np.clip(np.searchsorted(values, queries), 1, max(len(values) - 1, 1))
+    before, later = values[after - 1], values[np.minimum(after, len(values) - 1)]
+    nearest: Int64 = np.where(np.abs(queries - before) <= np.abs(later - queries), before, later)
+    return nearest
 
 
 def _last_by_step(step: list[int], end_ns: list[int]) -> Int64:
@@ -215,8 +337,3 @@ def _last_by_step(step: list[int], end_ns: list[int]) -> Int64:
 def _ordered(a: str, b: str) -> Pair:
     """Return an unordered pair as one that compares equal however it is given."""
     return (a, b) if a < b else (b, a)
-
-
-def _share(part: set[Pair] | frozenset[Pair], whole: set[Pair] | frozenset[Pair]) -> float:
-    """Return the size of a part over that of the whole; 1 where there is nothing to find and nothing was found."""
-    return len(part) / len(whole) if whole else 1.0
