@@ -236,7 +236,8 @@ def _examine_job(
     kinds = identify(traffic, steady, params.identify)
     if settled is not None:
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
-    division = divide(traffic, kinds, job.endpoints, params.divide)
+    published = None if settled is None else resume.published_steps(settled, params.going_on)
+    division = divide(traffic, kinds, job.endpoints, params.divide, published)
     if settled is None and division.regular < params.divide.min_regularity:
         return None
     groups = order(traffic, kinds, division)

@@ -61,6 +61,20 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topolo
     )
 
 
+def published_steps(state: JobState, params: ContinueParams) -> Division:
+    """Return the newest published steps of a settled job, as many as are looked back over.
+
+    An endpoint that joined after a step ended it with the job.
+    """
+    steps, mine = state.steps, state.gpu_steps
+    numbers, job_end_ns = steps.step[-params.context_steps :], steps.end_ns[-params.context_steps :]
+    endpoints, row = np.unique(mine.endpoint, return_inverse=True)
+    end_ns = np.tile(job_end_ns, (len(endpoints), 1))
+    recent = np.isin(mine.step, numbers)
+    end_ns[row[recent], np.searchsorted(numbers, mine.step[recent])] = mine.end_ns[recent]
+    return Division(endpoints, end_ns, np.ones(len(numbers), dtype=bool))
+
+
 def resume(division: Division, state: JobState | None, params: ContinueParams) -> Resumed:
     """Keep the steps of a division that are not yet published.
 

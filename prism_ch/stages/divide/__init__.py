@@ -7,7 +7,8 @@ silences inside a step than at its edge.
 2. BOCD on the gaps of each sequence, and a split of the gaps into short and long, propose boundaries.
 3. The proposals vote on the quantum: the payload of a whole step, equal from step to step.
 4. Segments of one quantum each are cut by dynamic programming, the gaps deciding where bytes leave it open.
-5. The communicators of a job agree: what half of them confirm at one moment is a step.
+5. Where a step is known to have begun inside the closing traffic, with its all-gather, all others do.
+6. The communicators of a job agree: what half of them confirm at one moment is a step.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import DivideParams
-from prism_ch.model.result import DP
+from prism_ch.model.result import DP, OTHER
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.agreement import agree
+from prism_ch.stages.divide.onset import with_onset
 from prism_ch.stages.divide.pipelines import pipeline_ends
 from prism_ch.stages.divide.quantum import collective_ends, regularity
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
@@ -28,10 +30,13 @@ from prism_ch.stages.divide.sequences import Sequences, communicators, links, re
 __all__ = ["Sequences", "divide", "read_sequences"]
 
 
-def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideParams) -> Division:
+def divide(
+    traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideParams, known: Division | None = None
+) -> Division:
     """Divide a job's time into steps.
 
-    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `endpoints` int32[m], its members, sorted.
+    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `endpoints` int32[m], its members, sorted; `known`,
+    the steps published before, where there are some: steps go on to end where those ended.
     Only steps whose end is in the data are returned; the first may lack its beginning.
     """
     closing_kind = kinds.closing
@@ -40,11 +45,13 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
         return Division.none(endpoints)
     line_of_pair = communicators(closing) if closing_kind == DP else links(closing)
     sequences = read_sequences(closing, line_of_pair, params)
-    ends = (
-        collective_ends(sequences, params)
-        if closing_kind == DP
-        else pipeline_ends(closing, line_of_pair, sequences, params)
-    )
+    if closing_kind == DP:
+        ends = collective_ends(sequences, params)
+        line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, endpoints))
+        beside = traffic.take((kinds.burst != DP) & (kinds.burst != OTHER))
+        ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
+    else:
+        ends = pipeline_ends(closing, line_of_pair, sequences, params)
     agreed = agree(sequences, ends, params)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
@@ -52,6 +59,13 @@ def divide(traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideP
     whole[0] = _begins_whole(sequences, agreed, params)
     regular = regularity(sequences, ends, params) if agreed.shape[1] >= params.min_judged_steps else 1.0
     return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole, regular)
+
+
+def _line_of_endpoint(closing: Traffic, line_of_pair: Int32, endpoints: int) -> Int32:
+    """Return the sequence of each endpoint, -1 where it has no closing traffic, int32[endpoints]."""
+    line = np.full(endpoints, -1, dtype=np.int32)
+    line[closing.pair_src] = line[closing.pair_dst] = line_of_pair
+    return line
 
 
 def _begins_whole(sequences: Sequences, ends: Int64, params: DivideParams) -> bool:
@@ -63,6 +77,11 @@ def _begins_whole(sequences: Sequences, ends: Int64, params: DivideParams) -> bo
     step = (sequences.end_ns > ends[sequences.line, 0]).astype(np.int64) + (sequences.end_ns > ends[sequences.line, 1])
     np.add.at(carried, (sequences.line, step), sequences.payload)
     return bool(np.median(carried[:, 0] / np.maximum(carried[:, 1], 1)) > 1 - 2 * params.quantum_tolerance)
+
+
+def _endpoint_span(traffic: Traffic, endpoints: Int32) -> int:
+    """Return one more than the largest endpoint."""
+    return int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1
 
 
 def _endpoint_ends(traffic: Traffic, line_of_pair: Int32, ends: Int64, endpoints: Int32) -> Int64:
@@ -79,7 +98,7 @@ def _endpoint_ends(traffic: Traffic, line_of_pair: Int32, ends: Int64, endpoints
     )
     step = place - line * steps
     inside = step < steps
-    row = np.full(int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1, -1)
+    row = np.full(_endpoint_span(traffic, endpoints), -1)
     row[endpoints] = np.arange(len(endpoints))
     result = np.full((len(endpoints), steps), np.iinfo(np.int64).min)
     for end in (traffic.src, traffic.dst):

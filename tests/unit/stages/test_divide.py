@@ -19,6 +19,7 @@ from tests.unit.stages.build import (
     MS,
     Flow,
     buckets,
+    division,
     every,
     job,
     links,
@@ -35,11 +36,14 @@ PARAMS = DivideParams()
 
 
 def divided(
-    flows: Sequence[Flow], pp: Sequence[tuple[int, int]] = (), endpoints: Sequence[int] | None = None
+    flows: Sequence[Flow],
+    pp: Sequence[tuple[int, int]] = (),
+    endpoints: Sequence[int] | None = None,
+    known: Division | None = None,
 ) -> Division:
     seen = traffic(flows)
     members = sorted({e for flow in flows for e in (flow.src, flow.dst)}) if endpoints is None else endpoints
-    return divide(seen, typed(seen, pp), np.array(members, np.int32), PARAMS)
+    return divide(seen, typed(seen, pp), np.array(members, np.int32), PARAMS, known)
 
 
 def ends_ms(division: Division) -> list[float]:
@@ -229,6 +233,66 @@ class TestPipelinesAlone:
         grid = [[0, 1], [2, 3]]
         ends = every(1000, 12, 1000)
         assert ends_ms(divided(job(grid, 12), pp=links(grid))) == ends
+
+
+class TestOnset:
+    """Parameters gathered at the beginning of a step, messages, gradients scattered at its end, 60 ms; and again."""
+
+    GRID = ([0, 1], [2, 3])
+    PP = links(GRID)
+    STARTS = tuple(every(1000, 20))
+    GATHERED = tuple(start + 40 for start in STARTS)
+    SCATTERED = tuple(start + 940 for start in STARTS)
+
+    def flows(self, *, messages: bool = True) -> list[Flow]:
+        beside = [
+            flow for ends in self.PP for flow in pipeline(ends, [start + 60 for start in self.STARTS]) if messages
+        ]
+        return beside + [
+            flow
+            for stage in self.GRID
+            for flow in (*ring(stage, self.GATHERED, size=20 * MB), *ring(stage, self.SCATTERED, size=40 * MB))
+        ]
+
+    def after(self, since_ms: float) -> list[Flow]:
+        return [flow for flow in self.flows() if flow.start_ms >= since_ms]
+
+    def test_data_that_begin_with_a_gathering_begin_with_a_step(self) -> None:
+        found = divided(self.flows(), pp=self.PP)
+        assert ends_ms(found) == list(self.SCATTERED)
+        assert found.whole.all()
+
+    def test_lost_records_and_jitter_do_not_hide_it(self) -> None:
+        kept = np.random.default_rng(1).random(len(self.flows())) > 0.01
+        flows = [flow for flow, keep in zip(self.flows(), kept, strict=True) if keep or flow.start_ms < 1000]
+        found = divided(shaken(flows, 2, ms=0.3), pp=self.PP)
+        np.testing.assert_allclose(ends_ms(found), self.SCATTERED, atol=3)
+
+    @pytest.mark.parametrize("since_ms", [50, 500, 890])
+    def test_data_that_begin_amid_a_step_do_not_tell_and_the_last_closing_burst_ends_it(self, since_ms: float) -> None:
+        assert ends_ms(divided(self.after(since_ms), pp=self.PP)) == list(self.GATHERED[1:])
+
+    def test_without_other_traffic_a_first_burst_alone_may_be_the_rest_of_a_step(self) -> None:
+        assert ends_ms(divided(self.flows(messages=False))) == list(self.GATHERED)
+
+    def test_what_comes_first_and_never_again_opens_no_step(self) -> None:
+        flows = [flow for stage in self.GRID for flow in ring(stage, self.SCATTERED, size=40 * MB)]
+        flows += [flow for ends in self.PP for flow in pipeline(ends, [start + 60 for start in self.STARTS])]
+        spread = [flow for stage in self.GRID for flow in ring(stage, [40], size=20 * MB)]
+        assert ends_ms(divided(flows + spread, pp=self.PP))[-19:] == list(self.SCATTERED[1:])
+
+    @pytest.mark.parametrize("since_ms", [920, 3000, 3500])
+    @pytest.mark.parametrize("series", [GATHERED, SCATTERED], ids=["gathered", "scattered"])
+    def test_steps_go_on_to_end_where_published_ones_did(self, series: tuple[float, ...], since_ms: float) -> None:
+        known = division([0, 1, 2, 3], series[4:9])
+        found = ends_ms(divided(self.after(since_ms), pp=self.PP, known=known))
+        assert found == [end for end in series if end >= found[0]]
+        assert found[0] <= series[4]
+
+    def test_steps_published_of_other_endpoints_or_before_the_data_say_nothing(self) -> None:
+        for known in (division([7, 8], self.SCATTERED[4:9]), division([0, 1, 2, 3], self.SCATTERED[:2])):
+            found = ends_ms(divided(self.after(3500), pp=self.PP, known=known, endpoints=[0, 1, 2, 3, 7, 8]))
+            assert found == list(self.GATHERED[4:])
 
 
 class TestThinEvidence:

@@ -12,7 +12,7 @@ from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP, Pairs
-from prism_ch.stages.resume import context_start_ns, is_settled, keep_known_kinds, resume
+from prism_ch.stages.resume import context_start_ns, is_settled, keep_known_kinds, published_steps, resume
 from tests.unit.stages.build import BEGIN_NS, MS, Flow, division, every, known_job, topology, traffic
 
 PARAMS = ContinueParams(settle_steps=10, context_steps=4)
@@ -68,6 +68,15 @@ class TestSteps:
         looked_at = division([0, 1], [11_000, 12_000])
         cut = Division(looked_at.endpoints.copy(), looked_at.end_ns.copy(), np.array([False, True]))
         assert resume(cut, SETTLED, PARAMS).division.whole.tolist() == [True, True]
+
+    def test_published_steps_are_those_looked_back_over_as_each_endpoint_ended_them(self) -> None:
+        mine = SETTLED.gpu_steps
+        ends = mine.end_ns - 30 * MS * (mine.endpoint == 1)
+        late = (mine.endpoint == 1) & (mine.step < 8)  # joined with step 8
+        state = replace(SETTLED, gpu_steps=replace(mine, end_ns=ends).take(~late))
+        found = published_steps(state, PARAMS)
+        assert found.endpoints.tolist() == [0, 1]
+        assert ((found.end_ns - BEGIN_NS) // MS).tolist() == [[7000, 8000, 9000, 10_000], [7000, 8000, 8970, 9970]]
 
     def test_nothing_new(self) -> None:
         found = resume(division([0, 1], [9000, 10_000]), SETTLED, PARAMS)

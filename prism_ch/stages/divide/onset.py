@@ -1,0 +1,130 @@
+"""Onset: which closing bursts open the next step, where a reduce-scatter closes one and an all-gather opens it.
+
+Silence tells when the closing traffic of a step is over, not which of it belongs to the step that follows. But the
+first step of a job has nothing before it, and one that was published began where the one before it ended. What came
+from such an onset to the end of the closing traffic opened that step, and as much opens every other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.quantum import segment_by_quantum
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.division import Division
+from prism_ch.model.params import DivideParams
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.divide.quantum import most_regular
+from prism_ch.stages.divide.sequences import Sequences
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Sequences cut into segments that end with the masked bursts, `ends` bool[n].
+
+    `quantum` float64[k] is what a step of each sequence carries; `after` float64[n] the share of it that follows a
+    burst in its segment, NaN in a segment that does not end in the data.
+    """
+
+    ends: Bool
+    quantum: Float64
+    after: Float64
+
+
+def with_onset(
+    sequences: Sequences,
+    ends: Bool,
+    line_of_endpoint: Int32,
+    beside: Traffic,
+    known: Division | None,
+    params: DivideParams,
+) -> Bool:
+    """Mask the bursts that close a step: those before the next one's onset where that is amid closing traffic, bool[n].
+
+    Parameters: `ends` bool[n], where the closing traffic of a step is over; `line_of_endpoint` int32[e], the sequence
+    of each endpoint, -1 where it has none; `beside`, traffic of the steps that does not close them; `known`, the steps
+    published before, if any.
+    """
+    cut = _read(sequences, ends, params)
+    share = (
+        _share_of_first_step(sequences, cut, line_of_endpoint, beside, params)
+        if known is None
+        else _share_of_known_steps(sequences, cut, line_of_endpoint, known, params)
+    )
+    return _move(sequences, cut, share, params) if share > params.quantum_tolerance else ends
+
+
+def _read(sequences: Sequences, ends: Bool, params: DivideParams) -> _Cut:
+    """Measure what follows each burst in its segment."""
+    quantum, _ = most_regular(sequences, ends, params)
+    last = np.flatnonzero(ends | np.isinf(sequences.gap_s))
+    closing = last[np.searchsorted(last, np.arange(len(ends)))]
+    total = np.cumsum(sequences.payload)
+    after = (total[closing] - total) / quantum[sequences.line]
+    return _Cut(ends, quantum, np.where(ends[closing], after, np.nan))
+
+
+def _share_of_first_step(
+    sequences: Sequences, cut: _Cut, line_of_endpoint: Int32, beside: Traffic, params: DivideParams
+) -> float:
+    """Return the share of a step's closing traffic that opens it, where the data begin with a step; else 0.
+
+    There the first segment is short of what closes a step, and no other traffic of the step comes before or beside it.
+    """
+    first = sequences.offsets[:-1]
+    opening = cut.after[first] + sequences.payload[first] / cut.quantum
+    over_ns = sequences.end_ns[sequences.offsets[1:] - 1].copy()
+    rows = np.flatnonzero(cut.ends)[::-1]
+    over_ns[sequences.line[rows]] = sequences.end_ns[rows]
+    line = np.concatenate([line_of_endpoint[beside.src], line_of_endpoint[beside.dst]])
+    begin_ns = np.full(len(sequences), _NEVER)
+    np.minimum.at(begin_ns, line[line >= 0], np.tile(beside.start_ns, 2)[line >= 0])
+    alone = (over_ns <= begin_ns) & (begin_ns < _NEVER)
+    shows = alone & (opening < 1 - 2 * params.quantum_tolerance)
+    return float(np.median(opening[shows])) if shows.mean() >= params.quorum else 0.0
+
+
+def _share_of_known_steps(
+    sequences: Sequences, cut: _Cut, line_of_endpoint: Int32, known: Division, params: DivideParams
+) -> float:
+    """Return the share of a step's closing traffic that came after the ends of the steps published before."""
+    line = line_of_endpoint[known.endpoints]
+    end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
+    np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
+    owner = np.repeat(np.arange(len(sequences), dtype=np.int32), known.steps)
+    place = group_search(sequences.line, sequences.end_ns, owner, end_ns.ravel() + params.burst_gap_ns) - 1
+    after = cut.after[place[place >= sequences.offsets[owner]]]
+    after = after[~np.isnan(after)]
+    return float(np.median(after)) if len(after) else 0.0
+
+
+def _last_before_onset(sequences: Sequences, cut: _Cut, share: float) -> Int64:
+    """Return the burst of each segment after which nearest to the given share of a step is left, int64[segments].
+
+    Not of a segment that begins or ends outside the data: it need not hold one.
+    """
+    whole = np.flatnonzero(~np.isnan(cut.after))
+    number: Int64 = (np.cumsum(cut.ends) - cut.ends)[whole]
+    order = np.lexsort((np.abs(cut.after[whole] - share), number))
+    nearest = whole[order[run_starts(number[order])]]
+    line = sequences.line[nearest]
+    result: Int64 = nearest[np.concatenate([[False], line[1:] == line[:-1]])]
+    return result
+
+
+def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -> Bool:
+    """Cut the sequences anew so that the given share of a step opens it; as before where most do not part so."""
+    onset = _last_before_onset(sequences, cut, share)
+    fits = np.abs(cut.after[onset] - share) <= params.quantum_tolerance
+    if np.count_nonzero(fits) <= params.quorum * len(onset):
+        return cut.ends
+    preference = np.full(len(cut.ends), -params.period_log_odds)
+    preference[onset[fits]] = params.period_log_odds
+    return segment_by_quantum(
+        sequences.payload, sequences.offsets, cut.quantum, preference, params.quantum_tolerance, params.max_bursts
+    )
