@@ -73,7 +73,7 @@ _PROMISE = {
         "time_flow_start_ns Int64; time_flow_end_ns Int64; src_addr LowCardinality(String);"
         " dst_addr LowCardinality(String); src_port UInt16; dst_port UInt16; proto UInt8; bytes UInt64;"
         " packets UInt64; sampler_address LowCardinality(String); sampling_rate UInt32;"
-        " path Array(LowCardinality(String)) | received_at DateTime64(3, 'UTC')"
+        " path Array(LowCardinality(String)) | received_at DateTime64(3, 'UTC'); sample UInt64"
     ),
     "flows_rejected": (
         "received_at DateTime64(3, 'UTC'); source LowCardinality(String); reason LowCardinality(String);"

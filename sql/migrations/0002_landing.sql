@@ -2,15 +2,21 @@
 
 -- Whoever lands records gives the upper columns; the lower ones are derived from them, once, for all views on this table.
 -- `reason` is that one judgement: empty where the record can be used, else the first of these that holds.
---   (given in `problem`)   a field could not be read: bad_time, bad_port, ..., truncated, not_json
+--   truncated, too_many_fields, bad_quoting   a line of CSV does not have the fields that its header names
+--   not_json, not_an_object   what should be a JSON object is none; `truncated` where it ends too early
+--   summary_line           a line that nfdump writes below the records: no record at all
+--   bad_time, bad_port, bad_bytes, bad_packets, bad_sampling_rate, bad_path, bad_proto   a field is given but can't be read
 --   bad_src_addr, bad_dst_addr   not an IPv4 or IPv6 address
---   bad_proto              neither an IANA number (0 to 255) nor a known name
+--   bad_proto              missing, or neither an IANA number (0 to 255) nor a known name
 --   bad_sampler_address    longer than 255 bytes, or not UTF-8
 --   bad_bytes, bad_packets more than 2^63 - 1
+--   no_time                a collector gives no start or no end, or writes 0, 1970 or 0000-00-00 because it did not understand the
+--                          exporter's encoding of times: it can't be placed in a step. Where the collector says when it came, it
+--                          counts towards the sums a minute (flow_pair_1m, switch_1m)
 --   implausible_time       before the year 2000, or more than a day after the record arrived
 --   negative_duration      ends before it starts
---   implausible_duration   longer than 7 days, the longest active timeout there is; a wrapped uptime counter adds 49.7 days
---   zero_bytes             nothing was sent, so nothing can be said of it
+--   implausible_duration   longer than 7 days, the longest active timeout there is
+--   zero_bytes             nothing was sent; or a collector dropped the counters of the reverse direction
 --   same_endpoint          from an address to itself: such traffic crosses no network
 CREATE TABLE IF NOT EXISTS flow_landing
 (
@@ -31,6 +37,7 @@ CREATE TABLE IF NOT EXISTS flow_landing
     sampler_address LowCardinality(String) COMMENT 'Exporter (switch) that saw it, as given; empty where unknown',
     sampling_rate UInt32 DEFAULT 1 COMMENT 'One packet in this many was sampled; 0 where unknown',
     path Array(LowCardinality(String)) COMMENT 'Switches the flow crossed, in order; empty where unknown',
+    sample UInt64 COMMENT 'Tells sampled packets apart that are alike in all else; 0 of flow records',
     problem LowCardinality(String) COMMENT 'Why a field could not be read; empty where all could',
     record String COMMENT 'The original text; empty where it came as typed columns',
 
@@ -67,13 +74,14 @@ CREATE TABLE IF NOT EXISTS flow_landing
         COMMENT 'IANA protocol number; 256 where it could not be read',
     reason LowCardinality(String)
         MATERIALIZED multiIf(
-            problem != '', problem,
+            problem NOT IN ('', 'no_time'), problem,
             src = '', 'bad_src_addr',
             dst = '', 'bad_dst_addr',
             protocol > 255, 'bad_proto',
             length(exporter) > 255 OR NOT isValidUTF8(exporter), 'bad_sampler_address',
             bytes > 9223372036854775807, 'bad_bytes',
             packets > 9223372036854775807, 'bad_packets',
+            problem != '', problem,
             least(time_flow_start_ns, time_flow_end_ns) < 946684800000000000
                 OR greatest(time_flow_start_ns, time_flow_end_ns) - 86400000000000
                     > toUnixTimestamp64Milli(received_at) * 1000000, 'implausible_time',

@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS flows_log
     sampler_address LowCardinality(String) COMMENT 'Exporter (switch) that saw it; empty where unknown',
     sampling_rate UInt32 COMMENT 'One packet in this many was sampled' CODEC(ZSTD(1)),
     path Array(LowCardinality(String)) COMMENT 'Switches the flow crossed, in order; empty where unknown',
-    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC' CODEC(Delta, ZSTD(1))
+    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, at the collector where that is known, UTC' CODEC(Delta, ZSTD(1)),
+    sample UInt64 COMMENT 'Tells sampled packets apart that are alike in all else; 0 of flow records' CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMMDD(fromUnixTimestamp64Nano(time_flow_end_ns, 'UTC'))
@@ -24,7 +25,7 @@ PRIMARY KEY (intDiv(time_flow_end_ns, 60000000000), src_addr, dst_addr)
 ORDER BY
 (
     intDiv(time_flow_end_ns, 60000000000), src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns,
-    src_port, dst_port, proto, bytes, packets, sampler_address
+    src_port, dst_port, proto, bytes, packets, sampler_address, sample
 )
 SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'Flow records, exact repeats folded when parts merge; read it as flows';
@@ -44,7 +45,8 @@ SELECT
     exporter AS sampler_address,
     greatest(sampling_rate, 1) AS sampling_rate,
     path,
-    received_at
+    received_at,
+    sample
 FROM flow_landing
 WHERE reason = '';
 
@@ -62,7 +64,8 @@ CREATE VIEW IF NOT EXISTS flows
     sampler_address LowCardinality(String) COMMENT 'Exporter (switch) that saw it; empty where unknown',
     sampling_rate UInt32 COMMENT 'One packet in this many was sampled',
     path Array(LowCardinality(String)) COMMENT 'Switches the flow crossed, in order; empty where unknown',
-    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC'
+    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, at the collector where that is known, UTC',
+    sample UInt64 COMMENT 'Tells sampled packets apart that are alike in all else; 0 of flow records'
 )
 COMMENT 'Flow records, each observation once however often it was delivered'
 AS
@@ -79,5 +82,6 @@ SELECT
     sampler_address,
     sampling_rate,
     path,
-    received_at
+    received_at,
+    sample
 FROM flows_log FINAL;

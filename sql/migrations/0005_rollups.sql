@@ -1,5 +1,6 @@
 -- Sums over the flow records as they were delivered: exact repeats are not folded here. For volume and telemetry, and to see
--- which times have data; results about jobs rest on flows.
+-- which times have data; results about jobs rest on flows. A record without start and end counts in the minute of its arrival
+-- at the collector: volumes by pair and switch hold also where steps can't be told.
 
 CREATE TABLE IF NOT EXISTS flow_pair_1m_log
 (
@@ -48,7 +49,7 @@ FROM
         max(l.time_flow_end_ns) AS last_end_ns,
         max(l.received_at) AS last_received_at
     FROM flow_landing AS l
-    WHERE l.reason = ''
+    WHERE l.reason = '' OR (l.reason = 'no_time' AND l.time_flow_end_ns > 0)
     GROUP BY minute_number, cityHash64(l.src), cityHash64(l.dst), cityHash64(l.exporter)
 );
 

@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS flow_fields
     sampler_address String COMMENT 'Exporter (switch) that saw it; empty where unknown',
     sampling_rate String COMMENT 'One packet in this many was sampled, as text; empty or 0 where unknown',
     path String COMMENT 'Switches the flow crossed, in order: a list in square brackets, or names parted by |, ; or blanks',
+    sample UInt64 COMMENT 'Tells sampled packets apart that are alike in all else; 0 of flow records',
     problem LowCardinality(String) COMMENT 'Why the line could not be taken apart; empty where it could',
     record String COMMENT 'The original text; empty where there is none'
 )
@@ -61,6 +62,7 @@ SELECT
     f.sampler_address AS sampler_address,
     ifNull(rate, 0) AS sampling_rate,
     hops AS path,
+    f.sample AS sample,
     multiIf(
         f.problem != '', f.problem,
         start_ns IS NULL OR end_ns IS NULL, 'bad_time',
@@ -93,14 +95,29 @@ CREATE TABLE IF NOT EXISTS flow_csv_lines
     source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
     position UInt64 COMMENT 'Line number in the source, from 1; 0 where unknown',
     received_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it arrived, UTC',
+    collector LowCardinality(String) COMMENT 'Tool that wrote it, as in flow_collected; empty where the columns are those of flow_fields',
     width UInt16 COMMENT 'Fields that a line should have, count',
-    places Array(UInt16) COMMENT 'Which fields, from 1, are time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, proto, bytes, packets, sampler_address, sampling_rate and path; 0 where there is none',
+    places Array(UInt16) COMMENT 'Which fields, from 1, are the wanted ones, in the order of flow_csv_fields; 0 where there is none',
     line String COMMENT 'The line, with or without its end'
 )
 ENGINE = Null
-COMMENT 'Lines of CSV files on their way in; a view on it takes them apart into flow_fields';
+COMMENT 'Lines of CSV files on their way in; a view on it takes them apart into flow_csv_fields';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS flow_csv_lines_mv TO flow_fields
+CREATE TABLE IF NOT EXISTS flow_csv_fields
+(
+    landing LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
+    source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
+    position UInt64 COMMENT 'Line number in the source, from 1; 0 where unknown',
+    received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, UTC',
+    collector LowCardinality(String) COMMENT 'Tool that wrote it, as in flow_collected; empty where the columns are those of flow_fields',
+    fields Array(String) COMMENT 'Without a collector time_flow_start_ns to path as in flow_fields, with one first_seen to sampling_rate as in flow_collected; empty where the file has none',
+    problem LowCardinality(String) COMMENT 'Why the line could not be taken apart; empty where it could',
+    record String COMMENT 'The original text'
+)
+ENGINE = Null
+COMMENT 'Lines of CSV files taken apart; views on it name the fields';
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS flow_csv_lines_mv TO flow_csv_fields
 AS
 WITH
     trim(TRAILING '\r\n' FROM l.line) AS text,
@@ -124,7 +141,7 @@ WITH
             )
         ),
         splitByChar(',', text)
-    ) AS fields,
+    ) AS split,
     if(
         is_quoted,
         match(text, '^(?:[^",]*|\\s*"(?:[^"]|"")*"\\s*)(?:,(?:[^",]*|\\s*"(?:[^"]|"")*"\\s*))*$'),
@@ -135,39 +152,54 @@ SELECT
     l.source AS source,
     l.position AS position,
     l.received_at AS received_at,
-    fields[l.places[1]] AS time_flow_start_ns,
-    fields[l.places[2]] AS time_flow_end_ns,
-    fields[l.places[3]] AS src_addr,
-    fields[l.places[4]] AS dst_addr,
-    fields[l.places[5]] AS src_port,
-    fields[l.places[6]] AS dst_port,
-    fields[l.places[7]] AS proto,
-    fields[l.places[8]] AS bytes,
-    fields[l.places[9]] AS packets,
-    fields[l.places[10]] AS sampler_address,
-    fields[l.places[11]] AS sampling_rate,
-    fields[l.places[12]] AS path,
+    l.collector AS collector,
+    arrayMap(place -> split[place], l.places) AS fields,
     multiIf(
         NOT is_well_quoted, 'bad_quoting',
-        length(fields) < l.width, 'truncated',
-        length(fields) > l.width, 'too_many_fields',
+        length(split) < l.width, 'truncated',
+        length(split) > l.width, 'too_many_fields',
         ''
     ) AS problem,
     text AS record
 FROM flow_csv_lines AS l
 WHERE trimBoth(text) != '';
 
--- Lines of JSON, one object each with the canonical names. Values may be numbers or text; other names are not looked at.
+CREATE MATERIALIZED VIEW IF NOT EXISTS flow_csv_fields_mv TO flow_fields
+AS
+SELECT
+    landing,
+    source,
+    position,
+    received_at,
+    fields[1] AS time_flow_start_ns,
+    fields[2] AS time_flow_end_ns,
+    fields[3] AS src_addr,
+    fields[4] AS dst_addr,
+    fields[5] AS src_port,
+    fields[6] AS dst_port,
+    fields[7] AS proto,
+    fields[8] AS bytes,
+    fields[9] AS packets,
+    fields[10] AS sampler_address,
+    fields[11] AS sampling_rate,
+    fields[12] AS path,
+    problem,
+    record
+FROM flow_csv_fields
+WHERE collector = '';
+
+-- JSON, one object a row. Values may be numbers or text; names that are not asked for are not looked at.
 CREATE TABLE IF NOT EXISTS flow_json_lines
 (
     landing LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
     source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
     position UInt64 COMMENT 'Line number in the source, from 1; 0 where unknown',
     received_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it arrived, UTC',
-    line String COMMENT 'The line, with or without its end'
+    collector LowCardinality(String) COMMENT 'Tool that wrote it, as in flow_collected; empty where the names are those of flow_fields',
+    line String COMMENT 'The object, with or without the line end after it'
 )
 ENGINE = Null
-COMMENT 'Lines of JSON files or streams on their way in; a view on it takes them apart into flow_fields';
+COMMENT 'JSON from files or streams on its way in; a view for each collector takes it apart';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_json_lines_mv TO flow_fields
 AS
@@ -206,4 +238,4 @@ SELECT
     ) AS problem,
     text AS record
 FROM flow_json_lines AS l
-WHERE text != '';
+WHERE l.collector = '' AND text != '';

@@ -1,0 +1,34 @@
+-- nfdump, version 1.7: JSON, of which each object comes as one row, whether it was written as an array or a line each. nfcapd has
+-- applied the sampling rate already where it knew one. Of a bidirectional record out_* count the opposite direction.
+CREATE MATERIALIZED VIEW IF NOT EXISTS nfdump_json_mv TO flow_collected
+AS
+WITH
+    replaceRegexpOne(l.line, '^[\\s,\\[]*(.*?)[\\s,\\]]*$', '\\1') AS text,
+    JSONExtract(
+        text,
+        'Tuple(first String, last String, received String, src4_addr String, dst4_addr String, src6_addr String,
+            dst6_addr String, src_port String, dst_port String, proto String, in_bytes String, in_packets String,
+            out_bytes String, out_packets String, ip4_router String, ip6_router String)'
+    ) AS fields
+SELECT
+    l.landing AS landing,
+    l.source AS source,
+    l.position AS position,
+    l.received_at AS received_at,
+    l.collector AS collector,
+    fields.first AS first_seen,
+    fields.last AS last_seen,
+    fields.received AS arrived,
+    if(fields.src4_addr != '', fields.src4_addr, fields.src6_addr) AS src_addr,
+    if(fields.dst4_addr != '', fields.dst4_addr, fields.dst6_addr) AS dst_addr,
+    fields.src_port AS src_port,
+    fields.dst_port AS dst_port,
+    fields.proto AS proto,
+    fields.in_bytes AS bytes,
+    fields.in_packets AS packets,
+    fields.out_bytes AS reverse_bytes,
+    fields.out_packets AS reverse_packets,
+    if(fields.ip4_router != '', fields.ip4_router, fields.ip6_router) AS sampler_address,
+    text AS record
+FROM flow_json_lines AS l
+WHERE l.collector = 'nfdump' AND text != '';
