@@ -150,6 +150,35 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
     ]
 
 
+def read_production_truth(folder: Path) -> list[JobTruth]:
+    """Read the truth beside production timings (tests/data/production_timings)."""
+    [job] = json.loads((folder / "truth_jobs.json").read_text())["jobs"]
+    pairs = pq.read_table(folder / "truth_pairs.parquet").to_pylist()
+    steps = pq.read_table(folder / "truth_steps.parquet").to_pydict()
+    scattered, gathered = (_last_by_step(steps["step"], steps[end]) for end in ("end_ns", "ag_end_ns"))
+    return [
+        JobTruth(
+            name=job["job_id"],
+            endpoints=frozenset(job["endpoints"]),
+            dp_groups=frozenset(
+                frozenset(part) for group in job["dp_groups"] for part in group["visible_components"] if len(part) > 1
+            ),
+            pp_chains=frozenset(tuple(chain) for chain in job["pp_chains"]),
+            stages=dict(zip(steps["endpoint"], steps["pp_stage"], strict=True)),
+            pairs={
+                kind: frozenset((p["src_addr"], p["dst_addr"]) for p in pairs if p["kind"] == kind)
+                for kind in ("DP", "PP")
+            },
+            directed=True,
+            # The first gathering opens the first step: nothing ends with it.
+            step_ends_ns=(scattered, gathered[1:]),
+            partial_ends_ns=np.empty(0, dtype=np.int64),
+            # Less than from the end of a scattering to that of the gathering after it: the two series don't mix.
+            tolerance_ns=20_000_000,
+        )
+    ]
+
+
 def read_simulated_truth(folder: Path) -> list[JobTruth]:
     """Read the truth beside a simulated cluster, `folder` as `prism-ch simulate` writes it."""
     names = ("jobs", "job_members", "groups", "pairs", "steps")

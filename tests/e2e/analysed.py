@@ -11,6 +11,9 @@ from tests.e2e.commands import Done, prism_ch
 #: The recorded training runs, a folder each.
 RECORDED = Path(__file__).parents[1] / "data" / "real_training"
 
+#: The timings of a production run.
+PRODUCTION = RECORDED.parent / "production_timings"
+
 #: Names a database that does not exist yet.
 NewUrl = Callable[[], str]
 
@@ -26,6 +29,9 @@ class Analysed:
 
 #: Gives the analysis of the recorded run of that name.
 Recorded = Callable[[str], Analysed]
+
+#: Gives the analysis of the production run's timings, in windows of so many seconds.
+Production = Callable[[int], Analysed]
 
 
 def run(folder: Path, flows: str, url: str, window_s: int | None = None) -> Analysed:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prism_ch.simulate import generate, textbook, write
-from tests.e2e.analysed import RECORDED, Analysed, NewUrl, Recorded, run, simulate
+from tests.e2e.analysed import PRODUCTION, RECORDED, Analysed, NewUrl, Production, Recorded, run, simulate
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +26,17 @@ def recorded(new_url: NewUrl) -> Recorded:
     @cache
     def analysed(name: str) -> Analysed:
         return run(RECORDED / name, "flows.parquet", new_url())
+
+    return analysed
+
+
+@pytest.fixture(scope="session")
+def production(new_url: NewUrl) -> Production:
+    """Analyse the timings of a production run, once however many tests ask for a length of windows."""
+
+    @cache
+    def analysed(window_s: int) -> Analysed:
+        return run(PRODUCTION, "flows.parquet", new_url(), window_s)
 
     return analysed
 
