@@ -16,6 +16,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
 
 from prism_ch.errors import StoreError
+from prism_ch.store.cluster import CLUSTER_SETTINGS
 from prism_ch.store.engine import open_folder
 from prism_ch.store.url import EmbeddedLocation, Location, ServerLocation, parse_url
 
@@ -49,6 +50,11 @@ class Store:
     def embedded(self) -> bool:
         """Tell whether the engine runs inside this process."""
         return isinstance(self.location, EmbeddedLocation)
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster that the server is a node of; empty where it stands alone."""
+        return self.location.cluster if isinstance(self.location, ServerLocation) else ""
 
     def __str__(self) -> str:
         """Name the database and where it is."""
@@ -179,6 +185,7 @@ def _reach(location: ServerLocation) -> Client:
             username=location.user,
             password=location.password,
             secure=location.secure,
+            settings=CLUSTER_SETTINGS if location.cluster else {},
         )
     except Error as error:
         raise StoreError(_reason(error, location)) from error

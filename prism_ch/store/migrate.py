@@ -11,6 +11,7 @@ from prism_ch import __version__
 from prism_ch.assets import asset
 from prism_ch.errors import StoreError
 from prism_ch.store.client import Store
+from prism_ch.store.cluster import for_cluster
 from prism_ch.store.statements import split_statements, statement
 
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
@@ -54,7 +55,8 @@ def migrate(store: Store) -> list[str]:
     missing = [migration for migration in migrations() if migration.version not in applied]
     for migration in missing:
         for text in migration.statements:
-            store.command(text)
+            for one in for_cluster(text, store.cluster):
+                store.command(one)
         store.command(
             statement("record_migration"),
             {
@@ -97,7 +99,8 @@ def _create_database(store: Store) -> None:
     there = "SELECT count() FROM system.databases WHERE name = {name:String}"
     name = {"name": store.database}
     if store.raw(there, name, fmt="TSV", use_database=False).strip() == b"0":
-        store.command("CREATE DATABASE IF NOT EXISTS {name:Identifier}", name, use_database=False)
+        (create,) = for_cluster("CREATE DATABASE IF NOT EXISTS {name:Identifier}", store.cluster)
+        store.command(create, name, use_database=False)
 
 
 def _applied(store: Store) -> frozenset[int]:

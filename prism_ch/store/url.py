@@ -12,6 +12,7 @@ from prism_ch.errors import SettingsError
 DEFAULT_DATABASE = "prism"
 _HTTP_PORT, _HTTPS_PORT = 8123, 8443
 _DATABASE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_CLUSTER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
 _FORMS = "chdb:///folder, chdb://./folder or clickhouse(s)://user:password@host:port/database"
 
 
@@ -29,7 +30,7 @@ class EmbeddedLocation:
 
 @dataclass(frozen=True, slots=True)
 class ServerLocation:
-    """A ClickHouse server, by its HTTP interface."""
+    """A ClickHouse server, by its HTTP interface; `cluster` is the one it is a node of, empty where it stands alone."""
 
     host: str
     port: int
@@ -37,6 +38,7 @@ class ServerLocation:
     user: str
     password: str = field(repr=False)
     database: str
+    cluster: str = ""
 
     def __str__(self) -> str:
         """Name user, host and port, without the password."""
@@ -47,7 +49,9 @@ Location = EmbeddedLocation | ServerLocation
 
 
 def parse_url(url: str) -> Location:
-    """Read a URL of either form; `?database=name` names the database of an embedded folder.
+    """Read a URL of either form.
+
+    `?database=name` names the database of an embedded folder, `?cluster=name` the cluster that a server is a node of.
 
     Raises SettingsError; the message never repeats what was given, as a misplaced password could be anywhere in it.
     """
@@ -64,7 +68,8 @@ def _parse_embedded(rest: str) -> EmbeddedLocation:
     folder, _, query = rest.partition("?")
     if not folder.strip("/"):
         raise SettingsError("the database URL names no folder; write chdb:///path/to/folder or chdb://./folder")
-    return EmbeddedLocation(Path(unquote(folder)).absolute(), _database(query))
+    options = _options(query, "database")
+    return EmbeddedLocation(Path(unquote(folder)).absolute(), _database(options.get("database", "")))
 
 
 def _parse_server(url: str, *, secure: bool) -> ServerLocation:
@@ -79,25 +84,40 @@ def _parse_server(url: str, *, secure: bool) -> ServerLocation:
         ) from None
     if not parts.hostname:
         raise SettingsError(f"the database URL names no host; write it as {_FORMS}")
+    options = _options(parts.query, "database", "cluster")
     return ServerLocation(
         host=parts.hostname,
         port=port or (_HTTPS_PORT if secure else _HTTP_PORT),
         secure=secure,
         user=unquote(parts.username or "default"),
         password=unquote(parts.password or ""),
-        database=_database(parts.query, unquote(parts.path.strip("/"))),
+        database=_database(options.get("database", unquote(parts.path.strip("/")))),
+        cluster=_cluster(options.get("cluster", "")),
     )
 
 
-def _database(query: str, in_path: str = "") -> str:
-    """Find the database's name in a URL's path or query."""
+def _options(query: str, *known: str) -> dict[str, str]:
+    """Read the options after the question mark."""
     options = dict(parse_qsl(query, keep_blank_values=True))
-    name = options.pop("database", in_path) or DEFAULT_DATABASE
-    if options:
+    if options.keys() - set(known):
         # Not named: a `?` in a password that is not percent-encoded makes an option of the rest of it.
-        raise SettingsError("the database URL has an option other than ?database=name")
+        forms = " and ".join(f"?{name}=name" for name in known)
+        raise SettingsError(f"the database URL has an option other than {forms}")
+    return options
+
+
+def _database(name: str) -> str:
+    """Check a database's name; where none is given it has the usual one."""
+    name = name or DEFAULT_DATABASE
     if not _DATABASE_NAME.fullmatch(name):
         raise SettingsError(
             "the database's name in the URL may hold letters, digits and _ only, and starts with no digit"
         )
+    return name
+
+
+def _cluster(name: str) -> str:
+    """Check a cluster's name, which goes into statements between quotes."""
+    if name and not _CLUSTER_NAME.fullmatch(name):
+        raise SettingsError("the cluster's name in the URL may hold letters, digits, _ . - only, a letter or _ first")
     return name

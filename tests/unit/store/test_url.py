@@ -28,6 +28,7 @@ def test_embedded(url: str, folder: Path, database: str) -> None:
         ("clickhouses://u:p@h/flows", ServerLocation("h", 8443, True, "u", "p", "flows")),
         ("clickhouse://u:p%40ss%2F@h:9000/", ServerLocation("h", 9000, False, "u", "p@ss/", "prism")),
         ("clickhouse://u@[::1]:8123/x?database=y", ServerLocation("::1", 8123, False, "u", "", "y")),
+        ("clickhouse://h/x?cluster=gpu-net", ServerLocation("h", 8123, False, "default", "", "x", "gpu-net")),
     ],
 )
 def test_server(url: str, location: ServerLocation) -> None:
@@ -55,6 +56,8 @@ def test_a_location_shows_no_password() -> None:
         ("clickhouse://u:hunter2@h/a?secure=1", "an option other than"),
         ("clickhouse://u:123?ter2@h/x", "an option other than"),
         ("chdb:///x?database=a.b", "letters, digits and _ only"),
+        ("chdb:///x?cluster=a", "an option other than ?database=name"),
+        ("clickhouse://u:hunter2@h/a?cluster=it's", "cluster's name"),
     ],
 )
 def test_mistakes_are_explained_without_repeating_the_url(url: str, complaint: str) -> None:

@@ -1,0 +1,112 @@
+"""Turns the statements of one server into those of a cluster: one substitution over the same files.
+
+Flow records are sharded by the unordered pair of their endpoints, so that both directions of a pair, all observations
+of a flow and all repeats of a record meet on one node; everything else is small and lies whole on every node, so that
+no result needs a join across nodes. DDL is changed at tokens and otherwise sent as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import Token, TokenType, tokenize
+
+#: Both directions of a pair on one shard.
+_PAIR = "cityHash64(least(src_addr, dst_addr), greatest(src_addr, dst_addr))"
+
+#: The tables that are sharded, each with the expression that places a row.
+SHARDING_KEYS = {
+    "flows_log": _PAIR,
+    "flow_pair_1m_log": _PAIR,
+    "flows_rejected_log": "cityHash64(source, position)",
+}
+
+#: Suffix of the table that holds a shard's own rows; the plain name is the Distributed table over all of them.
+LOCAL_SUFFIX = "_local"
+
+#: What makes a cluster answer as one server does: an insert has reached its shards and most replicas before it returns
+#: (once, however often it is repeated: views hand on its token), DDL every node, and a read sees all of that.
+CLUSTER_SETTINGS = {
+    "distributed_foreground_insert": 1,
+    "insert_quorum": "auto",
+    "insert_quorum_parallel": 0,
+    "select_sequential_consistency": 1,
+    "deduplicate_blocks_in_dependent_materialized_views": 1,
+    "distributed_ddl_output_mode": "throw",
+}
+
+_WORDS_BEFORE_NAME = {"CREATE", "ALTER", "DATABASE", "MATERIALIZED", "TABLE", "VIEW", "IF", "NOT", "EXISTS"}
+_DEDUPLICATION_ALONE = "non_replicated_deduplication_window"
+_DEDUPLICATION_REPLICATED = "replicated_deduplication_window"
+
+#: An edit of a text: from a place to a place, what stands there instead.
+_Edit = tuple[int, int, str]
+
+
+def for_cluster(sql: str, cluster: str) -> tuple[str, ...]:
+    """Return the statements that do on every node of a cluster what `sql`, one statement, does on one server.
+
+    Parameters: `cluster`, its name as in the server's configuration; empty where the server stands alone. The nodes'
+    macros `shard` and `replica` name the place of a node. Statements but CREATE and ALTER are returned as they are.
+    """
+    tokens = tokenize(sql, read="clickhouse") if cluster else []
+    verb = tokens[0].text.upper() if tokens else ""
+    if verb not in {"CREATE", "ALTER"}:
+        return (sql,)
+    start, end = _named(tokens)
+    name = sql[start:end]
+    on_cluster = f" ON CLUSTER '{cluster}'"
+    if name not in SHARDING_KEYS:
+        return (_edited(sql, [(end, end, on_cluster), *_replicated(tokens, name, whole=True)]),)
+    local = name + LOCAL_SUFFIX
+    of_shard = _edited(sql, [(start, end, local + on_cluster), *_replicated(tokens, name, whole=False)])
+    if verb == "ALTER":
+        return (of_shard, _edited(sql, [(end, end, on_cluster)]))
+    distributed = (
+        f"CREATE TABLE IF NOT EXISTS {name}{on_cluster} AS {local}\n"
+        f"ENGINE = Distributed('{cluster}', currentDatabase(), '{local}', {SHARDING_KEYS[name]})"
+    )
+    return (of_shard, distributed)
+
+
+def _named(tokens: Sequence[Token]) -> tuple[int, int]:
+    """Return where the name of what a statement creates or alters begins and ends; it may be a parameter in braces."""
+    first = next(row for row, token in enumerate(tokens) if token.text.upper() not in _WORDS_BEFORE_NAME)
+    last = first
+    if tokens[first].token_type is TokenType.L_BRACE:
+        last = next(row for row, token in enumerate(tokens) if token.token_type is TokenType.R_BRACE)
+    return tokens[first].start, tokens[last].end + 1
+
+
+def _replicated(tokens: Sequence[Token], name: str, *, whole: bool) -> Iterator[_Edit]:
+    """Yield the edits that make an engine of the MergeTree family a replicated one.
+
+    Where a table lies whole on every node all nodes are replicas of it, else those of one shard.
+    """
+    path = f"/clickhouse/tables/{{database}}/{name}" if whole else f"/clickhouse/tables/{{shard}}/{{database}}/{name}"
+    replica = "{shard}-{replica}" if whole else "{replica}"
+    place = f"'{path}', '{replica}'"
+    for row, token in enumerate(tokens):
+        if token.text == _DEDUPLICATION_ALONE:
+            yield token.start, token.end + 1, _DEDUPLICATION_REPLICATED
+        if token.text.upper() == "ENGINE" and tokens[row + 1].token_type is TokenType.EQ:
+            yield from _engine(tokens[row + 2 :], place)
+
+
+def _engine(tokens: Sequence[Token], place: str) -> Iterator[_Edit]:
+    """Yield the edit of an engine's name and arguments; the tokens begin with the name."""
+    name = tokens[0]
+    if not name.text.endswith("MergeTree"):
+        return
+    if len(tokens) > 1 and tokens[1].token_type is TokenType.L_PAREN:
+        comma = "" if tokens[2].token_type is TokenType.R_PAREN else ", "
+        yield name.start, tokens[1].end + 1, f"Replicated{name.text}({place}{comma}"
+    else:
+        yield name.start, name.end + 1, f"Replicated{name.text}({place})"
+
+
+def _edited(text: str, edits: Sequence[_Edit]) -> str:
+    """Return the text with its edits made, the last first, so that places stay where they are."""
+    for start, end, instead in sorted(edits, reverse=True):
+        text = text[:start] + instead + text[end:]
+    return text
