@@ -21,5 +21,9 @@ class StoreLockedError(StoreError):
     """Another process holds the embedded database's folder."""
 
 
+class ClaimedError(StoreError):
+    """Another worker is at the windows of the same database."""
+
+
 class InputError(PrismError):
     """A file of flows or a topology can't be used at all."""

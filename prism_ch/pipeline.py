@@ -27,11 +27,13 @@ from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import order
 from prism_ch.stages.recognise import recognise, recurring_pairs
 from prism_ch.stages.reconstruct import lateness_s, reconstruct
+from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
-from prism_ch.store.ledger import claim_window, due_windows, record_window
+from prism_ch.store.ledger import Claim, record_window
 from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_job_states
 from prism_ch.store.topology import read_topology, topology_digest
+from prism_ch.store.turns import Bounds, take_turns
 from prism_ch.store.write import write_revisions
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ class AnalysisReport:
     windows: tuple[WindowReport, ...] = field(default=())
 
 
-def analyse(
+def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     store: Store,
     settings: Settings,
     *,
@@ -85,30 +87,35 @@ def analyse(
     force: bool = False,
     params: Params = DEFAULT_PARAMS,
     progress: Progress | None = None,
+    stop: Callable[[], bool] = bool,
 ) -> AnalysisReport:
     """Work every window that is not yet worked or has changed, oldest first.
 
     Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`,
     leave windows that end later for later; `force`, work the windows within the bounds whether they have changed or
-    not; `progress`, see Progress. Raises StoreError where the database fails. A window whose working fails is noted
-    in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
+    not; `progress`, see Progress; `stop`, asked after each window, leaves the others for later.
+    Raises StoreError where the database fails, ClaimedError where another worker is at the windows of this database. A
+    window whose working fails is noted in the ledger with the error, and none after it is worked: later windows go on
+    from earlier ones.
     """
     inputs = topology_digest(store) ^ params.digest()
-    bounds = {"until_ns": until_ns, "from_ns": from_ns, "to_ns": to_ns}
-    due = due_windows(store, settings.window_s, **bounds, force=force, inputs=inputs)
-    reports = []
-    for done, window in enumerate(due):
-        if progress is not None:
-            progress(done, len(due))
-        reports.append(_work(store, window, inputs, params))
-    if progress is not None and due:
-        progress(len(due), len(due))
+    bounds = Bounds(until_ns, from_ns, to_ns, force)
+    reports: list[WindowReport] = []
+    with new_worker(store) as worker:
+        for claim, left in take_turns(store, settings.window_s, bounds, inputs, worker):
+            if progress is not None:
+                progress(len(reports), len(reports) + 1 + left)
+            reports.append(_work(store, claim, params))
+            if stop():
+                break
+    if progress is not None and reports:
+        progress(len(reports), len(reports))
     return AnalysisReport(tuple(reports))
 
 
-def _work(store: Store, window: Window, inputs: int, params: Params) -> WindowReport:
+def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
     """Work one window: read, examine, publish, and only then note it as worked."""
-    claim = claim_window(store, window, inputs=inputs)
+    window = claim.window
     clock = [time.perf_counter()]
     try:
         topology = read_topology(store, window.end_ns)
@@ -119,12 +126,13 @@ def _work(store: Store, window: Window, inputs: int, params: Params) -> WindowRe
         clock.append(time.perf_counter())
         revisions, withdrawn = _supersede(store, window, findings, states)
         write_revisions(store, topology, window, claim.revision, revisions, withdrawn, findings.cluster)
-    except (PrismError, ValueError) as error:
-        record_window(store, claim, error=" ".join(str(error).split()))
+    except Exception as error:
+        reason = str(error) if isinstance(error, PrismError | ValueError) else repr(error)
+        record_window(store, claim, error=" ".join(reason.split()))
         raise
-    record_window(store, claim)
     clock.append(time.perf_counter())
     seconds = dict(zip(("read", "examine", "write"), np.diff(clock).tolist(), strict=True))
+    record_window(store, claim, seconds=seconds)
     report = WindowReport(
         window, len(batch), len(findings.revisions), sum(len(item.steps) for item in findings.revisions), seconds
     )

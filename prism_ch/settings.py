@@ -14,6 +14,29 @@ from prism_ch.errors import SettingsError
 DEFAULT_URL = "chdb://./prism-data"
 
 
+class ServeSettings(BaseModel):
+    """What `prism-ch serve` can be told beside its schedule; the table [serve] of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: Folder whose files are landed as they appear; none is watched where it is not given.
+    spool: Path | None = None
+    #: How long landed files are kept in the spool's folder done, in days.
+    keep_done_days: float = Field(default=7.0, ge=0)
+    #: Another schedule than the shipped scheduler/schedule.toml.
+    schedule: Path | None = None
+    #: Where /healthz and /metrics listen; beyond the loopback interface whoever reaches the port may read them.
+    host: str = "127.0.0.1"
+    port: int = Field(default=9478, ge=0, le=65_535)
+    #: An exporter that nothing has come from for so long, in seconds, no longer holds windows back. Where nothing comes
+    #: from any, every window that has passed is closed.
+    silent_after_s: int = Field(default=60, ge=1, le=86_400)
+    #: How far behind the others, in seconds, an exporter that still sends may hold windows back.
+    hold_s: int = Field(default=120, ge=0, le=86_400)
+    #: How long the tasks under way have to come to an end when the service is stopped, in seconds.
+    grace_s: float = Field(default=6.0, ge=0, le=60)
+
+
 class Settings(BaseModel):
     """All settings with their defaults; a name that is not here is refused."""
 
@@ -25,6 +48,7 @@ class Settings(BaseModel):
     window_s: int = Field(default=60, ge=1, le=3600)
     #: How long after its end a window is still waited for, in seconds, while flows keep arriving.
     lateness_s: int = Field(default=10, ge=0, le=86_400)
+    serve: ServeSettings = ServeSettings()
 
 
 def load_settings(url: str | None = None, config: str | Path | None = None) -> Settings:

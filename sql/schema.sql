@@ -86,6 +86,19 @@ CREATE TABLE IF NOT EXISTS flow_landing
 ENGINE = `Null`
 COMMENT 'Flow records on their way in; views on it write flows, rollups and rejected records';
 
+CREATE TABLE IF NOT EXISTS claim_beats
+(
+    `revision` UInt64 COMMENT 'Number of the working',
+    `worker` String COMMENT 'Who works it, as in revision_claims',
+    `beat_at` DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When the worker was alive, or had come to an end, UTC',
+    `ended` UInt8 COMMENT '1 where the working has come to an end, whether or not the window is worked'
+)
+ENGINE = MergeTree
+ORDER BY (revision, worker)
+TTL toDateTime(beat_at) + toIntervalDay(7)
+SETTINGS index_granularity = 8192
+COMMENT 'Signs of life of those who work windows; a claim without one for a while is void';
+
 CREATE TABLE IF NOT EXISTS flow_csv_fields
 (
     `landing` LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
@@ -126,6 +139,35 @@ ENGINE = MergeTree
 ORDER BY (job_id, diagnosis_id, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Findings, one row a finding and revision that changed it; read it as diagnoses';
+
+CREATE TABLE IF NOT EXISTS exporter_marks_log
+(
+    `sampler_address` LowCardinality(String) COMMENT 'Exporter (switch); empty where unknown',
+    `mark_ns` SimpleAggregateFunction(max, Int64) COMMENT 'End of its last flow, or when it arrived where the exporter\'s clock is ahead, nanoseconds since the epoch',
+    `ahead_ns` SimpleAggregateFunction(max, Int64) COMMENT 'How far the end of a flow lay after its arrival at most, nanoseconds; negative where none did',
+    `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When its last record arrived, UTC'
+)
+ENGINE = AggregatingMergeTree
+ORDER BY sampler_address
+SETTINGS index_granularity = 8192
+COMMENT 'How far each exporter has come, in part maxima; read it as exporter_marks';
+
+CREATE TABLE IF NOT EXISTS switch_1m_log
+(
+    `minute` DateTime('UTC') COMMENT 'Minute in which the flows ended, UTC',
+    `sampler_address` LowCardinality(String) COMMENT 'Exporter (switch) that saw them; empty where unknown',
+    `flows` UInt64 COMMENT 'Flow records, as delivered, count',
+    `bytes` UInt64 COMMENT 'Bytes, as delivered',
+    `packets` UInt64 COMMENT 'Packets, as delivered, count',
+    `first_start_ns` SimpleAggregateFunction(min, Int64) COMMENT 'First byte of all, nanoseconds since the epoch',
+    `last_end_ns` SimpleAggregateFunction(max, Int64) COMMENT 'Last byte of all, nanoseconds since the epoch',
+    `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC'
+)
+ENGINE = SummingMergeTree
+PARTITION BY toYYYYMM(minute)
+ORDER BY (minute, sampler_address)
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 8192
+COMMENT 'Traffic of exporters by minute, in part sums; read it as switch_1m';
 
 CREATE TABLE IF NOT EXISTS flow_fields
 (
@@ -272,6 +314,21 @@ ORDER BY (job_id, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Published revisions; rows of the result tables whose revision is not here are seen by nobody';
 
+CREATE TABLE IF NOT EXISTS health_log
+(
+    `checked_at` DateTime64(3, 'UTC') COMMENT 'When this was found, UTC',
+    `process` LowCardinality(String) COMMENT 'Host and number of the process that serves',
+    `name` LowCardinality(String) COMMENT 'What was looked at',
+    `state` Enum8('ok' = 1, 'warn' = 2, 'bad' = 3) COMMENT 'How it stands',
+    `what` String COMMENT 'What was found, one sentence',
+    `mend` String COMMENT 'How to mend it; empty where all is well'
+)
+ENGINE = MergeTree
+ORDER BY (process, checked_at, name)
+TTL toDateTime(checked_at) + toIntervalDay(7)
+SETTINGS index_granularity = 8192
+COMMENT 'Findings about the service\'s own health; read the latest as health';
+
 CREATE TABLE IF NOT EXISTS job_members_log
 (
     `job_id` String COMMENT 'The job',
@@ -337,6 +394,20 @@ ORDER BY landing
 SETTINGS index_granularity = 8192
 COMMENT 'Files whose landing was begun, one row each and state; read it as landings';
 
+CREATE TABLE IF NOT EXISTS measures_log
+(
+    `checked_at` DateTime64(3, 'UTC') COMMENT 'When this was measured, UTC',
+    `process` LowCardinality(String) COMMENT 'Host and number of the process that serves',
+    `measure` LowCardinality(String) COMMENT 'What was measured, as /metrics names it; its unit ends the name',
+    `label` String COMMENT 'Of what: an exporter, a reason, a stage, a task; empty where there is only one',
+    `value` Float64 COMMENT 'The number' CODEC(ZSTD(1))
+)
+ENGINE = MergeTree
+ORDER BY (measure, label, process, checked_at)
+TTL toDateTime(checked_at) + toIntervalDay(7)
+SETTINGS index_granularity = 8192
+COMMENT 'What the service measures of itself, over time; read the latest as measures';
+
 CREATE TABLE IF NOT EXISTS pairs_log
 (
     `job_id` String COMMENT 'The job',
@@ -360,7 +431,8 @@ CREATE TABLE IF NOT EXISTS revision_claims
     `revision` UInt64 COMMENT 'Number of one working of one window, larger than any before, counts from 1',
     `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
     `window_end` DateTime64(9) COMMENT 'End of the window, exclusive, UTC',
-    `claimed_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When the working began, UTC'
+    `claimed_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When the working began, UTC',
+    `worker` String COMMENT 'Who works it: host, process and number of the analysis; empty where claimed before this was noted'
 )
 ENGINE = MergeTree
 ORDER BY revision
@@ -379,6 +451,26 @@ ENGINE = ReplacingMergeTree(applied_at)
 ORDER BY version
 SETTINGS index_granularity = 8192
 COMMENT 'Migrations applied to this database, one row each';
+
+CREATE TABLE IF NOT EXISTS windows_log
+(
+    `window_start` DateTime64(9) COMMENT 'Start of the window, the first time at which its flows may end, UTC',
+    `window_end` DateTime64(9) COMMENT 'End of the window, exclusive, UTC',
+    `revision` UInt64 COMMENT 'Number of this working of the window',
+    `flows` UInt64 COMMENT 'Flow records that had arrived when it was worked, as delivered, count',
+    `first_flows` UInt64 COMMENT 'Flow records that had arrived when it was worked for the first time, count',
+    `fingerprint` UInt64 COMMENT 'Sum of the hashes of those records, wrapping; changes when one more arrives',
+    `inputs` UInt64 COMMENT 'Digest of all else the results depend on: topology and parameters',
+    `worked_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When the working ended, UTC',
+    `attempts` UInt32 COMMENT 'How many workings were begun so far, count',
+    `status` Enum8('worked' = 1, 'failed' = 2) COMMENT 'How the working ended',
+    `error` String COMMENT 'Why it failed, one line; empty where it did not',
+    `seconds` Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds'
+)
+ENGINE = ReplacingMergeTree(revision)
+ORDER BY (window_start, window_end)
+SETTINGS index_granularity = 8192
+COMMENT 'The last working of each window; written after the results it covers';
 
 CREATE TABLE IF NOT EXISTS steps_log
 (
@@ -400,23 +492,6 @@ PARTITION BY toYYYYMMDD(start_time, 'UTC')
 ORDER BY (job_id, step, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Training steps, one row a step and revision; read it as steps';
-
-CREATE TABLE IF NOT EXISTS switch_1m_log
-(
-    `minute` DateTime('UTC') COMMENT 'Minute in which the flows ended, UTC',
-    `sampler_address` LowCardinality(String) COMMENT 'Exporter (switch) that saw them; empty where unknown',
-    `flows` UInt64 COMMENT 'Flow records, as delivered, count',
-    `bytes` UInt64 COMMENT 'Bytes, as delivered',
-    `packets` UInt64 COMMENT 'Packets, as delivered, count',
-    `first_start_ns` SimpleAggregateFunction(min, Int64) COMMENT 'First byte of all, nanoseconds since the epoch',
-    `last_end_ns` SimpleAggregateFunction(max, Int64) COMMENT 'Last byte of all, nanoseconds since the epoch',
-    `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC'
-)
-ENGINE = SummingMergeTree
-PARTITION BY toYYYYMM(minute)
-ORDER BY (minute, sampler_address)
-SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 8192
-COMMENT 'Traffic of exporters by minute, in part sums; read it as switch_1m';
 
 CREATE TABLE IF NOT EXISTS timeline_log
 (
@@ -465,25 +540,6 @@ ENGINE = MergeTree
 ORDER BY (load, endpoint)
 SETTINGS index_granularity = 8192
 COMMENT 'Endpoints of every load of a topology; read it as topology';
-
-CREATE TABLE IF NOT EXISTS windows_log
-(
-    `window_start` DateTime64(9) COMMENT 'Start of the window, the first time at which its flows may end, UTC',
-    `window_end` DateTime64(9) COMMENT 'End of the window, exclusive, UTC',
-    `revision` UInt64 COMMENT 'Number of this working of the window',
-    `flows` UInt64 COMMENT 'Flow records that had arrived when it was worked, as delivered, count',
-    `first_flows` UInt64 COMMENT 'Flow records that had arrived when it was worked for the first time, count',
-    `fingerprint` UInt64 COMMENT 'Sum of the hashes of those records, wrapping; changes when one more arrives',
-    `inputs` UInt64 COMMENT 'Digest of all else the results depend on: topology and parameters',
-    `worked_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When the working ended, UTC',
-    `attempts` UInt32 COMMENT 'How many workings were begun so far, count',
-    `status` Enum8('worked' = 1, 'failed' = 2) COMMENT 'How the working ended',
-    `error` String COMMENT 'Why it failed, one line; empty where it did not'
-)
-ENGINE = ReplacingMergeTree(revision)
-ORDER BY (window_start, window_end)
-SETTINGS index_granularity = 8192
-COMMENT 'The last working of each window; written after the results it covers';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS akvorado_json_mv TO flow_collected
 (
@@ -759,6 +815,61 @@ AS SELECT
     record
 FROM flow_csv_fields
 WHERE collector != '';
+
+CREATE VIEW IF NOT EXISTS exporter_marks
+(
+    `exporter` String COMMENT 'Address or name of the exporter (switch); empty for all records that name none',
+    `last_seen` DateTime64(9, 'UTC') COMMENT 'End of its last flow, or its arrival where the exporter\'s clock is ahead, UTC',
+    `last_received_at` DateTime64(3, 'UTC') COMMENT 'When its last record arrived, UTC',
+    `ahead_s` Float64 COMMENT 'How far the end of a flow lay after its arrival at most, seconds; above 0 its clock is ahead'
+)
+COMMENT 'How far each exporter has come, one row each'
+AS SELECT
+    sampler_address AS exporter,
+    fromUnixTimestamp64Nano(max(mark_ns), 'UTC') AS last_seen,
+    max(m.last_received_at) AS last_received_at,
+    max(ahead_ns) / 1000000000. AS ahead_s
+FROM exporter_marks_log AS m
+GROUP BY sampler_address;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS exporter_marks_mv TO exporter_marks_log
+(
+    `sampler_address` LowCardinality(String),
+    `mark_ns` Int64,
+    `ahead_ns` Int64,
+    `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+)
+AS SELECT
+    sampler_address,
+    max(least(last_end_ns, toUnixTimestamp64Milli(s.last_received_at) * 1000000)) AS mark_ns,
+    max(last_end_ns - (toUnixTimestamp64Milli(s.last_received_at) * 1000000)) AS ahead_ns,
+    max(s.last_received_at) AS last_received_at
+FROM switch_1m_log AS s
+GROUP BY sampler_address;
+
+CREATE VIEW IF NOT EXISTS switch_1m
+(
+    `minute` DateTime('UTC') COMMENT 'Minute in which the flows ended, UTC',
+    `sampler_address` LowCardinality(String) COMMENT 'Exporter (switch) that saw them; empty where unknown',
+    `flows` UInt64 COMMENT 'Flow records, as delivered, count',
+    `bytes` UInt64 COMMENT 'Bytes, as delivered',
+    `packets` UInt64 COMMENT 'Packets, as delivered, count',
+    `first_start_ns` Int64 COMMENT 'First byte of all, nanoseconds since the epoch',
+    `last_end_ns` Int64 COMMENT 'Last byte of all, nanoseconds since the epoch',
+    `last_received_at` DateTime64(3, 'UTC') COMMENT 'When the last of them arrived, UTC'
+)
+COMMENT 'Traffic of exporters, one row a minute and exporter'
+AS SELECT
+    minute,
+    sampler_address,
+    flows,
+    bytes,
+    packets,
+    first_start_ns,
+    last_end_ns,
+    last_received_at
+FROM switch_1m_log
+FINAL;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_collected_mv TO flow_fields
 (
@@ -1070,6 +1181,31 @@ FROM
         cityHash64(l.exporter)
 );
 
+CREATE MATERIALIZED VIEW IF NOT EXISTS switch_1m_mv TO switch_1m_log
+(
+    `minute` DateTime('UTC'),
+    `sampler_address` LowCardinality(String),
+    `flows` UInt64,
+    `bytes` UInt64,
+    `packets` UInt64,
+    `first_start_ns` SimpleAggregateFunction(min, Int64),
+    `last_end_ns` SimpleAggregateFunction(max, Int64),
+    `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+)
+AS SELECT
+    p.minute AS minute,
+    p.sampler_address AS sampler_address,
+    sum(p.flows) AS flows,
+    sum(p.bytes) AS bytes,
+    sum(p.packets) AS packets,
+    min(p.first_start_ns) AS first_start_ns,
+    max(p.last_end_ns) AS last_end_ns,
+    max(p.last_received_at) AS last_received_at
+FROM flow_pair_1m_log AS p
+GROUP BY
+    minute,
+    sampler_address;
+
 CREATE VIEW IF NOT EXISTS flows
 (
     `time_flow_start_ns` Int64 COMMENT 'First byte, nanoseconds since the epoch',
@@ -1222,6 +1358,32 @@ AS SELECT
 FROM revisions
 WINDOW later AS (PARTITION BY job_id ORDER BY revision ASC ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING);
 
+CREATE VIEW IF NOT EXISTS health
+(
+    `name` String COMMENT 'What was looked at',
+    `state` Enum8('ok' = 1, 'warn' = 2, 'bad' = 3) COMMENT 'How it stands',
+    `what` String COMMENT 'What was found, one sentence',
+    `mend` String COMMENT 'How to mend it; empty where all is well',
+    `checked_at` DateTime64(3, 'UTC') COMMENT 'When this was found, UTC; long ago where the process no longer runs',
+    `process` String COMMENT 'Host and number of the process that serves'
+)
+COMMENT 'How the service stands, one row a process and thing looked at, as it was found last'
+AS SELECT
+    name,
+    state,
+    what,
+    mend,
+    checked_at,
+    process
+FROM health_log
+WHERE (process, checked_at) IN (
+    SELECT
+        process,
+        max(checked_at)
+    FROM health_log
+    GROUP BY process
+);
+
 CREATE VIEW IF NOT EXISTS job_members
 (
     `job_id` String COMMENT 'The job',
@@ -1344,6 +1506,27 @@ AS SELECT
 FROM landings_log
 FINAL;
 
+CREATE VIEW IF NOT EXISTS measures
+(
+    `measure` String COMMENT 'What was measured, as /metrics names it; its unit ends the name',
+    `label` String COMMENT 'Of what: an exporter, a reason, a stage, a task; empty where there is only one',
+    `value` Float64 COMMENT 'The number',
+    `checked_at` DateTime64(3, 'UTC') COMMENT 'When this was measured, UTC',
+    `process` String COMMENT 'Host and number of the process that serves'
+)
+COMMENT 'What the service measures of itself, one row a process, measure and label, as it was last'
+AS SELECT
+    measure,
+    label,
+    argMax(m.value, m.checked_at) AS value,
+    max(m.checked_at) AS checked_at,
+    process
+FROM measures_log AS m
+GROUP BY
+    process,
+    measure,
+    label;
+
 CREATE VIEW IF NOT EXISTS pairs
 (
     `job_id` String COMMENT 'The job',
@@ -1376,83 +1559,24 @@ WHERE (job_id, revision) IN (
     GROUP BY job_id
 );
 
-CREATE VIEW IF NOT EXISTS switch_1m
+CREATE VIEW IF NOT EXISTS stage_seconds
 (
-    `minute` DateTime('UTC') COMMENT 'Minute in which the flows ended, UTC',
-    `sampler_address` LowCardinality(String) COMMENT 'Exporter (switch) that saw them; empty where unknown',
-    `flows` UInt64 COMMENT 'Flow records, as delivered, count',
-    `bytes` UInt64 COMMENT 'Bytes, as delivered',
-    `packets` UInt64 COMMENT 'Packets, as delivered, count',
-    `first_start_ns` Int64 COMMENT 'First byte of all, nanoseconds since the epoch',
-    `last_end_ns` Int64 COMMENT 'Last byte of all, nanoseconds since the epoch',
-    `last_received_at` DateTime64(3, 'UTC') COMMENT 'When the last of them arrived, UTC'
+    `window_start` DateTime64(9, 'UTC') COMMENT 'Start of the window, UTC',
+    `worked_at` DateTime64(3, 'UTC') COMMENT 'When it was last worked, UTC',
+    `stage` String COMMENT 'Part of the working: read, examine, write',
+    `seconds` Float64 COMMENT 'How long it took, seconds'
 )
-COMMENT 'Traffic of exporters, one row a minute and exporter'
+COMMENT 'How long the parts of each window\'s last working took, one row a window and part'
 AS SELECT
-    minute,
-    sampler_address,
-    flows,
-    bytes,
-    packets,
-    first_start_ns,
-    last_end_ns,
-    last_received_at
-FROM switch_1m_log
-FINAL;
-
-CREATE MATERIALIZED VIEW IF NOT EXISTS switch_1m_mv TO switch_1m_log
-(
-    `minute` DateTime('UTC'),
-    `sampler_address` LowCardinality(String),
-    `flows` UInt64,
-    `bytes` UInt64,
-    `packets` UInt64,
-    `first_start_ns` SimpleAggregateFunction(min, Int64),
-    `last_end_ns` SimpleAggregateFunction(max, Int64),
-    `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
-)
-AS SELECT
-    p.minute AS minute,
-    p.sampler_address AS sampler_address,
-    sum(p.flows) AS flows,
-    sum(p.bytes) AS bytes,
-    sum(p.packets) AS packets,
-    min(p.first_start_ns) AS first_start_ns,
-    max(p.last_end_ns) AS last_end_ns,
-    max(p.last_received_at) AS last_received_at
-FROM flow_pair_1m_log AS p
-GROUP BY
-    minute,
-    sampler_address;
-
-CREATE VIEW IF NOT EXISTS topology
-(
-    `endpoint` String COMMENT 'Address of the NIC, canonical text',
-    `server` String COMMENT 'Server it sits in',
-    `gpu` UInt8 COMMENT 'Index of its GPU in the server, from 0',
-    `rail` String COMMENT 'Rail it is on; empty where unknown',
-    `leaf` String COMMENT 'Its first-hop switch; empty where unknown',
-    `pod` String COMMENT 'Pod of the server; empty where unknown',
-    `tenant` String COMMENT 'Tenant it is given to; empty where to none',
-    `valid_from` Nullable(DateTime64(9, 'UTC')) COMMENT 'From when this holds, UTC; NULL where ever since',
-    `valid_to` Nullable(DateTime64(9, 'UTC')) COMMENT 'Until when this holds, exclusive, UTC; NULL where for good'
-)
-COMMENT 'Where each endpoint sits; one row each and span of validity'
-AS SELECT
-    endpoint,
-    server,
-    gpu,
-    rail,
-    leaf,
-    pod,
-    tenant,
-    valid_from,
-    valid_to
-FROM topology_log
-WHERE load = (
-    SELECT max(load)
-    FROM topology_loads
-);
+    window_start,
+    worked_at,
+    stage,
+    seconds
+FROM windows_log
+FINAL
+ARRAY JOIN
+    mapKeys(seconds) AS stage,
+    mapValues(seconds) AS seconds;
 
 CREATE VIEW IF NOT EXISTS windows
 (
@@ -1488,6 +1612,60 @@ SELECT
 FROM windows_log
 FINAL
 WHERE ((window_end - window_start) = length) AND (revision > last_other);
+
+CREATE VIEW IF NOT EXISTS topology
+(
+    `endpoint` String COMMENT 'Address of the NIC, canonical text',
+    `server` String COMMENT 'Server it sits in',
+    `gpu` UInt8 COMMENT 'Index of its GPU in the server, from 0',
+    `rail` String COMMENT 'Rail it is on; empty where unknown',
+    `leaf` String COMMENT 'Its first-hop switch; empty where unknown',
+    `pod` String COMMENT 'Pod of the server; empty where unknown',
+    `tenant` String COMMENT 'Tenant it is given to; empty where to none',
+    `valid_from` Nullable(DateTime64(9, 'UTC')) COMMENT 'From when this holds, UTC; NULL where ever since',
+    `valid_to` Nullable(DateTime64(9, 'UTC')) COMMENT 'Until when this holds, exclusive, UTC; NULL where for good'
+)
+COMMENT 'Where each endpoint sits; one row each and span of validity'
+AS SELECT
+    endpoint,
+    server,
+    gpu,
+    rail,
+    leaf,
+    pod,
+    tenant,
+    valid_from,
+    valid_to
+FROM topology_log
+WHERE load = (
+    SELECT max(load)
+    FROM topology_loads
+);
+
+CREATE VIEW IF NOT EXISTS exporters
+(
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
+    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of the others, seconds; NULL where not inferred',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
+    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
+)
+COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
+AS SELECT
+    sampler_address AS exporter,
+    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
+    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
+    sum(s.flows) AS flows,
+    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
+    NULL AS clock_offset_s,
+    NULL AS idle_timeout_s,
+    0 AS lost
+FROM switch_1m AS s
+WHERE sampler_address != ''
+GROUP BY sampler_address;
 
 CREATE VIEW IF NOT EXISTS diagnoses
 (
@@ -1632,31 +1810,6 @@ ARRAY JOIN
     phases AS phase,
     lengths_ns AS length_ns,
     arrayCumSum(lengths_ns) AS until_ns;
-
-CREATE VIEW IF NOT EXISTS exporters
-(
-    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
-    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
-    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
-    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
-    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of the others, seconds; NULL where not inferred',
-    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
-    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
-)
-COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
-AS SELECT
-    sampler_address AS exporter,
-    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
-    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
-    sum(s.flows) AS flows,
-    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
-    NULL AS clock_offset_s,
-    NULL AS idle_timeout_s,
-    0 AS lost
-FROM switch_1m AS s
-WHERE sampler_address != ''
-GROUP BY sampler_address;
 
 CREATE VIEW IF NOT EXISTS losses
 (

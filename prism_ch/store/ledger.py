@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prism_ch.errors import StoreError
+from prism_ch.errors import ClaimedError
 from prism_ch.model.window import Window
+from prism_ch.store.claims import end_claim, refuse_claimed
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
 _EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
+_UNTIMED: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Claim:
     first_flows: int
     fingerprint: int
     inputs: int
+    worker: str = ""
 
 
 def due_windows(
@@ -59,22 +63,43 @@ def due_windows(
     return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), bounds)]
 
 
-def claim_window(store: Store, window: Window, *, inputs: int = 0) -> Claim:
+def last_worked_ns(store: Store, window_s: int) -> int | None:
+    """Return where the newest window that was worked ends, nanoseconds since the epoch; None where none was."""
+    end_ns: int | None = store.scalar(statement("last_worked_window"), {"window_s": window_s})
+    return end_ns
+
+
+def next_revision(store: Store) -> int:
+    """Return the number that the next working of a window takes."""
+    revision: int = store.scalar(statement("next_revision"))
+    return revision
+
+
+def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str = "") -> Claim:
     """Begin a working of a window, before its flows are read: flows that arrive from here on make it due again.
 
-    Raises StoreError where another process claims windows of the same database at the same moment.
+    Numbers only grow, so of two workers that claim at once the later one sees the claim of the other after its own and
+    yields; where both took the same number, both do.
+    Raises ClaimedError where another worker holds a claim.
     """
-    revision = store.scalar(statement("next_revision"))
-    key = {"revision": revision, "start_ns": window.start_ns, "end_ns": window.end_ns}
+    refuse_claimed(store, worker)
+    revision = next_revision(store)
+    key = {"revision": revision, "start_ns": window.start_ns, "end_ns": window.end_ns, "worker": worker}
     store.command(statement("claim_revision"), key)
     [(claims, attempts, flows, first_flows, fingerprint)] = store.rows(statement("claimed_window"), key)
-    if claims != 1:
-        raise StoreError(f"{store} is being analysed by another process at this moment; let one of the two do it")
-    return Claim(window, revision, attempts, flows, first_flows, fingerprint, inputs)
+    try:
+        refuse_claimed(store, worker, up_to=revision, twice=claims > 1)
+    except ClaimedError:
+        end_claim(store, revision, worker)
+        raise
+    return Claim(window, revision, attempts, flows, first_flows, fingerprint, inputs, worker)
 
 
-def record_window(store: Store, claim: Claim, *, error: str = "") -> None:
-    """Note that a claimed working has ended: its results are published, or it failed with `error`, one line."""
+def record_window(store: Store, claim: Claim, *, error: str = "", seconds: Mapping[str, float] = _UNTIMED) -> None:
+    """Note that a claimed working has ended: its results are published, or it failed with `error`, one line.
+
+    Parameters: `seconds`, how long its parts took.
+    """
     row = {
         "start_ns": claim.window.start_ns,
         "end_ns": claim.window.end_ns,
@@ -86,5 +111,8 @@ def record_window(store: Store, claim: Claim, *, error: str = "") -> None:
         "attempts": claim.attempts,
         "status": "failed" if error else "worked",
         "error": error,
+        "stages": list(seconds),
+        "seconds": list(seconds.values()),
     }
     store.command(statement("record_window"), row)
+    end_claim(store, claim.revision, claim.worker)

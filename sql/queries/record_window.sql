@@ -1,8 +1,9 @@
 -- Purpose: note in the ledger how the working of a window ended.
--- Parameters: those of the window's columns (windows_log), times in nanoseconds since the epoch.
+-- Parameters: those of the window's columns (windows_log), times in nanoseconds since the epoch; stages and seconds:
+--   parts of the working and how long each took.
 -- Result: none.
 INSERT INTO windows_log
-    (window_start, window_end, revision, flows, first_flows, fingerprint, inputs, attempts, status, error)
+    (window_start, window_end, revision, flows, first_flows, fingerprint, inputs, attempts, status, error, seconds)
 SELECT
     fromUnixTimestamp64Nano({start_ns:Int64}),
     fromUnixTimestamp64Nano({end_ns:Int64}),
@@ -13,4 +14,5 @@ SELECT
     {inputs:UInt64},
     {attempts:UInt32},
     {status:String},
-    {error:String};
+    {error:String},
+    mapFromArrays({stages:Array(String)}, {seconds:Array(Float64)});

@@ -1,0 +1,58 @@
+"""The windows that are due, claimed one after the other, and listed anew where another worker got in between."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from prism_ch.model.window import Window
+from prism_ch.store.claims import end_claim
+from prism_ch.store.client import Store
+from prism_ch.store.ledger import Claim, claim_window, due_windows, next_revision
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which windows are meant; see due_windows."""
+
+    until_ns: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    force: bool = False
+
+
+def take_turns(store: Store, window_s: int, bounds: Bounds, inputs: int, worker: str) -> Iterator[tuple[Claim, int]]:
+    """Yield the claim of each window that is due, oldest first, and how many are due after it.
+
+    A window goes on from the one before it: where the numbers of two workings don't follow one another, somebody else
+    has worked a window in between, perhaps an earlier one, and what is due is asked anew.
+    Raises ClaimedError where another worker holds a claim.
+    """
+    due, expected = _list(store, window_s, bounds, inputs)
+    while due:
+        window = due.popleft()
+        claim = claim_window(store, window, inputs=inputs, worker=worker)
+        if claim.revision == expected:
+            expected += 1
+            yield claim, len(due)
+            continue
+        end_claim(store, claim.revision, worker)
+        # What is forced is not worked again from its beginning.
+        bounds = replace(bounds, from_ns=window.start_ns) if bounds.force else bounds
+        due, expected = _list(store, window_s, bounds, inputs)
+
+
+def _list(store: Store, window_s: int, bounds: Bounds, inputs: int) -> tuple[deque[Window], int]:
+    """List what is due, and tell the number that the next working takes if nobody gets in between."""
+    expected = next_revision(store)
+    due = due_windows(
+        store,
+        window_s,
+        until_ns=bounds.until_ns,
+        from_ns=bounds.from_ns,
+        to_ns=bounds.to_ns,
+        force=bounds.force,
+        inputs=inputs,
+    )
+    return deque(due), expected

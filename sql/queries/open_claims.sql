@@ -1,0 +1,17 @@
+-- Purpose: list the claims that were heard of within the last {patience_s} seconds and have not come to an end.
+-- Parameters: patience_s: seconds; worker: whose own claims are left out.
+-- Result: revision UInt64, worker String; by revision.
+SELECT c.revision AS revision, c.worker AS worker
+FROM revision_claims AS c
+LEFT JOIN
+(
+    SELECT revision, worker, max(beat_at) AS last_beat_at, max(ended) AS has_ended
+    FROM claim_beats
+    WHERE beat_at > now64(3) - INTERVAL 1 DAY
+    GROUP BY revision, worker
+) AS b ON b.revision = c.revision AND b.worker = c.worker
+WHERE c.worker NOT IN ('', {worker:String})
+    AND c.claimed_at > now64(3) - INTERVAL 1 DAY
+    AND NOT b.has_ended
+    AND greatest(toDateTime64(c.claimed_at, 3, 'UTC'), b.last_beat_at) > now64(3) - toIntervalSecond({patience_s:UInt32})
+ORDER BY revision;
