@@ -75,7 +75,7 @@ CONDITIONS: dict[str, Observation] = {
     "tcp": Observation(transport="tcp", acks=True, idle_timeout_s=0.005),
     "all": Observation(
         exporters="every",
-        loss=0.01,
+        loss=0.02,
         duplicates=0.01,
         late=0.02,
         skew_s=0.002,
