@@ -654,7 +654,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS nfdump_json_mv TO flow_collected
     `record` String
 )
 AS WITH
-    replaceRegexpOne(l.line, '^[\\s,\\[]*(.*?)[\\s,\\]]*$', '\\1') AS text,
+    trimBoth(l.line, ' \t\r\n,[]') AS text,
     JSONExtract(text, 'Tuple(first String, last String, received String, src4_addr String, dst4_addr String, src6_addr String,\n            dst6_addr String, src_port String, dst_port String, proto String, in_bytes String, in_packets String,\n            out_bytes String, out_packets String, ip4_router String, ip6_router String)') AS fields
 SELECT
     l.landing AS landing,

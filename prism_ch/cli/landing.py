@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prism_ch.ingest.files import LandingReport
     from prism_ch.ingest.topology_file import TopologyReport
 
-FORMATS = ("auto", "parquet", "arrow", "csv", "jsonl")
+FORMATS = ("auto", "parquet", "arrow", "csv", "jsonl", "goflow2", "pmacct", "nfdump", "akvorado")
 
 
 @click.command(short_help="Bring the database to this version's schema.")

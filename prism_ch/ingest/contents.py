@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.batches import landing_rows, read_arrow, read_parquet
+from prism_ch.ingest.collectors import is_json
 from prism_ch.ingest.lines import LineReader, read_blocks
 from prism_ch.ingest.sources import Format, Opened, Source, open_source, readable, tell_format
 
@@ -87,9 +88,9 @@ def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) ->
 
 def _text_chunks(source: Source, form: Format, opened: Opened) -> Iterator[Chunk]:
     """Yield a file of lines in chunks."""
-    reader = LineReader(source.name, is_csv=form is Format.CSV)
+    reader = _reader(source, form, opened)
     with readable(source):
-        for block in read_blocks(opened.head, opened.stream, source.name):
+        for block in read_blocks(opened.head, opened.stream, source.name, end_of=reader.end_of):
             yield Chunk(reader.table, reader.rows(block), opened.file.tell())
 
 
@@ -120,10 +121,17 @@ def _on_disk(source: Source, opened: Opened) -> Iterator[Path]:
 
 def _stretches(source: Source, form: Format, opened: Opened) -> Iterator[Content]:
     """Yield a stream of text, which may never end, stretch by stretch."""
-    reader = LineReader(source.name, is_csv=form is Format.CSV)
-    for block in read_blocks(opened.head, opened.stream, source.name, _STREAM_PATIENCE_S):
+    reader = _reader(source, form, opened)
+    for block in read_blocks(opened.head, opened.stream, source.name, _STREAM_PATIENCE_S, reader.end_of):
         rows = reader.rows(block)
         digest = hashlib.blake2b(repr(reader.header).encode(), digest_size=16)
         digest.update(block.text)
         size = len(block.text)
         yield Content(source.name, form, digest.hexdigest(), size, [Chunk(reader.table, rows, size)])
+
+
+def _reader(source: Source, form: Format, opened: Opened) -> LineReader:
+    """Return what reads the lines of a text: of a collector's format whichever way it writes them."""
+    if form in (Format.CSV, Format.JSONL):
+        return LineReader(source.name, is_csv=form is Format.CSV)
+    return LineReader(source.name, is_csv=not is_json(opened.head), collector=form.value)

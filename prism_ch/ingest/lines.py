@@ -1,26 +1,30 @@
-"""Cuts text into chunks of lines; what a line says is for the database to find out."""
+"""Cuts text into chunks of lines, or of JSON objects; what they say is for the database to find out."""
 
 from __future__ import annotations
 
-import csv
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.columns import COLUMNS, find_columns
+from prism_ch.ingest.collectors import find_fields, split_names
+from prism_ch.ingest.columns import COLUMNS, constant, find_columns
+from prism_ch.ingest.sources import UTF8_MARK
 
 #: Text sent in one statement, bytes; about 300,000 records.
 CHUNK_BYTES = 32 << 20
 #: A line that goes on for longer is no flow record, and its file no text.
 LINE_BYTES_MAX = 16 << 20
 
-_UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+#: Where a JSON object that may go over several lines ends: before a line that opens one, after a line that closes one.
+_OBJECT_ENDS = re.compile(rb"^(?=[ \t\[,]*\{)|^[ \t]*\}.*\n|^[ \t\[,]*\{.*\}[ \t,\]\r]*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +39,40 @@ class Block:
 class Header:
     """What the first line of a CSV file says.
 
-    `width` counts the fields that a line has; `places` say which of them, from 1, are COLUMNS, and are 0 for those that
-    are not there.
+    `width` counts the fields that a line has; `places` say which of them, from 1, are COLUMNS, or of a collector its
+    FIELDS, and are 0 for those that are not there.
     """
 
     width: int
     places: tuple[int, ...]
 
 
-def read_blocks(head: bytes, stream: BinaryIO, source: str, patience_s: float = float("inf")) -> Iterator[Block]:
+def end_of_lines(text: bytes) -> int:
+    """Return where the last whole line of a text ends."""
+    return text.rfind(b"\n") + 1
+
+
+def end_of_objects(text: bytes) -> int:
+    """Return where the last JSON object of a text that is surely whole ends: where a line opens the next."""
+    return max(text.rfind(b"\n{"), text.rfind(b"\n[")) + 1
+
+
+def read_blocks(
+    head: bytes,
+    stream: BinaryIO,
+    source: str,
+    patience_s: float = float("inf"),
+    end_of: Callable[[bytes], int] = end_of_lines,
+) -> Iterator[Block]:
     """Yield a text in blocks of about CHUNK_BYTES.
 
     Parameters: `head`, its first bytes, already taken from `stream`; `patience_s`, a block that has not filled for so
-    long is yielded as it is as soon as more bytes arrive.
+    long is yielded as it is as soon as more bytes arrive; `end_of`, tells where a block may end.
     Raises InputError where the text is no text: UTF-16, or without a line end for longer than LINE_BYTES_MAX.
     """
     if head.startswith(_UTF16_MARKS):
         raise InputError(f"{source}: is UTF-16; convert it, for example with `iconv -f UTF-16 -t UTF-8`")
-    pending = [head.removeprefix(_UTF8_MARK)]
+    pending = [head.removeprefix(UTF8_MARK)]
     size, limit, line = len(pending[0]), CHUNK_BYTES, 1
     began = time.monotonic()
     # Reading up to the limit and not beyond, the blocks of a file do not depend on how many bytes each read gives.
@@ -62,7 +82,7 @@ def read_blocks(head: bytes, stream: BinaryIO, source: str, patience_s: float = 
         if size < limit and time.monotonic() - began < patience_s:
             continue
         text = b"".join(pending)
-        end = text.rfind(b"\n") + 1
+        end = end_of(text)
         if size - end > LINE_BYTES_MAX:
             number = line + text.count(b"\n")
             raise InputError(
@@ -82,27 +102,30 @@ class LineReader:
     """Turns the blocks of one text, in order, into rows for the table in which its lines land.
 
     Rows lack the columns that name the source.
-    Parameters: `is_csv`, whether the lines are CSV under a header; else each is JSON.
+    Parameters: `is_csv`, whether the lines are CSV under a header; else they are JSON; `collector`, the tool that wrote
+    them, empty where they have the canonical names.
     """
 
-    def __init__(self, source: str, *, is_csv: bool) -> None:
+    def __init__(self, source: str, *, is_csv: bool, collector: str = "") -> None:
         self.table = "flow_csv_lines" if is_csv else "flow_json_lines"
         self.header: Header | None = None
+        #: Only nfdump writes objects over several lines.
+        self.end_of = end_of_objects if collector == "nfdump" and not is_csv else end_of_lines
         self._source = source
         self._is_csv = is_csv
+        self._collector = collector
 
     def rows(self, block: Block) -> pa.Table:
         """Return a block's lines and what belongs to them; the header, and what is blank before it, are none of them.
 
         Raises InputError where the header lacks a column.
         """
-        if not self._is_csv:
-            lines, position = _lines(block)
-            return pa.table({"position": position, "line": lines})
-        if self.header is None:
-            self.header, block = _split_header(block, self._source)
-        lines, position = _lines(block)
+        if self._is_csv and self.header is None:
+            self.header, block = self._split_header(block)
+        lines, position = _objects(block) if self.end_of is end_of_objects else _lines(block)
         columns = {"position": position, "line": lines}
+        if self._collector:
+            columns["collector"] = constant(self._collector, len(lines))
         if self.header is not None:
             count, fields = len(lines), len(self.header.places)
             columns["width"] = pa.array(np.full(count, self.header.width, dtype=np.uint16))
@@ -112,20 +135,24 @@ class LineReader:
             )
         return pa.table(columns)
 
+    def _split_header(self, block: Block) -> tuple[Header | None, Block]:
+        """Take the header off a block; there is none where the block holds blank lines only."""
+        start, number = 0, block.first_line
+        while start < len(block.text):
+            end = block.text.find(b"\n", start) + 1 or len(block.text)
+            text = block.text[start:end].decode("utf-8", "replace").strip()
+            start, number = end, number + 1
+            if text:
+                names = split_names(text)
+                return Header(len(names), self._places(names)), Block(block.text[start:], number)
+        return None, Block(b"", number)
 
-def _split_header(block: Block, source: str) -> tuple[Header | None, Block]:
-    """Take the header off a block; there is none where the block holds blank lines only."""
-    start, number = 0, block.first_line
-    while start < len(block.text):
-        end = block.text.find(b"\n", start) + 1 or len(block.text)
-        text = block.text[start:end].decode("utf-8", "replace").strip()
-        start, number = end, number + 1
-        if text:
-            names = _split_names(text)
-            found = find_columns(names, source)
-            places = tuple(found[name] + 1 if name in found else 0 for name in COLUMNS)
-            return Header(len(names), places), Block(block.text[start:], number)
-    return None, Block(b"", number)
+    def _places(self, names: list[str]) -> tuple[int, ...]:
+        """Return which columns, from 1, are those the database asks for."""
+        if self._collector:
+            return find_fields(names, self._collector, self._source)
+        found = find_columns(names, self._source)
+        return tuple(found[name] + 1 if name in found else 0 for name in COLUMNS)
 
 
 def _lines(block: Block) -> tuple[pa.Array, pa.Array]:
@@ -133,14 +160,20 @@ def _lines(block: Block) -> tuple[pa.Array, pa.Array]:
     ends = np.flatnonzero(np.frombuffer(block.text, dtype=np.uint8) == ord("\n")) + 1
     if block.text and not block.text.endswith(b"\n"):
         ends = np.append(ends, len(block.text))
+    return _cut(block, ends), pa.array(np.arange(len(ends), dtype=np.uint64) + block.first_line)
+
+
+def _objects(block: Block) -> tuple[pa.Array, pa.Array]:
+    """Return a block's JSON objects, and whatever is between them, likewise; numbered by the line they begin on."""
+    found = {match.end() for match in _OBJECT_ENDS.finditer(block.text)} | {len(block.text)}
+    ends = np.array(sorted(found - {0}), dtype=np.int64)
+    line_ends = np.flatnonzero(np.frombuffer(block.text, dtype=np.uint8) == ord("\n")) + 1
+    begins = np.concatenate([[0], ends[:-1]])
+    numbers = np.searchsorted(line_ends, begins, side="right").astype(np.uint64) + block.first_line
+    return _cut(block, ends), pa.array(numbers)
+
+
+def _cut(block: Block, ends: npt.NDArray[np.int64]) -> pa.Array:
+    """Return a block's text in pieces that end where it is said, binary[n] in the block's own memory."""
     offsets = np.concatenate([[0], ends]).astype(np.int32)
-    lines = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.text)])
-    return lines, pa.array(np.arange(len(ends), dtype=np.uint64) + block.first_line)
-
-
-def _split_names(line: str) -> list[str]:
-    """Return the names in a header line."""
-    try:
-        return next(csv.reader([line], skipinitialspace=True))
-    except csv.Error:
-        return line.split(",")
+    return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.text)])

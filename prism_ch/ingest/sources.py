@@ -16,7 +16,10 @@ import pyarrow as pa
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.batches import ARROW_MAGIC
+from prism_ch.ingest.collectors import is_json, tell_collector
 
+#: How UTF-8 text may begin.
+UTF8_MARK = b"\xef\xbb\xbf"
 #: Name under which what comes on standard input is known.
 STDIN = "stdin"
 
@@ -34,6 +37,10 @@ class Format(StrEnum):
     ARROW = "arrow"
     CSV = "csv"
     JSONL = "jsonl"
+    GOFLOW2 = "goflow2"
+    PMACCT = "pmacct"
+    NFDUMP = "nfdump"
+    AKVORADO = "akvorado"
 
 
 _SUFFIXES = {
@@ -106,7 +113,7 @@ def readable(source: Source) -> Iterator[None]:
 
 
 def tell_format(opened: Opened, source: Source, asked: str) -> Format:
-    """Return the format of a source: the one asked for, else what its first bytes, else its name, else its text say.
+    """Return the format of a source: the one asked for, else what its first bytes, then its names, then its suffix say.
 
     Parameters: `asked`, a format's name, or auto.
     """
@@ -116,10 +123,13 @@ def tell_format(opened: Opened, source: Source, asked: str) -> Format:
         return Format.PARQUET
     if opened.head.startswith((ARROW_MAGIC, _ARROW_STREAM_MAGIC)):
         return Format.ARROW
+    collector = tell_collector(opened.head.removeprefix(UTF8_MARK))
+    if collector is not None:
+        return Format(collector)
     suffix = _format_suffix(Path(source.name))
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    return Format.JSONL if opened.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")) else Format.CSV
+    return Format.JSONL if is_json(opened.head.removeprefix(UTF8_MARK)) else Format.CSV
 
 
 def _find(pattern: str) -> list[Source]:

@@ -3,7 +3,7 @@
 CREATE MATERIALIZED VIEW IF NOT EXISTS nfdump_json_mv TO flow_collected
 AS
 WITH
-    replaceRegexpOne(l.line, '^[\\s,\\[]*(.*?)[\\s,\\]]*$', '\\1') AS text,
+    trim(BOTH ' \t\r\n,[]' FROM l.line) AS text,
     JSONExtract(
         text,
         'Tuple(first String, last String, received String, src4_addr String, dst4_addr String, src6_addr String,
