@@ -15,20 +15,33 @@ if TYPE_CHECKING:
     from prism_ch.ingest.files import LandingReport
     from prism_ch.ingest.topology_file import TopologyReport
 
+STREAMS = ("flows", "goflow2", "pmacct")
 FORMATS = ("auto", "parquet", "arrow", "csv", "jsonl", "goflow2", "pmacct", "nfdump", "akvorado")
 
 
 @click.command(short_help="Bring the database to this version's schema.")
+@click.option(
+    "--stream",
+    "streams",
+    multiple=True,
+    type=click.Choice(STREAMS),
+    help="Let the server consume this Kafka topic as well; may be repeated.",
+)
 @shared_options
 @pass_session
-def migrate(session: Session) -> None:
+def migrate(session: Session, streams: tuple[str, ...]) -> None:
     """Bring the database to this version's schema; safe to repeat.
 
+    On a ClickHouse server --stream connects a Kafka topic of GoFlow2's or pmacct's JSON, or of JSON with the canonical
+    names (flows), to the landing. Brokers and credentials are in the server's named collection prism_kafka.
+
     \b
-    Example:
+    Examples:
       prism-ch migrate --url chdb:///var/lib/prism
+      prism-ch migrate --url clickhouse://user:password@host/prism?cluster=prism --stream goflow2
     """
     from prism_ch.store.migrate import migrate as apply_migrations
+    from prism_ch.store.streams import connect_stream
 
     with session.store() as store:
         applied = apply_migrations(store)
@@ -36,6 +49,9 @@ def migrate(session: Session) -> None:
             click.echo(f"applied {name}")
         if not applied:
             click.echo(f"{store} is up to date")
+        for stream in streams:
+            connect_stream(store, stream)
+            click.echo(f"consuming the topic {stream}")
 
 
 @click.command(short_help="Land flow records from files or stdin.")
