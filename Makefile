@@ -50,14 +50,17 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read
 	@$(BIN)/python -m tests.bench.throughput
 
-accuracy: $(VENV)/.stamp-run ## results against known truth, a row a scenario
-	@$(BIN)/python -m tests.bench.accuracy
+accuracy: $(VENV)/.stamp-run ## results against known truth; half an hour on 2 cores
+	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2
+	@$(BIN)/python -m tests.bench.accuracy $(ARGS)
 
 lock: ## write the lock files anew from pyproject.toml (needs uv)
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group build -o requirements.lock
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group build --group lint --group test -c requirements.lock -o requirements-dev.lock
+	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
+	  pyproject.toml --group bench -c requirements.lock -o requirements-bench.lock
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) $(DEMO_DATA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
@@ -76,4 +79,9 @@ $(VENV)/.stamp-run: requirements.lock pyproject.toml | $(VENV)/bin/python
 $(VENV)/.stamp-dev: requirements-dev.lock $(VENV)/.stamp-run
 	@echo 'Installing the development tools into $(VENV) ...'
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.stamp-bench: requirements-bench.lock $(VENV)/.stamp-run
+	@echo 'Installing the libraries to compare with into $(VENV) ...'
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-bench.lock
 	@touch $@

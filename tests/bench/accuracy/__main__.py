@@ -44,7 +44,8 @@ def main() -> None:
         worked = f"{everything.scenarios} scenarios, {everything.cpu_s:,.0f} s of CPU time"
         _say("\n".join((*report.LEGEND, worked)), chosen)
     checks = _check(seeds[:_CHECK_SEEDS], chosen) if "checks" in chosen.parts else {}
-    _show(report.bounds_table(rated, checks), chosen)
+    if rated or checks:
+        _show(report.bounds_table(rated, checks), chosen)
     if rated:
         if chosen.markdown:
             _show(report.family_table(rated), chosen)

@@ -54,7 +54,8 @@ def judge(bound: Bound, rated: Sequence[Rated]) -> Verdict:
     covered = [(row, tally) for row, tally in rated if row.told_apart and bound.covers(row)]
     by_row = [(row, bound.measure(tally)) for row, tally in covered]
     failing = tuple(row.name for row, value in by_row if value is not None and not bound.keeps(value))
-    return Verdict(bound, bound.measure(total(tally for _, tally in covered)), failing)
+    value = bound.measure(total(tally for _, tally in covered)) if covered else None
+    return Verdict(bound, value, failing)
 
 
 def _pairs(
