@@ -127,8 +127,7 @@ class JobScore:
 def read_recorded_truth(folder: Path) -> list[JobTruth]:
     """Read the truth beside a recorded run (tests/data/real_training)."""
     truth = json.loads((folder / "truth.json").read_text())
-    steps = pq.read_table(folder / "truth_steps.parquet").to_pydict()
-    ends = _last_by_step(steps["step"], steps["end_ns"])
+    ends = {name: np.max(list(by_rank.values()), axis=0) for name, by_rank in read_recorded_ends(folder).items()}
     return [
         JobTruth(
             name=job["name"],
@@ -141,13 +140,33 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
                 for kind in ("DP", "PP")
             },
             directed=False,
-            step_ends_ns=(ends,),
+            step_ends_ns=(ends[job["name"]],),
             partial_ends_ns=np.empty(0, dtype=np.int64),
-            # The last data-parallel byte leaves this much before the training loop's own clock ends the step.
-            tolerance_ns=60_000_000,
+            tolerance_ns=_tolerance_ns(ends[job["name"]]),
         )
         for job in truth["jobs"]
     ]
+
+
+def read_recorded_ends(folder: Path) -> dict[str, dict[str, Int64]]:
+    """Read when each step's last exchange of gradients ended, by job and endpoint, int64[steps].
+
+    That is by the training loop's clock: a thread that waits for a byte may notice it some milliseconds late.
+    """
+    jobs = {job["name"]: job["ranks"] for job in json.loads((folder / "truth.json").read_text())["jobs"]}
+    phases = pq.read_table(folder / "truth_phases.parquet", columns=["job", "rank", "step", "phase", "end_ns"])
+    latest: dict[tuple[str, int], dict[int, int]] = {}
+    for row in phases.to_pylist():
+        if row["phase"].startswith("allreduce_"):
+            ends = latest.setdefault((row["job"], row["rank"]), {})
+            ends[row["step"]] = max(row["end_ns"], ends.get(row["step"], 0))
+    return {
+        name: {
+            rank["ip"]: np.array([end for _, end in sorted(latest[name, rank["rank"]].items())], dtype=np.int64)
+            for rank in ranks
+        }
+        for name, ranks in jobs.items()
+    }
 
 
 def read_production_truth(folder: Path) -> list[JobTruth]:
@@ -223,8 +242,13 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
             sorted(row[end] for row in mine["steps"] if not row["complete"] for end in ("end_ns", "rs_end_ns")),
             dtype=np.int64,
         ),
-        tolerance_ns=int(0.1 * np.median(np.diff(ends[0]))) if len(steps) > 1 else 10**9,
+        tolerance_ns=_tolerance_ns(ends[0]),
     )
+
+
+def _tolerance_ns(ends: Int64) -> int:
+    """Return a tenth of the usual step."""
+    return int(0.1 * np.median(np.diff(ends))) if len(ends) > 1 else 10**9
 
 
 def score(store: Store, truth: list[JobTruth]) -> list[JobScore]:

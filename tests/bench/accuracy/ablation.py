@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prism_ch.model.columns import Bool, Int64
@@ -26,7 +27,7 @@ from tests.bench.accuracy.division import Ends, Job
 from tests.bench.accuracy.peers import LONGER, PEERS, load
 from tests.bench.accuracy.rows import CLEAN, PLAIN, Row
 from tests.bench.accuracy.work import Inputs, empty_store, inputs, landed
-from tests.scoring import Counts, JobTruth, best_match
+from tests.scoring import Counts, JobTruth, best_match, read_recorded_ends
 
 #: The recorded runs, and families that are hard in different ways; all have data-parallel traffic.
 MEASURED = (
@@ -205,15 +206,17 @@ def _pairs(subject: Subject, told: PairKinds) -> dict[str, Counts]:
 
 def _true_ends(given: Inputs, truth: JobTruth, topology: Topology) -> dict[int, tuple[tuple[Int64, ...], Int64]]:
     """Read when each step truly ends on each endpoint of a job."""
-    recorded = (given.folder / "truth_steps.parquet").exists()
-    table = pq.read_table(given.folder / ("truth_steps.parquet" if recorded else "truth/gpu_steps.parquet"))
-    names, job = (np.asarray(table[name].to_pylist()) for name in ("endpoint", "job" if recorded else "job_id"))
-    complete = np.ones(len(table), dtype=bool) if recorded else table["complete"].to_numpy()
-    columns = [table[name].to_numpy() for name in (("end_ns",) if recorded else ("end_ns", "rs_end_ns"))]
-    ends = {}
-    for endpoint in np.unique(names[job == truth.name]).tolist():
-        mine = (names == endpoint) & (job == truth.name)
+    if given.recorded:
+        ends = read_recorded_ends(given.folder)[truth.name]
+        return {topology.index[endpoint]: ((mine,), truth.partial_ends_ns) for endpoint, mine in ends.items()}
+    table = pq.read_table(given.folder / "truth" / "gpu_steps.parquet")
+    table = table.filter(pc.field("job_id") == truth.name)
+    names, complete = np.asarray(table["endpoint"].to_pylist()), table["complete"].to_numpy()
+    columns = [table[name].to_numpy() for name in ("end_ns", "rs_end_ns")]
+    found = {}
+    for endpoint in np.unique(names).tolist():
+        mine = names == endpoint
         series = tuple(np.sort(column[mine & complete]) for column in columns)
         partial_ends = np.sort(np.concatenate([column[mine & ~complete] for column in columns]))
-        ends[topology.index[endpoint]] = (series, partial_ends)
-    return ends
+        found[topology.index[endpoint]] = (series, partial_ends)
+    return found

@@ -47,6 +47,7 @@ class Inputs:
     topology: str
     truth: list[JobTruth]
     folder: Path
+    recorded: bool
 
 
 def work(row: Row, seed: int) -> Outcome:
@@ -70,12 +71,12 @@ def inputs(row: Row, seed: int) -> Iterator[Inputs]:
     if row.recorded:
         folder = RECORDED / row.family
         truth = read_recorded_truth(folder)
-        yield Inputs(str(folder / "flows.parquet"), str(folder / "topology.csv"), truth, folder)
+        yield Inputs(str(folder / "flows.parquet"), str(folder / "topology.csv"), truth, folder, recorded=True)
         return
     with tempfile.TemporaryDirectory() as made:
         write(generate(row.scenario(seed)), Path(made))
         truth = read_simulated_truth(Path(made))
-        yield Inputs(f"{made}/flows/*.parquet", f"{made}/topology.csv", truth, Path(made))
+        yield Inputs(f"{made}/flows/*.parquet", f"{made}/topology.csv", truth, Path(made), recorded=False)
 
 
 def landed(store: Store, given: Inputs, files: list[str]) -> None:
