@@ -9,7 +9,13 @@ from prism_ch.simulate import Scenario
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
 from prism_ch.simulate.scenario import Observation
 
-RECORDED = Path(__file__).parents[2] / "data" / "real_training"
+#: The timings of a run in production, whose truth is laid out in its own way.
+PRODUCTION = "production_timings"
+
+_DATA = Path(__file__).parents[2] / "data"
+
+#: Where the recorded runs are, by name.
+RECORDED = {folder.name: folder for folder in (*sorted((_DATA / "real_training").glob("*/")), _DATA / PRODUCTION)}
 
 #: Every family is shown under these conditions, from no defect of the records to all of them at once.
 CLEAN, LOSSY, ALL = "clean", "loss-0.5%", "all"
@@ -38,6 +44,11 @@ class Row:
         return not self.condition
 
     @property
+    def noticed_late(self) -> bool:
+        """Whether the truth is by a training loop's clock, which notices the end of an exchange some ms late."""
+        return self.recorded and self.family != PRODUCTION
+
+    @property
     def observation(self) -> Observation:
         """How records are taken."""
         return CONDITIONS[self.condition or CLEAN]
@@ -60,7 +71,7 @@ def all_rows() -> list[Row]:
     """List the recorded runs, every family under three conditions, and one family under all the others."""
     others = [name for name in CONDITIONS if name not in (CLEAN, LOSSY, ALL)]
     return [
-        *(Row(run.name) for run in sorted(RECORDED.iterdir()) if run.is_dir()),
+        *(Row(run) for run in RECORDED),
         *(Row(family, condition) for family in FAMILIES for condition in (CLEAN, LOSSY, ALL)),
         *(Row(PLAIN, condition) for condition in others),
     ]

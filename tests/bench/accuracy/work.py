@@ -17,10 +17,19 @@ from prism_ch.settings import Settings
 from prism_ch.simulate import generate, write
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
-from tests.bench.accuracy.rows import RECORDED, Row
-from tests.scoring import Counts, JobScore, JobTruth, claims, count_jobs, read_recorded_truth, read_simulated_truth
-from tests.scoring import score as score_jobs
-from tests.scoring import strangers as find_strangers
+from tests.bench.accuracy.rows import PRODUCTION, RECORDED, Row
+from tests.scoring import (
+    Counts,
+    JobScore,
+    JobTruth,
+    claims,
+    count_jobs,
+    read_production_truth,
+    read_recorded_truth,
+    read_simulated_truth,
+    score,
+    strangers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +65,9 @@ def work(row: Row, seed: int) -> Outcome:
     with inputs(row, seed) as given, empty_store() as store:
         analysed(store, given, [given.flows])
         return Outcome(
-            tuple(score_jobs(store, given.truth)),
+            tuple(score(store, given.truth)),
             count_jobs(store, given.truth),
-            len(find_strangers(store, given.truth)),
+            len(strangers(store, given.truth)),
             store.scalar("SELECT count() FROM diagnoses WHERE severity != 'info'"),
             claims(store, given.truth),
             time.process_time() - began_s,
@@ -69,8 +78,8 @@ def work(row: Row, seed: int) -> Outcome:
 def inputs(row: Row, seed: int) -> Iterator[Inputs]:
     """Provide the files of a scenario for as long as they are needed."""
     if row.recorded:
-        folder = RECORDED / row.family
-        truth = read_recorded_truth(folder)
+        folder = RECORDED[row.family]
+        truth = (read_production_truth if row.family == PRODUCTION else read_recorded_truth)(folder)
         yield Inputs(str(folder / "flows.parquet"), str(folder / "topology.csv"), truth, folder, recorded=True)
         return
     with tempfile.TemporaryDirectory() as made:

@@ -65,7 +65,7 @@ def test_perfect_results_keep_every_bound_that_has_something_to_measure() -> Non
         ("stage order exact, chains", tally(pp_chains=Counts(4, 4, 3))),
         ("steps missed + extra", tally(matched=998)),
         ("steps missed + extra", tally(extra=2)),
-        ("step duration error, every simulated row", tally(duration_error=0.0031)),
+        ("step duration error, every row", tally(duration_error=0.0031)),
         ("scenarios that failed", Tally.of(Outcome(error="RuntimeError: no"))),
     ],
 )
