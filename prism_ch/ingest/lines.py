@@ -107,7 +107,8 @@ class LineReader:
     """
 
     def __init__(self, source: str, *, is_csv: bool, collector: str = "") -> None:
-        self.table = "flow_csv_lines" if is_csv else "flow_json_lines"
+        json_table = f"{collector}_lines" if collector else "flow_json_lines"
+        self.table = "flow_csv_lines" if is_csv else json_table
         self.header: Header | None = None
         #: Only nfdump writes objects over several lines.
         self.end_of = end_of_objects if collector == "nfdump" and not is_csv else end_of_lines
@@ -124,10 +125,9 @@ class LineReader:
             self.header, block = self._split_header(block)
         lines, position = _objects(block) if self.end_of is end_of_objects else _lines(block)
         columns = {"position": position, "line": lines}
-        if self._collector:
-            columns["collector"] = constant(self._collector, len(lines))
         if self.header is not None:
             count, fields = len(lines), len(self.header.places)
+            columns["collector"] = constant(self._collector, count)
             columns["width"] = pa.array(np.full(count, self.header.width, dtype=np.uint16))
             columns["places"] = pa.ListArray.from_arrays(
                 np.arange(count + 1, dtype=np.int32) * fields,

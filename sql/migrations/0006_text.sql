@@ -188,18 +188,17 @@ SELECT
 FROM flow_csv_fields
 WHERE collector = '';
 
--- JSON, one object a row. Values may be numbers or text; names that are not asked for are not looked at.
+-- Lines of JSON, one object each with the canonical names. Values may be numbers or text; other names are not looked at.
 CREATE TABLE IF NOT EXISTS flow_json_lines
 (
     landing LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
     source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
     position UInt64 COMMENT 'Line number in the source, from 1; 0 where unknown',
     received_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it arrived, UTC',
-    collector LowCardinality(String) COMMENT 'Tool that wrote it, as in flow_collected; empty where the names are those of flow_fields',
-    line String COMMENT 'The object, with or without the line end after it'
+    line String COMMENT 'The line, with or without its end'
 )
 ENGINE = Null
-COMMENT 'JSON from files or streams on its way in; a view for each collector takes it apart';
+COMMENT 'Lines of JSON files or streams on their way in; a view on it takes them apart into flow_fields';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_json_lines_mv TO flow_fields
 AS
@@ -238,4 +237,4 @@ SELECT
     ) AS problem,
     text AS record
 FROM flow_json_lines AS l
-WHERE l.collector = '' AND text != '';
+WHERE text != '';

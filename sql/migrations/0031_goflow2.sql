@@ -1,7 +1,18 @@
 -- GoFlow2, version 2: JSON of its protobuf, names in snake case, times in nanoseconds, counts of the sampled packets.
 
+CREATE TABLE IF NOT EXISTS goflow2_lines
+(
+    landing LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
+    source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
+    position UInt64 COMMENT 'Line number in the source, from 1; 0 where unknown',
+    received_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it arrived here, UTC',
+    line String COMMENT 'One JSON object, with or without a line end'
+)
+ENGINE = Null
+COMMENT 'Records of GoFlow2 as JSON on their way in; a view on it names their fields for flow_collected';
+
 -- Each sFlow sample is a packet of its own, and those of one datagram may be alike but for what only the original text shows.
-CREATE MATERIALIZED VIEW IF NOT EXISTS goflow2_json_mv TO flow_collected
+CREATE MATERIALIZED VIEW IF NOT EXISTS goflow2_lines_mv TO flow_collected
 AS
 WITH
     trimBoth(trim(TRAILING '\r\n' FROM l.line)) AS text,
@@ -16,7 +27,7 @@ SELECT
     l.source AS source,
     l.position AS position,
     l.received_at AS received_at,
-    l.collector AS collector,
+    'goflow2' AS collector,
     fields.time_flow_start_ns AS first_seen,
     fields.time_flow_end_ns AS last_seen,
     fields.time_received_ns AS arrived,
@@ -31,5 +42,5 @@ SELECT
     fields.sampling_rate AS sampling_rate,
     if(fields.type = 'SFLOW_5', cityHash64(text), 0) AS sample,
     text AS record
-FROM flow_json_lines AS l
-WHERE l.collector = 'goflow2' AND text != '';
+FROM goflow2_lines AS l
+WHERE text != '';

@@ -1,6 +1,18 @@
 -- nfdump, version 1.7: JSON, of which each object comes as one row, whether it was written as an array or a line each. nfcapd has
 -- applied the sampling rate already where it knew one. Of a bidirectional record out_* count the opposite direction.
-CREATE MATERIALIZED VIEW IF NOT EXISTS nfdump_json_mv TO flow_collected
+
+CREATE TABLE IF NOT EXISTS nfdump_lines
+(
+    landing LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
+    source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
+    position UInt64 COMMENT 'Line number in the source, from 1; 0 where unknown',
+    received_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it arrived here, UTC',
+    line String COMMENT 'One JSON object, with or without a line end'
+)
+ENGINE = Null
+COMMENT 'Records of nfdump as JSON on their way in; a view on it names their fields for flow_collected';
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS nfdump_lines_mv TO flow_collected
 AS
 WITH
     trim(BOTH ' \t\r\n,[]' FROM l.line) AS text,
@@ -15,7 +27,7 @@ SELECT
     l.source AS source,
     l.position AS position,
     l.received_at AS received_at,
-    l.collector AS collector,
+    'nfdump' AS collector,
     fields.first AS first_seen,
     fields.last AS last_seen,
     fields.received AS arrived,
@@ -30,5 +42,5 @@ SELECT
     fields.out_packets AS reverse_packets,
     if(fields.ip4_router != '', fields.ip4_router, fields.ip6_router) AS sampler_address,
     text AS record
-FROM flow_json_lines AS l
-WHERE l.collector = 'nfdump' AND text != '';
+FROM nfdump_lines AS l
+WHERE text != '';

@@ -96,7 +96,7 @@ def test_the_header_says_where_the_columns_are() -> None:
     [row] = rows(b"\n" + header + b"1,2\n", is_csv=True)
     names = ["more", *reversed(REQUIRED), "path"]
     places = [names.index(name) + 1 if name in names else 0 for name in COLUMNS]
-    assert row == {"position": 3, "line": b"1,2\n", "width": len(names), "places": places}
+    assert row == {"position": 3, "line": b"1,2\n", "width": len(names), "places": places, "collector": ""}
 
 
 def test_the_header_is_in_the_first_block_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,3 +109,24 @@ def test_the_header_is_in_the_first_block_only(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("content", [b"", b"\n", HEADER, HEADER + b"\n"])
 def test_without_records_there_are_no_rows(content: bytes) -> None:
     assert rows(content, is_csv=True) == []
+
+
+#: An object as nfdump writes it, with the line end after it.
+OBJECT = b'{\n\t"first" : "a"\n},\n'
+
+
+@given(
+    pieces=st.lists(st.one_of(st.just(OBJECT), st.binary(max_size=8).map(lambda noise: noise + b"\n")), max_size=8),
+    chunk=st.integers(1, 40),
+)
+def test_objects_are_found_among_rubbish(pieces: list[bytes], chunk: int) -> None:
+    text = b"".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK_BYTES", chunk)
+        reader = LineReader("flows.json", is_csv=False, collector="nfdump")
+        found = list(read_blocks(b" ", io.BytesIO(text), "flows.json", end_of=reader.end_of))
+    got = [row for block in found for row in reader.rows(block).to_pylist()]
+    assert b"".join(row["line"] for row in got) == b" " + text
+    assert [row["line"].strip(b" ,\n") for row in got].count(OBJECT.strip(b",\n")) == pieces.count(OBJECT)
+    begins = [row["position"] for row in got]
+    assert begins == sorted(begins)
