@@ -26,6 +26,7 @@ CREATE VIEW IF NOT EXISTS revision_live
 )
 COMMENT 'For each published revision the range of steps and of time for which it is the one that counts'
 AS
+-- Newest first: a frame that only grows is summed up once, one that shrinks is summed up anew at every row.
 SELECT
     job_id,
     revision,
@@ -35,4 +36,4 @@ SELECT
     ifNull(minOrNull(from_time) OVER later, fromUnixTimestamp64Nano(9223372036854775807)) AS until_time,
     (count() OVER later) = 0 AS is_latest
 FROM revisions
-WINDOW later AS (PARTITION BY job_id ORDER BY revision ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING);
+WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
