@@ -12,12 +12,11 @@ SETTINGS
     kafka_flush_interval_ms = 1000
 COMMENT 'Consumer of the topic goflow2; read by its view alone';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS kafka_goflow2_mv TO flow_json_lines
+CREATE MATERIALIZED VIEW IF NOT EXISTS kafka_goflow2_mv TO goflow2_lines
 AS
 SELECT
     concat(_topic, '/', toString(_partition)) AS source,
     _offset + 1 AS position,
     now64(3) AS received_at,
-    'goflow2' AS collector,
     line
 FROM kafka_goflow2;

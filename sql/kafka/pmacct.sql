@@ -12,12 +12,11 @@ SETTINGS
     kafka_flush_interval_ms = 1000
 COMMENT 'Consumer of the topic pmacct; read by its view alone';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS kafka_pmacct_mv TO flow_json_lines
+CREATE MATERIALIZED VIEW IF NOT EXISTS kafka_pmacct_mv TO pmacct_lines
 AS
 SELECT
     concat(_topic, '/', toString(_partition)) AS source,
     _offset + 1 AS position,
     now64(3) AS received_at,
-    'pmacct' AS collector,
     line
 FROM kafka_pmacct;
