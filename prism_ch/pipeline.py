@@ -12,6 +12,7 @@ import numpy as np
 
 from prism_ch.errors import PrismError
 from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import Params
@@ -20,7 +21,7 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
-from prism_ch.stages import account, diagnose, resume
+from prism_ch.stages import account, clocks, diagnose, resume
 from prism_ch.stages.divide import divide
 from prism_ch.stages.identify import identify
 from prism_ch.stages.observe import elect, observe
@@ -29,6 +30,7 @@ from prism_ch.stages.recognise import recognise, recurring_pairs
 from prism_ch.stages.reconstruct import lateness_s, reconstruct
 from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
+from prism_ch.store.exporters import read_exporter_history
 from prism_ch.store.flows import read_flows
 from prism_ch.store.ledger import Claim, record_window
 from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_job_states
@@ -56,7 +58,21 @@ class Findings:
 
     revisions: tuple[JobRevision, ...]
     cluster: tuple[Diagnosis, ...]
+    exporters: ExporterStates
     withdrawn: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a window and those before it show: one observation a flow, by right clocks, and the traffic that this is.
+
+    `counted` are the flows as earlier windows counted them; `steady` bool[pairs] masks the pairs that make jobs.
+    """
+
+    flows: FlowBatch
+    counted: FlowBatch
+    traffic: Traffic
+    steady: Bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +136,15 @@ def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
     try:
         topology = read_topology(store, window.end_ns)
         states = read_job_states(store, topology, window.start_ns, params.going_on.history_steps)
-        batch = _read(store, topology, window, states, params)
+        batch, history = _read(store, topology, window, states, params)
         clock.append(time.perf_counter())
-        findings = examine(batch, window, topology, states, read_cluster_findings(store, window.start_ns), params)
+        going = read_cluster_findings(store, window.start_ns)
+        findings = examine(batch, window, topology, states, going, history, params)
         clock.append(time.perf_counter())
         revisions, withdrawn = _supersede(store, window, findings, states)
-        write_revisions(store, topology, window, claim.revision, revisions, withdrawn, findings.cluster)
+        write_revisions(
+            store, topology, window, claim.revision, revisions, withdrawn, findings.cluster, findings.exporters
+        )
     except Exception as error:
         reason = str(error) if isinstance(error, PrismError | ValueError) else repr(error)
         record_window(store, claim, error=" ".join(reason.split()))
@@ -147,8 +166,10 @@ def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
     return report
 
 
-def _read(store: Store, topology: Topology, window: Window, states: Sequence[JobState], params: Params) -> FlowBatch:
-    """Read a window's flows, and what came before as far as each job needs.
+def _read(
+    store: Store, topology: Topology, window: Window, states: Sequence[JobState], params: Params
+) -> tuple[FlowBatch, ExporterHistory]:
+    """Read a window's flows, and what came before as far as each job needs, and what was found of exporters till then.
 
     A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at.
     """
@@ -162,12 +183,16 @@ def _read(store: Store, topology: Topology, window: Window, states: Sequence[Job
     newcomers = (active | _members(young, topology)) & ~in_settled
     context = [resume.context_start_ns(state, params.going_on) for state in settled]
     lookback = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in young)]
+    remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
+    history = read_exporter_history(store, min(remembered_ns, *context, *lookback), window.start_ns)
+    margin_ns = clocks.reach_ns(history, params.clocks)
     parts = [batch]
     for chosen, since in ((in_settled, context), (newcomers, lookback)):
-        if chosen.any() and min(since) < window.start_ns:
-            parts.append(read_flows(store, topology, min(since), window.start_ns, endpoints=np.flatnonzero(chosen)))
+        from_ns = min(since, default=window.start_ns) - margin_ns
+        if chosen.any() and from_ns < window.start_ns:
+            parts.append(read_flows(store, topology, from_ns, window.start_ns, endpoints=np.flatnonzero(chosen)))
     parts = [part for part in parts if len(part)]
-    return FlowBatch.concat(parts) if len(parts) > 1 else batch
+    return FlowBatch.concat(parts) if len(parts) > 1 else batch, history
 
 
 def _members(states: Sequence[JobState], topology: Topology) -> Bool:
@@ -184,23 +209,26 @@ def examine(
     topology: Topology,
     states: Sequence[JobState],
     cluster_findings: Sequence[Diagnosis],
+    history: ExporterHistory,
     params: Params,
 ) -> Findings:
     """Find the jobs in a window's flows, their groups and steps, and what slows them. Pure: no clock, no database.
 
-    Parameters: `batch`, the flows that end in the window, and those before it that its jobs need; `states` and
-    `cluster_findings`, what was known before the window.
+    Parameters: `batch`, the flows that end in the window by the clocks of their exporters, and those before it that its
+    jobs need; `states`, `cluster_findings` and `history`, what was known before the window.
     """
-    elected = elect(batch)
-    traffic = observe(elected, params.observe)
-    steady = recurring_pairs(traffic, topology, params.recognise)
-    jobs = recognise(traffic, topology, states, params.recognise)
+    is_new = batch.end_ns >= window.start_ns
+    new = batch if is_new.all() else batch.take(is_new)
+    exporters = clocks.estimate(new, history, params.clocks)
+    history = history.followed_by(exporters, window.start_ns)
+    seen = _see(batch, batch.take(~is_new), history, topology, params)
+    jobs = recognise(seen.traffic, topology, states, params.recognise)
     known = {state.job.job_id: state for state in states}
     until_ns = min(window.end_ns, int(batch.end_ns.max(initial=window.start_ns)))
 
     def work(job: RecognisedJob) -> tuple[JobRevision, Traffic] | None:
         """Take one job on; jobs have nothing to do with one another, and numpy lets go of the interpreter."""
-        return _examine_job(job, elected, traffic, steady, window, topology, known.get(job.job_id), params)
+        return _examine_job(job, seen, window, topology, known.get(job.job_id), params)
 
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         found = list(pool.map(work, jobs))
@@ -208,7 +236,7 @@ def examine(
     for job, examined in zip(jobs, found, strict=True):
         if examined is None:
             not_training.extend([job.job_id] if job.known else [])
-        elif examined[0].job.last_seen_ns >= window.start_ns:
+        elif _inside(job.endpoints, topology, new.src, new.dst).any():
             revisions.append(examined[0])
             typed.append(examined[1])
     withdrawn = (*account.absorbed(states, revisions), *not_training)
@@ -216,14 +244,19 @@ def examine(
     silent = [state for state in states if state.job.job_id not in said]
     revisions.extend(account.silence(silent, until_ns, params.going_on))
     switches = diagnose.find_slow_switches(typed, window, cluster_findings, topology, params.diagnose)
-    return Findings(tuple(revisions), switches, withdrawn)
+    return Findings(tuple(revisions), switches, exporters, withdrawn)
+
+
+def _see(batch: FlowBatch, counted: FlowBatch, history: ExporterHistory, topology: Topology, params: Params) -> _Seen:
+    """Count each flow once, at the right time, and see what recurs; `counted` are the observations of before."""
+    flows, counted = (elect(clocks.correct(each, history, params.clocks)) for each in (batch, counted))
+    traffic = observe(flows, params.observe)
+    return _Seen(flows, counted, traffic, recurring_pairs(traffic, topology, params.recognise))
 
 
 def _examine_job(
     job: RecognisedJob,
-    elected: FlowBatch,
-    traffic: Traffic,
-    steady: Bool,
+    seen: _Seen,
     window: Window,
     topology: Topology,
     state: JobState | None,
@@ -234,9 +267,8 @@ def _examine_job(
     None where what repeats is no training after all.
     """
     settled = state if resume.is_settled(state, params.going_on) else None
-    inside = _inside(job.endpoints, topology, traffic.pair_src, traffic.pair_dst)
-    steady = steady[inside]
-    traffic = traffic.keep_pairs(inside)
+    inside = _inside(job.endpoints, topology, seen.traffic.pair_src, seen.traffic.pair_dst)
+    steady, traffic = seen.steady[inside], seen.traffic.keep_pairs(inside)
     if settled is not None:
         traffic = traffic.take(traffic.end_ns >= resume.context_start_ns(settled, params.going_on))
         moving = traffic.moving()
@@ -262,10 +294,17 @@ def _examine_job(
         ),
     )
     diagnoses = diagnose.below_slow_steps(diagnose.carry_on(known, found, new.first_step, params.diagnose))
-    flows = elected.take(_inside(job.endpoints, topology, elected.src, elected.dst))
-    examined = account.Examined(job, flows, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled)
-    revision = account.job_revision(examined, window)
-    return revision, account.typed_in_window(traffic, kinds, window)
+    flows = _between(seen.flows, job.endpoints, topology)
+    counted = _between(seen.counted, job.endpoints, topology)
+    examined = account.Examined(
+        job, flows, counted, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled
+    )
+    return account.job_revision(examined), account.typed_in_window(traffic, kinds, window)
+
+
+def _between(flows: FlowBatch, endpoints: Int32, topology: Topology) -> FlowBatch:
+    """Return the flows whose two ends are both among the endpoints."""
+    return flows.take(_inside(endpoints, topology, flows.src, flows.dst))
 
 
 def _inside(endpoints: Int32, topology: Topology, src: Int32, dst: Int32) -> Bool:

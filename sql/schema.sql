@@ -168,6 +168,20 @@ ORDER BY (minute, sampler_address)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 8192
 COMMENT 'Traffic of exporters by minute, in part sums; read it as switch_1m';
 
+CREATE TABLE IF NOT EXISTS exporters_log
+(
+    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
+    `exporter` LowCardinality(String) COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the row',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
+    `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
+    `clock_matches` UInt64 COMMENT 'Observations of it matched with those of others, count'
+)
+ENGINE = MergeTree
+ORDER BY (window_start, exporter, revision)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'What windows found of exporters, one row a working and exporter; read it as exporters';
+
 CREATE TABLE IF NOT EXISTS flow_fields
 (
     `landing` LowCardinality(String) COMMENT 'Identity of the file or stream it came with, as in landings; empty where there is none',
@@ -1305,7 +1319,7 @@ AS SELECT
     ifNull(minOrNull(from_time) OVER later, fromUnixTimestamp64Nano(9223372036854775807)) AS until_time,
     (count() OVER later) = 0 AS is_latest
 FROM revisions
-WINDOW later AS (PARTITION BY job_id ORDER BY revision ASC ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING);
+WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
 
 CREATE VIEW IF NOT EXISTS health
 (
@@ -1685,31 +1699,6 @@ WHERE load = (
     FROM topology_loads
 );
 
-CREATE VIEW IF NOT EXISTS exporters
-(
-    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
-    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
-    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
-    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
-    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of the others, seconds; NULL where not inferred',
-    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
-    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
-)
-COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
-AS SELECT
-    sampler_address AS exporter,
-    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
-    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
-    sum(s.flows) AS flows,
-    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
-    NULL AS clock_offset_s,
-    NULL AS idle_timeout_s,
-    0 AS lost
-FROM switch_1m AS s
-WHERE sampler_address != ''
-GROUP BY sampler_address;
-
 CREATE VIEW IF NOT EXISTS diagnoses
 (
     `diagnosis_id` String COMMENT 'Identity of the finding while it lasts',
@@ -1756,6 +1745,41 @@ INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revis
 WHERE l.start_time < r.until_time
 ORDER BY l.revision DESC
 LIMIT 1 BY l.diagnosis_id;
+
+CREATE VIEW IF NOT EXISTS exporters
+(
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
+    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
+    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
+)
+COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
+AS SELECT
+    sampler_address AS exporter,
+    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
+    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
+    sum(s.flows) AS flows,
+    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
+    any(k.clock_offset_s) AS clock_offset_s,
+    NULL AS idle_timeout_s,
+    0 AS lost
+FROM switch_1m AS s
+LEFT JOIN
+(
+    SELECT
+        l.exporter AS exporter,
+        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s
+    FROM exporters_log AS l
+    INNER JOIN revision_live AS r ON l.revision = r.revision
+    WHERE (r.job_id = '') AND (l.window_start < r.until_time) AND (l.clock_offset_s IS NOT NULL)
+    GROUP BY l.exporter
+) AS k ON s.sampler_address = k.exporter
+WHERE sampler_address != ''
+GROUP BY sampler_address;
 
 CREATE VIEW IF NOT EXISTS gpu_steps
 (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from prism_ch.model.columns import Bool, Int32, Int64, UInt8, UInt16, freeze
+
+#: What a batch is sorted by, the most significant last.
+_SORTED_BY = ("src_port", "end_ns", "start_ns", "dst", "src")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,32 @@ class FlowBatch:
         columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "exporters"}
         return FlowBatch(**columns, exporters=self.exporters)
 
+    def moved(self, by_ns: Int64) -> FlowBatch:
+        """Return the batch with every observation so much later, int64[n], sorted anew."""
+        later = replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
+        return later.take(np.lexsort([getattr(later, key) for key in _SORTED_BY]))
+
+    def five_tuples(self) -> Int64:
+        """Return the number of each observation's 5-tuple, int64[n], from 0."""
+        ports = (self.src_port.astype(np.int64) << 24) | (self.dst_port.astype(np.int64) << 8) | self.proto
+        _, port = np.unique(ports, return_inverse=True)
+        _, ids = np.unique(self._pairs() * (int(port.max(initial=0)) + 1) + port, return_inverse=True)
+        return ids.astype(np.int64)
+
+    def shared(self) -> Bool:
+        """Mask the observations of 5-tuples that several exporters saw, bool[n]."""
+        shared = _of_several(self._pairs(), self.exporter)
+        if shared.any():  # 5-tuples cost a sort, and where exporters share no pair they share none of these
+            some = self.take(shared)
+            shared[shared] = _of_several(some.five_tuples(), some.exporter)
+        return shared
+
+    def _pairs(self) -> Int64:
+        """Return the number of each observation's directed pair, int64[n], from 0."""
+        change = np.zeros(len(self), dtype=bool)
+        change[1:] = (self.src[1:] != self.src[:-1]) | (self.dst[1:] != self.dst[:-1])
+        return np.cumsum(change)
+
     @classmethod
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
         """Join batches that share no observation and name exporters differently, sorted as a batch is."""
@@ -65,7 +94,7 @@ class FlowBatch:
         columns["exporter"] = np.concatenate(
             [np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter] for b in batches]
         )
-        order = np.lexsort([columns[key] for key in ("src_port", "end_ns", "start_ns", "dst", "src")])
+        order = np.lexsort([columns[key] for key in _SORTED_BY])
         return cls(**{key: column[order] for key, column in columns.items()}, exporters=exporters)
 
     @classmethod
@@ -73,3 +102,13 @@ class FlowBatch:
         """Return a batch without rows."""
         nothing = np.empty(0, dtype=np.int64)
         return cls(*([nothing] * 10))  # type: ignore[arg-type]
+
+
+def _of_several(group: Int64, exporter: Int32) -> Bool:
+    """Mask the rows of groups that hold more than one exporter, bool[n]."""
+    any_one = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int32)
+    any_one[group] = exporter
+    several = np.zeros(len(any_one), dtype=bool)
+    several[group[any_one[group] != exporter]] = True
+    mask: Bool = several[group]
+    return mask

@@ -30,6 +30,47 @@ class ObserveParams:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockParams:
+    """How far exporters' clocks are off."""
+
+    #: Offsets are looked for within this of none: a host that follows NTP is well inside, and few messages of one
+    #: queue pair come so close together. NetFlow v9 headers in whole seconds shift times by up to 0.6 s.
+    near_s: float = 1.0
+    #: An offset that explains this share of what both saw is it, and none is looked for beyond; export loses some 2 %.
+    near_share: float = 0.9
+    #: ... else within this. Larger ones are mistakes of time zones or of years, which no window of a minute shows.
+    far_s: float = 10.0
+    #: How closely observations of one flow may agree: by what a packet waits between switches, in milliseconds, or
+    #: where packets are sampled or clocks drift.
+    widths_s: tuple[float, ...] = (1e-4, 1e-3, 1e-2)
+    #: Observations whose bytes or packets agree as well are likelier of one flow: headers are 1 % of a full packet.
+    alike_tolerance: float = 0.02
+    #: ... and others count for less, but count: exporters that cut or sample records agree on none.
+    unlike_weight: float = 0.25
+    #: With fewer matches, or matches of a smaller share of what both can have seen, nothing is known. Traffic that
+    #: moves to another path, where both saw the same 5-tuple but never the same flow, matches by chance.
+    min_matches: int = 8
+    min_share: float = 0.3
+    #: Log likelihood ratio of the matches against chance; some 10^5 places are tried for each pair.
+    min_evidence: float = 25.0
+    #: A pair whose offset differs by more from those of all others is mistaken.
+    agreement_s: float = 0.005
+    #: Switches of one path see a flow up to so much apart, its packets being queued; no clock is known better.
+    path_delay_s: float = 5e-5
+    #: An offset of more standard deviations than this is corrected.
+    min_score: float = 5.0
+    #: What was found of a clock holds for so long: one that drifts by 50 parts in a million is off by 0.2 s then.
+    remembered_s: int = 3600
+    #: Exporters of one 5-tuple that are compared with one another; fabrics have paths of up to five or seven switches.
+    max_switches: int = 8
+    #: Observations looked at for each pair of exporters: the offset of a thousand is sharp.
+    max_observations: int = 1000
+    #: Candidates looked at for all pairs together, and for each at the least: some tenths of a second.
+    max_candidates: int = 200_000
+    min_candidates: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class RecogniseParams:
     """Which pairs make a job."""
 
@@ -219,6 +260,7 @@ class ContinueParams:
 class Params:
     """All parameters of the analysis."""
 
+    clocks: ClockParams = field(default_factory=ClockParams)
     observe: ObserveParams = field(default_factory=ObserveParams)
     recognise: RecogniseParams = field(default_factory=RecogniseParams)
     identify: IdentifyParams = field(default_factory=IdentifyParams)

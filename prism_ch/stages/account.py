@@ -49,13 +49,14 @@ def typed_in_window(traffic: Traffic, kinds: PairKinds, window: Window) -> Traff
 class Examined:
     """What one working of a window found of a job.
 
-    `flows` are one observation a flow, between members; `history` the steps known of before, where the job is settled,
-    and the new ones; `state` is what was known of the job, and `settled` the same where steps are added rather than
-    found again.
+    `flows` are one observation a flow, between members, and `counted` what these were when earlier windows counted
+    them; `history` the steps known of before, where the job is settled, and the new ones; `state` is what was known of
+    the job, and `settled` the same where steps are added rather than found again.
     """
 
     job: RecognisedJob
     flows: FlowBatch
+    counted: FlowBatch
     traffic: Traffic
     kinds: PairKinds
     groups: GroupSet
@@ -66,12 +67,12 @@ class Examined:
     settled: JobState | None
 
 
-def job_revision(found: Examined, window: Window) -> JobRevision:
-    """Say all that this working of the window says of a job."""
-    settled, flows = found.settled, found.flows
-    if settled is not None:  # what came before the window is counted already
-        flows = flows.take(flows.end_ns >= window.start_ns)
-    pairs = _add_pairs(None if settled is None else settled.pairs, _count_pairs(flows, found.traffic, found.kinds))
+def job_revision(found: Examined) -> JobRevision:
+    """Say all that this working of a window says of a job."""
+    settled = found.settled
+    pairs = _count_pairs(found.flows, found.traffic, found.kinds)
+    if settled is not None:
+        pairs = _add_pairs(settled.pairs, _without(pairs, _count_pairs(found.counted, found.traffic, found.kinds)))
     first_seen = min(
         int(pairs.first_seen_ns.min()), found.state.job.first_seen_ns if found.state else np.iinfo(np.int64).max
     )
@@ -193,9 +194,23 @@ def _count_pairs(flows: FlowBatch, traffic: Traffic, kinds: PairKinds) -> Pairs:
     )
 
 
-def _add_pairs(before: Pairs | None, now: Pairs) -> Pairs:
+def _without(pairs: Pairs, counted: Pairs) -> Pairs:
+    """Return the pairs less what of them was counted before, those left out that have nothing new.
+
+    An observation that comes to others of its flow may be the one that is elected: it changes counts, and adds none.
+    """
+    span = int(pairs.dst.max(initial=0)) + 1
+    key, wanted = (each.src.astype(np.int64) * span + each.dst for each in (pairs, counted))
+    place = np.searchsorted(key, wanted)
+    flows, volume = pairs.flows.copy(), pairs.bytes.copy()
+    flows[place] -= counted.flows
+    volume[place] -= counted.bytes
+    return replace(pairs, flows=flows, bytes=volume).take((flows != 0) | (volume != 0))
+
+
+def _add_pairs(before: Pairs, now: Pairs) -> Pairs:
     """Add this window's counts to what was counted before; kinds found now win."""
-    if before is None or len(before) == 0:
+    if len(before) == 0:
         return now
     both = Pairs.concat([now, before])
     order = np.lexsort((both.dst, both.src))  # stable: of equal pairs, what was found now comes first

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ObserveParams
 from prism_ch.model.traffic import Traffic
@@ -26,20 +26,22 @@ def elect(batch: FlowBatch) -> FlowBatch:
     Observations belong to one flow where they share the 5-tuple and overlap in time. The exporter with the most bytes
     of it is elected, the first by name where several saw the same.
     """
-    tuple_id = _five_tuple_ids(batch)
-    if not _any_seen_twice(tuple_id, batch.exporter):
+    shared = batch.shared()
+    if not shared.any():
         return batch
-    seen = intervals.merge(tuple_id.astype(np.int32), batch.start_ns, batch.end_ns, gap_ns=0)
-    flow = seen.owner
+    seen = batch.take(shared)
+    flow = intervals.merge(seen.five_tuples().astype(np.int32), seen.start_ns, seen.end_ns, gap_ns=0).owner
     exporters = len(batch.exporters)
-    vote, which = np.unique(flow * exporters + batch.exporter, return_inverse=True)
-    volume = np.bincount(which, weights=batch.bytes)
+    vote, which = np.unique(flow * exporters + seen.exporter, return_inverse=True)
+    volume = np.bincount(which, weights=seen.bytes)
     # Of each flow's exporters, the one with the largest volume; lexsort puts it first, ties by exporter name.
     order = np.lexsort((vote % exporters, -volume, vote // exporters))
     first = np.r_[True, np.diff(vote[order] // exporters) > 0]
     elected = np.zeros(len(vote), dtype=bool)
     elected[order[first]] = True
-    return batch.take(elected[which])
+    kept = ~shared
+    kept[shared] = elected[which]
+    return batch.take(kept)
 
 
 def observe(batch: FlowBatch, params: ObserveParams) -> Traffic:
@@ -98,19 +100,3 @@ def _reverse(src: Int64, dst: Int64) -> Int64:
     place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     found: Bool = key[place] == wanted if len(key) else np.empty(0, dtype=bool)
     return np.where(found, place, -1)
-
-
-def _any_seen_twice(tuple_id: Int64, exporter: Int32) -> bool:
-    """Say whether any 5-tuple was seen by more than one exporter."""
-    first = np.empty(int(tuple_id.max(initial=-1)) + 1, dtype=np.int32)
-    first[tuple_id] = exporter
-    return bool((first[tuple_id] != exporter).any())
-
-
-def _five_tuple_ids(batch: FlowBatch) -> Int64:
-    """Return the number of each row's 5-tuple, int64[n]."""
-    ports = (batch.src_port.astype(np.int64) << 24) | (batch.dst_port.astype(np.int64) << 8) | batch.proto
-    _, _, pair = _pairs(batch)
-    _, port_id = np.unique(ports, return_inverse=True)
-    _, ids = np.unique(pair * (int(port_id.max(initial=0)) + 1) + port_id, return_inverse=True)
-    return ids.astype(np.int64)

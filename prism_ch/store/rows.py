@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from prism_ch.core.arrays import run_starts
+from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.result import (
     PAIR_KINDS,
     Diagnosis,
@@ -178,6 +179,19 @@ def diagnoses(revisions: Sequence[JobRevision], cluster_findings: Sequence[Diagn
             "start_time": _times([finding.start_ns for finding in found]),
             "end_time": _times([finding.end_ns for finding in found]),
             **{name: pa.array([getattr(finding, name) for finding in found], pa.float64()) for name in numbers},
+        }
+    )
+
+
+def exporters(window: Window, states: ExporterStates) -> pa.Table:
+    """Return the rows of exporters_log; what is not known is NULL."""
+    return pa.table(
+        {
+            "exporter": _texts(states.exporters),
+            "window_start": _times([window.start_ns] * len(states)),
+            "clock_offset_s": pa.array(states.clock_offset_s, from_pandas=True),
+            "clock_uncertainty_s": pa.array(states.clock_uncertainty_s, from_pandas=True),
+            "clock_matches": _unsigned(states.clock_matches, pa.uint64()),
         }
     )
 

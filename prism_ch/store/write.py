@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.result import Diagnosis, JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
@@ -19,12 +20,13 @@ def write_revisions(
     job_revisions: Sequence[JobRevision],
     tombstones: Sequence[str] = (),
     cluster_findings: Sequence[Diagnosis] = (),
+    exporters: ExporterStates | None = None,
 ) -> None:
     """Write all rows of a window's revisions, then publish them together; before that no reader sees any of them.
 
     Parameters: `topology`, the one whose rows the endpoints are; `revision`, as claimed for this working; `tombstones`,
     ids of jobs that are withdrawn whole; `cluster_findings`, findings about no single job, which replace those that
-    start in this window or later.
+    start in this window or later; `exporters`, what the window shows of them, likewise.
     Raises StoreError where the database refuses, and nothing is published then; ValueError where a job is given twice.
     """
     job_ids = [item.job.job_id for item in job_revisions]
@@ -38,6 +40,7 @@ def write_revisions(
         "pairs_log": rows.pairs(topology, job_revisions),
         "groups_log": rows.groups(topology, job_revisions),
         "diagnoses_log": rows.diagnoses(job_revisions, cluster_findings),
+        "exporters_log": rows.exporters(window, exporters or ExporterStates.unknown(())),
         "jobs_log": rows.jobs(topology, job_revisions),
         # Last: from here on readers see the rows above.
         "revisions": rows.revisions(window, job_revisions, tombstones),

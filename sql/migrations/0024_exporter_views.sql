@@ -7,7 +7,7 @@ CREATE VIEW IF NOT EXISTS exporters
     last_seen DateTime64(9) COMMENT 'End of its last flow, UTC',
     flows UInt64 COMMENT 'Flow records from it, as delivered, count',
     lag_s Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
-    clock_offset_s Nullable(Float64) COMMENT 'How far its clock is ahead of the others, seconds; NULL where not inferred',
+    clock_offset_s Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
     idle_timeout_s Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
     lost UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
 )
@@ -19,9 +19,17 @@ SELECT
     fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
     sum(s.flows) AS flows,
     (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
-    NULL AS clock_offset_s,
+    any(k.clock_offset_s) AS clock_offset_s,
     NULL AS idle_timeout_s,
     0 AS lost
 FROM switch_1m AS s
+LEFT JOIN
+(
+    SELECT l.exporter AS exporter, argMax(l.clock_offset_s, l.window_start) AS clock_offset_s
+    FROM exporters_log AS l
+    INNER JOIN revision_live AS r ON l.revision = r.revision
+    WHERE r.job_id = '' AND l.window_start < r.until_time AND l.clock_offset_s IS NOT NULL
+    GROUP BY l.exporter
+) AS k ON s.sampler_address = k.exporter
 WHERE sampler_address != ''
 GROUP BY sampler_address;

@@ -9,6 +9,7 @@ import numpy as np
 
 from prism_ch import pipeline
 from prism_ch.model.columns import Int32
+from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
 from prism_ch.model.result import Diagnosis, GpuSteps, JobRevision, JobState, Steps, Timeline
@@ -55,6 +56,7 @@ class Results:
 
     jobs: dict[str, Published] = field(default_factory=dict)
     cluster: dict[str, Diagnosis] = field(default_factory=dict)
+    exporters: ExporterHistory = field(default_factory=ExporterHistory.none)
 
     @property
     def only(self) -> Published:
@@ -88,12 +90,14 @@ def work_window(results: Results, batch: FlowBatch, topology: Topology, window: 
 
     states = [job.state(params.going_on.history_steps) for _, job in sorted(results.jobs.items())]
     going = [one for one in results.cluster.values() if one.status == "open"]
-    with mock.patch.object(pipeline, "read_flows", read):
-        seen = pipeline._read(None, topology, window, states, params)  # type: ignore[arg-type]
-    found = pipeline.examine(seen, window, topology, states, going, params)
+    known = results.exporters
+    with mock.patch.multiple(pipeline, read_flows=read, read_exporter_history=lambda *_: known):
+        seen, history = pipeline._read(None, topology, window, states, params)  # type: ignore[arg-type]
+    found = pipeline.examine(seen, window, topology, states, going, history, params)
     for revision in found.revisions:
         job_id = revision.job.job_id
         results.jobs.setdefault(job_id, Published(revision)).publish(revision)
     for job_id in found.withdrawn:
         del results.jobs[job_id]
+    results.exporters = known.followed_by(found.exporters, window.start_ns)
     results.cluster |= {one.diagnosis_id: one for one in found.cluster}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.result import DP, PAIR_KINDS, PP, Diagnosis
 from prism_ch.model.topology import Topology
@@ -251,7 +252,7 @@ def look(flows: Sequence[Flow] | FlowBatch, where: Topology) -> Findings:
     """Examine everything in one window, nothing being known before."""
     seen = flows if isinstance(flows, FlowBatch) else batch(flows)
     end = int(seen.end_ns.max(initial=BEGIN_NS)) + 1
-    return examine(seen, Window(BEGIN_NS - 3600 * SECOND, end), where, [], [], PARAMS)
+    return examine(seen, Window(BEGIN_NS - 3600 * SECOND, end), where, [], [], ExporterHistory.none(), PARAMS)
 
 
 class TestOneLook:
@@ -321,7 +322,8 @@ class TestDegenerate:
         ids=["nothing", "one flow", "one endpoint", "all at one instant", "one giant flow", "no payload"],
     )
     def test_there_is_no_job(self, flows: list[Flow]) -> None:
-        assert look(flows, topology(4)) == Findings((), (), ())
+        found = look(flows, topology(4))
+        assert (found.revisions, found.cluster, found.withdrawn) == ((), (), ())
 
     @pytest.mark.parametrize("steps", [3, 4, 8])
     def test_a_few_steps_are_a_job_of_no_more_steps_and_no_findings(self, steps: int) -> None:

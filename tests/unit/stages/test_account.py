@@ -46,7 +46,11 @@ GRID = ((0, 1), (2, 3))
 
 
 def examined(
-    flows: Sequence[Flow], ends_ms: Sequence[float], state: JobState | None = None, settled: bool = False
+    flows: Sequence[Flow],
+    ends_ms: Sequence[float],
+    state: JobState | None = None,
+    settled: bool = False,
+    counted: Sequence[Flow] = (),
 ) -> Examined:
     """What a working would find of a job of two stages on two replicas whose steps end at the given moments."""
     seen = traffic(flows)
@@ -58,6 +62,7 @@ def examined(
     return Examined(
         job=RecognisedJob("job", "acme", steps.endpoints, known=state is not None),
         flows=batch(flows),
+        counted=batch(counted),
         traffic=seen,
         kinds=kinds,
         groups=order(seen, kinds, steps),
@@ -78,10 +83,9 @@ def pairs_of(revision: JobRevision) -> dict[tuple[int, int], tuple[int, int]]:
 
 class TestNewJob:
     FLOWS = (*job(GRID, 10), Flow(0, 3, 5000, size=MB))
-    WINDOW = Window(BEGIN_NS, BEGIN_NS + 20 * SECOND)
 
     def revision(self, state: JobState | None = None) -> JobRevision:
-        return job_revision(examined(self.FLOWS, every(1000, 10, 1000), state), self.WINDOW)
+        return job_revision(examined(self.FLOWS, every(1000, 10, 1000), state))
 
     def test_the_job_in_short(self) -> None:
         record = self.revision().job
@@ -92,13 +96,13 @@ class TestNewJob:
         assert record.last_seen_ns == max(flow.end_ns for flow in self.FLOWS)
 
     def test_sizes_are_those_of_its_groups(self) -> None:
-        alone = job_revision(examined(ring([0, 1, 2], every(1000, 10, 1000)), every(1000, 10, 1000)), self.WINDOW)
+        alone = job_revision(examined(ring([0, 1, 2], every(1000, 10, 1000)), every(1000, 10, 1000)))
         assert (alone.job.dp_size, alone.job.pp_size) == (3, 1)
 
     def test_pairs_without_bursts_are_counted_as_other(self) -> None:
         found = examined(self.FLOWS, every(1000, 10, 1000))
         more = replace(found, flows=batch([*self.FLOWS, Flow(3, 9, 100, size=0)]))
-        assert pairs_of(job_revision(more, self.WINDOW))[3, 9] == (OTHER, 1)
+        assert pairs_of(job_revision(more))[3, 9] == (OTHER, 1)
 
     def test_everything_is_said_from_the_beginning(self) -> None:
         revision = self.revision()
@@ -137,7 +141,7 @@ class TestNewJob:
         assert pairs_of(revision) == pairs_of(self.revision())
 
     def test_the_median_is_of_whole_steps_and_zero_without_one(self) -> None:
-        alone = job_revision(examined(ring([0, 1], [1000]), [1000]), self.WINDOW)
+        alone = job_revision(examined(ring([0, 1], [1000]), [1000]))
         assert alone.steps.complete.tolist() == [0]
         assert (alone.job.steps, alone.job.step_s_median) == (1, 0.0)
 
@@ -145,14 +149,12 @@ class TestNewJob:
 class TestSettledJob:
     """Ten steps of a second are known; the window begins after them, the traffic looked at three steps before."""
 
-    WINDOW = Window(BEGIN_NS + 10 * SECOND, BEGIN_NS + 20 * SECOND)
     FLOWS = tuple(ring([0, 1], every(1000, 6, 8000), length_ms=40))
     STATE = known_job("job", [0, 1, 7], steps=10)
 
     def revision(self, pairs: Pairs | None = None) -> JobRevision:
         state = self.STATE if pairs is None else replace(self.STATE, pairs=pairs)
-        found = examined(self.FLOWS, every(1000, 3, 11_000), state, settled=True)
-        return job_revision(found, self.WINDOW)
+        return job_revision(examined(self.FLOWS, every(1000, 3, 11_000), state, settled=True, counted=self.FLOWS[:4]))
 
     def test_new_steps_are_added(self) -> None:
         revision = self.revision()
@@ -160,8 +162,7 @@ class TestSettledJob:
         assert revision.from_time_ns == BEGIN_NS + 10 * SECOND
 
     def test_flows_that_were_counted_before_the_window_are_not_counted_again(self) -> None:
-        before = Window(BEGIN_NS, BEGIN_NS + 10 * SECOND)
-        earlier = job_revision(examined(self.FLOWS[:4], [8000, 9000]), before)
+        earlier = job_revision(examined(self.FLOWS[:4], [8000, 9000]))
         both = self.revision(earlier.pairs)
         # Those that end at 8 and 9 s were counted then, those at 10 to 13 s are now.
         assert pairs_of(earlier) == {(0, 1): (DP, 2), (1, 0): (DP, 2)}
@@ -188,11 +189,10 @@ class TestSettledJob:
         assert self.revision().job.step_s_median == 1.0
 
 
-def test_without_flows_in_the_window_what_was_counted_stays() -> None:
-    counted = job_revision(examined(TestSettledJob.FLOWS, [8000]), TestNewJob.WINDOW)
-    state = replace(TestSettledJob.STATE, pairs=counted.pairs)
-    later = Window(BEGIN_NS + 60 * SECOND, BEGIN_NS + 70 * SECOND)
-    revision = job_revision(examined(TestSettledJob.FLOWS, [11_000], state, settled=True), later)
+def test_where_all_flows_are_counted_already_counts_stay() -> None:
+    flows = TestSettledJob.FLOWS
+    state = replace(TestSettledJob.STATE, pairs=job_revision(examined(flows, [8000])).pairs)
+    revision = job_revision(examined(flows, [11_000], state, settled=True, counted=flows))
     np.testing.assert_array_equal(revision.pairs.flows, state.pairs.flows)
 
 
@@ -257,7 +257,7 @@ def test_unchanged_says_no_new_step_and_withdraws_later_ones() -> None:
 class TestAbsorbed:
     """A pipeline was seen before the gradients that make it a part of a job on endpoints 0 to 3."""
 
-    WHOLE = job_revision(examined(TestNewJob.FLOWS, every(1000, 10, 1000)), TestNewJob.WINDOW)
+    WHOLE = job_revision(examined(TestNewJob.FLOWS, every(1000, 10, 1000)))
 
     def part(self, endpoints: Sequence[int], job_id: str = "part", since_ms: float = 1000) -> JobState:
         state = known_job(job_id, endpoints, steps=1)

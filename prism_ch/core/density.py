@@ -1,0 +1,103 @@
+"""Where the values of each group lie densest, against what chance would put there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, group_search
+
+#: Windows within so many standard deviations of chance of the fullest are as full.
+_SAME_FILL = 3.0
+
+#: Shifts of a window towards the mean of what it holds, after which it stays where it is.
+_SHIFTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Where the values of each group lie densest, one row a group.
+
+    `mean` and `spread` float64[g] are the weighted mean and standard deviation of the values there, `inside` int64[g]
+    their number (NaN, NaN and 0 where there are none); `evidence` float64[g] is the logarithm of how much likelier so
+    many are there than where chance puts them.
+    """
+
+    mean: Float64
+    spread: Float64
+    inside: Int64
+    evidence: Float64
+
+
+def densest(group: Int32, values: Int64, weights: Float64, widths: Int64, attainable: Float64, reach: int) -> Peaks:
+    """Find the window, of one of some widths, that holds the most values of each group against chance.
+
+    Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`;
+    `weights` float64[n], positive; `widths` int64[w, g], those tried for each group; `attainable` float64[g], the
+    weight that the window holds where nothing is lost.
+    The width is that of the greatest scan statistic. Of the windows that are as full, up to what losses make by chance,
+    the one nearest to 0 is taken: where values recur at a period nothing else tells its multiples apart.
+    Source: Kulldorff, "A Spatial Scan Statistic", Communications in Statistics 26, 1997, the Poisson model.
+    """
+    check_equal_length(group=group, values=values, weights=weights)
+    groups = widths.shape[1]
+    total = np.bincount(group, weights, groups)
+    until = np.concatenate([[0.0], np.cumsum(weights)])
+    evidence, begin, width = np.zeros(groups), np.zeros(groups, dtype=np.int64), widths[0].copy()
+    for tried in widths:
+        held = until[group_search(group, values, group, values + tried[group])] - until[:-1]
+        fullest = np.zeros(groups)
+        np.maximum.at(fullest, group, held)
+        found = _scan_statistic(fullest, total * tried / (2 * reach))
+        enough = fullest - _SAME_FILL * _chance(fullest, attainable) - 1e-6
+        nearest = _nearest_to_zero(group, values + tried[group] // 2, held >= enough[group], groups)
+        better = found > evidence
+        evidence[better], width[better], begin[better] = found[better], tried[better], values[nearest[better]]
+    return _centred(group, values, weights, begin, width, evidence)
+
+
+def _scan_statistic(held: Float64, by_chance: Float64) -> Float64:
+    """Return the log likelihood ratio of weights where chance puts others; 0 where it puts as much."""
+    more = (held > by_chance) & (by_chance > 0)
+    ratio = np.divide(held, by_chance, out=np.ones(len(held)), where=more)
+    return np.where(more, held * np.log(ratio) - (held - by_chance), 0.0)
+
+
+def _chance(held: Float64, attainable: Float64) -> Float64:
+    """Return the standard deviation of what windows hold: some of what can be there is lost, others are there too."""
+    lost = 1 - np.minimum(held / np.maximum(attainable, 1e-9), 1)
+    deviation: Float64 = np.sqrt(held * lost + np.maximum(held - attainable, 0.0))
+    return deviation
+
+
+def _nearest_to_zero(group: Int32, place: Int64, eligible: Bool, groups: int) -> Int64:
+    """Return the eligible row of each group whose place is nearest to 0, int64[groups]; -1 where it has none."""
+    rows = np.flatnonzero(eligible)
+    farthest_first = rows[np.lexsort((place[rows], np.abs(place[rows])))[::-1]]
+    nearest = np.full(groups, -1, dtype=np.int64)
+    nearest[group[farthest_first]] = farthest_first  # of several, the last counts
+    return nearest
+
+
+def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width: Int64, evidence: Float64) -> Peaks:
+    """Move each group's window to the mean of what it holds, and describe that."""
+    groups = np.arange(len(begin), dtype=np.int32)
+    distance = values - begin[group]
+    near = np.abs(distance) <= 4 * width[group]  # as far as it moves
+    group, distance, weights = group[near], distance[near], weights[near]
+    sums = [np.concatenate([[0.0], np.cumsum(weights * distance.astype(np.float64) ** power)]) for power in range(3)]
+
+    def inside(low: Int64) -> tuple[Int64, list[Float64]]:
+        """Count what each group's window from `low` on holds, and sum its weights, distances and their squares."""
+        left, right = (group_search(group, distance, groups, edge) for edge in (low - 1, low + width))
+        held = right - left
+        return held, [np.where(held > 0, total[right] - total[left], np.nan) for total in sums]
+
+    low = np.zeros_like(begin)
+    for _ in range(_SHIFTS):
+        _, (weight, first, _) = inside(low)
+        low = np.rint(np.nan_to_num(first / weight)).astype(np.int64) - width // 2
+    held, (weight, first, second) = inside(low)
+    variance = np.maximum(second / weight - (first / weight) ** 2, 0.0)
+    return Peaks(begin + first / weight, np.sqrt(variance), held, evidence)

@@ -1,0 +1,234 @@
+"""Compare: the offset between the clocks of every two exporters that saw the same 5-tuples.
+
+Observations of one flow differ by the offset, in their starts and in their ends; those of different flows by anything,
+or by periods of the traffic, which jitter. So most differences lie close together at the offset, whether the two count
+the same bytes or not, miss some flows, cut them differently, or tell the time in milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.density import densest
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import ClockParams
+
+#: Multiples of these, less their whole parts, fall evenly (Weyl, 1916): samples that no period of the traffic meets.
+_GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
+
+_SECOND_NS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How far the clock of the second exporter is ahead of the first's, one row a pair of them.
+
+    `first`, `second` int32[n] are exporters of the batch; `offset_s` and its standard deviation `uncertainty_s`
+    float64[n]; `matches` int64[n] counts the observations matched. `clear` bool[n]: the offset explains enough of what
+    both can have seen; `sharp` bool[n]: nearly all of it, and closely.
+    """
+
+    first: Int32
+    second: Int32
+    offset_s: Float64
+    uncertainty_s: Float64
+    matches: Int64
+    clear: Bool
+    sharp: Bool
+
+    def take(self, rows: Bool) -> Compared:
+        """Return the rows of a mask."""
+        return Compared(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    def joined(self, other: Compared) -> Compared:
+        """Return these rows, then those of another."""
+        return Compared(
+            *(np.concatenate([getattr(self, column.name), getattr(other, column.name)]) for column in fields(self))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequences:
+    """What each exporter saw of each 5-tuple, one row a sequence, sorted by (5-tuple, exporter).
+
+    `seen` are the observations, sequence after sequence, each sorted by end; `of` int32[n] is the sequence of each;
+    `tick_ns` int64[exporters] is what all times of an exporter are multiples of, up to a second.
+    """
+
+    seen: FlowBatch
+    of: Int32
+    five_tuple: Int64
+    exporter: Int32
+    first: Int64
+    length: Int64
+    tick_ns: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class _Partners:
+    """Every two sequences, `left` and `right` int64[n], of one 5-tuple, one row each two, sorted by pair of exporters.
+
+    `pair` int32[n] numbers the pairs; `first`, `second` int32[pairs] are their exporters.
+    """
+
+    left: Int64
+    right: Int64
+    pair: Int32
+    first: Int32
+    second: Int32
+
+    def of_pairs(self, wanted: Bool) -> _Partners:
+        """Return the rows of the pairs of a mask."""
+        rows, number = wanted[self.pair], np.cumsum(wanted) - 1
+        return _Partners(
+            self.left[rows],
+            self.right[rows],
+            number[self.pair[rows]].astype(np.int32),
+            self.first[wanted],
+            self.second[wanted],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Observations that may be of one flow, rows `before` and `after` int64[m] of what was seen, by `pair` int32[m].
+
+    `looked_at` float64[pairs] counts the observations of the first exporter for which they were sought.
+    """
+
+    before: Int64
+    after: Int64
+    pair: Int32
+    looked_at: Float64
+
+
+def compare(seen: FlowBatch, params: ClockParams) -> Compared:
+    """Compare every two exporters that have observations of the same 5-tuples, and return what is clear.
+
+    An offset is looked for nearby first, and far away where what is nearby does not explain nearly everything.
+    """
+    sequences = _sequences(seen)
+    partners = _partners(sequences, len(seen.exporters), params)
+    near = _offsets(sequences, partners, round(params.near_s * _SECOND_NS), params)
+    far = _offsets(sequences, partners.of_pairs(~near.sharp), round(params.far_s * _SECOND_NS), params)
+    return near.take(near.sharp).joined(far.take(far.clear))
+
+
+def _sequences(seen: FlowBatch) -> _Sequences:
+    """Sort observations into sequences."""
+    five_tuple = seen.five_tuples()
+    order = np.lexsort((seen.end_ns, seen.exporter, five_tuple))
+    seen, five_tuple = seen.take(order), five_tuple[order]
+    first = run_starts(five_tuple, seen.exporter)
+    length = np.diff(np.append(first, len(seen)))
+    of = np.repeat(np.arange(len(first), dtype=np.int32), length)
+    return _Sequences(seen, of, five_tuple[first], seen.exporter[first], first, length, _ticks(seen))
+
+
+def _ticks(seen: FlowBatch) -> Int64:
+    """Return the greatest part of a second of which all times of each exporter are multiples, int64[exporters]."""
+    tick = np.full(len(seen.exporters), _SECOND_NS)
+    for times in (seen.start_ns, seen.end_ns):
+        np.gcd.at(tick, seen.exporter, times)
+    return tick
+
+
+def _partners(sequences: _Sequences, exporters: int, params: ClockParams) -> _Partners:
+    """Pair the sequences of each 5-tuple."""
+    number = np.arange(len(sequences.first))
+    after = np.searchsorted(sequences.five_tuple, sequences.five_tuple, side="right") - number - 1
+    others = np.minimum(after, params.max_switches - 1)
+    left = np.repeat(number, others)
+    right = left + 1 + _count_up(others)
+    key = sequences.exporter[left] * np.int64(exporters) + sequences.exporter[right]
+    order = np.argsort(key, kind="stable")
+    keys, pair = np.unique(key[order], return_inverse=True)
+    first, second = (part.astype(np.int32) for part in np.divmod(keys, exporters))
+    return _Partners(left[order], right[order], pair.astype(np.int32), first, second)
+
+
+def _offsets(sequences: _Sequences, partners: _Partners, reach: int, params: ClockParams) -> Compared:
+    """Find the offset of each pair of exporters within `reach` ns of none."""
+    pairs = len(partners.first)
+    of_first, of_second = (
+        np.bincount(partners.pair, sequences.length[side], pairs) for side in (partners.left, partners.right)
+    )
+    candidates = _candidates(sequences, partners, reach, params)
+    group, difference, weight = _differences(sequences.seen, candidates, params)
+    tick = np.maximum(sequences.tick_ns[partners.first], sequences.tick_ns[partners.second])
+    width = np.rint(np.array(params.widths_s) * _SECOND_NS).astype(np.int64)
+    widths = np.maximum(width[:, None], 2 * tick[None, :])
+    attainable = candidates.looked_at * np.minimum(of_second / of_first, 1)
+    # Every observation has two ends.
+    peaks = densest(group, difference, weight, widths, 2 * attainable, reach)
+    found = np.maximum(peaks.inside / 2, 1)
+    share = peaks.inside / 2 / np.maximum(attainable, 1)
+    matches = np.rint(np.minimum(share, 1) * np.minimum(of_first, of_second)).astype(np.int64)
+    clear = (matches >= params.min_matches) & (share >= params.min_share) & (peaks.evidence >= params.min_evidence)
+    clear &= tick <= width.max()  # where most times are equal, all of them match
+    # Times cut to ticks show no spread where they happen to fall on one side of them all.
+    error = np.sqrt(peaks.spread**2 / found + (tick / found) ** 2)
+    return Compared(
+        partners.first,
+        partners.second,
+        peaks.mean / _SECOND_NS,
+        error / _SECOND_NS,
+        matches,
+        clear,
+        clear & (share >= params.near_share) & (peaks.spread <= widths[0]),
+    )
+
+
+def _candidates(sequences: _Sequences, partners: _Partners, reach: int, params: ClockParams) -> _Candidates:
+    """List observations of one 5-tuple by both exporters of a pair that end within `reach` ns of one another.
+
+    Of pairs with many of them an even sample is taken.
+    """
+    pairs, end_ns = len(partners.first), sequences.seen.end_ns
+    length = sequences.length[partners.left]
+    before = np.repeat(sequences.first[partners.left], length) + _count_up(length)
+    partner, pair = np.repeat(partners.right.astype(np.int32), length), np.repeat(partners.pair, length)
+    some = _sample(pair, np.ones(len(pair)), params.max_observations, pairs, _GOLDEN)
+    before, partner, pair = before[some], partner[some], pair[some]
+    begin = group_search(sequences.of, end_ns, partner, end_ns[before] - reach - 1)
+    count = group_search(sequences.of, end_ns, partner, end_ns[before] + reach) - begin
+    most = max(params.max_candidates / max(pairs, 1), params.min_candidates)
+    some = _sample(pair, count, most, pairs, _SILVER)
+    before, begin, pair, count = before[some], begin[some], pair[some], count[some]
+    return _Candidates(
+        np.repeat(before, count),
+        np.repeat(begin, count) + _count_up(count),
+        np.repeat(pair, count),
+        np.bincount(pair, minlength=pairs).astype(np.float64),
+    )
+
+
+def _differences(seen: FlowBatch, candidates: _Candidates, params: ClockParams) -> tuple[Int32, Int64, Float64]:
+    """Return the pair, the difference of times in ns and the weight of each candidate's start and end, sorted."""
+    before, after = candidates.before, candidates.after
+    weight = np.full(len(before), params.unlike_weight)
+    for count in (seen.bytes, seen.packets):
+        most = np.maximum(count[before], count[after])
+        weight[np.abs(count[before] - count[after]) <= params.alike_tolerance * most] = 1.0
+    difference = np.concatenate([times[after] - times[before] for times in (seen.start_ns, seen.end_ns)])
+    # Starts may lie farther apart than what is looked for.
+    pair, weight = np.tile(candidates.pair, 2), np.tile(weight, 2)
+    order = np.lexsort((difference, pair))
+    return pair[order], difference[order], weight[order]
+
+
+def _sample(pair: Int32, cost: Float64 | Int64, most: float, pairs: int, step: float) -> Bool:
+    """Mask evenly as many rows of each pair as cost `most` together; all of them where they cost less."""
+    total = np.bincount(pair, cost, pairs)
+    share = np.minimum(most / np.maximum(total, 1), 1)
+    mask: Bool = np.arange(len(pair)) * step % 1 < share[pair]
+    return mask
+
+
+def _count_up(counts: Int64) -> Int64:
+    """Count from 0 below each count, one after the other: (2, 3) gives 0, 1, 0, 1, 2."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
