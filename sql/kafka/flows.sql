@@ -18,6 +18,5 @@ SELECT
     concat(_topic, '/', toString(_partition)) AS source,
     _offset + 1 AS position,
     now64(3) AS received_at,
-    '' AS collector,
     line
 FROM kafka_flows;
