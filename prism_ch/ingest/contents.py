@@ -17,6 +17,7 @@ from prism_ch.errors import InputError
 from prism_ch.ingest.batches import landing_rows, read_arrow, read_parquet
 from prism_ch.ingest.collectors import is_json
 from prism_ch.ingest.lines import LineReader, read_blocks
+from prism_ch.ingest.messages import is_messages, read_messages
 from prism_ch.ingest.sources import Format, Opened, Source, open_source, readable, tell_format
 
 #: A stretch of a stream lands after so long, however short it is.
@@ -62,6 +63,9 @@ def read_contents(source: Source, fmt: str) -> Iterator[Content]:
         if form in (Format.PARQUET, Format.ARROW):
             with _on_disk(source, opened) as path:
                 yield _whole(source, form, path, _column_chunks(source, form, path))
+        elif form is Format.GOFLOW2 and is_messages(opened.head):
+            with _on_disk(source, opened) as path:
+                yield _whole(source, form, path, _message_chunks(source, path))
         elif source.path is not None and source.path.is_file():
             yield _whole(source, form, source.path, _text_chunks(source, form, opened))
         else:
@@ -104,6 +108,14 @@ def _column_chunks(source: Source, form: Format, path: Path) -> Iterator[Chunk]:
         numbers = np.arange(rows.num_rows, dtype=np.uint64) + position
         position += rows.num_rows
         yield Chunk(table, rows.append_column("position", pa.array(numbers)), round(share * size))
+
+
+def _message_chunks(source: Source, path: Path) -> Iterator[Chunk]:
+    """Yield a file of messages in chunks."""
+    share = (source.size_bytes or path.stat().st_size) / max(path.stat().st_size, 1)
+    with path.open("rb") as file:
+        for table, rows in read_messages(file, source.name):
+            yield Chunk(table, rows, round(file.tell() * share))
 
 
 @contextmanager

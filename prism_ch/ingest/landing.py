@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.columns import constant
 from prism_ch.ingest.contents import Chunk, Content
+from prism_ch.ingest.messages import TABLE as MESSAGES
+from prism_ch.ingest.messages import insert_messages
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -22,7 +27,7 @@ _CONNECTIONS = 2
 #: What every landing statement is sent with, beside its token. Each view drops what it has under the same token, so
 #: that a statement repeated after a crash completes what is missing; views run at the same time; blocks are not merged
 #: in themselves when they are written, which is what later merges are for; and records of many days may come in a file.
-_SETTINGS = {
+LANDING_SETTINGS = {
     "deduplicate_blocks_in_dependent_materialized_views": 1,
     "parallel_view_processing": 1,
     "optimize_on_insert": 0,
@@ -54,6 +59,14 @@ class Outcome:
         """Join the outcomes of two stretches of one source."""
         rejected = dict(Counter(self.rejected) + Counter(later.rejected))
         return replace(self, landed=self.landed + later.landed, rejected=rejected, error=self.error or later.error)
+
+
+def insert_rows(store: Store, table: str, rows: pa.Table, settings: Mapping[str, Any]) -> None:
+    """Insert rows, with the columns that name their source, in one statement."""
+    if table == MESSAGES:
+        insert_messages(store, rows, settings)
+    else:
+        store.insert(table, rows, settings=settings)
 
 
 class Lander(AbstractContextManager["Lander"]):
@@ -117,10 +130,10 @@ class Lander(AbstractContextManager["Lander"]):
         first = chunk.rows["position"][0].as_py()
         named = chunk.rows.append_column("landing", constant(content.landing, rows))
         named = named.append_column("source", constant(content.source, rows))
-        settings = _SETTINGS | {"insert_deduplication_token": f"{content.landing}-{first}-{rows}"}
+        settings = LANDING_SETTINGS | {"insert_deduplication_token": f"{content.landing}-{first}-{rows}"}
         store = self._idle.get()
         try:
-            store.insert(chunk.table, named, settings=settings)
+            insert_rows(store, chunk.table, named, settings)
         finally:
             self._idle.put(store)
         return chunk.read

@@ -17,6 +17,7 @@ import pyarrow as pa
 from prism_ch.errors import InputError
 from prism_ch.ingest.batches import ARROW_MAGIC
 from prism_ch.ingest.collectors import is_json, tell_collector
+from prism_ch.ingest.messages import is_messages
 
 #: How UTF-8 text may begin.
 UTF8_MARK = b"\xef\xbb\xbf"
@@ -123,13 +124,14 @@ def tell_format(opened: Opened, source: Source, asked: str) -> Format:
         return Format.PARQUET
     if opened.head.startswith((ARROW_MAGIC, _ARROW_STREAM_MAGIC)):
         return Format.ARROW
-    collector = tell_collector(opened.head.removeprefix(UTF8_MARK))
+    text = opened.head.removeprefix(UTF8_MARK)
+    collector = Format.GOFLOW2 if is_messages(opened.head) else tell_collector(text)
     if collector is not None:
         return Format(collector)
     suffix = _format_suffix(Path(source.name))
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    return Format.JSONL if is_json(opened.head.removeprefix(UTF8_MARK)) else Format.CSV
+    return Format.JSONL if is_json(text) else Format.CSV
 
 
 def _find(pattern: str) -> list[Source]:

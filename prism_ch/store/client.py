@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -127,6 +127,15 @@ class Store:
                 insert_block=_arrow_stream(rows),
                 settings=dict(settings or {}),
                 fmt="ArrowStream",
+            )
+
+    def insert_encoded(
+        self, table: str, columns: Sequence[str], body: bytes, fmt: str, *, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """Insert rows that are encoded in a format of ClickHouse already, in one statement."""
+        with self._errors():
+            self.client.raw_insert(
+                table, column_names=columns, insert_block=body, settings=dict(settings or {}), fmt=fmt
             )
 
     def another(self) -> Store:

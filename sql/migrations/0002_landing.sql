@@ -3,6 +3,7 @@
 -- Whoever lands records gives the upper columns; the lower ones are derived from them, once, for all views on this table.
 -- `reason` is that one judgement: empty where the record can be used, else the first of these that holds.
 --   truncated, too_many_fields, bad_quoting   a line of CSV does not have the fields that its header names
+--   not_protobuf           a message of GoFlow2 is damaged
 --   not_json, not_an_object   what should be a JSON object is none; `truncated` where it ends too early
 --   summary_line           a line that nfdump writes below the records: no record at all
 --   bad_time, bad_port, bad_bytes, bad_packets, bad_sampling_rate, bad_path, bad_proto   a field is given but can't be read

@@ -19,6 +19,7 @@ DATA = Path(__file__).parents[1] / "data" / "collectors"
 #: How many records of each file land, and why the others don't.
 FILES: list[tuple[str, int, dict[str, int]]] = [
     ("goflow2/fine.jsonl.gz", 272, {}),
+    ("goflow2/fine.protobuf_delimited.bin", 272, {}),
     ("goflow2/enc_nf5.jsonl.gz", 16, {}),
     ("goflow2/enc_nf9.jsonl.gz", 16, {}),
     ("goflow2/enc_ipfix_sec.jsonl.gz", 16, {}),
@@ -88,6 +89,7 @@ def test_three_collectors_give_the_same_flows(store: Store) -> None:
     assert len(by_goflow2) == 272
     assert len({flow[:-1] for flow in by_goflow2}) == 136
     assert by_goflow2 == flows_of(store, "pmacct/fine_nfacctd.jsonl.gz") == flows_of(store, "nfdump/fine.json.gz")
+    assert by_goflow2 == flows_of(store, "goflow2/fine.protobuf_delimited.bin")
     # The same record through three collectors is one observation.
     land_files(store, [str(DATA / "goflow2" / "fine.jsonl.gz")])
     assert flows(store) == by_goflow2
@@ -261,3 +263,20 @@ def test_a_file_that_is_not_the_collectors_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         land_files(store, [str(write(tmp_path / "flows", text))], fmt)
+
+
+def test_damaged_messages_lose_only_themselves(store: Store, tmp_path: Path) -> None:
+    content = (DATA / "goflow2" / "fine.protobuf_delimited.bin").read_bytes()
+    # An address of 30 bytes and the largest number there is are whole; a field that is only added here is not.
+    odd = [
+        b"\x08\x04\x32\x1e" + b"x" * 30,
+        b"\x08\x04\xa2\xea\x30\x03abc",
+        b"\x08\x04\x48" + b"\xff" * 9 + b"\x01",
+        b"\x08",
+    ]
+    report = land_files(store, [str(write(tmp_path / "flows", b"".join(bytes([len(m)]) + m for m in odd) + content))])
+    assert report.landed == 272
+    assert report.rejected == {"not_protobuf": 2, "bad_src_addr": 2}
+    damaged = "SELECT record, position FROM flows_rejected WHERE reason = 'not_protobuf' ORDER BY position"
+    assert store.rows(damaged) == [(odd[1].hex(), 2), ("08", 4)]
+    assert store.scalar("SELECT uniq(source) FROM flows_rejected") == 1
