@@ -375,7 +375,7 @@ COMMENT 'Published revisions; rows of the result tables whose revision is not he
 
 CREATE TABLE IF NOT EXISTS health_log
 (
-    `checked_at` DateTime64(3, 'UTC') COMMENT 'When this was found, UTC',
+    `checked_at` DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When this was found, UTC',
     `process` LowCardinality(String) COMMENT 'Host and number of the process that serves',
     `name` LowCardinality(String) COMMENT 'What was looked at',
     `state` Enum8('ok' = 1, 'warn' = 2, 'bad' = 3) COMMENT 'How it stands',
@@ -455,7 +455,7 @@ COMMENT 'Files whose landing was begun, one row each and state; read it as landi
 
 CREATE TABLE IF NOT EXISTS measures_log
 (
-    `checked_at` DateTime64(3, 'UTC') COMMENT 'When this was measured, UTC',
+    `checked_at` DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When this was measured, UTC',
     `process` LowCardinality(String) COMMENT 'Host and number of the process that serves',
     `measure` LowCardinality(String) COMMENT 'What was measured, as /metrics names it; its unit ends the name',
     `label` String COMMENT 'Of what: an exporter, a reason, a stage, a task; empty where there is only one',

@@ -21,6 +21,8 @@ URL_HELP = (
     "Default: PRISM_CH_URL, else the folder ./prism-data."
 )
 
+LOG_FORMAT = "time=%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
+
 
 @dataclass(slots=True)
 class Session:
@@ -54,9 +56,7 @@ def _remember_debug(context: click.Context, parameter: click.Parameter, debug: b
     """Keep the wish for tracebacks, and let log lines through to stderr."""
     if debug:
         context.ensure_object(Session).debug = True
-        logging.basicConfig(
-            level=logging.DEBUG, format="time=%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
-        )
+        logging.basicConfig(level=logging.DEBUG, format=LOG_FORMAT)
 
 
 def shared_options(command: _Command) -> _Command:

@@ -75,6 +75,12 @@ def land_files(
     )
 
 
+def land_file(lander: Lander, source: Source) -> Outcome:
+    """Land one file, whatever its format; an InputError becomes part of the outcome."""
+    first, *others = _land(lander, source, "auto", _Count(None, 0, 0))
+    return sum(others, first)
+
+
 class _Count:
     """Tells how far landing has come, over all sources, as the contents of one source land."""
 

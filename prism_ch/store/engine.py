@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import tempfile
+import threading
 from pathlib import Path
 
 import clickhouse_connect
@@ -15,24 +16,37 @@ from clickhouse_connect.driver.exceptions import Error
 
 from prism_ch.errors import StoreError, StoreLockedError
 
+_opening = threading.Lock()
+
 
 def open_folder(folder: Path) -> Client:
     """Open the engine's database in a folder, which is made where absent.
 
     The engine reads ./config.xml when its module is imported and when it starts, and whatever software left that file
-    there would steer or stop it; so both happen in an empty directory.
+    there would steer or stop it; so both happen in an empty directory. Threads share the directory they work in: one at
+    a time opens the engine, and none changes it where the engine runs already.
 
     Raises StoreLockedError where another process has the folder open, StoreError where it can't be used.
     """
     folder = folder.resolve()
     _make(folder)
-    _refuse_locked(folder)
+    with _opening:
+        return _connect(folder) if _is_ours(folder) else _start(folder)
+
+
+def _start(folder: Path) -> Client:
+    """Start the engine, in an empty directory."""
+    with tempfile.TemporaryDirectory(prefix="prism-ch-") as empty, contextlib.chdir(empty):
+        return _connect(folder)
+
+
+def _connect(folder: Path) -> Client:
+    """Open a handle on the engine, which starts with the first."""
     try:
-        with tempfile.TemporaryDirectory(prefix="prism-ch-") as empty, contextlib.chdir(empty):
-            return clickhouse_connect.get_client(interface="chdb", path=str(folder))
+        return clickhouse_connect.get_client(interface="chdb", path=str(folder))
     except Error as error:
         # The engine prints why to stderr and raises without a reason; the lock may have been taken just now.
-        _refuse_locked(folder)
+        _is_ours(folder)
         other = re.search(r"already initialized with path '([^']*)'", str(error))
         if other:
             raise StoreError(
@@ -55,12 +69,15 @@ def _make(folder: Path) -> None:
         raise StoreError(f"{folder}: can't be used as the database's folder: {reason}; give another with --url")
 
 
-def _refuse_locked(folder: Path) -> None:
-    """Raise StoreLockedError where another process holds the engine's lock, a BSD lock on the file `status`."""
+def _is_ours(folder: Path) -> bool:
+    """Tell whether this process holds the engine's lock, a BSD lock on the file `status`; if none does, it is not.
+
+    Raises StoreLockedError where another process holds it.
+    """
     try:
         status = (folder / "status").open(encoding="utf-8")
     except FileNotFoundError:
-        return
+        return False
     except OSError as error:
         raise StoreError(f"{folder}/status: can't be read: {error.strerror}") from error
     with status:
@@ -69,9 +86,10 @@ def _refuse_locked(folder: Path) -> None:
         except BlockingIOError:
             holder = re.search(r"PID: (\d+)", status.read())
             if holder and int(holder[1]) == os.getpid():
-                return
+                return True
             who = f"process {holder[1]}" if holder else "another process"
             raise StoreLockedError(
                 f"{folder}: {who} has this database open, and the embedded engine serves one process at a time;"
                 " wait for it or stop it, or give another folder with --url"
             ) from None
+    return False

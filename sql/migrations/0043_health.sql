@@ -2,7 +2,7 @@
 
 CREATE TABLE IF NOT EXISTS health_log
 (
-    checked_at DateTime64(3, 'UTC') COMMENT 'When this was found, UTC',
+    checked_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When this was found, UTC',
     process LowCardinality(String) COMMENT 'Host and number of the process that serves',
     name LowCardinality(String) COMMENT 'What was looked at',
     state Enum8('ok' = 1, 'warn' = 2, 'bad' = 3) COMMENT 'How it stands',
@@ -31,7 +31,7 @@ WHERE (process, checked_at) IN (SELECT process, max(checked_at) FROM health_log 
 
 CREATE TABLE IF NOT EXISTS measures_log
 (
-    checked_at DateTime64(3, 'UTC') COMMENT 'When this was measured, UTC',
+    checked_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When this was measured, UTC',
     process LowCardinality(String) COMMENT 'Host and number of the process that serves',
     measure LowCardinality(String) COMMENT 'What was measured, as /metrics names it; its unit ends the name',
     label String COMMENT 'Of what: an exporter, a reason, a stage, a task; empty where there is only one',

@@ -1,0 +1,343 @@
+"""Each red light: what turns it on, what it says, and how it is told over HTTP, in tables and by `doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from prism_ch.daemon.daemon import Daemon
+from prism_ch.daemon.runner import TaskState
+from prism_ch.daemon.schedule import Schedule, TaskPlan
+from prism_ch.daemon.spool import Spool
+from prism_ch.daemon.tasks import TASKS, Shift
+from prism_ch.daemon.vitals import Vitals
+from prism_ch.errors import SettingsError, StoreError
+from prism_ch.health import machine
+from prism_ch.health.database import service_lights
+from prism_ch.health.doctor import examine
+from prism_ch.health.light import Light
+from prism_ch.health.measures import MEASURES
+from prism_ch.serve.http import application, listening
+from prism_ch.settings import ServeSettings, Settings
+from prism_ch.store.client import Store, connect
+from tests.e2e.commands import prism_ch
+from tests.integration.test_ledger import arrive, work
+from tests.integration.test_watermark import HOUR_AGO_NS, NOW_NS, SECOND, land
+
+SETTINGS = Settings(serve=ServeSettings(silent_after_s=3600))
+
+
+def light(lights: list[Light], name: str) -> Light:
+    [found] = [each for each in lights if each.name == name]
+    return found
+
+
+def seen(store: Store, name: str) -> Light:
+    return light(service_lights(store, SETTINGS), name)
+
+
+@pytest.fixture
+def examined(store: Store, store_url: str) -> Callable[[str], Light]:
+    def look(name: str) -> Light:
+        return light(examine(lambda: Settings(url=store_url), lambda _: None), name)
+
+    return look
+
+
+def test_silent_exporters(store: Store) -> None:
+    assert "no flow record has landed yet" in seen(store, "exporters").what
+    land(store, "leaf-1", HOUR_AGO_NS)
+    assert seen(store, "exporters") == Light("exporters", "ok", "all 1 send")
+    land(store, "leaf-2", HOUR_AGO_NS, received_ago_s=5000)
+    assert seen(store, "exporters").what.startswith("1 of 2 are silent, leaf-2 for 5,0")
+    land(store, "leaf-3", HOUR_AGO_NS, received_ago_s=6000)
+    assert seen(store, "exporters").what.startswith("2 of 3 are silent, leaf-3 for 6,0")
+
+
+def test_a_cluster_that_is_wholly_silent(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS, received_ago_s=5000)
+    assert seen(store, "exporters").what.startswith("none of 1 has sent anything for 5,0")
+
+
+def test_records_of_the_future(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    assert seen(store, "future records").state == "ok"
+    land(store, "leaf-2", NOW_NS + 7200 * SECOND)
+    found = seen(store, "future records")
+    assert found.state == "warn"
+    assert "leaf-2 by 7," in found.what
+
+
+def test_rejected_records(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    assert seen(store, "rejected records").state == "ok"
+    land(store, "leaf-1", 5)
+    found = seen(store, "rejected records")
+    assert (found.state, found.what) == ("warn", "1 of 2, most of them implausible_time")
+
+
+def test_failed_windows_and_those_that_wait(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    assert seen(store, "windows") == Light("windows", "ok", "0 worked, none failed")
+    arrive(store, 0)
+    work(store, 0, error="odd numbers")
+    found = seen(store, "windows")
+    assert found.state == "bad"
+    assert found.what == "the window of 2027-01-15 08:00:00 UTC failed 1 times, and later ones wait: odd numbers"
+
+
+def test_windows_that_wait(store: Store) -> None:
+    assert seen(store, "windows behind").state == "ok"
+    for minutes in range(70):
+        land(store, "leaf-1", HOUR_AGO_NS - minutes * 60 * SECOND)
+    land(store, "leaf-1", NOW_NS)
+    found = seen(store, "windows behind")
+    assert (found.state, found.what) == ("bad", "70 closed windows wait to be worked")
+
+
+def test_a_schema_that_is_not_this_versions(empty_store: Store) -> None:
+    [found] = service_lights(empty_store, SETTINGS)
+    assert (found.name, found.state) == ("database", "bad")
+    assert "prism-ch migrate" in found.mend
+
+
+def test_the_topology(store: Store, examined: Callable[[str], Light], tmp_path: Path) -> None:
+    assert examined("topology").state == "bad"
+    land(store, "leaf-1", HOUR_AGO_NS)
+    columns = "endpoint,server,gpu,rail,leaf,pod,tenant"
+    places = tmp_path / "topology.csv"
+    for endpoints, state in ((("10.0.0.7",), "bad"), (("10.0.0.1",), "warn"), (("10.0.0.1", "10.0.0.2"), "ok")):
+        places.write_text("\n".join([columns, *(f"{each},h,{gpu},0,l,p,t" for gpu, each in enumerate(endpoints))]))
+        assert prism_ch("topology", places, url=f"chdb://{store.location}?database={store.database}").status == 0
+        assert examined("topology").state == state
+    assert "it covers all addresses seen" in examined("topology").what
+
+
+def test_clocks_and_idle_timeouts_that_were_inferred(store: Store, examined: Callable[[str], Light]) -> None:
+    assert examined("clocks").what == "no offset could be inferred"
+    assert examined("idle timeouts").what == "none could be inferred"
+    store.command(
+        "CREATE OR REPLACE VIEW exporters AS SELECT exporter, offset AS clock_offset_s, idle AS idle_timeout_s FROM"
+        " VALUES('exporter String, offset Nullable(Float64), idle Nullable(Float64)',"
+        " ('leaf-1', 0.01, 0.005), ('leaf-2', -2.5, 1.0), ('leaf-3', NULL, NULL))"
+    )
+    assert examined("clocks").what == "1 of 2 exporters are off, leaf-2 by -2.500 s"
+    assert examined("idle timeouts").state == "ok"
+    store.command("CREATE OR REPLACE VIEW jobs AS SELECT 2.0 AS step_s_median")
+    found = examined("idle timeouts")
+    assert found.what == "1 of 2 exporters merge too much: leaf-2 waits 1 s of 2 s steps"
+    assert found.mend == "set their idle (inactive) timeout below 0.1 s"
+
+
+def test_a_configuration_that_can_not_be_read(store_url: str) -> None:
+    def refuse(settings: Settings) -> None:
+        raise SettingsError("schedule.toml: is no TOML")
+
+    assert examine(lambda: Settings(url=store_url), refuse) == [
+        Light(
+            "configuration", "bad", "schedule.toml: is no TOML", "mend the file, the environment or the option it names"
+        )
+    ]
+
+
+def test_a_database_that_can_not_be_reached() -> None:
+    found = examine(lambda: Settings(url="clickhouse://u:hunter2@127.0.0.1:9/prism"), lambda _: None)
+    assert [each.state for each in found] == ["ok", "bad"]
+    assert "can't be reached" in found[1].what
+    assert "hunter2" not in str(found)
+
+
+def test_the_spool_and_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = tmp_path / "spool"
+    settings = Settings(url=f"chdb://{tmp_path}/data", serve=ServeSettings(spool=spool))
+    assert light(machine.machine_lights(settings), "spool").state == "bad"
+    Spool(spool).close()
+    assert light(machine.machine_lights(settings), "spool").state == "ok"
+    (spool / "failed" / "x.csv.error").write_text("odd")
+    assert light(machine.machine_lights(settings), "spool").what == "1 files could not be read to their end"
+    total = 100 << 30
+    for free, state in ((50 << 30, "ok"), (5 << 30, "warn"), (1 << 30, "bad")):
+        usage = SimpleNamespace(total=total, free=free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
+        assert light(machine.machine_lights(settings), "disk of the database").state == state
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert light(machine.machine_lights(settings), "spool").state == "bad"
+
+
+def vitals(url: str, *states: TaskState, open_store: Callable[[], Store] | None = None) -> Vitals:
+    return Vitals(SETTINGS, None, lambda: states, open_store or (lambda: connect(url)))
+
+
+def test_tasks_that_fail_or_hang(store: Store, store_url: str) -> None:
+    fine = TaskState("a", last_success_s=1.0)
+    new, busy = TaskState("b"), TaskState("c", running_s=1.0)
+    failing, failed = TaskState("d", failures=1, error="odd"), TaskState("e", failures=3, error="odd")
+    hung = TaskState("f", running_s=99.0, is_hung=True)
+    lights = vitals(store_url, fine, new, busy, failing, failed, hung).lights()
+    states = {each.name: each.state for each in lights if each.name.startswith("task ")}
+    assert states == {
+        "task a": "ok",
+        "task b": "ok",
+        "task c": "ok",
+        "task d": "warn",
+        "task e": "bad",
+        "task f": "bad",
+    }
+
+
+def test_a_database_that_hangs_keeps_nobody_who_asks(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = [], threading.Event()
+
+    def hang() -> Store:
+        asked.append(1)
+        go_on.wait()
+        raise StoreError("too late")
+
+    monkeypatch.setattr("prism_ch.daemon.vitals._PATIENCE_S", 0.01)
+    found = vitals(store_url, open_store=hang)
+    for _ in range(3):
+        assert light(found.lights(), "database").what == "has not answered for 0 s"
+    go_on.set()
+    assert asked == [1]
+
+
+@pytest.fixture
+def daemon(store_url: str, store: Store, tmp_path: Path) -> Iterator[Daemon]:
+    settings = Settings(url=store_url, serve=ServeSettings(spool=tmp_path / "spool", grace_s=60))
+    plan = TaskPlan(every_s=3600, hung_after_s=60)
+    schedule = Schedule(misfire_grace_s=60, retry_first_s=1, retry_most_s=1, task={"note_health": plan})
+    made = Daemon(settings, schedule)
+    yield made
+    made.stop()
+    assert made.run()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_health_over_http(daemon: Daemon, store: Store) -> None:
+    with listening(application(daemon.vitals.lights, daemon.vitals.measures), "127.0.0.1", 0) as port:
+        status, body = get(port, "/healthz")
+        assert status == 200
+        assert (json.loads(body)["status"], json.loads(body)["reasons"]) == ("ok", [])
+        arrive(store, 0)
+        work(store, 0, error="odd numbers")
+        status, body = get(port, "/healthz")
+        assert status == 503
+        [reason] = json.loads(body)["reasons"]
+        assert reason.startswith("windows: the window of 2027-01-15 08:00:00 UTC failed")
+        assert get(port, "/else")[0] == 404
+
+
+def test_a_port_that_is_taken_is_told(daemon: Daemon) -> None:
+    app = application(daemon.vitals.lights, daemon.vitals.measures)
+    with (
+        listening(app, "127.0.0.1", 0) as port,
+        pytest.raises(SettingsError, match="can't listen there: Address already in use; give another with --listen"),
+        listening(app, "127.0.0.1", port),
+    ):
+        pass
+
+
+def test_metrics_and_tables_say_the_same(daemon: Daemon, store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    land(store, "leaf-1", 5)
+    arrive(store, 0)
+    work(store, 0)
+    with listening(application(daemon.vitals.lights, daemon.vitals.measures), "127.0.0.1", 0) as port:
+        text = get(port, "/metrics")[1]
+    told = {
+        (sample.name.removeprefix("prism_ch_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert told["records_landed_total",] == 1
+    assert told["records_rejected_total", "implausible_time"] == 1
+    assert told["windows_worked",] == 1
+    assert told["exporter_lag_seconds", "leaf-1"] >= 3600
+    assert told["database_up",] == 1
+    assert told["memory_bytes",] > 1e7
+    daemon.vitals.note(store)
+    noted = {(name, label) for name, label in store.rows("SELECT measure, label FROM measures")}
+    assert noted == {(key[0], key[1] if len(key) > 1 else "") for key in told}
+    assert {name for name, _ in noted} <= set(MEASURES)
+    assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
+    daemon.vitals.note(store)
+    assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
+
+
+def test_metrics_without_a_database_say_so(daemon: Daemon) -> None:
+    def fail() -> Store:
+        raise StoreError("gone")
+
+    daemon.vitals._open_store = fail
+    values = {measure.name: measure.value for measure in daemon.vitals.measures()}
+    assert values["database_up"] == 0
+    assert "windows_worked" not in values
+    assert light(daemon.vitals.lights(), "database").what == "gone"
+
+
+def test_a_task_that_hangs_does_not_stop_the_others_nor_the_service(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung, worked, go_on = threading.Event(), threading.Semaphore(0), threading.Event()
+
+    def hang(shift: Shift) -> int:
+        hung.set()
+        go_on.wait()
+        return 0
+
+    def throw(shift: Shift) -> int:
+        raise ZeroDivisionError
+
+    def count(shift: Shift) -> int:
+        worked.release()
+        return 1
+
+    tasks = {"hang": hang, "throw": throw, "count": count}
+    plans = {name: TaskPlan(every_s=0.01, hung_after_s=0.01) for name in tasks}
+    schedule = Schedule(misfire_grace_s=60, retry_first_s=0.01, retry_most_s=0.01, task=plans)
+    daemon = Daemon(Settings(url=store_url, serve=ServeSettings(grace_s=0.1)), schedule, tasks)
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(daemon.run()))
+    thread.start()
+    hung.wait()
+    for _ in range(20):
+        worked.acquire()
+    while not (states := {state.name: state for state in daemon.states()})["throw"].failures > 2:
+        time.sleep(0.01)
+    assert states["hang"].is_hung
+    assert states["count"].failures == 0
+    daemon.wake()
+    daemon.stop()
+    thread.join()
+    assert ended == [False]
+    go_on.set()
+
+
+def test_every_task_of_the_schedule_can_be_woken(daemon: Daemon, store: Store, store_url: str) -> None:
+    shift = Shift(store, Settings(url=store_url), None, lambda: False, daemon.vitals.note)
+    assert {name: task(shift) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)
+    spool = daemon._spool
+    assert spool is not None
+    assert {name: task(replace(shift, spool=spool)) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)

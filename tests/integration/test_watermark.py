@@ -1,0 +1,94 @@
+"""Up to when flows have arrived: as far as the last exporter that still sends, within bounds, whatever clocks say."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from prism_ch.settings import Settings
+from prism_ch.store.client import Store
+from prism_ch.store.migrate import migrations
+from prism_ch.store.watermark import Watermark, closed_until_ns, read_watermark
+
+SECOND = 10**9
+NOW_NS = time.time_ns()
+HOUR_AGO_NS = NOW_NS - 3600 * SECOND
+
+
+def land(store: Store, exporter: str, end_ns: int, received_ago_s: float = 0.0) -> None:
+    store.command(
+        "INSERT INTO flow_landing (source, time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, proto, bytes,"
+        " packets, sampler_address, received_at) SELECT 'test', {end_ns:Int64} - 1000, {end_ns:Int64}, '10.0.0.1',"
+        " '10.0.0.2', 17, 100, 1, {exporter:String}, now64(3) - toIntervalMillisecond({ago_ms:UInt64})",
+        {"end_ns": end_ns, "exporter": exporter, "ago_ms": int(received_ago_s * 1000)},
+    )
+
+
+def watermark(store: Store) -> Watermark:
+    return read_watermark(store, silent_after_s=3600, hold_s=120)
+
+
+def test_nothing_landed_means_that_all_is_here(store: Store) -> None:
+    found = watermark(store)
+    assert (found.exporters, found.silent) == (0, 0)
+    assert found.at_ns == pytest.approx(time.time_ns(), abs=60 * SECOND)
+
+
+def test_the_exporter_furthest_behind_counts(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS + 40 * SECOND)
+    land(store, "leaf-2", HOUR_AGO_NS + 10 * SECOND)
+    land(store, "leaf-2", HOUR_AGO_NS + 20 * SECOND)
+    land(store, "leaf-2", HOUR_AGO_NS + 15 * SECOND)
+    assert watermark(store) == Watermark(HOUR_AGO_NS + 20 * SECOND, 2, 0)
+    assert closed_until_ns(store, Settings(lateness_s=5)) == HOUR_AGO_NS + 15 * SECOND
+
+
+def test_one_that_is_far_behind_holds_the_others_back_so_far_only(store: Store) -> None:
+    for number in range(4):
+        land(store, f"leaf-{number}", HOUR_AGO_NS + number * SECOND)
+    land(store, "slow", HOUR_AGO_NS - 3000 * SECOND)
+    assert watermark(store).at_ns == HOUR_AGO_NS + 1 * SECOND - 120 * SECOND
+
+
+def test_one_that_is_silent_is_not_waited_for(store: Store) -> None:
+    land(store, "silent", HOUR_AGO_NS, received_ago_s=4000)
+    land(store, "leaf-1", HOUR_AGO_NS + 30 * SECOND)
+    assert watermark(store) == Watermark(HOUR_AGO_NS + 30 * SECOND, 2, 1)
+
+
+def test_once_all_are_silent_everything_that_has_passed_is_closed(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS, received_ago_s=4000)
+    found = watermark(store)
+    assert (found.exporters, found.silent) == (1, 1)
+    assert found.at_ns >= NOW_NS - SECOND
+
+
+def test_a_clock_that_jumps_ahead_closes_nothing_early(store: Store) -> None:
+    land(store, "leaf-1", NOW_NS - 5 * SECOND)
+    land(store, "leaf-2", NOW_NS + 3600 * SECOND)
+    assert watermark(store).at_ns == NOW_NS - 5 * SECOND
+    land(store, "leaf-1", NOW_NS + 3600 * SECOND)
+    assert watermark(store).at_ns <= time.time_ns() + SECOND
+
+
+def test_a_clock_that_falls_back_holds_nobody(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    land(store, "leaf-1", HOUR_AGO_NS - 1800 * SECOND)
+    assert watermark(store).at_ns == HOUR_AGO_NS
+
+
+def test_records_without_an_exporter_count_as_from_one(store: Store) -> None:
+    land(store, "", HOUR_AGO_NS)
+    assert watermark(store) == Watermark(HOUR_AGO_NS, 1, 0)
+
+
+def test_the_marks_of_records_that_landed_before_them_are_made_up_for(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    [made] = [migration for migration in migrations() if migration.name == "0041_exporter_marks"]
+    before = watermark(store)
+    store.command("TRUNCATE TABLE exporter_marks_log")
+    for _ in range(2):
+        for text in made.statements:
+            store.command(text)
+        assert watermark(store) == before
