@@ -217,10 +217,11 @@ def _identify(
     for _, row, job_id in claims:
         if -row not in identity and job_id not in identity.values():
             identity[-row] = job_id
-    found = []
+    found, taken = [], {state.job.job_id for state in known}
     for row, endpoints in enumerate(members):
         tenant = _tenant(endpoints, topology)
-        job_id = identity.get(row) or _new_identity(tenant, endpoints, traffic, topology)
+        job_id = identity.get(row) or _new_identity(tenant, endpoints, traffic, topology, taken)
+        taken.add(job_id)
         found.append(RecognisedJob(job_id, tenant, endpoints, row in identity))
     return sorted(found, key=lambda j: (-len(j.endpoints), j.job_id))
 
@@ -230,8 +231,13 @@ def _tenant(endpoints: Int32, topology: Topology) -> str:
     return topology.tenant_names[int(topology.tenant[endpoints[0]])]
 
 
-def _new_identity(tenant: str, endpoints: Int32, traffic: Traffic, topology: Topology) -> str:
-    """Derive a job's name from what it is first seen as: the same flows give the same name."""
+def _new_identity(tenant: str, endpoints: Int32, traffic: Traffic, topology: Topology, taken: set[str]) -> str:
+    """Derive a job's name from what it is first seen as: the same flows give the same name.
+
+    What parts from a job that goes on under the name once given to these endpoints takes another.
+    """
     first_ns = int(traffic.start_ns[np.isin(traffic.src, endpoints)].min())
     text = "\n".join([tenant, str(first_ns), *(topology.endpoints[e] for e in endpoints)])
-    return "job-" + blake2b(text.encode(), digest_size=5).hexdigest()
+    while (name := "job-" + blake2b(text.encode(), digest_size=5).hexdigest()) in taken:
+        text += "\n"
+    return name

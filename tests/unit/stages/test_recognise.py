@@ -221,6 +221,13 @@ class TestIdentity:
         assert (large.job_id, large.known) == ("old", True)
         assert not small.known
 
+    def test_a_part_that_once_gave_a_job_its_name_takes_another_where_that_goes_on(self) -> None:
+        part = ring([3, 4], every(700, 17))
+        (named,) = found(part, self.WHERE)
+        large, small = found(ring([0, 1, 2], STEPS) + part, self.WHERE, [known_job(named.job_id, range(5))])
+        assert (large.job_id, large.known) == (named.job_id, True)
+        assert small.job_id != named.job_id
+
     def test_a_job_of_another_tenant_is_another_job_though_it_has_the_same_endpoints(self) -> None:
         (one,) = found(self.FLOWS, self.WHERE, [known_job("theirs", [0, 1, 2, 3], tenant="initech")])
         assert not one.known
