@@ -19,6 +19,8 @@ from prism_ch.ingest.sources import UTF8_MARK
 
 #: Text sent in one statement, bytes; about 300,000 records.
 CHUNK_BYTES = 32 << 20
+#: Lines sent in one statement: what the engine holds of a line is more than a short one has.
+CHUNK_LINES = 1 << 19
 #: A line that goes on for longer is no flow record, and its file no text.
 LINE_BYTES_MAX = 16 << 20
 
@@ -64,7 +66,7 @@ def read_blocks(
     patience_s: float = float("inf"),
     end_of: Callable[[bytes], int] = end_of_lines,
 ) -> Iterator[Block]:
-    """Yield a text in blocks of about CHUNK_BYTES.
+    """Yield a text in blocks of about CHUNK_BYTES, or of no more than CHUNK_LINES where lines are short.
 
     Parameters: `head`, its first bytes, already taken from `stream`; `patience_s`, a block that has not filled for so
     long is yielded as it is as soon as more bytes arrive; `end_of`, tells where a block may end.
@@ -89,13 +91,25 @@ def read_blocks(
                 f"{source}: line {number} does not end within {LINE_BYTES_MAX >> 20} MiB; is the file no text?"
             )
         if end:
-            yield Block(text[:end], line)
+            yield from _few_lines(Block(text[:end], line), end_of)
             line += text.count(b"\n")
             began = time.monotonic()
         pending, size = [text[end:]], size - end
         limit = CHUNK_BYTES * (size // CHUNK_BYTES + 1)
     if size:
-        yield Block(b"".join(pending), line)
+        yield from _few_lines(Block(b"".join(pending), line), end_of)
+
+
+def _few_lines(block: Block, end_of: Callable[[bytes], int]) -> Iterator[Block]:
+    """Yield a block in parts of no more than CHUNK_LINES, where it has places to part it."""
+    lines = block.text.count(b"\n")
+    half = end_of(block.text[: len(block.text) // 2]) if lines > CHUNK_LINES else 0
+    if not half:
+        yield block
+        return
+    first, second = block.text[:half], block.text[half:]
+    yield from _few_lines(Block(first, block.first_line), end_of)
+    yield from _few_lines(Block(second, block.first_line + first.count(b"\n")), end_of)
 
 
 class LineReader:

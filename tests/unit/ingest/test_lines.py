@@ -1,6 +1,7 @@
 """Text is cut at line ends only, whatever the sizes in which it arrives."""
 
 import io
+from itertools import accumulate
 from typing import BinaryIO
 
 import pytest
@@ -130,3 +131,15 @@ def test_objects_are_found_among_rubbish(pieces: list[bytes], chunk: int) -> Non
     assert [row["line"].strip(b" ,\n") for row in got].count(OBJECT.strip(b",\n")) == pieces.count(OBJECT)
     begins = [row["position"] for row in got]
     assert begins == sorted(begins)
+
+
+@given(text=st.lists(st.sampled_from([b"\n", b"a\n", b"bcdef\n"])).map(b"".join), most=st.integers(1, 5))
+def test_a_block_has_few_lines_however_short_they_are(text: bytes, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK_LINES", most)
+        found = blocks(text)
+    assert b"".join(block.text for block in found) == text
+    # But for one whose first half has nowhere to part it.
+    assert all(block.text.count(b"\n") <= most or b"\n" not in block.text[: len(block.text) // 2] for block in found)
+    lengths = [0, *accumulate(len(block.text) for block in found)]
+    assert [block.first_line for block in found] == [text[:begin].count(b"\n") + 1 for begin in lengths[: len(found)]]
