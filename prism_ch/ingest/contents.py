@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copyfileobj
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,14 @@ import pyarrow as pa
 from prism_ch.errors import InputError
 from prism_ch.ingest.batches import landing_rows, read_arrow, read_parquet
 from prism_ch.ingest.collectors import is_json
+from prism_ch.ingest.direct import fits, land_directly
 from prism_ch.ingest.lines import LineReader, read_blocks
 from prism_ch.ingest.messages import is_messages, read_messages
 from prism_ch.ingest.sources import Format, Opened, Source, open_source, readable, tell_format
+from prism_ch.store.client import Store
 
+#: Of smaller files a statement is as quick whichever way it is given its rows, and several may share one.
+_DIRECT_BYTES_MIN = 1 << 20
 #: A stretch of a stream lands after so long, however short it is.
 _STREAM_PATIENCE_S = 5.0
 
@@ -38,13 +43,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file, or a stretch of a stream, and the digest of what it was read from; `chunks` can be read once."""
+    """A file, or a stretch of a stream, and the digest of what it was read from; `chunks` can be read once.
+
+    `direct`, where there is one, lands all of it in an embedded engine instead, under the settings it is given.
+    """
 
     source: str
     format: Format
     digest: str
     size_bytes: int
     chunks: Iterable[Chunk]
+    direct: Callable[[Store, Mapping[str, Any]], None] | None = None
 
     @property
     def landing(self) -> str:
@@ -81,13 +90,24 @@ def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) ->
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
-    def unchanged() -> Iterator[Chunk]:
-        yield from chunks
+    def check() -> None:
         after = path.stat()
         if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             raise InputError(f"{source.name}: was written to while it was read; land it again when it is complete")
 
-    return Content(source.name, form, digest, source.size_bytes or before.st_size, unchanged())
+    def unchanged() -> Iterator[Chunk]:
+        yield from chunks
+        check()
+
+    content = Content(source.name, form, digest, source.size_bytes or before.st_size, unchanged())
+    if form is not Format.PARQUET or before.st_size < _DIRECT_BYTES_MIN or not fits(path):
+        return content
+
+    def direct(store: Store, settings: Mapping[str, Any]) -> None:
+        land_directly(store, path, content.landing, source.name, settings)
+        check()
+
+    return replace(content, direct=direct)
 
 
 def _text_chunks(source: Source, form: Format, opened: Opened) -> Iterator[Chunk]:

@@ -97,7 +97,10 @@ class Lander(AbstractContextManager["Lander"]):
             return self._outcome(content, repeat_of=previous[0][0])
         self._note(content, "started")
         try:
-            self._send_all(content, progress)
+            if content.direct is not None and self._store.embedded:
+                content.direct(self._store, LANDING_SETTINGS)
+            else:
+                self._send_all(content, progress)
         except InputError as error:
             outcome = self._outcome(content, error=str(error))
             self._note(content, "failed", outcome)

@@ -1,0 +1,137 @@
+"""A Parquet file that the embedded engine reads by itself lands as it would otherwise, and exactly once."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from prism_ch.errors import InputError, StoreError
+from prism_ch.ingest import contents, direct
+from prism_ch.ingest.direct import fits
+from prism_ch.ingest.files import land_files
+from prism_ch.ingest.landing import LANDING_SETTINGS
+from prism_ch.store.client import Store
+from tests.records import COLUMNS, record, records, table, write_parquet
+
+#: What is changed in a file, and whether the engine may still read it.
+CHANGES: list[tuple[dict[str, Any], dict[str, pa.DataType], bool]] = [
+    ({}, {}, True),
+    ({"proto": "UDP"}, {"proto": pa.string()}, True),
+    ({}, {"src_port": pa.int64(), "bytes": pa.int32(), "proto": pa.int16()}, True),
+    ({"src_addr": "no address"}, {}, True),
+    ({"bytes": 0}, {}, True),
+    ({"proto": ""}, {"proto": pa.string()}, False),
+    ({"src_port": 65536}, {"src_port": pa.int32()}, False),
+    ({"dst_port": -1}, {"dst_port": pa.int32()}, False),
+    ({"proto": 256}, {"proto": pa.int32()}, False),
+    ({"bytes": -1}, {"bytes": pa.int64()}, False),
+    ({"bytes": 1.5}, {"bytes": pa.float64()}, False),
+    ({"bytes": "7"}, {"bytes": pa.string()}, False),
+    ({"packets": None}, {}, False),
+    ({"src_addr": None}, {}, False),
+    ({"src_addr": b"10.0.0.1"}, {"src_addr": pa.binary()}, False),
+]
+
+
+def state(store: Store) -> list[list[tuple[Any, ...]]]:
+    """Return all that landing leaves behind, but for when."""
+    return [
+        store.rows(f"SELECT {', '.join(COLUMNS)} FROM flows ORDER BY ALL"),  # noqa: S608
+        store.rows("SELECT * EXCEPT last_received_at FROM flow_pair_1m ORDER BY ALL"),
+        store.rows("SELECT * EXCEPT last_received_at FROM switch_1m ORDER BY ALL"),
+        store.rows("SELECT second, records, fingerprint FROM arrivals ORDER BY ALL"),
+        store.rows("SELECT source, position, reason, record FROM flows_rejected ORDER BY ALL"),
+        store.rows("SELECT reason, sum(records) FROM landing_counts_log GROUP BY reason ORDER BY ALL"),
+    ]
+
+
+def empty(store: Store) -> None:
+    for name in ("flows", "flow_pair_1m", "switch_1m", "arrivals", "flows_rejected", "landing_counts", "landings"):
+        store.command("TRUNCATE TABLE {name:Identifier}", {"name": f"{name}_log"})
+
+
+@pytest.mark.parametrize("change,types,expected", CHANGES)
+def test_only_files_whose_values_fit(
+    tmp_path: Path, change: dict[str, Any], types: dict[str, pa.DataType], *, expected: bool
+) -> None:
+    rows = [record(0) if "proto" not in types else record(0, proto=change.get("proto", 17)), record(1, **change)]
+    if types.get("src_addr") == pa.binary() or types.get("bytes") == pa.string():
+        rows = [record(number, **change) for number in range(2)]
+    assert fits(write_parquet(tmp_path / "flows.parquet", rows, **types)) is expected
+
+
+def test_other_columns_are_not_for_the_engine(tmp_path: Path) -> None:
+    rows = table(records(3))
+    for number, odd in enumerate(
+        [
+            rows.append_column("path", pa.array([["a"]] * 3)),
+            rows.rename_columns([name.upper() for name in rows.column_names]),
+            rows.drop_columns(["proto"]),
+            rows.slice(0, 0),
+        ]
+    ):
+        pa.parquet.write_table(odd, tmp_path / f"{number}.parquet")
+        assert not fits(tmp_path / f"{number}.parquet")
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    assert not fits(tmp_path / "damaged.parquet")
+    pa.parquet.write_table(rows, tmp_path / "silent.parquet", write_statistics=False)
+    assert not fits(tmp_path / "silent.parquet")
+    pa.parquet.write_table(
+        rows.append_column("more", pa.array([1.5] * 3)).drop_columns(["src_port"]), tmp_path / "more.parquet"
+    )
+    assert fits(tmp_path / "more.parquet")
+
+
+def test_it_lands_what_would_land_otherwise(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = [
+        record(101, src_addr="?"),
+        record(102, bytes=0),
+        record(103, src_addr="::ffff:10.0.0.9"),
+        record(104, sampling_rate=0),
+    ]
+    pa.parquet.write_table(table(records(100) + odd), tmp_path / "flows.parquet", row_group_size=30)
+    told: list[tuple[int, int]] = []
+    land_files(store, [str(tmp_path)])
+    otherwise = state(store)
+    empty(store)
+    monkeypatch.setattr(contents, "_DIRECT_BYTES_MIN", 0)
+    report = land_files(store, [str(tmp_path)], progress=lambda done, total: told.append((done, total)))
+    assert (report.landed, report.rejected) == (102, {"bad_src_addr": 1, "zero_bytes": 1})
+    assert state(store) == otherwise
+    assert told[-1] == ((tmp_path / "flows.parquet").stat().st_size,) * 2
+    land_files(store, [str(tmp_path)])
+    assert state(store) == otherwise
+
+
+@pytest.mark.parametrize("cut", [1, 35, 61, 99])
+def test_cut_short_and_repeated_it_is_complete(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    path = tmp_path / "flows.parquet"
+    pa.parquet.write_table(table(records(100)), path, row_group_size=10)
+    monkeypatch.setitem(direct._SETTINGS, "min_insert_block_size_rows", 20)
+    monkeypatch.setitem(direct._SETTINGS, "input_format_parquet_max_block_size", 7)
+    land = direct.statement("land_parquet")
+    monkeypatch.setattr(direct, "statement", lambda _: f"{land} WHERE NOT throwIf(_row_number = {cut})")
+    with pytest.raises(StoreError):
+        direct.land_directly(store, path, "this", "flows.parquet", LANDING_SETTINGS)
+    assert store.scalar("SELECT count() FROM flows") < 100
+    monkeypatch.setattr(direct, "statement", lambda _: land)
+    for _ in range(2):
+        direct.land_directly(store, path, "this", "flows.parquet", LANDING_SETTINGS)
+        assert store.scalar("SELECT count() FROM flows") == 100
+        for name, counted in (("flow_pair_1m", "flows"), ("switch_1m", "flows"), ("arrivals", "records")):
+            assert store.scalar(f"SELECT sum({counted}) FROM {name}") == 100  # noqa: S608
+        assert store.scalar("SELECT sum(records) FROM landing_counts_log") == 100
+
+
+def test_a_damaged_file_is_named(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "_DIRECT_BYTES_MIN", 0)
+    path = write_parquet(tmp_path / "flows.parquet", records(5000))
+    content = bytearray(path.read_bytes())
+    content[40:2000] = bytes(1960)
+    path.write_bytes(content)
+    assert fits(path)
+    with pytest.raises(InputError, match=r"flows.parquet: can't be read as Parquet: "):
+        land_files(store, [str(path)])
