@@ -43,12 +43,17 @@ _HIGHEST = {
     "LowCardinality(String)": 255,
 }
 
-#: Blocks of the same rows whenever the file is read, few, and little of the file in memory.
+#: Rows in a block: each costs the engine a look at every address in it.
+_BLOCK_ROWS = 1 << 19
+
+#: Blocks of the same rows whenever the file is read, and little of the file in memory.
 _SETTINGS = {
     "input_format_parquet_preserve_order": 1,
     "input_format_parquet_allow_missing_columns": 1,
     "input_format_parquet_memory_high_watermark": 256 << 20,
-    "min_insert_block_size_rows": 1 << 19,
+    "input_format_parquet_max_block_size": _BLOCK_ROWS,
+    "input_format_parquet_prefer_block_bytes": 256 << 20,
+    "min_insert_block_size_rows": _BLOCK_ROWS,
     "min_insert_block_size_bytes": 0,
 }
 
