@@ -104,21 +104,22 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     params: Params = DEFAULT_PARAMS,
     progress: Progress | None = None,
     stop: Callable[[], bool] = bool,
+    patient: bool = False,
 ) -> AnalysisReport:
     """Work every window that is not yet worked or has changed, oldest first.
 
     Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`,
     leave windows that end later for later; `force`, work the windows within the bounds whether they have changed or
-    not; `progress`, see Progress; `stop`, asked after each window, leaves the others for later.
-    Raises StoreError where the database fails, ClaimedError where another worker is at the windows of this database. A
-    window whose working fails is noted in the ledger with the error, and none after it is worked: later windows go on
-    from earlier ones.
+    not; `progress`, see Progress; `stop`, asked after each window, leaves the others for later;
+    `patient`, wait while another worker is at the windows of this database, else raises ClaimedError.
+    Raises StoreError where the database fails. A window whose working fails is noted in the ledger with the error, and
+    none after it is worked: later windows go on from earlier ones.
     """
     inputs = topology_digest(store) ^ params.digest()
     bounds = Bounds(until_ns, from_ns, to_ns, force)
     reports: list[WindowReport] = []
     with new_worker(store) as worker:
-        for claim, left in take_turns(store, settings.window_s, bounds, inputs, worker):
+        for claim, left in take_turns(store, settings.window_s, bounds, inputs, worker, patient=patient):
             if progress is not None:
                 progress(len(reports), len(reports) + 1 + left)
             reports.append(_work(store, claim, params))

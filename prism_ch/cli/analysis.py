@@ -38,7 +38,13 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
     with session.store() as store:
         with progress("analysing windows") as report_progress:
             report = work_windows(
-                store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force, progress=report_progress
+                store,
+                session.settings(),
+                from_ns=from_ns,
+                to_ns=to_ns,
+                force=force,
+                progress=report_progress,
+                patient=True,
             )
         flows = sum(window.flows for window in report.windows)
         if not report.windows:
@@ -75,12 +81,12 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
 
     with session.store() as store:
         migrate(store)
-        status = tell_topology(load_topology(store, topology_file), topology_file)
+        status = tell_topology(load_topology(store, session.path(topology_file)), topology_file)
         with progress("landing files") as report_progress:
-            landed = land_files(store, files, progress=report_progress)
+            landed = land_files(store, [session.path(file) for file in files], progress=report_progress)
         status = max(status, tell_landing(landed))
         with progress("analysing windows") as report_progress:
-            work_windows(store, session.settings(), progress=report_progress)
+            work_windows(store, session.settings(), progress=report_progress, patient=True)
         facts = read_facts(store)
     click.echo()
     emit(summarise(facts))

@@ -85,7 +85,7 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
     from prism_ch.ingest.files import land_files
 
     with session.store() as store, progress("landing files") as report_progress:
-        report = land_files(store, files, file_format, progress=report_progress)
+        report = land_files(store, [session.path(file) for file in files], file_format, progress=report_progress)
     return tell_landing(report)
 
 
@@ -108,7 +108,7 @@ def topology(session: Session, file: str) -> int:
     from prism_ch.ingest.topology_file import load_topology
 
     with session.store() as store:
-        report = load_topology(store, file)
+        report = load_topology(store, session.path(file))
     return tell_topology(report, file)
 
 

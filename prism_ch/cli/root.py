@@ -6,6 +6,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,10 +16,15 @@ from prism_ch.cli.analysis import analyse, run
 from prism_ch.cli.interrupt import interruptible
 from prism_ch.cli.landing import ingest, migrate, topology
 from prism_ch.cli.service import doctor, serve
-from prism_ch.cli.session import Session, shared_options
+from prism_ch.cli.session import HeldElsewhere, Session, shared_options
 from prism_ch.cli.simulation import simulate
 from prism_ch.cli.sql import sql
-from prism_ch.errors import PrismError, SettingsError, UsageError
+from prism_ch.cli.streams import streams_named
+from prism_ch.errors import PrismError, SettingsError, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from prism_ch.daemon.control import Request, Streams
+    from prism_ch.settings import Settings
 
 FAILED, WRONG_USAGE = 1, 2
 # As shells report a program that a signal ended: 128 and the signal's number.
@@ -42,9 +49,10 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; whatever goes wrong becomes one line on stderr."""
     session = Session()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         with interruptible(_leave):
-            status = _run(sys.argv[1:] if arguments is None else list(arguments), session)
+            status = _run(arguments, session)
             sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough; let the interpreter's last flush go nowhere.
@@ -53,9 +61,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _tell_interrupted()
         return INTERRUPTED
+    except HeldElsewhere as held:
+        return _have_it_done(arguments, held, session)
     except Exception as error:  # noqa: BLE001 - the border to the outside: nothing may pass as a traceback unasked
         return _fail(error, session)
     return status if isinstance(status, int) else 0
+
+
+def run_for_another(request: Request, streams: Streams, settings: Settings) -> int:
+    """Run a command inside the service for another process, on its streams; return the exit status."""
+    database = f"{settings.url.partition('?')[0]}?database={request.database}"
+    session = Session(served=settings.model_copy(update={"url": database}), directory=request.directory)
+    with streams_named(streams.stdin, streams.stdout, streams.stderr):
+        try:
+            status = _run(request.arguments, session)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return READER_GONE
+        except Exception as error:  # noqa: BLE001 - as above
+            return _fail(error, session)
+    return status if isinstance(status, int) else 0
+
+
+def _have_it_done(arguments: Sequence[str], held: HeldElsewhere, session: Session) -> int:
+    """Have the service that holds the database run a command; say so where no service does."""
+    from prism_ch.daemon.control import Request, call
+
+    request = Request(list(arguments), held.location.database, str(Path.cwd()))
+    try:
+        status = call(
+            held.location.folder, request, [stream.fileno() for stream in (sys.stdin, sys.stdout, sys.stderr)]
+        )
+    except KeyboardInterrupt:
+        _say("interrupted; the service goes on with it")
+        return INTERRUPTED
+    except ConnectionError as error:
+        return _fail(StoreError(f"{held.location}: {error}; run it again"), session)
+    return _fail(held.error, session) if status is None else status
 
 
 def _run(arguments: list[str], session: Session) -> object:

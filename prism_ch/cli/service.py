@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from prism_ch.cli.session import LOG_FORMAT, Session, pass_session, shared_options
+from prism_ch.cli.streams import streams_by_thread
 from prism_ch.errors import UsageError
 
 if TYPE_CHECKING:
+    from prism_ch.daemon.control import Control
     from prism_ch.daemon.daemon import Daemon
     from prism_ch.settings import Settings
 
@@ -50,9 +52,14 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     _log_to_stderr(settings)
     daemon = Daemon(settings, load_schedule(settings.serve.schedule, TASKS))
     http = application(daemon.vitals.lights, daemon.vitals.measures)
-    with _stopped_by_signals(daemon), listening(http, settings.serve.host, settings.serve.port):
-        if not daemon.run():
-            # A task that hangs keeps its thread, and the interpreter would wait for that.
+    with (
+        _stopped_by_signals(daemon),
+        listening(http, settings.serve.host, settings.serve.port),
+        _taking_commands(settings) as control,
+    ):
+        ended = daemon.run()
+        if not ended or (control is not None and control.busy):
+            # What hangs or is at work keeps its thread, and the interpreter would wait for that.
             sys.stderr.flush()
             os._exit(0)
 
@@ -74,12 +81,30 @@ def doctor(session: Session) -> int:
     from prism_ch.health.doctor import examine
     from prism_ch.health.light import all_green
 
-    lights = examine(session.settings, lambda settings: load_schedule(settings.serve.schedule, TASKS))
+    lights = examine(session.settings, lambda settings: load_schedule(settings.serve.schedule, TASKS), session.store)
     for light in lights:
         click.echo(f"{_SIGNS[light.state]}  {light.name}: {light.what}")
         if light.mend:
             click.echo(f"      mend: {light.mend}")
     return 0 if all_green(lights) else 1
+
+
+@contextmanager
+def _taking_commands(settings: Settings) -> Iterator[Control | None]:
+    """Run commands for others while this process has the embedded database open; a server needs no such help."""
+    from prism_ch.cli.root import run_for_another
+    from prism_ch.daemon.control import controlled
+    from prism_ch.store.url import EmbeddedLocation, parse_url
+
+    location = parse_url(settings.url)
+    if not isinstance(location, EmbeddedLocation):
+        yield None
+        return
+    with (
+        streams_by_thread(),
+        controlled(location.folder, lambda request, streams: run_for_another(request, streams, settings)) as control,
+    ):
+        yield control
 
 
 def _told(settings: Settings, spool: Path | None, listen: str | None, schedule: Path | None) -> Settings:

@@ -44,8 +44,9 @@ def sql(session: Session, statement: str, answer_format: str, output: Path | Non
 
     if answer_format in BINARY_FORMATS and output is None and sys.stdout.isatty():
         raise UsageError(f"{answer_format} is binary: send it to a file with --output FILE, or to a pipe")
-    question = sys.stdin.read() if statement == "-" else statement
+    output = None if output is None else Path(session.path(str(output)))
     with session.store() as store:
+        question = sys.stdin.read() if statement == "-" else statement
         if answer_format != "table":
             _write(answer_bytes(store, question, cast("FileFormat", answer_format)), output)
             return

@@ -11,6 +11,8 @@ import click
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from prism_ch.cli.streams import stream_here
+
 #: Reports are laid out for this many columns where the width of the reader's window is unknown.
 PIPE_COLUMNS = 100
 
@@ -37,7 +39,10 @@ def progress(what: str) -> Iterator[Report | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    here = stream_here(sys.stderr)  # the display has a thread of its own
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(
+        *columns, console=Console(file=here), transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bars:
         task = bars.add_task(what, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from prism_ch.errors import SettingsError, StoreError
 from prism_ch.health.database import guarded, service_lights
@@ -10,14 +11,19 @@ from prism_ch.health.exporters import exporter_lights
 from prism_ch.health.light import Light, State
 from prism_ch.health.machine import machine_lights
 from prism_ch.settings import Settings
-from prism_ch.store.client import Store, connect
+from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
 
-def examine(load: Callable[[], Settings], load_schedule: Callable[[Settings], object]) -> list[Light]:
+def examine(
+    load: Callable[[], Settings],
+    load_schedule: Callable[[Settings], object],
+    open_store: Callable[[], AbstractContextManager[Store]],
+) -> list[Light]:
     """Look at everything, as far as what comes first allows.
 
-    Parameters: `load` reads the settings, `load_schedule` the schedule they name; either may raise SettingsError.
+    Parameters: `load` reads the settings, `load_schedule` the schedule they name, either may raise SettingsError;
+    `open_store` opens the database they name.
     """
     try:
         settings = load()
@@ -26,7 +32,7 @@ def examine(load: Callable[[], Settings], load_schedule: Callable[[Settings], ob
         return [Light("configuration", "bad", str(error), "mend the file, the environment or the option it names")]
     lights = [Light("configuration", "ok", "settings and schedule can be read")]
     try:
-        with connect(settings.url) as store:
+        with open_store() as store:
             lights += guarded("database", lambda: _look(store, settings))
     except SettingsError as error:
         lights.append(Light("database", "bad", str(error), "mend --url or PRISM_CH_URL"))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from prism_ch.errors import ClaimedError
 from prism_ch.model.window import Window
 from prism_ch.store.claims import end_claim
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import Claim, claim_window, due_windows, next_revision
+
+#: Whoever waits for another worker looks again after so long, in seconds.
+_WAIT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +27,26 @@ class Bounds:
     force: bool = False
 
 
-def take_turns(store: Store, window_s: int, bounds: Bounds, inputs: int, worker: str) -> Iterator[tuple[Claim, int]]:
+def take_turns(
+    store: Store, window_s: int, bounds: Bounds, inputs: int, worker: str, *, patient: bool = False
+) -> Iterator[tuple[Claim, int]]:
     """Yield the claim of each window that is due, oldest first, and how many are due after it.
 
     A window goes on from the one before it: where the numbers of two workings don't follow one another, somebody else
     has worked a window in between, perhaps an earlier one, and what is due is asked anew.
-    Raises ClaimedError where another worker holds a claim.
+    Parameters: `patient`, wait while another worker is at the windows; else raises ClaimedError.
     """
     due, expected = _list(store, window_s, bounds, inputs)
     while due:
         window = due.popleft()
-        claim = claim_window(store, window, inputs=inputs, worker=worker)
+        try:
+            claim = claim_window(store, window, inputs=inputs, worker=worker)
+        except ClaimedError:
+            if not patient:
+                raise
+            time.sleep(_WAIT_S)
+            due.appendleft(window)
+            continue
         if claim.revision == expected:
             expected += 1
             yield claim, len(due)

@@ -18,7 +18,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     """Make `migrate` raise the exception that the test puts into this list."""
     raised: list[BaseException] = []
 
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise raised[0]
 
     monkeypatch.setattr(cli.commands["migrate"], "callback", fail)
