@@ -836,7 +836,7 @@ AS WITH
     CAST(transform(toString(c.collector), ['goflow2', 'nfdump'], [1, 1000000], 1000000000), 'Int128') AS digit_ns,
     arrayMap(text -> multiIf((text = '') OR startsWith(text, '0000-00-00'), 0, match(text, '^[0-9]{1,19}$'), toInt128OrNull(text) * digit_ns, match(text, '^[0-9]{1,10}\\.[0-9]{1,9}$'), CAST((toDecimal128OrNull(text, 9) * 1000000000), 'Nullable(Int128)'), match(text, '^(19|20|21)[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?$'), CAST(toUnixTimestamp64Nano(parseDateTime64BestEffortOrNull(text, 9)), 'Nullable(Int128)'), NULL), [trimBoth(c.first_seen), trimBoth(c.last_seen), trimBoth(c.arrived)]) AS given_ns,
     arrayMap(ns -> CAST(multiIf((ns IS NULL) OR (ns > 9223372036854775807), NULL, ns < (2 * 86400000000000), 0, ns), 'Nullable(Int64)'), given_ns) AS known_ns,
-    if(((known_ns[3]) >= year_2000_ns) AND ((known_ns[3]) <= ((toUnixTimestamp64Milli(c.received_at) * 1000000) + 86400000000000)), assumeNotNull(known_ns[3]), 0) AS arrived_ns,
+    if(((known_ns[3]) >= year_2000_ns) AND ((known_ns[3]) <= ((toUnixTimestamp64Milli(c.received_at) * 1000000) + 60000000000)), assumeNotNull(known_ns[3]), 0) AS arrived_ns,
     arrayMap(ns -> if((arrived_ns > 0) AND (((ns - 4294967296000000) >= (arrived_ns - 3600000000000)) AND ((ns - 4294967296000000) <= (arrived_ns + 60000000000))), ns - 4294967296000000, ns), [known_ns[1], known_ns[2]]) AS mended_ns,
     mended_ns[1] AS first_ns,
     mended_ns[2] AS last_ns,

@@ -55,8 +55,9 @@ WITH
     arrayMap(
         ns -> multiIf(ns IS NULL OR ns > 9223372036854775807, NULL, ns < 2 * 86400000000000, 0, ns)::Nullable(Int64), given_ns
     ) AS known_ns,
+    -- An arrival that is yet to come is of a wrong clock or zone, and proves nothing.
     if(
-        known_ns[3] >= year_2000_ns AND known_ns[3] <= toUnixTimestamp64Milli(c.received_at) * 1000000 + 86400000000000,
+        known_ns[3] >= year_2000_ns AND known_ns[3] <= toUnixTimestamp64Milli(c.received_at) * 1000000 + 60000000000,
         assumeNotNull(known_ns[3]),
         0
     ) AS arrived_ns,

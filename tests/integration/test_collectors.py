@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prism_ch.cli.landing import tell_landing
 from prism_ch.errors import InputError
 from prism_ch.ingest import lines
 from prism_ch.ingest.files import land_files
@@ -280,3 +281,10 @@ def test_damaged_messages_lose_only_themselves(store: Store, tmp_path: Path) -> 
     damaged = "SELECT record, position FROM flows_rejected WHERE reason = 'not_protobuf' ORDER BY position"
     assert store.rows(damaged) == [(odd[1].hex(), 2), ("08", 4)]
     assert store.scalar("SELECT uniq(source) FROM flows_rejected") == 1
+
+
+def test_reasons_say_how_to_mend(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status = tell_landing(land_files(store, [str(DATA / "akvorado" / "flows.jsonl")]))
+    told = capsys.readouterr().out
+    assert status == 1
+    assert "rejected 6: 6 no_time; see the table flows_rejected\n  no_time: the collector gives no start" in told
