@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from prism_ch.ingest.topology_file import TopologyReport
 
 STREAMS = ("flows", "goflow2", "pmacct")
+#: What to do about reasons that one setting of a collector or exporter explains.
+_HINTS = {
+    "no_time": "the collector gives no start or no end, so these count as volume only; let exporters send times in"
+    " milliseconds (IPFIX), and the collector keep them",
+    "implausible_time": "check the clocks of exporters and collectors, and run collectors with TZ=UTC",
+    "zero_bytes": "where exporters send bidirectional flows, use a collector that keeps both directions",
+}
+
 FORMATS = ("auto", "parquet", "arrow", "csv", "jsonl", "goflow2", "pmacct", "nfdump", "akvorado")
 
 
@@ -62,7 +70,7 @@ def migrate(session: Session, streams: tuple[str, ...]) -> None:
     type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
-    help="Format of the files.",
+    help="Format of the files, or the collector that wrote them.",
 )
 @shared_options
 @pass_session
@@ -71,14 +79,16 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
 
     Parquet, Arrow IPC, CSV with header and JSON lines are read, each also compressed with gzip or zstd. The columns are
     GoFlow2's: time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, proto, bytes, packets,
-    sampler_address and, optionally, sampling_rate and path. A record that can't be used is kept in the table
-    flows_rejected with its reason; a file that has landed before is skipped.
+    sampler_address and, optionally, sampling_rate and path. What GoFlow2 (JSON, protobuf), pmacct (JSON, CSV), nfdump
+    (JSON, CSV) and Akvorado (JSON, CSV) write is recognised by its content. A record that can't be used is kept in the
+    table flows_rejected with its reason; a file that has landed before is skipped.
 
     \b
     Examples:
       prism-ch ingest flows.parquet
       prism-ch ingest 'flows/2026-03-*.csv.zst'
-      goflow2 ... | prism-ch ingest - --format jsonl
+      nfdump -r nfcapd.202603010000 -o json | prism-ch ingest -
+      goflow2 ... | prism-ch ingest - --format goflow2
 
     Exits with 1 if there were records and none could be used, or if a file could not be read to its end.
     """
@@ -124,6 +134,8 @@ def tell_landing(report: LandingReport) -> int:
     if report.rejected:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in Counter(report.rejected).most_common())
         click.echo(f"rejected {sum(report.rejected.values()):,}: {reasons}; see the table flows_rejected")
+        for reason in filter(report.rejected.get, _HINTS):
+            click.echo(f"  {reason}: {_HINTS[reason]}")
     return 1 if report.failures or (report.records and not report.landed) else 0
 
 
