@@ -177,6 +177,8 @@ class DivideParams:
     max_bursts: int = 512
     #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
     gap_weight: float = 0.5
+    #: ... and of what follows a burst: what an endpoint sends next says more than how long it sends nothing.
+    followed_weight: float = 2.0
     #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
     passing_share: float = 0.25
     #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import group_search, run_starts
 from prism_ch.core.disjoint_set import components
-from prism_ch.model.columns import Int32, Int64
+from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
 from prism_ch.model.result import CP, DP, EP, PP, TP, Group
@@ -30,6 +30,7 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     collective = kinds.of_kind(traffic, DP)
     dp_label = components(size, collective.pair_src, collective.pair_dst)
     stage = np.zeros(size, dtype=np.int32)
+    pipeline = pipeline.take(~_exchanged(pipeline))
     if len(pipeline):
         stage = _stages(*_first_messages(pipeline, division), dp_label)
     # Ranks that share gradients hold the same stage: each group takes the median of its members'.
@@ -39,6 +40,23 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
         typed = kinds.of_kind(traffic, kind)
         labels[kind] = components(size, typed.pair_src, typed.pair_dst)
     return _groups(members, stage, labels)
+
+
+def _exchanged(pipeline: Traffic) -> Bool:
+    """Mask the bursts that cross one of the opposite direction: no gradient has been answered before it is sent.
+
+    First and last stage exchange the gradients of tied embeddings so, after a step's other messages. What the mask
+    takes of activations and gradients that happen to cross is never the first of a step.
+    """
+    src, dst = pipeline.pair_src.astype(np.int64), pipeline.pair_dst.astype(np.int64)
+    size = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+    opposite = np.searchsorted(src * size + dst, dst * size + src).clip(max=len(src) - 1)
+    two_way = (src[opposite] == dst) & (dst[opposite] == src)
+    other = opposite.astype(np.int32)[pipeline.pair]
+    last = group_search(pipeline.pair, pipeline.start_ns, other, pipeline.end_ns) - 1
+    meets = (last >= 0) & (pipeline.pair[last] == other) & (pipeline.end_ns[last] >= pipeline.start_ns)
+    exchanged: Bool = two_way[pipeline.pair] & meets
+    return exchanged
 
 
 def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:

@@ -4,7 +4,8 @@ A step moves the same bytes every time: that, not silence, is what a step is mad
 silences inside a step than at its edge.
 
 1. Closing traffic (data-parallel, or pipeline where there is none) is read as sequences of bursts, one a communicator.
-2. BOCD on the gaps of each sequence, and a split of the gaps into short and long, propose boundaries.
+2. BOCD on the gaps of each sequence, a split of the gaps into short and long, and the messages that begin again
+   after the closing traffic of a pipeline's step propose boundaries.
 3. The proposals vote on the quantum: the payload of a whole step, equal from step to step.
 4. Segments of one quantum each are cut by dynamic programming, the gaps deciding where bytes leave it open.
 5. Where a step is known to have begun inside the closing traffic, with its all-gather, all others do.
@@ -19,9 +20,10 @@ from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import DivideParams
-from prism_ch.model.result import DP, OTHER
+from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.agreement import agree
+from prism_ch.stages.divide.beside import read_beside
 from prism_ch.stages.divide.onset import with_onset
 from prism_ch.stages.divide.pipelines import pipeline_ends
 from prism_ch.stages.divide.quantum import collective_ends, regularity
@@ -46,9 +48,11 @@ def divide(
     line_of_pair = communicators(closing) if closing_kind == DP else links(closing)
     sequences = read_sequences(closing, line_of_pair, params)
     if closing_kind == DP:
-        ends = collective_ends(sequences, params)
         line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, endpoints))
-        beside = traffic.take((kinds.burst != DP) & (kinds.burst != OTHER))
+        beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
+        pipelined = (kinds.burst == PP).any()
+        followed = beside.followed(sequences) if pipelined else np.zeros(len(sequences.line))
+        ends = collective_ends(sequences, followed, params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
         ends = pipeline_ends(closing, line_of_pair, sequences, params)

@@ -16,11 +16,9 @@ from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.params import DivideParams
-from prism_ch.model.traffic import Traffic
+from prism_ch.stages.divide.beside import Beside
 from prism_ch.stages.divide.quantum import most_regular
 from prism_ch.stages.divide.sequences import Sequences
-
-_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +38,19 @@ def with_onset(
     sequences: Sequences,
     ends: Bool,
     line_of_endpoint: Int32,
-    beside: Traffic,
+    beside: Beside,
     known: Division | None,
     params: DivideParams,
 ) -> Bool:
     """Mask the bursts that close a step: those before the next one's onset where that is amid closing traffic, bool[n].
 
     Parameters: `ends` bool[n], where the closing traffic of a step is over; `line_of_endpoint` int32[e], the sequence
-    of each endpoint, -1 where it has none; `beside`, traffic of the steps that does not close them; `known`, the steps
-    published before, if any.
+    of each endpoint, -1 where it has none; `beside`, traffic that does not close steps; `known`, the steps published
+    before, if any.
     """
     cut = _read(sequences, ends, params)
     share = (
-        _share_of_first_step(sequences, cut, line_of_endpoint, beside, params)
+        _share_of_first_step(sequences, cut, beside, params)
         if known is None
         else _share_of_known_steps(sequences, cut, line_of_endpoint, known, params)
     )
@@ -69,22 +67,20 @@ def _read(sequences: Sequences, ends: Bool, params: DivideParams) -> _Cut:
     return _Cut(ends, quantum, np.where(ends[closing], after, np.nan))
 
 
-def _share_of_first_step(
-    sequences: Sequences, cut: _Cut, line_of_endpoint: Int32, beside: Traffic, params: DivideParams
-) -> float:
+def _share_of_first_step(sequences: Sequences, cut: _Cut, beside: Beside, params: DivideParams) -> float:
     """Return the share of a step's closing traffic that opens it, where the data begin with a step; else 0.
 
     There the first segment is short of what closes a step, and no other traffic of the step comes before or beside it.
     """
     first = sequences.offsets[:-1]
     opening = cut.after[first] + sequences.payload[first] / cut.quantum
-    over_ns = sequences.end_ns[sequences.offsets[1:] - 1].copy()
-    rows = np.flatnonzero(cut.ends)[::-1]
-    over_ns[sequences.line[rows]] = sequences.end_ns[rows]
-    line = np.concatenate([line_of_endpoint[beside.src], line_of_endpoint[beside.dst]])
-    begin_ns = np.full(len(sequences), _NEVER)
-    np.minimum.at(begin_ns, line[line >= 0], np.tile(beside.start_ns, 2)[line >= 0])
-    alone = (over_ns <= begin_ns) & (begin_ns < _NEVER)
+    over = sequences.offsets[1:] - 1
+    rows = np.flatnonzero(cut.ends)
+    np.minimum.at(over, sequences.line[rows], rows)
+    nobody = len(cut.ends)
+    begins_after = np.full(len(sequences), nobody)
+    np.minimum.at(begins_after, beside.line, beside.after)
+    alone = (begins_after >= over) & (begins_after < nobody)
     shows = alone & (opening < 1 - 2 * params.quantum_tolerance)
     return float(np.median(opening[shows])) if shows.mean() >= params.quorum else 0.0
 

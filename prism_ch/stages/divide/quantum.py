@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.core import bocd, periodicity, robust
+from prism_ch.core import periodicity, robust
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import DivideParams
+from prism_ch.stages.divide.proposals import propose
 from prism_ch.stages.divide.sequences import Sequences
 
 
-def collective_ends(sequences: Sequences, params: DivideParams) -> Bool:
-    """Mask the bursts that close a step of their sequence, bool[n]."""
-    preference, proposals = _proposals(sequences, params)
+def collective_ends(sequences: Sequences, followed: Float64, params: DivideParams) -> Bool:
+    """Mask the bursts that close a step of their sequence, bool[n].
+
+    Parameters: `followed` float64[n], how much other traffic follows each burst, see `Beside.followed`.
+    """
+    preference, proposals = propose(sequences, followed, params)
     quantum, regular, uneven = _quantum(sequences, proposals, params)
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, quantum) < params.min_silence_share
@@ -31,30 +35,6 @@ def collective_ends(sequences: Sequences, params: DivideParams) -> Bool:
     )
 
 
-def _proposals(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[Bool]]:
-    """Propose boundaries from the gaps: the log-odds of one after each burst, and the sets of them to choose from."""
-    last = np.isinf(sequences.gap_s)
-    every = np.ones(len(last), dtype=bool)
-    if last.all():
-        return np.zeros(len(last)), [every]
-    inner = ~last
-    log_gap = np.log(sequences.gap_s[inner])
-    counts = np.diff(sequences.offsets) - 1
-    found = bocd.detect(log_gap, np.concatenate([[0], np.cumsum(counts)]), expected_run=params.expected_run)
-    typical = robust.median_by(sequences.line[inner], log_gap, len(sequences))[sequences.line[inner]]
-    threshold, separation = robust.two_class_split(sequences.gap_s[inner])
-    long = np.log(threshold) if separation >= params.min_separation else typical
-    odds = np.zeros(len(last))
-    mass = np.clip(found.new_run_mass, 1e-6, 1 - 1e-6)
-    surprise = np.where(log_gap > typical, np.log(mass / (1 - mass)), -np.abs(np.log(mass / (1 - mass))))
-    odds[inner] = np.clip(log_gap - long, -1, 1) + np.clip(surprise, -1, 1)
-    changed = every.copy()
-    changed[inner] = (found.new_run_mass > params.changepoint_mass) & (log_gap > typical)
-    split = every.copy()
-    split[inner] = sequences.gap_s[inner] > threshold
-    return odds * params.gap_weight, [every, changed, split]
-
-
 def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> tuple[Float64, Float64, Float64]:
     """Choose the payload of one step of each sequence: that which most of the payload is cut into.
 
@@ -67,9 +47,7 @@ def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) 
     best_share, uneven = np.zeros(len(sequences)), np.zeros(len(sequences))
     quantum = np.ones(len(sequences))
     volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
-    for ends in proposals:
-        size, share = most_regular(sequences, ends, params)
-        spread = _unevenness(sequences, ends)
+    for size, share, spread in _finest_first(sequences, proposals, params):
         times = np.maximum(size / quantum, 1)
         joined = _regular_when_joined(best_share, times, volume / size)
         enough = np.where(share >= params.min_regular_share, joined, best_share) - params.regularity_margin
@@ -78,6 +56,17 @@ def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) 
         quantum, uneven = np.where(better, size, quantum), np.where(better, spread, uneven)
         best_share = np.where(better, share, best_share)
     return quantum, best_share, uneven
+
+
+def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:
+    """Measure what each proposal cuts, of each sequence those with the most pieces first, float64[proposals, 3, k].
+
+    The usual size of the pieces, its share of the payload, and how uneven they are in time.
+    """
+    measured = np.array([(*most_regular(sequences, ends, params), _unevenness(sequences, ends)) for ends in proposals])
+    pieces = np.array([np.bincount(sequences.line[ends], minlength=len(sequences)) for ends in proposals])
+    finest_first = np.argsort(-pieces, axis=0, kind="stable")
+    return np.take_along_axis(measured, finest_first[:, None], axis=0)
 
 
 def _evener(uneven: Float64, times: Float64, params: DivideParams) -> Float64:

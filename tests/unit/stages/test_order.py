@@ -55,6 +55,16 @@ class TestStages:
         assert found.pp_stage.tolist() == [0, 0, 0, 1, 1, 1]
         assert groups(found, PP) == [(0, 3), (1, 4), (2, 5)]
 
+    @pytest.mark.parametrize("replicas", [1, 3])
+    def test_gradients_exchanged_by_first_and_last_stage_say_nothing(self, replicas: int) -> None:
+        # Tied embeddings: both stages send, the last a little earlier, when they have ended the step.
+        grid = [list(range(replicas)), list(range(replicas, 2 * replicas))]
+        flows = [flow for pair in links(grid) for flow in pipeline(pair, [end + 20 for end in ENDS])]
+        for low, high in links(grid):
+            flows += [Flow(high, low, end + 1, 8) for end in ENDS]
+            flows += [Flow(low, high, end + 4, 8) for end in ENDS]
+        assert ordered(flows, links(grid), range(2 * replicas)).pp_stage.tolist() == [0] * replicas + [1] * replicas
+
     def test_what_precedes_the_first_boundary_has_no_vote(self) -> None:
         # One whole step after a piece of one that begins with a gradient.
         flows = [Flow(1, 0, 2400), *pipeline([0, 1], [2500], microbatches=1)]

@@ -1,0 +1,52 @@
+"""Beside: where a job's other traffic falls among the closing bursts of its endpoints.
+
+Forward and backward passes come after all of a step's closing traffic. Ranks may wait long for one another amid it, but
+where an endpoint sends nothing else before its next closing burst, the step is not over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core.arrays import group_search
+from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.divide.sequences import Sequences
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Bursts of other traffic, once for each sequence whose endpoints they touch.
+
+    `line` int32[m]; `after` int64[m], the closing burst that was last over when one began, or that before the
+    sequence's first; `payload` float64[m].
+    """
+
+    line: Int32
+    after: Int64
+    payload: Float64
+
+    def followed(self, sequences: Sequences) -> Float64:
+        """Say how much follows each closing burst before the next, float64[n]: the log-odds that a step ends there.
+
+        The logarithm of its payload over the mean of the sequence, in -1..1; 0 where a sequence has no other traffic,
+        and after its last burst, of which nobody knows what follows.
+        """
+        inside = self.after >= sequences.offsets[self.line]
+        follows = np.bincount(self.after[inside], weights=self.payload[inside], minlength=len(sequences.line))
+        inner = np.isfinite(sequences.gap_s)
+        carried = np.bincount(sequences.line[inner], weights=follows[inner], minlength=len(sequences))
+        mean = (carried / np.maximum(np.bincount(sequences.line[inner], minlength=len(sequences)), 1))[sequences.line]
+        share = np.divide(follows, mean, out=np.ones(len(follows)), where=inner & (mean > 0))
+        return np.asarray(np.log(np.clip(share, np.exp(-1), np.exp(1))))
+
+
+def read_beside(sequences: Sequences, line_of_endpoint: Int32, traffic: Traffic) -> Beside:
+    """Place bursts among the closing ones; `line_of_endpoint` int32[e] is -1 where an endpoint has no sequence."""
+    line = np.concatenate([line_of_endpoint[traffic.src], line_of_endpoint[traffic.dst]])
+    touched = line >= 0
+    start_ns, payload = np.tile(traffic.start_ns, 2)[touched], np.tile(traffic.payload, 2)[touched]
+    after = group_search(sequences.line, sequences.end_ns, line[touched], start_ns) - 1
+    return Beside(line[touched], after, payload.astype(np.float64))
