@@ -18,6 +18,7 @@ _PAIR = "cityHash64(least(src_addr, dst_addr), greatest(src_addr, dst_addr))"
 SHARDING_KEYS = {
     "flows_log": _PAIR,
     "flow_pair_1m_log": _PAIR,
+    "flow_pair_1h_log": _PAIR,
     "flows_rejected_log": "cityHash64(source, position)",
 }
 
@@ -67,6 +68,11 @@ def for_cluster(sql: str, cluster: str) -> tuple[str, ...]:
         f"ENGINE = Distributed('{cluster}', currentDatabase(), '{local}', {SHARDING_KEYS[name]})"
     )
     return (of_shard, distributed)
+
+
+def local_name(table: str, cluster: str) -> str:
+    """Return the name of the table that stores a table's rows on a node; its own where the server stands alone."""
+    return table + LOCAL_SUFFIX if cluster and table in SHARDING_KEYS else table
 
 
 def _named(tokens: Sequence[Token]) -> tuple[int, int]:

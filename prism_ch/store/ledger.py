@@ -43,6 +43,7 @@ def due_windows(
     to_ns: int | None = None,
     force: bool = False,
     inputs: int = 0,
+    final: bool = False,
 ) -> list[Window]:
     """List the windows to work, in order of time; sql/queries/due_windows.sql says which.
 
@@ -50,7 +51,8 @@ def due_windows(
     ledger's old rows are superseded. `until_ns`: windows that end later are left for later. `from_ns`, `to_ns`: only
     windows that overlap [from, to) are due by themselves; worked windows after a due one follow it always. `force`:
     take windows within the bounds as due. `inputs`: digest (64 bits) of all else the results depend on, such as
-    topology and parameters; a window worked with another is due again.
+    topology and parameters; a window worked with another is due again. `final`: list instead those that would be due
+    but are left as they are, since raw flows that they rest on may be gone.
     """
     bounds = {
         "window_s": window_s,
@@ -59,6 +61,7 @@ def due_windows(
         "until_ns": _LATEST_NS if until_ns is None else until_ns,
         "force": int(force),
         "inputs": inputs,
+        "final": int(final),
     }
     return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), bounds)]
 
@@ -66,6 +69,12 @@ def due_windows(
 def last_worked_ns(store: Store, window_s: int) -> int | None:
     """Return where the newest window that was worked ends, nanoseconds since the epoch; None where none was."""
     end_ns: int | None = store.scalar(statement("last_worked_window"), {"window_s": window_s})
+    return end_ns
+
+
+def final_until_ns(store: Store) -> int:
+    """Return up to when windows that start are final, nanoseconds since the epoch; 0 where none is."""
+    end_ns: int = store.scalar(statement("final_until"))
     return end_ns
 
 

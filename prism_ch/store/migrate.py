@@ -12,6 +12,7 @@ from prism_ch.assets import asset
 from prism_ch.errors import StoreError
 from prism_ch.store.client import Store
 from prism_ch.store.cluster import for_cluster
+from prism_ch.store.retention import settle
 from prism_ch.store.statements import split_statements, statement
 
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
@@ -44,6 +45,17 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def migrate(store: Store) -> list[str]:
+    """Apply what is missing, see to how long rows are kept, and return the names of what was applied, in order.
+
+    Killed in the middle and run again, it completes.
+    Raises StoreError, having changed nothing, where a newer version made the database or an applied migration differs.
+    """
+    applied = apply_migrations(store)
+    settle(store)
+    return applied
+
+
+def apply_migrations(store: Store) -> list[str]:
     """Apply what is missing, in order, and return the names of what was applied; nothing where all is there.
 
     A migration is recorded after its last statement, and its statements may be repeated: killed in the middle and run

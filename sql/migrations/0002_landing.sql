@@ -101,9 +101,11 @@ CREATE TABLE IF NOT EXISTS landing_counts_log
 (
     landing String COMMENT 'Identity of the content, as in landings; empty for records that came otherwise',
     reason LowCardinality(String) COMMENT 'Why the records could not be used; empty for those that could',
-    records UInt64 COMMENT 'Records, as delivered, count'
+    records UInt64 COMMENT 'Records, as delivered, count',
+    written_at SimpleAggregateFunction(max, DateTime('UTC')) DEFAULT now() COMMENT 'When the last part of the row was written, UTC'
 )
 ENGINE = SummingMergeTree
+PARTITION BY toYYYYMM(written_at)
 ORDER BY (landing, reason)
 SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'How many records of each file could be used, and how many not for which reason; read it with sum(records)';
@@ -135,6 +137,7 @@ CREATE TABLE IF NOT EXISTS landings_log
     changed_at DateTime64(6, 'UTC') DEFAULT now64(6) COMMENT 'When this was noted, UTC'
 )
 ENGINE = ReplacingMergeTree(changed_at)
+PARTITION BY toYYYYMM(changed_at)
 ORDER BY landing
 COMMENT 'Files whose landing was begun, one row each and state; read it as landings';
 

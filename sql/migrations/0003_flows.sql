@@ -17,7 +17,8 @@ CREATE TABLE IF NOT EXISTS flows_log
     sampling_rate UInt32 COMMENT 'One packet in this many was sampled' CODEC(ZSTD(1)),
     path Array(LowCardinality(String)) COMMENT 'Switches the flow crossed, in order; empty where unknown',
     received_at DateTime64(3, 'UTC') COMMENT 'When it arrived, at the collector where that is known, UTC' CODEC(Delta, ZSTD(1)),
-    sample UInt64 COMMENT 'Tells sampled packets apart that are alike in all else; 0 of flow records' CODEC(ZSTD(1))
+    sample UInt64 COMMENT 'Tells sampled packets apart that are alike in all else; 0 of flow records' CODEC(ZSTD(1)),
+    written_at DateTime('UTC') DEFAULT toStartOfHour(now('UTC')) COMMENT 'When it landed here, to the hour, UTC'
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMMDD(fromUnixTimestamp64Nano(time_flow_end_ns, 'UTC'))

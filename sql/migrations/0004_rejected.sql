@@ -6,9 +6,11 @@ CREATE TABLE IF NOT EXISTS flows_rejected_log
     source LowCardinality(String) COMMENT 'Name of the file or stream it came from',
     reason LowCardinality(String) COMMENT 'Why it can not be used',
     record String COMMENT 'The original text; of a record that came as typed columns, their values as JSON' CODEC(ZSTD(3)),
-    position UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown'
+    position UInt64 COMMENT 'Line or row number in the source, from 1; 0 where unknown',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMMDD(written_at)
 PRIMARY KEY (source, position)
 ORDER BY (source, position, reason, record)
 SETTINGS non_replicated_deduplication_window = 10000

@@ -13,7 +13,8 @@ CREATE TABLE IF NOT EXISTS flow_pair_1m_log
     packets UInt64 COMMENT 'Packets, as delivered, count',
     first_start_ns SimpleAggregateFunction(min, Int64) COMMENT 'First byte of all, nanoseconds since the epoch',
     last_end_ns SimpleAggregateFunction(max, Int64) COMMENT 'Last byte of all, nanoseconds since the epoch',
-    last_received_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC'
+    last_received_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC',
+    written_at SimpleAggregateFunction(max, DateTime('UTC')) DEFAULT now() COMMENT 'When the last part of the row was written, UTC'
 )
 ENGINE = SummingMergeTree
 PARTITION BY toYYYYMM(minute)
@@ -80,7 +81,8 @@ CREATE TABLE IF NOT EXISTS switch_1m_log
     packets UInt64 COMMENT 'Packets, as delivered, count',
     first_start_ns SimpleAggregateFunction(min, Int64) COMMENT 'First byte of all, nanoseconds since the epoch',
     last_end_ns SimpleAggregateFunction(max, Int64) COMMENT 'Last byte of all, nanoseconds since the epoch',
-    last_received_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC'
+    last_received_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC',
+    written_at SimpleAggregateFunction(max, DateTime('UTC')) DEFAULT now() COMMENT 'When the last part of the row was written, UTC'
 )
 ENGINE = SummingMergeTree
 PARTITION BY toYYYYMM(minute)
@@ -124,7 +126,10 @@ CREATE TABLE IF NOT EXISTS arrivals_log
     second DateTime('UTC') COMMENT 'Second in which the flows ended, UTC',
     records UInt64 COMMENT 'Flow records, as delivered, count',
     fingerprint UInt64 COMMENT 'Sum of 64-bit hashes of the records, wrapping: the same records give the same, in any order',
-    last_received_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC'
+    last_received_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC',
+    first_written_at SimpleAggregateFunction(min, DateTime('UTC')) DEFAULT now() COMMENT 'When the first of them landed here, UTC',
+    written_at SimpleAggregateFunction(max, DateTime('UTC')) DEFAULT now() COMMENT 'When the last part of the row was written, UTC',
+    INDEX first_written_range first_written_at TYPE minmax
 )
 ENGINE = SummingMergeTree
 PARTITION BY toYYYYMM(second)

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS windows_log
     error String COMMENT 'Why it failed, one line; empty where it did not'
 )
 ENGINE = ReplacingMergeTree(revision)
+PARTITION BY toYYYYMM(window_start)
 ORDER BY (window_start, window_end)
 COMMENT 'The last working of each window; written after the results it covers';
 

@@ -10,6 +10,7 @@ CREATE TABLE IF NOT EXISTS revisions
     published_at DateTime64(3) DEFAULT now64(3) COMMENT 'When readers could see it, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(published_at)
 ORDER BY (job_id, revision)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Published revisions; rows of the result tables whose revision is not here are seen by nobody';

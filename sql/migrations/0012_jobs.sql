@@ -14,9 +14,11 @@ CREATE TABLE IF NOT EXISTS jobs_log
     pp_size UInt32 COMMENT 'Pipeline stages, count',
     steps UInt64 COMMENT 'Training steps seen so far, count',
     step_s_median Float64 COMMENT 'Median duration of its steps, seconds',
-    profile String COMMENT 'What the analysis remembers of the job, JSON; internal'
+    profile String COMMENT 'What the analysis remembers of the job, JSON; internal',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, revision)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Training jobs, one row a job and revision; read it as jobs';
@@ -31,9 +33,11 @@ CREATE TABLE IF NOT EXISTS job_members_log
     dp_group UInt32 COMMENT 'group_id of its data-parallel group',
     pp_stage UInt32 COMMENT 'Pipeline stage, 0 is the first',
     first_seen DateTime64(9) COMMENT 'Start of its first flow in the job, UTC',
-    last_seen DateTime64(9) COMMENT 'End of its last flow in the job, UTC'
+    last_seen DateTime64(9) COMMENT 'End of its last flow in the job, UTC',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, revision, endpoint)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Endpoints of jobs, one row an endpoint and revision; read it as job_members';

@@ -11,9 +11,11 @@ CREATE TABLE IF NOT EXISTS pairs_log
     flows UInt64 COMMENT 'Flow records of the pair so far, exact repeats folded, count',
     bytes UInt64 COMMENT 'Bytes of the pair so far',
     first_seen DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    last_seen DateTime64(9) COMMENT 'End of its last flow, UTC'
+    last_seen DateTime64(9) COMMENT 'End of its last flow, UTC',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, revision, src_addr, dst_addr)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Directed pairs of endpoints, one row a pair and revision; read it as pairs';
@@ -25,9 +27,11 @@ CREATE TABLE IF NOT EXISTS groups_log
     group_id UInt32 COMMENT 'Number of the group in the job',
     kind Enum8('DP' = 1, 'PP' = 2, 'EP' = 3, 'CP' = 4, 'TP' = 5) COMMENT 'Parallelism that the group serves',
     pp_stage UInt32 COMMENT 'Pipeline stage of its members, 0 is the first; 0 for a PP group',
-    members Array(String) COMMENT 'Addresses of its endpoints, sorted; of a PP group in stage order'
+    members Array(String) COMMENT 'Addresses of its endpoints, sorted; of a PP group in stage order',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, revision, group_id)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Communicators as the network shows them, one row a group and revision; read it as groups';

@@ -13,7 +13,8 @@ CREATE TABLE IF NOT EXISTS steps_log
     pp_s Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
     dp_s Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
     slowest_endpoint String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
-    complete UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
+    complete UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMMDD(start_time, 'UTC')
@@ -34,7 +35,8 @@ CREATE TABLE IF NOT EXISTS gpu_steps_log
     compute_s Float64 COMMENT 'Time without network phases, seconds',
     pp_s Float64 COMMENT 'Time in pipeline phases, seconds',
     dp_s Float64 COMMENT 'Time in data-parallel phases, seconds',
-    complete UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
+    complete UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMMDD(start_time, 'UTC')

@@ -10,6 +10,7 @@ CREATE TABLE IF NOT EXISTS timeline_log
     start_time DateTime64(9) COMMENT 'Start of the step and of its first phase, UTC' CODEC(Delta, ZSTD(1)),
     phases Array(Enum8('compute' = 1, 'PP' = 2, 'DP' = 3, 'EP' = 4, 'CP' = 5, 'TP' = 6)) COMMENT 'What the endpoint was doing, in order' CODEC(ZSTD(1)),
     lengths_ns Array(UInt64) COMMENT 'How long each phase took, nanoseconds' CODEC(ZSTD(1)),
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC',
     INDEX start_time_range start_time TYPE minmax
 )
 ENGINE = MergeTree

@@ -25,9 +25,11 @@ CREATE TABLE IF NOT EXISTS diagnoses_log
     score Float64 COMMENT 'Distance of the two, robust standard deviations',
     slowdown Float64 COMMENT 'Share of the job''s time lost while it lasts, 0 to 1',
     summary String COMMENT 'One sentence a person can act on',
-    evidence String COMMENT 'What it rests on, JSON'
+    evidence String COMMENT 'What it rests on, JSON',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, diagnosis_id, revision)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Findings, one row a finding and revision that changed it; read it as diagnoses';

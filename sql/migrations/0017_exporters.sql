@@ -8,9 +8,11 @@ CREATE TABLE IF NOT EXISTS exporters_log
     revision UInt64 COMMENT 'Number of the working that wrote the row',
     clock_offset_s Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
     clock_uncertainty_s Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
-    clock_matches UInt64 COMMENT 'Observations of it matched with those of others, count'
+    clock_matches UInt64 COMMENT 'Observations of it matched with those of others, count',
+    written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMM(window_start)
 ORDER BY (window_start, exporter, revision)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'What windows found of exporters, one row a working and exporter; read it as exporters';

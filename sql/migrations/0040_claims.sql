@@ -11,6 +11,6 @@ CREATE TABLE IF NOT EXISTS claim_beats
     ended UInt8 COMMENT '1 where the working has come to an end, whether or not the window is worked'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMMDD(beat_at)
 ORDER BY (revision, worker)
-TTL toDateTime(beat_at) + INTERVAL 7 DAY
 COMMENT 'Signs of life of those who work windows; a claim without one for a while is void';

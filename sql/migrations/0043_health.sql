@@ -10,8 +10,8 @@ CREATE TABLE IF NOT EXISTS health_log
     mend String COMMENT 'How to mend it; empty where all is well'
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMMDD(checked_at)
 ORDER BY (process, checked_at, name)
-TTL toDateTime(checked_at) + INTERVAL 7 DAY
 COMMENT 'Findings about the service''s own health; read the latest as health';
 
 CREATE VIEW IF NOT EXISTS health
@@ -38,8 +38,8 @@ CREATE TABLE IF NOT EXISTS measures_log
     value Float64 COMMENT 'The number' CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
+PARTITION BY toYYYYMMDD(checked_at)
 ORDER BY (measure, label, process, checked_at)
-TTL toDateTime(checked_at) + INTERVAL 7 DAY
 COMMENT 'What the service measures of itself, over time; read the latest as measures';
 
 CREATE VIEW IF NOT EXISTS measures

@@ -9,8 +9,8 @@ WITH
 SELECT
     (SELECT count() FROM revision_claims WHERE revision = {revision:UInt64}) AS claims,
     (SELECT count() FROM revision_claims WHERE window_start = start AND window_end = end) AS attempts,
-    sum(records) AS flows,
+    sum(a.records) AS flows,
     ifNull((SELECT argMaxOrNull(l.first_flows, l.revision) FROM windows_log AS l WHERE window_start = start AND window_end = end), flows) AS first_flows,
-    sum(fingerprint) AS fingerprint
-FROM arrivals
+    sum(a.fingerprint) AS fingerprint
+FROM arrivals_log AS a
 WHERE second >= start AND second < end;

@@ -3,11 +3,14 @@
 --   or other inputs, or was worked before an earlier window was (results rest on those of all earlier windows).
 --   Every worked window after the first due one follows it, also those outside the bounds.
 --   Ledger rows of another window length, or from before the length last changed, don't count.
+--   Final windows, whose raw flows may be gone (raw_horizon), are never worked again, whatever came or changed.
 -- Parameters: window_s; from_ns, to_ns: only windows that overlap [from, to) are due by themselves; until_ns: only those
---   that end by then; inputs: digest of all else the results depend on; force: 1 takes windows within the bounds as due.
+--   that end by then; inputs: digest of all else the results depend on; force: 1 takes windows within the bounds as due;
+--   final: 1 lists, instead, the final windows that would be due if they were not final.
 -- Result: start_ns Int64, end_ns Int64; nanoseconds since the epoch, in order of time.
 WITH
     {window_s:Int64} * 1000000000 AS length_ns,
+    (SELECT toUnixTimestamp(final_until)::Int64 FROM raw_horizon) AS final_until_s,
     (
         SELECT max(revision)
         FROM windows_log
@@ -15,12 +18,19 @@ WITH
     ) AS last_other,
     present AS
     (
+        -- Part sums add up as they are, and of the past only what is asked for is read.
         SELECT
             intDiv(toUnixTimestamp(second)::Int64, {window_s:Int64}) * length_ns AS start_ns,
-            sum(records) AS records,
-            sum(fingerprint) AS fingerprint
-        FROM arrivals
+            sum(a.records) AS records,
+            sum(a.fingerprint) AS fingerprint
+        FROM arrivals_log AS a
+        WHERE if(
+            {final:UInt8},
+            second < toDateTime(final_until_s + {window_s:Int64}, 'UTC'),
+            second > toDateTime(final_until_s, 'UTC')
+        )
         GROUP BY start_ns
+        HAVING (start_ns <= final_until_s * 1000000000) = {final:UInt8}
     ),
     ledger AS
     (
@@ -28,16 +38,21 @@ WITH
         FROM windows_log FINAL
         WHERE toUnixTimestamp64Nano(window_end) - start_ns = length_ns AND revision > last_other
     ),
+    -- The last working of any final window.
+    (SELECT max(revision) FROM ledger WHERE start_ns <= final_until_s * 1000000000) AS last_final,
     judged AS
     (
         SELECT
             start_ns,
             start_ns + length_ns AS end_ns,
             l.revision > 0 AS is_known,
-            max(l.revision) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS highest,
+            greatest(
+                last_final,
+                max(l.revision) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+            ) AS highest,
             start_ns < {to_ns:Int64} AND end_ns > {from_ns:Int64} AND end_ns <= {until_ns:Int64}
                 AND (
-                    {force:UInt8} OR NOT l.is_worked OR l.revision < highest
+                    {force:UInt8} OR NOT l.is_worked OR (NOT {final:UInt8} AND l.revision < highest)
                     OR l.fingerprint != p.fingerprint OR l.inputs != {inputs:UInt64}
                 ) AS is_due
         FROM present AS p
@@ -50,7 +65,8 @@ FROM
         start_ns,
         end_ns,
         is_due,
-        is_known AND max(is_due) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS is_after_due
+        NOT {final:UInt8} AND is_known
+            AND max(is_due) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS is_after_due
     FROM judged
 )
 WHERE is_due OR is_after_due

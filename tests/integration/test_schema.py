@@ -8,7 +8,7 @@ import pytest
 
 from prism_ch.assets import asset
 from prism_ch.store.client import Store, connect
-from prism_ch.store.migrate import migrate
+from prism_ch.store.migrate import apply_migrations
 from prism_ch.store.schema_dump import dump_schema
 from prism_ch.store.statements import split_statements
 from tests.contract import ADDED, PROMISED
@@ -34,7 +34,7 @@ UNITS = {
 def schema(engine_folder: Path) -> Iterator[Store]:
     """One migrated database for the tests here that only look."""
     with connect(f"chdb://{engine_folder}?database=test_schema") as store:
-        migrate(store)
+        apply_migrations(store)
         yield store
         store.command("DROP DATABASE test_schema", use_database=False)
 
@@ -62,7 +62,7 @@ def test_schema_sql_is_what_the_migrations_add_up_to(empty_store: Store) -> None
         empty_store.command(text)
     by_hand = tables(empty_store), columns(empty_store)
     empty_store.command("DROP DATABASE {name:Identifier}", {"name": empty_store.database}, use_database=False)
-    migrate(empty_store)
+    apply_migrations(empty_store)
     how = "generate it again: python -m prism_ch.store.schema_dump > sql/schema.sql"
     assert by_hand == (tables(empty_store), columns(empty_store)), how
 
