@@ -17,6 +17,9 @@ LAGS_LOW, LAGS_HIGH = 16, 32
 #: correlate as well as the period itself.
 FUNDAMENTAL_SHARE = 0.8
 
+#: Shares of equal symbols that differ by fewer standard errors than this are as good as equal.
+EQUAL_ERRORS = 3.0
+
 #: Bins as wide as one independent observation, after smoothing by (1 2 1)/4: (sum of weights)^2 / sum of squares.
 SMOOTHED_BINS = 16 / 6
 
@@ -128,13 +131,15 @@ def phase(events_ns: Int64, period_s: float, origin_ns: int | None = None) -> Ph
 
 
 def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
-    """Return the smallest lag with which a sequence mostly repeats itself, and how much better than by chance it does.
+    """Return the smallest lag with which a sequence repeats itself best, and how much better than by chance it does.
 
     Parameters: `symbols` int64[n], any integers (sizes, classes); `longest`, the largest lag tried (and at most n/2).
     Returns (period, strength). With m(p) the share of symbols that equal the one p later and c the share that would in
-    random order (the sum of squared frequencies), the strength is (m(p) - c) / (1 - c), in 0..1. Of the lags whose
-    strength is at least 0.8 of the best, the smallest is the period. (0, 0.0) where none beats chance, or n < 2;
-    (1, 1.0) for a constant sequence.
+    random order (the sum of squared frequencies), the strength is (m(p) - c) / (1 - c), in 0..1. The period is the
+    smallest lag whose strength is at least 0.8 of the best and whose m is at most three standard errors below that of
+    the best: multiples of a period repeat as well as the period, by chance better, while runs of equal symbols, or
+    parts of a period that are nearly alike, repeat a little worse.
+    (0, 0.0) where none beats chance, or n < 2; (1, 1.0) for a constant sequence.
     A missing or extra symbol spoils one period's comparisons, not those after it.
     """
     kinds, code = np.unique(symbols, return_inverse=True)
@@ -144,12 +149,17 @@ def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
     if len(kinds) == 1:
         return 1, 1.0
     chance = float(np.sum((np.bincount(code) / len(code)) ** 2))
-    equal = _matches(code.astype(np.int32), lags) / (len(code) - np.arange(1, lags + 1))
+    compared = len(code) - np.arange(1, lags + 1)
+    equal = _matches(code.astype(np.int32), lags) / compared
     strength = (equal - chance) / (1 - chance)
-    best = float(strength.max())
-    if best <= 0:
+    best = int(np.argmax(strength))
+    if strength[best] <= 0:
         return 0, 0.0
-    period = int(np.argmax(strength >= FUNDAMENTAL_SHARE * best))
+    # As if two more had been compared and one of them were equal: a share of 1 is not known for certain either.
+    likely = (equal[best] * compared[best] + 1) / (compared[best] + 2)
+    doubt = EQUAL_ERRORS * np.sqrt(likely * (1 - likely) / (compared[best] + 2))
+    as_good = (strength >= FUNDAMENTAL_SHARE * strength[best]) & (equal >= equal[best] - doubt)
+    period = int(np.argmax(as_good))
     return period + 1, float(strength[period])
 
 

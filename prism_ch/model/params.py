@@ -55,7 +55,7 @@ class ClockParams:
     min_evidence: float = 25.0
     #: A pair whose offset differs by more from those of all others is mistaken.
     agreement_s: float = 0.005
-    #: Switches of one path see a flow up to so much apart, its packets being queued; no clock is known better.
+    #: Switches of one path see a flow some such time apart, its packets being queued.
     path_delay_s: float = 5e-5
     #: An offset of more standard deviations than this is corrected.
     min_score: float = 5.0
@@ -148,6 +148,8 @@ class DivideParams:
     quantum_tolerance: float = 0.05
     #: A coarser cut wins over a finer one that is less than this much more regular.
     regularity_margin: float = 0.02
+    #: ... and one that is so much more regular, because sizes recur with it, need not be much more even.
+    evident_gain: float = 0.1
     #: ... unless less than this share of its payload is regular.
     min_regular_share: float = 0.5
     #: What has been seen less often than this does not repeat.
@@ -159,8 +161,18 @@ class DivideParams:
     #: Forward pass and optimizer take at least this share of a step, and move no gradients; a shorter silence does
     #: not mark a step.
     min_silence_share: float = 0.15
+    #: ... nor does one where half of all silences are longer than this share of it. Of k buckets reduced during the
+    #: backward the last is followed by a forward as well, which is a third of a backward at the least (with activations
+    #: computed again): 1 / (1 + k / 3) is less from ...
+    alike_share: float = 0.5
+    #: ... so many buckets on.
+    min_throughout: int = 4
     #: Largest over smallest burst of a period above which gathers and scatters are told apart by size.
     sizes_differ: float = 1.3
+    #: What the silence between forward and backward counts for: it is of both, and of neither.
+    turn_weight: float = 0.25
+    #: Silences of two microbatches are the same where the bytes before them differ by less than this share of a burst.
+    same_place_share: float = 0.1
     #: Periods of sizes and gaps are steps where they are so much more even.
     even_gain: float = 0.7
     #: How well sizes must repeat for their period to count.

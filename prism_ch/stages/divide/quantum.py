@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.core import periodicity, robust
+from prism_ch.core import robust
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import DivideParams
+from prism_ch.stages.divide.periods import Period, find_periods, lonely_silence, period_ends
 from prism_ch.stages.divide.proposals import propose
 from prism_ch.stages.divide.sequences import Sequences
 
@@ -21,13 +22,23 @@ def collective_ends(sequences: Sequences, followed: Float64, params: DivideParam
     quantum, regular, uneven = _quantum(sequences, proposals, params)
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, quantum) < params.min_silence_share
+    periods = find_periods(sequences, params)
+    wanting = _wants(quantum, periods, params)
+    throughout = np.array([period is not None and period.moves_throughout(params) for period in periods])
+    irregular |= throughout & ~wanting
+    parts = wanting & np.array(
+        [period is not None and lonely_silence(period, params) is not None for period in periods]
+    )
     odd = irregular | (uneven > params.max_uneven)
-    if odd.any():
-        ends = _periodic_ends(sequences, odd, params)
+    if (odd | wanting).any():
+        ends = period_ends(sequences, periods, odd | wanting, params)
         size, share = most_regular(sequences, ends, params)
-        even = odd & (share >= params.min_regular_share)
+        evident = wanting & (share > regular + params.evident_gain)
         enough = np.maximum(params.even_gain * uneven, params.max_uneven)
-        even &= _unevenness(sequences, ends) < np.where(irregular, enough, _evener(uneven, size / quantum, params))
+        wanted = np.where(irregular | evident, enough, _evener(uneven, size / quantum, params))
+        even = (odd | evident) & (_unevenness(sequences, ends) < wanted)
+        even |= parts & (share >= regular - params.regularity_margin)
+        even &= share >= params.min_regular_share
         quantum = np.where(even, size, quantum)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.period_log_odds, preference)
     return segment_by_quantum(
@@ -67,6 +78,12 @@ def _finest_first(sequences: Sequences, proposals: list[Bool], params: DividePar
     pieces = np.array([np.bincount(sequences.line[ends], minlength=len(sequences)) for ends in proposals])
     finest_first = np.argsort(-pieces, axis=0, kind="stable")
     return np.take_along_axis(measured, finest_first[:, None], axis=0)
+
+
+def _wants(quantum: Float64, periods: list[Period | None], params: DivideParams) -> Bool:
+    """Mask the sequences whose quantum is less than one period of their sizes carries, bool[k]."""
+    carried = np.array([0.0 if period is None else period.payload.sum() for period in periods])
+    return np.asarray(carried > (1 + 2 * params.quantum_tolerance) * quantum)
 
 
 def _evener(uneven: Float64, times: Float64, params: DivideParams) -> Float64:
@@ -118,59 +135,6 @@ def _silence_share(sequences: Sequences, quantum: Float64) -> Float64:
         if len(gaps):
             share[line] = np.quantile(gaps, among) / (took_s[line] / steps[line])
     return share
-
-
-def _periodic_ends(sequences: Sequences, chosen: Bool, params: DivideParams) -> Bool:
-    """Cut the chosen sequences once in each period of their sizes and gaps, bool[n]; `_last_place` says where."""
-    ends = np.isinf(sequences.gap_s)
-    sizes = robust.size_classes(sequences.payload, params.quantum_tolerance / 2, sequences.line)
-    for line in np.flatnonzero(chosen):
-        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
-        period, strength = periodicity.sequence_period(sizes[rows].astype(np.int64), params.max_bursts)
-        if period and strength >= params.min_period_strength:
-            gaps, payload = sequences.gap_s[rows][:-1], sequences.payload[rows]
-            period, place = _last_microbatch(gaps, period, _last_place(gaps, payload, period, params), params)
-            ends[rows] |= np.arange(len(payload)) % period == place
-    return ends
-
-
-def _last_place(gap_s: Float64, payload: Float64, period: int, params: DivideParams) -> int:
-    """Return the place in a period that ends it.
-
-    Where sizes differ much, parameters are gathered for the forward pass and gradients scattered beside them in the
-    backward: the longest run of small bursts begins a step, and what precedes it ends one. Else the longest silence
-    does.
-    """
-    usual = _by_place(payload, period, 0.5)
-    large = usual > (usual.min() + usual.max()) / 2
-    if usual.max() < params.sizes_differ * usual.min() or large.all():
-        return int(np.argmax(_by_place(gap_s, period, 0.5)))
-    places = np.flatnonzero(large)
-    small_after = np.diff(np.append(places, places[0] + period)) - 1
-    return int(places[np.argmax(small_after)])
-
-
-def _last_microbatch(gap_s: Float64, period: int, place: int, params: DivideParams) -> tuple[int, int]:
-    """Return the period and the place in it that ends a step.
-
-    That is a multiple of the period where one in so many of its ends is followed by a longer silence than all the
-    others, by quartiles: the optimizer comes after the last of several microbatches.
-    """
-    for times in range(2, params.max_microbatches + 1):
-        length = period * times
-        if length * params.min_repeats > len(gap_s):
-            break
-        alike = np.arange(place, length, period)
-        lower, usual, upper = (_by_place(gap_s, length, q)[alike] for q in (0.25, 0.5, 0.75))
-        longest = int(np.argmax(usual))
-        if lower[longest] > params.silence_contrast * np.delete(upper, longest).max():
-            return length, int(alike[longest])
-    return period, place
-
-
-def _by_place(values: Float64, period: int, q: float) -> Float64:
-    """Return the q-quantile of the values at each place in a period, float64[period]."""
-    return robust.quantile_by((np.arange(len(values)) % period).astype(np.int32), values, q, period)
 
 
 def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:

@@ -156,14 +156,24 @@ def test_sequence_strength_equals_the_slow_version(symbols: list[int], longest: 
     if chance == 1:
         assert (period, strength) == (1, 1.0)
         return
-    strengths = {lag: (naive.share_equal(symbols, lag) - chance) / (1 - chance) for lag in lags}
-    best = max(strengths.values())
-    if best <= 1e-12:
+    equal = {lag: naive.share_equal(symbols, lag) for lag in lags}
+    strengths = {lag: (equal[lag] - chance) / (1 - chance) for lag in lags}
+    best = max(lags, key=lambda lag: strengths[lag])
+    if strengths[best] <= 1e-12:
         assert strength < 1e-9
         return
+    compared = len(symbols) - best + 2
+    likely = (equal[best] * (compared - 2) + 1) / compared
+    lowest = equal[best] - 3 * math.sqrt(likely * (1 - likely) / compared)
     assert strength == pytest.approx(strengths[period])
-    assert strength >= 0.8 * best - 1e-9
-    assert all(strengths[lag] < 0.8 * best + 1e-9 for lag in range(1, period))
+    assert strength >= 0.8 * strengths[best] - 1e-9
+    assert equal[period] >= lowest - 1e-9
+    assert all(strengths[lag] < 0.8 * strengths[best] + 1e-9 or equal[lag] < lowest + 1e-9 for lag in range(1, period))
+
+
+@pytest.mark.parametrize("pattern", [[1] * 24 + [2], ([1, 1, 2, 2, 3] * 5 + [4, 4])], ids=["run", "parts"])
+def test_what_repeats_almost_as_well_inside_a_period_is_no_period(pattern: list[int]) -> None:
+    assert sequence_period(np.tile(pattern, 20)) == (len(pattern), 1.0)
 
 
 def test_lost_and_extra_symbols_spoil_only_their_own_period() -> None:
