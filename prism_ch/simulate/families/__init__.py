@@ -32,6 +32,7 @@ FAMILIES: dict[str, Family] = {
     "context-ring": parallelism.context_ring,
     "production": parallelism.production,
     "production-staggered": parallelism.production_staggered,
+    "production-straggler": parallelism.production_straggler,
     "four-nics": placement.four_nics,
     "leaf-spine": placement.leaf_spine,
     "queue-pairs": placement.queue_pairs,

@@ -14,7 +14,7 @@ from prism_ch.simulate.families.shaping import (
     training_job,
 )
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.workload import GradientSync, InnerTraffic, Layout, Pipeline, Schedule
+from prism_ch.simulate.workload import Fault, GradientSync, InnerTraffic, Layout, Pipeline, Schedule
 
 
 def _replicas(servers: int) -> Layout:
@@ -206,12 +206,14 @@ def context_ring(seed: int, servers: int = 8) -> Scenario:
     return scenario(chances, [replace(job, context=blocks)], cluster_of(servers), step_s)
 
 
-def _production(family: str, seed: int, servers: int, *, staggered: bool) -> Scenario:
+def _production(
+    family: str, seed: int, servers: int, *, staggered: bool = False, step_s: tuple[float, float] = (3.0, 9.0)
+) -> Scenario:
     """Describe one job with the troubles of production; `staggered` stages do not wait for one another."""
     chances = Chances(family, seed)
-    step_s = chances.between(3.0, 9.0)
+    usual_s = chances.between(*step_s)
     layout = Layout(tp=1, pp=4, dp=servers * 2)
-    size = int(0.002 * step_s * 50e9)
+    size = int(0.002 * usual_s * 50e9)
     sync = GradientSync(
         mode="distributed_optimizer",
         buffer_bytes=size,
@@ -220,7 +222,7 @@ def _production(family: str, seed: int, servers: int, *, staggered: bool) -> Sce
         grad_norm=not staggered,
         eager=False,
     )
-    job = training_job(chances, 0, layout, step_s, pipes=Pipeline(message_bytes=64 * MIB), sync=sync)
+    job = training_job(chances, 0, layout, usual_s, pipes=Pipeline(message_bytes=64 * MIB), sync=sync)
     compute = replace(
         job.compute,
         sequence_spread=chances.between(0.1, 0.3),
@@ -228,7 +230,7 @@ def _production(family: str, seed: int, servers: int, *, staggered: bool) -> Sce
         stage_weights=(1.0, 0.95, 1.0, chances.between(1.1, 1.4)),
         hiccup_rate=1e-4,
     )
-    return scenario(chances, [replace(job, compute=compute, queue_pairs=2)], cluster_of(servers), step_s)
+    return scenario(chances, [replace(job, compute=compute, queue_pairs=2)], cluster_of(servers), usual_s)
 
 
 def production(seed: int, servers: int = 8) -> Scenario:
@@ -237,9 +239,20 @@ def production(seed: int, servers: int = 8) -> Scenario:
     A gathering opens the step and a scattering closes it, both short; step times vary with sequence lengths; replicas
     of one server hide part of their rings; embeddings are tied; a message is two queue pairs.
     """
-    return _production("production", seed, servers, staggered=False)
+    return _production("production", seed, servers)
 
 
 def production_staggered(seed: int, servers: int = 8) -> Scenario:
     """One job as above whose stages do not wait for one another: they end a step up to a quarter of it apart."""
     return _production("production-staggered", seed, servers, staggered=True)
+
+
+def production_straggler(seed: int, servers: int = 8) -> Scenario:
+    """One job as the first, with a GPU that is slow from the first step on: for long, in each, the others wait for it.
+
+    A step takes up to three quarters of a minute, half of which most pipelines may stand still in its middle.
+    """
+    healthy = _production("production-straggler", seed, servers, step_s=(9.0, 22.0))
+    chances = Chances("production-straggler, its GPU", seed)
+    gpu = chances.one_of(*healthy.jobs[0].lives[0].gpus)
+    return replace(healthy, faults=(Fault(kind="slow_gpu", gpu=gpu, factor=chances.between(1.5, 2.2)),))

@@ -115,6 +115,14 @@ def test_production_is_aperiodic_and_its_rings_are_partly_hidden(family: str, ap
     assert all(len(group["components"]) > 1 for group in groups)
 
 
+def test_the_others_wait_for_a_straggler_in_the_middle_of_every_step() -> None:
+    found = recorded("production-straggler", share=1.0)
+    steps = columns(found.truth["gpu_steps"])
+    idle = 1 - (steps["busy_s"] / steps["duration_s"])[steps["complete"]]
+    assert idle.min() < 0.5 * np.median(idle)
+    assert [fault["kind"] for fault in found.truth["faults"].to_pylist()] == ["slow_gpu"]
+
+
 def test_a_restarted_job_keeps_counting_its_steps() -> None:
     found = recorded("restart-elsewhere", share=1.0)
     steps = columns(found.truth["steps"])
