@@ -65,23 +65,6 @@ def left(store: Store) -> list[tuple[int, int, int]]:
     return [((start_ns // 10**9 - T0_S) // 60, flows, late) for start_ns, flows, late in rows]
 
 
-@pytest.fixture
-def due(kept: Store) -> Numbers:
-    def numbers(window_s: int = 60, *, final: bool = False, force: bool = False, inputs: int = 0) -> list[int]:
-        found = due_windows(kept, window_s, final=final, force=force, inputs=inputs)
-        return [(each.start_ns // 10**9 - T0_S) // 60 for each in found]
-
-    return numbers
-
-
-def left(store: Store) -> list[tuple[int, int, int]]:
-    """Return number, flows and late flows of the windows that are left."""
-    rows = store.rows(
-        "SELECT toUnixTimestamp(toDateTime(window_start)), flows, late_flows FROM windows_left ORDER BY ALL"
-    )
-    return [((start_s - T0_S) // 60, flows, late) for start_s, flows, late in rows]
-
-
 def test_nothing_is_final_while_all_flows_are_there(kept: Store, due: Numbers) -> None:
     for number in range(3):
         arrive(kept, number, days_ago=9)
