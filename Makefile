@@ -17,7 +17,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test lint format bench accuracy lock clean
+.PHONY: help demo test lint format bench soak accuracy lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -49,6 +49,9 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 
 bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read
 	@$(BIN)/python -m tests.bench.throughput
+
+soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
+	@$(BIN)/python -m tests.bench.soak --live-minutes 3
 
 accuracy: $(VENV)/.stamp-run ## results against known truth; half an hour on 2 cores
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2

@@ -86,7 +86,7 @@ _PROMISE = {
 }
 
 #: What depends on when and how often the work was done, and from where the records came.
-_VOLATILE = {
+VOLATILE = {
     "exporters": {"lag_s"},
     "flows": {"received_at"},
     "flows_rejected": {"received_at", "source", "position"},
@@ -127,7 +127,7 @@ def snapshot(store: Store, *tables: str) -> Snapshot:
 def _rows(store: Store, table: str) -> list[str]:
     """Return the rows of one table."""
     columns = PROMISED[table] | ADDED[table]
-    kept = [name for name in columns if name not in _VOLATILE.get(table, ())]
+    kept = [name for name in columns if name not in VOLATILE.get(table, ())]
     if table in _SUMS:
         kept = [f"round({name}, 9)" if columns[name] == "Float64" else name for name in kept]
     text = store.raw(f"SELECT {', '.join(kept)} FROM {table} ORDER BY ALL", fmt="TSV")  # noqa: S608 (our own names)

@@ -88,7 +88,7 @@ class Control:
                 status = self._run(request, streams)
                 _flush(streams.stdout, streams.stderr)
                 connection.sendall(json.dumps({"status": status}).encode() + b"\n")
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             log.warning("command not answered error=%r", error)
         finally:
             self._at_work.discard(connection)
@@ -135,8 +135,9 @@ def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
         # Whoever answers gets hold of our streams: it must be the one who owns the database, and one of us or root.
         if _peer(connection) != owner or os.geteuid() not in {owner, 0}:
             return None
-        socket.send_fds(connection, [json.dumps(asdict(request)).encode() + b"\n"], list(streams))
-        with connection.makefile(encoding="utf-8") as answers:
+        answer = ""
+        with contextlib.suppress(ConnectionResetError), connection.makefile(encoding="utf-8") as answers:
+            socket.send_fds(connection, [json.dumps(asdict(request)).encode() + b"\n"], list(streams))
             answer = answers.readline()
     if not answer:
         raise ConnectionError("the service ended before the command did")

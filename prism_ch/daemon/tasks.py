@@ -11,6 +11,7 @@ from prism_ch.pipeline import analyse
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import last_worked_ns
+from prism_ch.store.retention import settle
 from prism_ch.store.watermark import closed_until_ns
 
 #: A task lets go after so long, in seconds, and takes up the rest at its next tick.
@@ -66,11 +67,18 @@ def _analyse(shift: Shift, from_ns: int | None) -> int:
     return len(analyse(shift.store, shift.settings, from_ns=from_ns, until_ns=until_ns, stop=stop).windows)
 
 
+def keep_retention(shift: Shift) -> int:
+    """See to it that every table drops its rows when they have been kept long enough, whoever made or changed it."""
+    settle(shift.store)
+    return 0
+
+
 #: By the names that a schedule uses.
 TASKS: Mapping[str, Task] = {
     "land_spool": land_spool,
     "clean_spool": clean_spool,
     "analyse": analyse_closed,
     "reanalyse": analyse_changed,
+    "retention": keep_retention,
     "note_health": lambda shift: shift.note_health(shift.store),
 }

@@ -28,6 +28,17 @@ _UNKNOWN_DATABASE = 81
 _AUTHENTICATION_FAILED = 516
 _LONGEST_REASON = 600
 
+#: What to do about errors that are no fault of the statement, by the engine's number.
+_ADVICE = {
+    159: "the statement took too long; ask for less, or raise max_execution_time",
+    164: "this user may only read; give --url one that may write",
+    241: "the engine has no memory left; give it more, or let less run at once",
+    243: "the database's disk is full; make room, what was under way is done again",
+    252: "files come in faster than the engine merges them; land fewer and larger ones",
+    497: "grant the user what is missing, or give --url another",
+}
+_NO_SPACE = "No space left on device"
+
 
 class Store:
     """A connection to one database of one engine; a context manager.
@@ -230,7 +241,8 @@ def _reason(error: Error, location: Location) -> str:
     text = re.sub(r"\s*\(version [^()]*(\([^()]*\))?\).*$", "", text)
     if isinstance(location, ServerLocation) and location.password:
         text = text.replace(location.password, "***")
-    return f"{location}: {text}"
+    advice = _ADVICE.get(243 if _NO_SPACE in text else error.code or 0)
+    return f"{location}: {text}; {advice}" if advice else f"{location}: {text}"
 
 
 def _one_line(text: str) -> str:

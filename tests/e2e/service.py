@@ -40,12 +40,13 @@ def until(what: Callable[[], object], process: subprocess.Popen[Any] | None = No
 class Service:
     """A service on an embedded database in a folder, with a spool beside it."""
 
-    def __init__(self, home: Path, *, window_s: int = 60, silent_after_s: int = 1) -> None:
+    def __init__(self, home: Path, *, window_s: int = 60, silent_after_s: int = 1, lateness_s: int = 1) -> None:
         self.folder = home / "data"
         self.spool = home / "spool"
         self.config = home / "prism.toml"
         self.config.write_text(
-            f"window_s = {window_s}\nlateness_s = 1\n[serve]\nsilent_after_s = {silent_after_s}\ngrace_s = 5\n"
+            f"window_s = {window_s}\nlateness_s = {lateness_s}\n"
+            f"[serve]\nsilent_after_s = {silent_after_s}\ngrace_s = 5\n"
         )
         self.log = home / "serve.log"
         self.port = free_port()
@@ -102,6 +103,16 @@ class Service:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE_S) as answer:
             lines = [line.split() for line in answer.read().decode().splitlines() if line and line[0] != "#"]
         return {name.removeprefix("prism_ch_"): float(value) for name, value in lines if "{" not in name}
+
+    def waiting(self) -> list[Path]:
+        """List the files that wait in the spool."""
+        return [entry for entry in self.spool.iterdir() if entry.is_file() and not entry.name.startswith(".")]
+
+    def memory_bytes(self) -> int:
+        """Return the memory that it has in use."""
+        assert self.process is not None
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def is_done(self, files: int) -> bool:
         """Tell whether so many files have been moved aside, and every closed window has been worked."""

@@ -90,6 +90,30 @@ def test_a_refusal_is_one_line(store: Store) -> None:
         store.scalar("SELECT number FROM numbers(2)")
 
 
+@pytest.mark.parametrize(
+    "code, advice",
+    [
+        (243, "the database's disk is full; make room, what was under way is done again"),
+        (241, "the engine has no memory left; give it more, or let less run at once"),
+        (252, "files come in faster than the engine merges them; land fewer and larger ones"),
+    ],
+)
+def test_what_no_statement_is_to_blame_for_comes_with_advice(store: Store, code: int, advice: str) -> None:
+    with pytest.raises(StoreError) as raised:
+        store.scalar(
+            "SELECT throwIf(1, 'no more', {code:Int16}) SETTINGS allow_custom_error_code_in_throwif = 1", {"code": code}
+        )
+    assert str(raised.value).endswith(f"; {advice}")
+
+
+def test_a_full_disk_is_told_whichever_call_meets_it() -> None:
+    location = ServerLocation("host", 8123, False, "me", "", "prism")
+    error = Error("Code: 1001. DB::Exception: filesystem error: cannot write: No space left on device (STD_EXCEPTION)")
+    assert client._reason(error, location).endswith(
+        "; the database's disk is full; make room, what was under way is done again"
+    )
+
+
 def test_a_result_that_breaks_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "raw", lambda *_, **__: b"Code: 241. DB::Exception: Memory limit exceeded")
     with pytest.raises(StoreError, match="the result broke off"):
