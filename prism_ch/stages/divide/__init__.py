@@ -51,8 +51,8 @@ def divide(
         line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, endpoints))
         beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
         pipelined = (kinds.burst == PP).any()
-        followed = beside.followed(sequences) if pipelined else np.zeros(len(sequences.line))
-        ends = collective_ends(sequences, followed, params)
+        follows = beside.follows(sequences) if pipelined else np.zeros(len(sequences.line))
+        ends = collective_ends(sequences, follows, params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
         ends = pipeline_ends(closing, line_of_pair, sequences, params)

@@ -28,19 +28,11 @@ class Beside:
     after: Int64
     payload: Float64
 
-    def followed(self, sequences: Sequences) -> Float64:
-        """Say how much follows each closing burst before the next, float64[n]: the log-odds that a step ends there.
-
-        The logarithm of its payload over the mean of the sequence, in -1..1; 0 where a sequence has no other traffic,
-        and after its last burst, of which nobody knows what follows.
-        """
+    def follows(self, sequences: Sequences) -> Float64:
+        """Return the payload that begins to move between each closing burst and the next, float64[n]."""
         inside = self.after >= sequences.offsets[self.line]
-        follows = np.bincount(self.after[inside], weights=self.payload[inside], minlength=len(sequences.line))
-        inner = np.isfinite(sequences.gap_s)
-        carried = np.bincount(sequences.line[inner], weights=follows[inner], minlength=len(sequences))
-        mean = (carried / np.maximum(np.bincount(sequences.line[inner], minlength=len(sequences)), 1))[sequences.line]
-        share = np.divide(follows, mean, out=np.ones(len(follows)), where=inner & (mean > 0))
-        return np.asarray(np.log(np.clip(share, np.exp(-1), np.exp(1))))
+        moved = np.bincount(self.after[inside], weights=self.payload[inside], minlength=len(sequences.line))
+        return moved.astype(np.float64)
 
 
 def read_beside(sequences: Sequences, line_of_endpoint: Int32, traffic: Traffic) -> Beside:

@@ -10,10 +10,10 @@ from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide.sequences import Sequences
 
 
-def propose(sequences: Sequences, followed: Float64, params: DivideParams) -> tuple[Float64, list[Bool]]:
+def propose(sequences: Sequences, follows: Float64, params: DivideParams) -> tuple[Float64, list[Bool]]:
     """Propose boundaries: the log-odds of one after each burst, float64[n], and sets to choose from, bool[n] each.
 
-    Parameters: `followed` float64[n], how much other traffic follows each burst, see `Beside.followed`.
+    Parameters: `follows` float64[n], the payload of other traffic after each burst, see `Beside.follows`.
     """
     last = np.isinf(sequences.gap_s)
     every = np.ones(len(last), dtype=bool)
@@ -34,5 +34,19 @@ def propose(sequences: Sequences, followed: Float64, params: DivideParams) -> tu
     changed[inner] = (found.new_run_mass > params.changepoint_mass) & (log_gap > typical)
     split = every.copy()
     split[inner] = sequences.gap_s[inner] > threshold
+    followed = _follow_odds(sequences, follows)
     odds = params.gap_weight * odds + params.followed_weight * followed
     return odds, [every, changed, split, last | (followed > 0)]
+
+
+def _follow_odds(sequences: Sequences, follows: Float64) -> Float64:
+    """Return the log-odds that a step ends after each burst, from how much other traffic follows it, float64[n].
+
+    The logarithm of its payload over the mean of the sequence, in -1..1; 0 where a sequence has no other traffic, and
+    after its last burst, of which nobody knows what follows.
+    """
+    inner = np.isfinite(sequences.gap_s)
+    carried = np.bincount(sequences.line[inner], weights=follows[inner], minlength=len(sequences))
+    mean = (carried / np.maximum(np.bincount(sequences.line[inner], minlength=len(sequences)), 1))[sequences.line]
+    share = np.divide(follows, mean, out=np.ones(len(follows)), where=inner & (mean > 0))
+    return np.asarray(np.log(np.clip(share, np.exp(-1), np.exp(1))))

@@ -13,13 +13,13 @@ from prism_ch.stages.divide.proposals import propose
 from prism_ch.stages.divide.sequences import Sequences
 
 
-def collective_ends(sequences: Sequences, followed: Float64, params: DivideParams) -> Bool:
+def collective_ends(sequences: Sequences, follows: Float64, params: DivideParams) -> Bool:
     """Mask the bursts that close a step of their sequence, bool[n].
 
-    Parameters: `followed` float64[n], how much other traffic follows each burst, see `Beside.followed`.
+    Parameters: `follows` float64[n], the payload of other traffic after each burst, see `Beside.follows`.
     """
-    preference, proposals = propose(sequences, followed, params)
-    quantum, regular, uneven = _quantum(sequences, proposals, params)
+    preference, proposals = propose(sequences, follows, params)
+    quantum, regular, uneven = _quantum(sequences, proposals, follows, params)
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, quantum) < params.min_silence_share
     periods = find_periods(sequences, params)
@@ -46,7 +46,9 @@ def collective_ends(sequences: Sequences, followed: Float64, params: DivideParam
     )
 
 
-def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> tuple[Float64, Float64, Float64]:
+def _quantum(
+    sequences: Sequences, proposals: list[Bool], follows: Float64, params: DivideParams
+) -> tuple[Float64, Float64, Float64]:
     """Choose the payload of one step of each sequence: that which most of the payload is cut into.
 
     Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate. Pieces that are
@@ -58,7 +60,7 @@ def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) 
     best_share, uneven = np.zeros(len(sequences)), np.zeros(len(sequences))
     quantum = np.ones(len(sequences))
     volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
-    for size, share, spread in _finest_first(sequences, proposals, params):
+    for size, share, spread in _finest_first(sequences, proposals, follows, params):
         times = np.maximum(size / quantum, 1)
         joined = _regular_when_joined(best_share, times, volume / size)
         enough = np.where(share >= params.min_regular_share, joined, best_share) - params.regularity_margin
@@ -69,15 +71,38 @@ def _quantum(sequences: Sequences, proposals: list[Bool], params: DivideParams) 
     return quantum, best_share, uneven
 
 
-def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:
+def _finest_first(sequences: Sequences, proposals: list[Bool], follows: Float64, params: DivideParams) -> Float64:
     """Measure what each proposal cuts, of each sequence those with the most pieces first, float64[proposals, 3, k].
 
-    The usual size of the pieces, its share of the payload, and how uneven they are in time.
+    The usual size of the pieces, its share of the payload, and how uneven they are in time: not at all where each
+    holds a pass of the pipeline, whatever pauses there are between them.
     """
-    measured = np.array([(*most_regular(sequences, ends, params), _unevenness(sequences, ends)) for ends in proposals])
+    measured = np.array(
+        [
+            (
+                *most_regular(sequences, ends, params),
+                np.where(_hold_a_pass(sequences, ends, follows, params), 0.0, _unevenness(sequences, ends)),
+            )
+            for ends in proposals
+        ]
+    )
     pieces = np.array([np.bincount(sequences.line[ends], minlength=len(sequences)) for ends in proposals])
     finest_first = np.argsort(-pieces, axis=0, kind="stable")
     return np.take_along_axis(measured, finest_first[:, None], axis=0)
+
+
+def _hold_a_pass(sequences: Sequences, ends: Bool, follows: Float64, params: DivideParams) -> Bool:
+    """Mask the sequences most of whose pieces come with the same other traffic, bool[k]: with a step's whole pass."""
+    closed = ends | np.isinf(sequences.gap_s)
+    moved = np.bincount(np.cumsum(closed) - closed, weights=follows)
+    line = sequences.line[closed]
+    # The first and the last piece of a sequence may be cut by the edge of the data.
+    within = np.concatenate([[False], line[1:] == line[:-1]]) & np.isfinite(sequences.gap_s[closed])
+    usual = robust.median_by(line[within], moved[within], len(sequences))
+    alike = np.abs(moved - usual[line]) < 2 * params.quantum_tolerance * usual[line]
+    count = np.maximum(np.bincount(line[within], minlength=len(sequences)), 1)
+    share = np.bincount(line[within & alike], minlength=len(sequences)) / count
+    return np.asarray(share >= params.min_plain_share)
 
 
 def _wants(quantum: Float64, periods: list[Period | None], params: DivideParams) -> Bool:

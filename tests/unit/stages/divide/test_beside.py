@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from prism_ch.model.division import Division
 from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide import divide
-from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, links, pipeline, ring, traffic, typed
+from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, job, links, pipeline, ring, shaken, traffic, typed
 
 PARAMS = DivideParams()
 GRID = ([0, 1], [2, 3])
@@ -50,3 +52,19 @@ def test_a_stage_that_waits_amid_its_closing_traffic_ends_with_the_others(seed: 
     found = divided(flows)
     for row in found.end_ns:
         assert ((row - BEGIN_NS) / MS).tolist() == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("together", [4, 8, 10])
+@pytest.mark.parametrize("pause_ms", [1500, 4000])
+def test_a_pause_after_every_so_many_steps_does_not_make_them_one(together: int, pause_ms: int) -> None:
+    steps = together * 6
+    later = [pause_ms * (step // together) for step in range(steps)]
+    flows = [replace(flow, start_ms=flow.start_ms + later[step_of(flow)]) for flow in job(GRID, steps)]
+    ends = [1000 * (step + 1) + later[step] for step in range(steps)]
+    found = divided(shaken(flows, 1, ms=0.2))
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ends, abs=3)
+
+
+def step_of(flow: Flow) -> int:
+    """The step of a flow in a job of a second a step."""
+    return int((flow.start_ms + flow.length_ms - 1) // 1000)
