@@ -107,6 +107,7 @@ def controlled(folder: Path, run: RunCommand) -> Iterator[Control]:
             listener.listen()
             control = Control(listener, run)
             Thread(target=control.accept_all, name="control", daemon=True).start()
+            _clear(folder / _NOTE)
             _announce(folder / _NOTE, path)
             try:
                 yield control
@@ -142,6 +143,15 @@ def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
     if not answer:
         raise ConnectionError("the service ended before the command did")
     return int(json.loads(answer)["status"])
+
+
+def _clear(note: Path) -> None:
+    """Remove the socket of a service that was killed; nobody takes requests there any more."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        path = Path(json.loads(note.read_text(encoding="utf-8"))["socket"])
+        if path.is_socket():
+            path.unlink()
+            path.parent.rmdir()
 
 
 def _announce(note: Path, path: Path) -> None:

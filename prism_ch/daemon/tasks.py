@@ -10,7 +10,7 @@ from prism_ch.daemon.spool import Spool
 from prism_ch.pipeline import analyse
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import last_worked_ns
+from prism_ch.store.ledger import new_from_ns
 from prism_ch.store.retention import settle
 from prism_ch.store.watermark import closed_until_ns
 
@@ -51,8 +51,8 @@ def clean_spool(shift: Shift) -> int:
 
 
 def analyse_closed(shift: Shift) -> int:
-    """Work the windows that have closed since the newest one that was worked; return how many."""
-    return _analyse(shift, last_worked_ns(shift.store, shift.settings.window_s))
+    """Work the windows that have closed since the newest one that was worked or given up; return how many."""
+    return _analyse(shift, new_from_ns(shift.store, shift.settings.window_s))
 
 
 def analyse_changed(shift: Shift) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -45,7 +46,10 @@ class Vitals:
 
     def lights(self) -> list[Light]:
         """Look at everything; what the database does not tell is a light too."""
-        return [*self._inside(), *guarded("database", self._in_database)]
+        return [
+            *self._inside(),
+            *guarded("database", self._in_database, "start the database; the service goes on by itself"),
+        ]
 
     def measures(self) -> list[Measure]:
         """Measure everything; what only the database knows is left out where it does not answer."""
@@ -66,7 +70,7 @@ class Vitals:
 
     def _inside(self) -> list[Light]:
         """Look at the tasks and the machine."""
-        machine = guarded("machine", lambda: machine_lights(self._settings))
+        machine = guarded("machine", lambda: machine_lights(self._settings), "give the service rights on its folders")
         return [*map(_task_light, self._states()), *machine]
 
     def _in_database(self) -> list[Light]:
@@ -94,7 +98,8 @@ class Vitals:
         """Measure the process, the spool and the tasks."""
         measures = [Measure("memory_bytes", "", memory_bytes())]
         if self._spool is not None:
-            measures.append(Measure("spool_files", "", len(self._spool.waiting())))
+            with contextlib.suppress(OSError):  # then the light of the spool is red
+                measures.append(Measure("spool_files", "", len(self._spool.waiting())))
         for state in self._states():
             measures += [
                 Measure("task_failures", state.name, state.failures),

@@ -56,12 +56,12 @@ def schema_light(store: Store) -> Light:
     return Light("database", "ok", f"{store} answers and has this version's schema")
 
 
-def guarded(name: str, look: Callable[[], list[Light]]) -> list[Light]:
-    """Return what a look finds, or that it failed."""
+def guarded(name: str, look: Callable[[], list[Light]], mend: str) -> list[Light]:
+    """Return what a look finds, or that it failed and how to mend that."""
     try:
         return look()
-    except PrismError as error:
-        return [Light(name, "bad", str(error), "start the database, or mend --url; the service goes on by itself")]
+    except (PrismError, OSError) as error:
+        return [Light(name, "bad", str(error), mend)]
 
 
 def _rejected_light(store: Store) -> Light:
@@ -86,8 +86,9 @@ def _windows_light(store: Store) -> Light:
     if not failed:
         return Light(name, "ok", f"{worked:,} worked, none failed")
     start = datetime.fromtimestamp(start_s, UTC)
-    what = f"the window of {start:%Y-%m-%d %H:%M:%S} UTC failed {attempts} times, and later ones wait: {error}"
-    return Light(name, "bad", what, "mend what the error says; the window is tried again by itself")
+    what = f"the window of {start:%Y-%m-%d %H:%M:%S} UTC failed {attempts} times: {error}"
+    mend = "mend what the error says; it is tried again by itself, and all that follows is worked again then"
+    return Light(name, "bad", what, mend)
 
 
 def _behind_light(behind: int) -> Light:

@@ -33,13 +33,13 @@ def examine(
     lights = [Light("configuration", "ok", "settings and schedule can be read")]
     try:
         with open_store() as store:
-            lights += guarded("database", lambda: _look(store, settings))
+            lights += guarded("database", lambda: _look(store, settings), "see whether the database works or hangs")
     except SettingsError as error:
         lights.append(Light("database", "bad", str(error), "mend --url or PRISM_CH_URL"))
     except StoreError as error:
         lights.append(Light("database", "bad", str(error), "start the database, or mend --url or PRISM_CH_URL"))
     else:
-        lights += guarded("machine", lambda: machine_lights(settings))
+        lights += guarded("machine", lambda: machine_lights(settings), "give the user rights on the folders")
     return lights
 
 

@@ -12,6 +12,8 @@ from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
 _EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
+#: So often a failing window is tried before newer ones go on without it.
+TRIES = 5
 _UNTIMED: Mapping[str, float] = {}
 
 
@@ -66,9 +68,12 @@ def due_windows(
     return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), bounds)]
 
 
-def last_worked_ns(store: Store, window_s: int) -> int | None:
-    """Return where the newest window that was worked ends, nanoseconds since the epoch; None where none was."""
-    end_ns: int | None = store.scalar(statement("last_worked_window"), {"window_s": window_s})
+def new_from_ns(store: Store, window_s: int) -> int | None:
+    """Return from where on windows are new, nanoseconds since the epoch; None where all are.
+
+    One that failed TRIES times is given up for as long as it takes to mend it; else it would hold up all that follow.
+    """
+    end_ns: int | None = store.scalar(statement("new_from"), {"window_s": window_s, "tries": TRIES})
     return end_ns
 
 

@@ -11,9 +11,9 @@ from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.store import claims
 from prism_ch.store.claims import end_claim, new_worker
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import Claim, claim_window, record_window
+from prism_ch.store.ledger import TRIES, Claim, claim_window, due_windows, new_from_ns, record_window
 from prism_ch.store.turns import Bounds, take_turns
-from tests.integration.test_ledger import arrive, window
+from tests.integration.test_ledger import arrive, window, work
 
 
 @pytest.fixture
@@ -162,3 +162,20 @@ def test_a_lost_connection_stops_no_working(served: Store, monkeypatch: pytest.M
     monkeypatch.setattr(Store, "another", unreachable)
     with new_worker(served) as worker:
         claim_window(served, window(0), worker=worker)
+
+
+def test_a_window_that_fails_again_and_again_does_not_hold_up_newer_ones(store: Store) -> None:
+    for number in range(3):
+        arrive(store, number)
+    assert new_from_ns(store, 60) is None
+    work(store, 0)
+    assert new_from_ns(store, 60) == window(0).end_ns
+    for _ in range(TRIES - 1):
+        work(store, 1, error="odd")
+    assert new_from_ns(store, 60) == window(0).end_ns
+    work(store, 1, error="odd")
+    assert new_from_ns(store, 60) == window(1).end_ns
+    work(store, 2)
+    # Mended, it is worked again, and all that rests on it.
+    assert due_windows(store, 60) == [window(1), window(2)]
+    assert new_from_ns(store, 30) is None

@@ -107,6 +107,16 @@ def test_a_service_that_was_killed_left_nothing_to_ask(tmp_path: Path) -> None:
         assert call(tmp_path, REQUEST, [0, 1, 2]) is None
 
 
+def test_the_socket_of_a_service_that_was_killed_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    left.mkdir()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(left / "control"))
+    (tmp_path / "serve.json").write_text(json.dumps({"pid": 1, "socket": str(left / "control")}))
+    with controlled(tmp_path, answer_with("")):
+        assert not left.exists()
+
+
 def test_the_socket_and_what_names_it_are_its_users_alone(tmp_path: Path) -> None:
     with controlled(tmp_path, answer_with("")):
         path = Path(json.loads((tmp_path / "serve.json").read_text())["socket"])

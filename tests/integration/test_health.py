@@ -95,7 +95,7 @@ def test_failed_windows_and_those_that_wait(store: Store) -> None:
     work(store, 0, error="odd numbers")
     found = seen(store, "windows")
     assert found.state == "bad"
-    assert found.what == "the window of 2027-01-15 08:00:00 UTC failed 1 times, and later ones wait: odd numbers"
+    assert found.what == "the window of 2027-01-15 08:00:00 UTC failed 1 times: odd numbers"
 
 
 def test_windows_that_wait(store: Store) -> None:
