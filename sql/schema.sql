@@ -116,6 +116,22 @@ CREATE TABLE IF NOT EXISTS flow_csv_fields
 ENGINE = `Null`
 COMMENT 'Lines of CSV files taken apart; views on it name the fields';
 
+CREATE TABLE IF NOT EXISTS exporters_log
+(
+    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
+    `exporter` LowCardinality(String) COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the row',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
+    `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
+    `clock_matches` UInt64 COMMENT 'Observations of it matched with those of others, count',
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(window_start)
+ORDER BY (window_start, exporter, revision)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'What windows found of exporters, one row a working and exporter; read it as exporters';
+
 CREATE TABLE IF NOT EXISTS diagnoses_log
 (
     `job_id` String COMMENT 'The job; empty where the finding concerns a switch or an exporter',
@@ -144,6 +160,69 @@ PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, diagnosis_id, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Findings, one row a finding and revision that changed it; read it as diagnoses';
+
+CREATE TABLE IF NOT EXISTS revisions
+(
+    `job_id` String COMMENT 'The job; empty for findings about no single job, of which each working has one row',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the rows',
+    `from_step` UInt64 COMMENT 'First step that it replaces, with all later ones; 0 and no rows where the job is withdrawn',
+    `from_time` DateTime64(9) COMMENT 'Findings that start at or after this time are replaced, UTC',
+    `window_start` DateTime64(9) COMMENT 'Start of the window that was worked, UTC',
+    `published_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When readers could see it, UTC',
+    `cuts` UInt8 DEFAULT 1 COMMENT '0 where nothing that was published before reaches what it replaces, as where a job just goes on',
+    `next_step` UInt64 COMMENT 'All steps under this and earlier revisions of the job have lower numbers',
+    `last_time` DateTime64(9) COMMENT 'No finding under this and earlier revisions of the job starts later, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(published_at)
+ORDER BY (job_id, revision)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'Published revisions; rows of the result tables whose revision is not here are seen by nobody';
+
+CREATE TABLE IF NOT EXISTS jobs_log
+(
+    `job_id` String COMMENT 'Identity of the job for its whole life',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the row',
+    `tenant` String COMMENT 'Tenant of its endpoints; empty where the topology names none',
+    `status` Enum8('running' = 1, 'stalled' = 2, 'ended' = 3) COMMENT 'What the job was doing when last looked at',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `endpoints` UInt32 COMMENT 'Endpoints in it, one a GPU, count',
+    `servers` UInt32 COMMENT 'Servers in it, count',
+    `dp_size` UInt32 COMMENT 'Endpoints in a data-parallel group, count',
+    `pp_size` UInt32 COMMENT 'Pipeline stages, count',
+    `steps` UInt64 COMMENT 'Training steps seen so far, count',
+    `step_s_median` Float64 COMMENT 'Median duration of its steps, seconds',
+    `profile` String COMMENT 'What the analysis remembers of the job, JSON; internal',
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
+ORDER BY (job_id, revision)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'Training jobs, one row a job and revision; read it as jobs';
+
+CREATE TABLE IF NOT EXISTS steps_log
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the row' CODEC(Delta(8), ZSTD(1)),
+    `tenant` String COMMENT 'Tenant of the job',
+    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen' CODEC(Delta(8), ZSTD(1)),
+    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
+    `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
+    `duration_s` Float64 COMMENT 'From start to end, seconds',
+    `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
+    `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
+    `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
+    `slowest_endpoint` String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
+    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMMDD(start_time, 'UTC')
+ORDER BY (job_id, step, revision)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'Training steps, one row a step and revision; read it as steps';
 
 CREATE TABLE IF NOT EXISTS exporter_marks_log
 (
@@ -174,22 +253,6 @@ PARTITION BY toYYYYMM(minute)
 ORDER BY (minute, sampler_address)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 8192
 COMMENT 'Traffic of exporters by minute, in part sums; read it as switch_1m';
-
-CREATE TABLE IF NOT EXISTS exporters_log
-(
-    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
-    `exporter` LowCardinality(String) COMMENT 'Address or name of the exporter (switch), as its records give it',
-    `revision` UInt64 COMMENT 'Number of the working that wrote the row',
-    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
-    `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
-    `clock_matches` UInt64 COMMENT 'Observations of it matched with those of others, count',
-    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
-)
-ENGINE = MergeTree
-PARTITION BY toYYYYMM(window_start)
-ORDER BY (window_start, exporter, revision)
-SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
-COMMENT 'What windows found of exporters, one row a working and exporter; read it as exporters';
 
 CREATE TABLE IF NOT EXISTS flow_fields
 (
@@ -390,25 +453,10 @@ CREATE TABLE IF NOT EXISTS groups_log
     `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
+PARTITION BY toYYYYMMDD(written_at)
 ORDER BY (job_id, revision, group_id)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Communicators as the network shows them, one row a group and revision; read it as groups';
-
-CREATE TABLE IF NOT EXISTS revisions
-(
-    `job_id` String COMMENT 'The job; empty for findings about no single job',
-    `revision` UInt64 COMMENT 'Number of the working that wrote the rows',
-    `from_step` UInt64 COMMENT 'First step that it replaces, with all later ones; 0 and no rows where the job is withdrawn',
-    `from_time` DateTime64(9) COMMENT 'Findings that start at or after this time are replaced, UTC',
-    `window_start` DateTime64(9) COMMENT 'Start of the window that was worked, UTC',
-    `published_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When readers could see it, UTC'
-)
-ENGINE = MergeTree
-PARTITION BY toYYYYMM(published_at)
-ORDER BY (job_id, revision)
-SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
-COMMENT 'Published revisions; rows of the result tables whose revision is not here are seen by nobody';
 
 CREATE TABLE IF NOT EXISTS health_log
 (
@@ -439,33 +487,10 @@ CREATE TABLE IF NOT EXISTS job_members_log
     `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
+PARTITION BY toYYYYMMDD(written_at)
 ORDER BY (job_id, revision, endpoint)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Endpoints of jobs, one row an endpoint and revision; read it as job_members';
-
-CREATE TABLE IF NOT EXISTS jobs_log
-(
-    `job_id` String COMMENT 'Identity of the job for its whole life',
-    `revision` UInt64 COMMENT 'Number of the working that wrote the row',
-    `tenant` String COMMENT 'Tenant of its endpoints; empty where the topology names none',
-    `status` Enum8('running' = 1, 'stalled' = 2, 'ended' = 3) COMMENT 'What the job was doing when last looked at',
-    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
-    `endpoints` UInt32 COMMENT 'Endpoints in it, one a GPU, count',
-    `servers` UInt32 COMMENT 'Servers in it, count',
-    `dp_size` UInt32 COMMENT 'Endpoints in a data-parallel group, count',
-    `pp_size` UInt32 COMMENT 'Pipeline stages, count',
-    `steps` UInt64 COMMENT 'Training steps seen so far, count',
-    `step_s_median` Float64 COMMENT 'Median duration of its steps, seconds',
-    `profile` String COMMENT 'What the analysis remembers of the job, JSON; internal',
-    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
-)
-ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
-ORDER BY (job_id, revision)
-SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
-COMMENT 'Training jobs, one row a job and revision; read it as jobs';
 
 CREATE TABLE IF NOT EXISTS landing_counts_log
 (
@@ -537,7 +562,7 @@ CREATE TABLE IF NOT EXISTS pairs_log
     `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
+PARTITION BY toYYYYMMDD(written_at)
 ORDER BY (job_id, revision, src_addr, dst_addr)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Directed pairs of endpoints, one row a pair and revision; read it as pairs';
@@ -611,28 +636,6 @@ PARTITION BY toYYYYMM(window_start)
 ORDER BY (window_start, window_end)
 SETTINGS index_granularity = 8192
 COMMENT 'The last working of each window; written after the results it covers';
-
-CREATE TABLE IF NOT EXISTS steps_log
-(
-    `job_id` String COMMENT 'The job',
-    `revision` UInt64 COMMENT 'Number of the working that wrote the row' CODEC(Delta(8), ZSTD(1)),
-    `tenant` String COMMENT 'Tenant of the job',
-    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen' CODEC(Delta(8), ZSTD(1)),
-    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
-    `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC' CODEC(Delta(8), ZSTD(1)),
-    `duration_s` Float64 COMMENT 'From start to end, seconds',
-    `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
-    `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
-    `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    `slowest_endpoint` String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
-    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
-    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
-)
-ENGINE = MergeTree
-PARTITION BY toYYYYMMDD(start_time, 'UTC')
-ORDER BY (job_id, step, revision)
-SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
-COMMENT 'Training steps, one row a step and revision; read it as steps';
 
 CREATE TABLE IF NOT EXISTS switch_1h_log
 (
@@ -848,6 +851,73 @@ AS SELECT
     record
 FROM flow_csv_fields
 WHERE collector != '';
+
+CREATE VIEW IF NOT EXISTS published
+(
+    `revision` UInt64 COMMENT 'Number of a working',
+    `window_start` DateTime64(9) COMMENT 'Start of the window that was worked, UTC'
+)
+COMMENT 'Workings whose results are published, all at once, one row each'
+AS SELECT
+    revision,
+    window_start
+FROM revisions
+WHERE job_id = '';
+
+CREATE VIEW IF NOT EXISTS revision_cuts
+(
+    `job_id` String COMMENT 'The job; empty for findings about no single job',
+    `revision` UInt64 COMMENT 'Number of a working that replaces what was published before',
+    `until_step` UInt64 COMMENT 'Steps of earlier revisions count if they come before this one',
+    `until_time` DateTime64(9) COMMENT 'Findings of earlier revisions count if they start before, UTC'
+)
+COMMENT 'For each revision that replaces something, what is left of the earlier ones: ASOF JOIN to it on revision < revision'
+AS SELECT
+    job_id,
+    revision,
+    min(from_step) OVER later AS until_step,
+    min(from_time) OVER later AS until_time
+FROM revisions
+WHERE cuts
+WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
+
+CREATE VIEW IF NOT EXISTS jobs
+(
+    `job_id` String COMMENT 'Identity of the job for its whole life',
+    `tenant` String COMMENT 'Tenant of its endpoints; empty where the topology names none',
+    `status` Enum8('running' = 1, 'stalled' = 2, 'ended' = 3) COMMENT 'What the job was doing when last looked at',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `endpoints` UInt32 COMMENT 'Endpoints in it, one a GPU, count',
+    `servers` UInt32 COMMENT 'Servers in it, count',
+    `dp_size` UInt32 COMMENT 'Endpoints in a data-parallel group, count',
+    `pp_size` UInt32 COMMENT 'Pipeline stages, count',
+    `steps` UInt64 COMMENT 'Training steps seen so far, count',
+    `step_s_median` Float64 COMMENT 'Median duration of its steps, seconds',
+    `profile` String COMMENT 'What the analysis remembers of the job, JSON; internal'
+)
+COMMENT 'Training jobs, one row each'
+AS SELECT
+    job_id,
+    tenant,
+    status,
+    first_seen,
+    last_seen,
+    endpoints,
+    servers,
+    dp_size,
+    pp_size,
+    steps,
+    step_s_median,
+    profile
+FROM jobs_log
+WHERE (job_id, revision) IN (
+    SELECT
+        job_id,
+        max(revision)
+    FROM revisions
+    GROUP BY job_id
+);
 
 CREATE VIEW IF NOT EXISTS exporter_marks
 (
@@ -1522,28 +1592,6 @@ WHERE (job_id, revision) IN (
     GROUP BY job_id
 );
 
-CREATE VIEW IF NOT EXISTS revision_live
-(
-    `job_id` String COMMENT 'The job; empty for findings about no single job',
-    `revision` UInt64 COMMENT 'Number of the working that wrote the rows',
-    `from_step` UInt64 COMMENT 'First step of this revision',
-    `until_step` UInt64 COMMENT 'First step that a later revision replaces; the largest number where none does',
-    `from_time` DateTime64(9) COMMENT 'Findings from this time on are of this revision, UTC',
-    `until_time` DateTime64(9) COMMENT 'Findings from this time on are of a later revision, UTC; the year 2262 where there is none',
-    `is_latest` UInt8 COMMENT '1 where no later revision of the job is published, else 0'
-)
-COMMENT 'For each published revision the range of steps and of time for which it is the one that counts'
-AS SELECT
-    job_id,
-    revision,
-    from_step,
-    ifNull(minOrNull(from_step) OVER later, 18446744073709551615) AS until_step,
-    from_time,
-    ifNull(minOrNull(from_time) OVER later, fromUnixTimestamp64Nano(9223372036854775807)) AS until_time,
-    (count() OVER later) = 0 AS is_latest
-FROM revisions
-WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
-
 CREATE VIEW IF NOT EXISTS health
 (
     `name` String COMMENT 'What was looked at',
@@ -1592,44 +1640,6 @@ AS SELECT
     first_seen,
     last_seen
 FROM job_members_log
-WHERE (job_id, revision) IN (
-    SELECT
-        job_id,
-        max(revision)
-    FROM revisions
-    GROUP BY job_id
-);
-
-CREATE VIEW IF NOT EXISTS jobs
-(
-    `job_id` String COMMENT 'Identity of the job for its whole life',
-    `tenant` String COMMENT 'Tenant of its endpoints; empty where the topology names none',
-    `status` Enum8('running' = 1, 'stalled' = 2, 'ended' = 3) COMMENT 'What the job was doing when last looked at',
-    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
-    `endpoints` UInt32 COMMENT 'Endpoints in it, one a GPU, count',
-    `servers` UInt32 COMMENT 'Servers in it, count',
-    `dp_size` UInt32 COMMENT 'Endpoints in a data-parallel group, count',
-    `pp_size` UInt32 COMMENT 'Pipeline stages, count',
-    `steps` UInt64 COMMENT 'Training steps seen so far, count',
-    `step_s_median` Float64 COMMENT 'Median duration of its steps, seconds',
-    `profile` String COMMENT 'What the analysis remembers of the job, JSON; internal'
-)
-COMMENT 'Training jobs, one row each'
-AS SELECT
-    job_id,
-    tenant,
-    status,
-    first_seen,
-    last_seen,
-    endpoints,
-    servers,
-    dp_size,
-    pp_size,
-    steps,
-    step_s_median,
-    profile
-FROM jobs_log
 WHERE (job_id, revision) IN (
     SELECT
         job_id,
@@ -2064,6 +2074,18 @@ WHERE load = (
     FROM topology_loads
 );
 
+CREATE VIEW IF NOT EXISTS unpublished
+(
+    `revision` UInt64 COMMENT 'Number of a working'
+)
+COMMENT 'Workings that were begun more than a day ago and never published: their rows, if any, are seen by nobody'
+AS SELECT revision
+FROM revision_claims
+WHERE (claimed_at < (now64(3) - toIntervalDay(1))) AND (revision NOT IN (
+    SELECT revision
+    FROM published
+));
+
 CREATE VIEW IF NOT EXISTS diagnoses
 (
     `diagnosis_id` String COMMENT 'Identity of the finding while it lasts',
@@ -2106,45 +2128,13 @@ AS SELECT
     l.summary,
     l.evidence
 FROM diagnoses_log AS l
-INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
-WHERE l.start_time < r.until_time
+ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.start_time < c.until_time)) AND (l.revision IN (
+    SELECT revision
+    FROM published
+))
 ORDER BY l.revision DESC
 LIMIT 1 BY l.diagnosis_id;
-
-CREATE VIEW IF NOT EXISTS exporters
-(
-    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
-    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
-    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
-    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
-    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
-    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
-    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
-)
-COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
-AS SELECT
-    sampler_address AS exporter,
-    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
-    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
-    sum(s.flows) AS flows,
-    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
-    any(k.clock_offset_s) AS clock_offset_s,
-    NULL AS idle_timeout_s,
-    0 AS lost
-FROM switch_1m AS s
-LEFT JOIN
-(
-    SELECT
-        l.exporter AS exporter,
-        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s
-    FROM exporters_log AS l
-    INNER JOIN revision_live AS r ON l.revision = r.revision
-    WHERE (r.job_id = '') AND (l.window_start < r.until_time) AND (l.clock_offset_s IS NOT NULL)
-    GROUP BY l.exporter
-) AS k ON s.sampler_address = k.exporter
-WHERE sampler_address != ''
-GROUP BY sampler_address;
 
 CREATE VIEW IF NOT EXISTS gpu_steps
 (
@@ -2174,8 +2164,11 @@ AS SELECT
     l.dp_s,
     l.complete
 FROM gpu_steps_log AS l
-INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
-WHERE l.step < r.until_step;
+ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+    SELECT revision
+    FROM published
+));
 
 CREATE VIEW IF NOT EXISTS steps
 (
@@ -2205,8 +2198,11 @@ AS SELECT
     l.slowest_endpoint,
     l.complete
 FROM steps_log AS l
-INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
-WHERE l.step < r.until_step;
+ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+    SELECT revision
+    FROM published
+));
 
 CREATE VIEW IF NOT EXISTS timeline
 (
@@ -2235,13 +2231,80 @@ FROM
         l.phases AS phases,
         l.lengths_ns AS lengths_ns
     FROM timeline_log AS l
-    INNER JOIN revision_live AS r ON (l.job_id = r.job_id) AND (l.revision = r.revision)
-    WHERE l.step < r.until_step
+    ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+    WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+        SELECT revision
+        FROM published
+    ))
 )
 ARRAY JOIN
     phases AS phase,
     lengths_ns AS length_ns,
     arrayCumSum(lengths_ns) AS until_ns;
+
+CREATE VIEW IF NOT EXISTS exporters
+(
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
+    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
+    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
+)
+COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
+AS SELECT
+    sampler_address AS exporter,
+    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
+    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
+    sum(s.flows) AS flows,
+    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
+    any(k.clock_offset_s) AS clock_offset_s,
+    NULL AS idle_timeout_s,
+    0 AS lost
+FROM switch_1m AS s
+LEFT JOIN
+(
+    SELECT
+        l.exporter AS exporter,
+        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s
+    FROM
+    (
+        SELECT
+            *,
+            '' AS job_id
+        FROM exporters_log
+    ) AS l
+    ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+    WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
+        SELECT revision
+        FROM published
+    )) AND (l.clock_offset_s IS NOT NULL)
+    GROUP BY l.exporter
+) AS k ON s.sampler_address = k.exporter
+WHERE sampler_address != ''
+GROUP BY sampler_address;
+
+CREATE VIEW IF NOT EXISTS prune_horizon
+(
+    `pruned_until` DateTime64(9) COMMENT 'Windows that start by then have been final for a day, UTC; 1970 where none has'
+)
+COMMENT 'Up to where results are final and their history can go, one row'
+AS WITH
+    (
+        SELECT gone_before - toIntervalDay(1)
+        FROM raw_horizon
+    ) AS long_gone
+SELECT toDateTime64(max(second), 9) AS pruned_until
+FROM
+(
+    SELECT second
+    FROM arrivals_log
+    WHERE first_written_at < long_gone
+    ORDER BY second DESC
+    LIMIT 1
+);
 
 CREATE VIEW IF NOT EXISTS windows_left
 (
@@ -2361,6 +2424,42 @@ SELECT
 FROM steps AS s
 LEFT JOIN on_steps AS f ON (s.job_id = f.job_id) AND (s.step = f.step);
 
+CREATE VIEW IF NOT EXISTS final_cuts
+(
+    `job_id` String COMMENT 'The job; empty for findings about no single job',
+    `revision` UInt64 COMMENT 'Number of a working of a final window that replaces what was published before',
+    `until_step` UInt64 COMMENT 'Steps of earlier revisions never count again from this one on',
+    `until_time` DateTime64(9) COMMENT 'Findings of earlier revisions never count again from this time on, UTC'
+)
+COMMENT 'What is left for good of earlier revisions, as revision_cuts, of final windows'
+AS SELECT
+    job_id,
+    revision,
+    min(from_step) OVER later AS until_step,
+    min(from_time) OVER later AS until_time
+FROM revisions
+WHERE cuts AND (window_start <= (
+    SELECT pruned_until
+    FROM prune_horizon
+))
+WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
+
+CREATE VIEW IF NOT EXISTS final_revisions
+(
+    `job_id` String COMMENT 'The job; empty for findings about no single job',
+    `revision` UInt64 COMMENT 'Number of the latest working of a window that is final'
+)
+COMMENT 'From which revision on each job is still needed, one row each'
+AS SELECT
+    job_id,
+    max(r.revision) AS revision
+FROM revisions AS r
+WHERE window_start <= (
+    SELECT pruned_until
+    FROM prune_horizon
+)
+GROUP BY job_id;
+
 CREATE VIEW IF NOT EXISTS tenant_summary
 (
     `tenant` String COMMENT 'Tenant; empty where the topology names none',
@@ -2418,3 +2517,117 @@ FROM jobs AS j
 LEFT JOIN spent AS s ON j.job_id = s.job_id
 LEFT JOIN found AS f ON j.job_id = f.job_id
 GROUP BY j.tenant;
+
+CREATE VIEW IF NOT EXISTS dead_exporters
+(
+    `window_start` DateTime64(9) COMMENT 'Start of a window, UTC',
+    `revision` UInt64 COMMENT 'Number of a working of it that was replaced'
+)
+COMMENT 'What was found of exporters and nobody will read again'
+AS SELECT DISTINCT
+    l.window_start AS window_start,
+    l.revision AS revision
+FROM
+(
+    SELECT
+        window_start,
+        revision,
+        '' AS job_id
+    FROM exporters_log
+) AS l
+ASOF INNER JOIN final_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE l.window_start >= c.until_time;
+
+CREATE VIEW IF NOT EXISTS dead_findings
+(
+    `job_id` String COMMENT 'The job; empty where the finding concerns a switch or an exporter',
+    `diagnosis_id` String COMMENT 'Identity of a finding',
+    `revision` UInt64 COMMENT 'Number of a working that wrote it and was replaced'
+)
+COMMENT 'Findings that nobody will read again as that revision has them'
+AS WITH
+    judged AS
+    (
+        SELECT
+            l.job_id AS job_id,
+            l.diagnosis_id AS diagnosis_id,
+            l.revision AS revision,
+            l.start_time AS start_time,
+            (c.revision > 0) AND (l.start_time >= c.until_time) AS is_cut
+        FROM diagnoses_log AS l
+        ASOF LEFT JOIN final_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+    ),
+    newest AS
+    (
+        SELECT
+            job_id,
+            diagnosis_id,
+            max(j.revision) AS revision,
+            argMax(j.start_time, j.revision) AS start_time
+        FROM judged AS j
+        WHERE (NOT is_cut) AND (j.revision IN (
+            SELECT revision
+            FROM published
+            WHERE window_start <= (
+                SELECT pruned_until
+                FROM prune_horizon
+            )
+        ))
+        GROUP BY
+            job_id,
+            diagnosis_id
+    )
+SELECT
+    j.job_id AS job_id,
+    j.diagnosis_id AS diagnosis_id,
+    j.revision AS revision
+FROM judged AS j
+LEFT JOIN newest AS n ON (j.job_id = n.job_id) AND (j.diagnosis_id = n.diagnosis_id)
+WHERE j.is_cut OR ((j.revision < n.revision) AND (j.start_time >= n.start_time));
+
+CREATE VIEW IF NOT EXISTS dead_steps
+(
+    `job_id` String COMMENT 'The job',
+    `step` UInt64 COMMENT 'Number of a step',
+    `revision` UInt64 COMMENT 'Number of a working that wrote it and was replaced'
+)
+COMMENT 'Steps that nobody will read again as that revision has them'
+AS SELECT
+    l.job_id AS job_id,
+    l.step AS step,
+    l.revision AS revision
+FROM steps_log AS l
+ASOF INNER JOIN final_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE (l.step >= c.until_step) AND (l.job_id IN (
+    SELECT job_id
+    FROM final_cuts
+));
+
+CREATE VIEW IF NOT EXISTS dead_revisions
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of a working'
+)
+COMMENT 'Rows of revisions that nobody will need again, once the other dead rows are deleted'
+AS SELECT
+    r.job_id AS job_id,
+    r.revision AS revision
+FROM revisions AS r
+INNER JOIN final_revisions AS f ON r.job_id = f.job_id
+WHERE (r.job_id != '') AND (r.revision < f.revision) AND ((NOT r.cuts) OR (r.window_start <= (
+    SELECT pruned_until
+    FROM prune_horizon
+)));
+
+CREATE VIEW IF NOT EXISTS dead_states
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of a working'
+)
+COMMENT 'Revisions whose jobs, members, pairs and groups nobody will read again'
+AS SELECT
+    l.job_id AS job_id,
+    l.revision AS revision
+FROM jobs_log AS l
+INNER JOIN final_revisions AS f ON l.job_id = f.job_id
+WHERE l.revision < f.revision;

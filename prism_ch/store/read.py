@@ -41,7 +41,13 @@ def read_job_states(
     job_ids = [job["job_id"] for job in jobs]
     as_of = {"job_ids": job_ids, "revisions": revisions}
     before = {"job_ids": job_ids, "before_ns": before_ns}
-    newest = {**before, "history_steps": history_steps}
+    # Steps are counted on without gaps: `steps` is the number of the next one.
+    newest = {
+        **before,
+        "history_steps": history_steps,
+        "since_steps": [max(job["steps"] - history_steps, 0) for job in jobs],
+        "until_steps": [job["steps"] for job in jobs],
+    }
     members = _members(topology, job_ids, store.arrow(statement("state_members"), as_of))
     pairs = _pairs(topology, job_ids, store.arrow(statement("state_pairs"), as_of))
     groups = _groups(topology, store.arrow(statement("state_groups"), as_of))

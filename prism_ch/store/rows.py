@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -196,19 +196,59 @@ def exporters(window: Window, states: ExporterStates) -> pa.Table:
     )
 
 
-def revisions(window: Window, published: Sequence[JobRevision], tombstones: Sequence[str]) -> pa.Table:
-    """Return the rows of revisions: one a job, one a withdrawn job, and one for the findings about no single job."""
-    jobs_from = [(item.job.job_id, item.from_step, item.from_time_ns) for item in published]
-    withdrawn = [(job_id, 0, 0) for job_id in tombstones]
-    entries = [*jobs_from, *withdrawn, ("", 0, window.start_ns)]
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far published revisions of a job reach: its steps come before `next_step`, no finding starts after `last_ns`.
+
+    `revision` is the latest.
+    """
+
+    revision: int = 0
+    next_step: int = 0
+    last_ns: int = 0
+
+
+def revisions(
+    window: Window,
+    published: Sequence[JobRevision],
+    tombstones: Sequence[str],
+    cluster_findings: Sequence[Diagnosis],
+    reaches: Mapping[str, Reach],
+) -> pa.Table:
+    """Return the rows of revisions: one a job, one a withdrawn job, and one for the findings about no single job.
+
+    Parameters: `reaches`, how far the revisions reach that are published, by job_id.
+    """
+    cluster_ns = max([window.start_ns, *(finding.start_ns for finding in cluster_findings)])
+    entries = [
+        *((item.job.job_id, item.from_step, item.from_time_ns, _reach(item)) for item in published),
+        *((job_id, 0, 0, Reach()) for job_id in tombstones),
+        ("", 0, window.start_ns, Reach(last_ns=cluster_ns)),
+    ]
+    before = [reaches.get(job_id, Reach()) for job_id, *_ in entries]
+    own = [reach for *_, reach in entries]
+    cuts = [
+        from_step < reach.next_step or from_ns <= reach.last_ns
+        for (_, from_step, from_ns, _), reach in zip(entries, before, strict=True)
+    ]
+    pairs = list(zip(before, own, strict=True))
     return pa.table(
         {
-            "job_id": _texts(job_id for job_id, _, _ in entries),
-            "from_step": pa.array([from_step for _, from_step, _ in entries], pa.uint64()),
-            "from_time": _times([from_time_ns for _, _, from_time_ns in entries]),
+            "job_id": _texts(job_id for job_id, *_ in entries),
+            "from_step": pa.array([from_step for _, from_step, _, _ in entries], pa.uint64()),
+            "from_time": _times([from_ns for _, _, from_ns, _ in entries]),
             "window_start": _times([window.start_ns] * len(entries)),
+            "cuts": pa.array(cuts, pa.bool_()).cast(pa.uint8()),
+            "next_step": pa.array([max(a.next_step, b.next_step) for a, b in pairs], pa.uint64()),
+            "last_time": _times([max(a.last_ns, b.last_ns) for a, b in pairs]),
         }
     )
+
+
+def _reach(item: JobRevision) -> Reach:
+    """Return how far one revision reaches by itself."""
+    last_step = max(int(steps.step.max(initial=-1)) for steps in (item.steps, item.gpu_steps, item.timeline))
+    return Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.diagnoses), default=0))
 
 
 def under_revision(table: pa.Table, revision: int) -> pa.Table:

@@ -2,12 +2,15 @@
 
 CREATE TABLE IF NOT EXISTS revisions
 (
-    job_id String COMMENT 'The job; empty for findings about no single job',
+    job_id String COMMENT 'The job; empty for findings about no single job, of which each working has one row',
     revision UInt64 COMMENT 'Number of the working that wrote the rows',
     from_step UInt64 COMMENT 'First step that it replaces, with all later ones; 0 and no rows where the job is withdrawn',
     from_time DateTime64(9) COMMENT 'Findings that start at or after this time are replaced, UTC',
     window_start DateTime64(9) COMMENT 'Start of the window that was worked, UTC',
-    published_at DateTime64(3) DEFAULT now64(3) COMMENT 'When readers could see it, UTC'
+    published_at DateTime64(3) DEFAULT now64(3) COMMENT 'When readers could see it, UTC',
+    cuts UInt8 DEFAULT 1 COMMENT '0 where nothing that was published before reaches what it replaces, as where a job just goes on',
+    next_step UInt64 COMMENT 'All steps under this and earlier revisions of the job have lower numbers',
+    last_time DateTime64(9) COMMENT 'No finding under this and earlier revisions of the job starts later, UTC'
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(published_at)
@@ -15,26 +18,29 @@ ORDER BY (job_id, revision)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Published revisions; rows of the result tables whose revision is not here are seen by nobody';
 
-CREATE VIEW IF NOT EXISTS revision_live
+-- A row counts where its revision is published and no later revision of its job reaches it. Only those that cut anything need
+-- be asked, which are few: the next one in the order of revisions knows the least of its own and all later ones' bounds.
+CREATE VIEW IF NOT EXISTS revision_cuts
 (
     job_id String COMMENT 'The job; empty for findings about no single job',
-    revision UInt64 COMMENT 'Number of the working that wrote the rows',
-    from_step UInt64 COMMENT 'First step of this revision',
-    until_step UInt64 COMMENT 'First step that a later revision replaces; the largest number where none does',
-    from_time DateTime64(9) COMMENT 'Findings from this time on are of this revision, UTC',
-    until_time DateTime64(9) COMMENT 'Findings from this time on are of a later revision, UTC; the year 2262 where there is none',
-    is_latest UInt8 COMMENT '1 where no later revision of the job is published, else 0'
+    revision UInt64 COMMENT 'Number of a working that replaces what was published before',
+    until_step UInt64 COMMENT 'Steps of earlier revisions count if they come before this one',
+    until_time DateTime64(9) COMMENT 'Findings of earlier revisions count if they start before, UTC'
 )
-COMMENT 'For each published revision the range of steps and of time for which it is the one that counts'
+COMMENT 'For each revision that replaces something, what is left of the earlier ones: ASOF JOIN to it on revision < revision'
 AS
--- Newest first: a frame that only grows is summed up once, one that shrinks is summed up anew at every row.
-SELECT
-    job_id,
-    revision,
-    from_step,
-    ifNull(minOrNull(from_step) OVER later, 18446744073709551615) AS until_step,
-    from_time,
-    ifNull(minOrNull(from_time) OVER later, fromUnixTimestamp64Nano(9223372036854775807)) AS until_time,
-    (count() OVER later) = 0 AS is_latest
+SELECT job_id, revision, min(from_step) OVER later AS until_step, min(from_time) OVER later AS until_time
 FROM revisions
-WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
+WHERE cuts
+WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
+
+CREATE VIEW IF NOT EXISTS published
+(
+    revision UInt64 COMMENT 'Number of a working',
+    window_start DateTime64(9) COMMENT 'Start of the window that was worked, UTC'
+)
+COMMENT 'Workings whose results are published, all at once, one row each'
+AS
+SELECT revision, window_start
+FROM revisions
+WHERE job_id = '';

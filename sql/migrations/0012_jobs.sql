@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS job_members_log
     written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
+PARTITION BY toYYYYMMDD(written_at)
 ORDER BY (job_id, revision, endpoint)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Endpoints of jobs, one row an endpoint and revision; read it as job_members';

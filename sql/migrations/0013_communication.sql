@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS pairs_log
     written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
+PARTITION BY toYYYYMMDD(written_at)
 ORDER BY (job_id, revision, src_addr, dst_addr)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Directed pairs of endpoints, one row a pair and revision; read it as pairs';
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS groups_log
     written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
 ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
+PARTITION BY toYYYYMMDD(written_at)
 ORDER BY (job_id, revision, group_id)
 SETTINGS non_replicated_deduplication_window = 100
 COMMENT 'Communicators as the network shows them, one row a group and revision; read it as groups';

@@ -20,8 +20,8 @@ SELECT
     l.job_id, l.tenant, l.step, l.start_time, l.end_time,
     l.duration_s, l.compute_s, l.pp_s, l.dp_s, l.slowest_endpoint, l.complete
 FROM steps_log AS l
-INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-WHERE l.step < r.until_step;
+ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published);
 
 CREATE VIEW IF NOT EXISTS gpu_steps
 (
@@ -43,8 +43,8 @@ SELECT
     l.job_id, l.tenant, l.endpoint, l.step, l.start_time, l.end_time,
     l.duration_s, l.compute_s, l.pp_s, l.dp_s, l.complete
 FROM gpu_steps_log AS l
-INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-WHERE l.step < r.until_step;
+ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published);
 
 CREATE VIEW IF NOT EXISTS timeline
 (
@@ -74,7 +74,7 @@ FROM
         l.phases AS phases,
         l.lengths_ns AS lengths_ns
     FROM timeline_log AS l
-    INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-    WHERE l.step < r.until_step
+    ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
+    WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published)
 )
 ARRAY JOIN phases AS phase, lengths_ns AS length_ns, arrayCumSum(lengths_ns) AS until_ns;

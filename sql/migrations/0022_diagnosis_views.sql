@@ -32,8 +32,8 @@ SELECT
     l.diagnosis_id, l.job_id, l.tenant, l.kind, l.subject_type, l.subject, l.first_step, l.last_step,
     l.start_time, l.end_time, l.status, l.severity, l.observed, l.expected, l.score, l.slowdown, l.summary, l.evidence
 FROM diagnoses_log AS l
-INNER JOIN revision_live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-WHERE l.start_time < r.until_time
+ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.start_time < c.until_time) AND l.revision IN (SELECT revision FROM published)
 ORDER BY l.revision DESC
 LIMIT 1 BY l.diagnosis_id;
 

@@ -26,9 +26,11 @@ FROM switch_1m AS s
 LEFT JOIN
 (
     SELECT l.exporter AS exporter, argMax(l.clock_offset_s, l.window_start) AS clock_offset_s
-    FROM exporters_log AS l
-    INNER JOIN revision_live AS r ON l.revision = r.revision
-    WHERE r.job_id = '' AND l.window_start < r.until_time AND l.clock_offset_s IS NOT NULL
+    FROM (SELECT *, '' AS job_id FROM exporters_log) AS l
+    ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
+    WHERE (c.revision = 0 OR l.window_start < c.until_time)
+        AND l.revision IN (SELECT revision FROM published)
+        AND l.clock_offset_s IS NOT NULL
     GROUP BY l.exporter
 ) AS k ON s.sampler_address = k.exporter
 WHERE sampler_address != ''

@@ -1,15 +1,14 @@
 -- Purpose: read the findings that were open before a window.
 -- Parameters: job_ids ('' for findings about no single job); before_ns: start of the window, nanoseconds since the epoch.
 -- Result: job_id and the fields of a Diagnosis, Enums as text, times as Int64 nanoseconds; by job_id, start, diagnosis_id.
-WITH live AS
+WITH cut AS
 (
     SELECT
         job_id,
         revision,
-        minOrNull(from_time) OVER (PARTITION BY job_id ORDER BY revision ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
-            AS until_time
+        min(from_time) OVER (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS until_time
     FROM revisions
-    WHERE job_id IN ({job_ids:Array(String)}) AND window_start < fromUnixTimestamp64Nano({before_ns:Int64})
+    WHERE cuts AND job_id IN ({job_ids:Array(String)}) AND window_start < fromUnixTimestamp64Nano({before_ns:Int64})
 )
 SELECT
     job_id,
@@ -33,8 +32,10 @@ FROM
 (
     SELECT l.*
     FROM diagnoses_log AS l
-    INNER JOIN live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-    WHERE l.job_id IN ({job_ids:Array(String)}) AND (until_time IS NULL OR start_time < until_time)
+    ASOF LEFT JOIN cut AS c ON l.job_id = c.job_id AND l.revision < c.revision
+    WHERE l.job_id IN ({job_ids:Array(String)})
+        AND (c.revision = 0 OR start_time < until_time)
+        AND l.revision IN (SELECT revision FROM published WHERE window_start < fromUnixTimestamp64Nano({before_ns:Int64}))
     ORDER BY l.revision DESC
     LIMIT 1 BY l.diagnosis_id
 )

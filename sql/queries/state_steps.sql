@@ -1,19 +1,18 @@
--- Purpose: read the newest steps of jobs as they were known before a window.
--- Parameters: job_ids; before_ns: start of the window, nanoseconds since the epoch; history_steps: how many steps of each.
+-- Purpose: read the newest steps of jobs as they were known before a window. They lie close together in the table's key.
+-- Parameters: job_ids; since_steps, until_steps: the span [since, until) of each that holds them; before_ns: start of the
+--   window, nanoseconds since the epoch; history_steps: how many steps of each.
 -- Result: job_id String, step UInt64, start_ns and end_ns Int64, compute_s, pp_s, dp_s Float64, slowest_endpoint String,
 --   complete UInt8.
-WITH live AS
-(
-    SELECT
-        job_id,
-        revision,
-        ifNull(
-            minOrNull(from_step) OVER (PARTITION BY job_id ORDER BY revision ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
-            18446744073709551615
-        ) AS until_step
-    FROM revisions
-    WHERE job_id IN ({job_ids:Array(String)}) AND window_start < fromUnixTimestamp64Nano({before_ns:Int64})
-)
+WITH
+    cut AS
+    (
+        SELECT
+            job_id,
+            revision,
+            min(from_step) OVER (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS until_step
+        FROM revisions
+        WHERE cuts AND job_id IN ({job_ids:Array(String)}) AND window_start < fromUnixTimestamp64Nano({before_ns:Int64})
+    )
 SELECT
     l.job_id AS job_id,
     step,
@@ -25,7 +24,14 @@ SELECT
     slowest_endpoint,
     complete
 FROM steps_log AS l
-INNER JOIN live AS r ON l.job_id = r.job_id AND l.revision = r.revision
-WHERE l.job_id IN ({job_ids:Array(String)}) AND step < until_step
+ASOF LEFT JOIN cut AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE
+    (l.job_id, intDiv(l.step, 256)) IN
+    (
+        SELECT span.1, arrayJoin(range(intDiv(span.2, 256), intDiv(span.3, 256) + 1))
+        FROM (SELECT arrayJoin(arrayZip({job_ids:Array(String)}, {since_steps:Array(UInt64)}, {until_steps:Array(UInt64)})) AS span)
+    )
+    AND (c.revision = 0 OR step < until_step)
+    AND l.revision IN (SELECT revision FROM published WHERE window_start < fromUnixTimestamp64Nano({before_ns:Int64}))
 ORDER BY job_id, step DESC
 LIMIT {history_steps:UInt64} BY job_id;

@@ -1,0 +1,5 @@
+-- Purpose: count what a view lists as dead.
+-- Parameters: view.
+-- Result: one row, rows UInt64.
+SELECT count() AS rows
+FROM {view:Identifier};

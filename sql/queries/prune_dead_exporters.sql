@@ -1,0 +1,5 @@
+-- Purpose: delete what replaced workings found of exporters.
+-- Parameters: table.
+-- Result: none.
+ALTER TABLE {table:Identifier} DELETE
+WHERE (window_start, revision) IN (SELECT window_start, revision FROM dead_exporters);
