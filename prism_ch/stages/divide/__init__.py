@@ -52,7 +52,7 @@ def divide(
         beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
         pipelined = (kinds.burst == PP).any()
         follows = beside.follows(sequences) if pipelined else np.zeros(len(sequences.line))
-        ends = collective_ends(sequences, follows, params)
+        ends = collective_ends(sequences, follows, int(traffic.end_ns.max()), params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
         ends = pipeline_ends(closing, line_of_pair, sequences, params)

@@ -35,10 +35,13 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
     centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
     expected = centre[None, :] + lag[:, None]
     voting = (count > 0)[:, None]
-    silent = voting & ~seen & (result.max(axis=1)[:, None] < centre[None, :])
+    last_ns = sequences.end_ns[sequences.offsets[1:] - 1][:, None]
+    # A line whose last burst ends when its step usually does has ended it, whatever records of it are lost.
+    arrived = ~seen & (np.abs(last_ns - expected) < params.jitter_share * step_ns)
+    silent = voting & ~seen & ~arrived & (result.max(axis=1)[:, None] < centre[None, :])
     pending = _pending(silent, expected, int(sequences.end_ns.max()), step_ns, params)
     confirmed = (seen.sum(axis=0) >= params.quorum * np.count_nonzero(voting)) & ~pending
-    return np.where(seen, result, expected)[:, confirmed]
+    return np.where(seen, result, np.where(arrived, last_ns, expected))[:, confirmed]
 
 
 def _pending(silent: Bool, expected: Int64, data_end_ns: int, step_ns: float, params: DivideParams) -> Bool:

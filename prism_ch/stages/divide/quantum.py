@@ -13,10 +13,11 @@ from prism_ch.stages.divide.proposals import propose
 from prism_ch.stages.divide.sequences import Sequences
 
 
-def collective_ends(sequences: Sequences, follows: Float64, params: DivideParams) -> Bool:
+def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, params: DivideParams) -> Bool:
     """Mask the bursts that close a step of their sequence, bool[n].
 
-    Parameters: `follows` float64[n], the payload of other traffic after each burst, see `Beside.follows`.
+    Parameters: `follows` float64[n], the payload of other traffic after each burst, see `Beside.follows`;
+    `data_end_ns`, until when the job was looked at.
     """
     preference, proposals = propose(sequences, follows, params)
     quantum, regular, uneven = _quantum(sequences, proposals, follows, params)
@@ -41,9 +42,29 @@ def collective_ends(sequences: Sequences, follows: Float64, params: DivideParams
         even &= share >= params.min_regular_share
         quantum = np.where(even, size, quantum)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.period_log_odds, preference)
-    return segment_by_quantum(
+    ends = segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
+    return ends | _closed_by_silence(sequences, ends, quantum, data_end_ns, params)
+
+
+def _closed_by_silence(
+    sequences: Sequences, ends: Bool, quantum: Float64, data_end_ns: int, params: DivideParams
+) -> Bool:
+    """Mask the last burst of each sequence that ends a step though some of its payload was not counted, bool[n].
+
+    Nothing but a lost record is missing where a sequence has been silent for longer than it is inside a step.
+    """
+    since = np.cumsum(ends) - ends
+    last = sequences.offsets[1:] - 1
+    unfinished = since == since[last][sequences.line]
+    carried = np.bincount(sequences.line, weights=sequences.payload * unfinished, minlength=len(sequences)) / quantum
+    inner = ~ends & np.isfinite(sequences.gap_s)
+    pause_s = np.nan_to_num(robust.quantile_by(sequences.line[inner], sequences.gap_s[inner], 0.95, len(sequences)))
+    silent_s = (data_end_ns - sequences.end_ns[last]) / 1e9
+    closed = np.zeros_like(ends)
+    closed[last] = (carried > 1 - 2 * params.quantum_tolerance) & (silent_s > pause_s)
+    return closed
 
 
 def _quantum(
