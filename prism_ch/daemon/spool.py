@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from prism_ch.errors import PrismError, SettingsError
-from prism_ch.ingest.files import land_file
-from prism_ch.ingest.landing import Lander, Outcome
+from prism_ch.ingest.landing import Lander, Outcome, land_file
 from prism_ch.ingest.sources import Source
 from prism_ch.ingest.together import SMALL_BYTES, land_together
 from prism_ch.store.client import Store
@@ -99,7 +98,7 @@ class Spool:
             names = json.loads((self.folder / _JOURNAL).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return 0
-        return self._finish(store, [self.folder / name for name in names], resumed=True)
+        return self._finish(store, [self.folder / name for name in names])
 
     def _land(self, store: Store, batch: Sequence[Path]) -> int:
         """Land a large file, or several small ones."""
@@ -112,12 +111,12 @@ class Spool:
         journal = self.folder / f"{_JOURNAL}.tmp"
         journal.write_text(json.dumps([path.name for path in batch]), encoding="utf-8")
         journal.rename(self.folder / _JOURNAL)
-        return self._finish(store, batch, resumed=False)
+        return self._finish(store, batch)
 
-    def _finish(self, store: Store, batch: Sequence[Path], *, resumed: bool) -> int:
+    def _finish(self, store: Store, batch: Sequence[Path]) -> int:
         """Land the files of the journal, move them aside, and only then forget the journal."""
         present = [path for path in batch if path.exists()]
-        outcomes = land_together(store, [_source(path) for path in present], resumed=resumed)
+        outcomes = land_together(store, [_source(path) for path in present])
         for path, outcome in zip(present, outcomes, strict=True):
             self._settle(path, outcome)
         (self.folder / _JOURNAL).unlink()

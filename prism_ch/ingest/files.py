@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.contents import read_contents
-from prism_ch.ingest.landing import Lander, Outcome
-from prism_ch.ingest.sources import Source, find_sources
+from prism_ch.ingest.landing import Count, Lander, Outcome, Progress, land_source
+from prism_ch.ingest.sources import find_sources
+from prism_ch.ingest.together import in_batches, land_together
 from prism_ch.store.client import Store
-
-#: Called with how many bytes have landed, and how many there are as far as is known.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +58,14 @@ def land_files(
     sources = find_sources(patterns)
     sizes = [source.size_bytes for source in sources]
     outcomes: list[Outcome] = []
+    count = Count(progress, sum(sizes))
     with Lander(store) as lander:
-        for number, source in enumerate(sources):
-            outcomes += _land(lander, source, fmt, _Count(progress, sum(sizes[:number]), sum(sizes)))
+        for batch in in_batches(sources):
+            if len(batch) == 1:
+                outcomes += land_source(lander, batch[0], fmt, count)
+            else:
+                outcomes += land_together(store, batch, fmt)
+                count.end(sum(source.size_bytes for source in batch))
     failures = tuple(outcome for outcome in outcomes if outcome.error)
     if failures and all(outcome.error and not outcome.records for outcome in outcomes):
         more = f" (and {len(failures) - 1} more could not be read)" if len(failures) > 1 else ""
@@ -73,43 +75,3 @@ def land_files(
         skipped=tuple(o for o in outcomes if o.repeat_of is not None),
         failures=failures,
     )
-
-
-def land_file(lander: Lander, source: Source) -> Outcome:
-    """Land one file, whatever its format; an InputError becomes part of the outcome."""
-    first, *others = _land(lander, source, "auto", _Count(None, 0, 0))
-    return sum(others, first)
-
-
-class _Count:
-    """Tells how far landing has come, over all sources, as the contents of one source land."""
-
-    def __init__(self, progress: Progress | None, before: int, total: int) -> None:
-        self._progress = progress
-        self._before = before
-        self._total = total
-
-    def __call__(self, read: int) -> None:
-        """Tell that so many bytes of the present content have landed."""
-        if self._progress is not None:
-            done = self._before + read
-            self._progress(done, max(self._total, done))
-
-    def end(self, size_bytes: int) -> None:
-        """Go on to the next content."""
-        self._before += size_bytes
-
-
-def _land(lander: Lander, source: Source, fmt: str, count: _Count) -> list[Outcome]:
-    """Land one source; an InputError becomes part of its outcome, so that the other sources land."""
-    outcomes: dict[str | None, Outcome] = {}
-    try:
-        for content in read_contents(source, fmt):
-            outcome = lander.land(content, count)
-            count.end(content.size_bytes)
-            before = outcomes.get(outcome.repeat_of)
-            outcomes[outcome.repeat_of] = outcome if before is None else before + outcome
-    except InputError as error:
-        failure = Outcome(source.name, 0, {}, error=str(error))
-        outcomes[None] = outcomes[None] + failure if None in outcomes else failure
-    return list(outcomes.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.columns import constant
-from prism_ch.ingest.contents import Chunk, Content
+from prism_ch.ingest.contents import Chunk, Content, read_contents
 from prism_ch.ingest.messages import TABLE as MESSAGES
 from prism_ch.ingest.messages import insert_messages
+from prism_ch.ingest.sources import Source
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -34,6 +35,10 @@ LANDING_SETTINGS = {
     "max_partitions_per_insert_block": 0,
     "max_insert_threads": 1,
 }
+
+
+#: Called with how many bytes have landed, and how many there are as far as is known.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,19 @@ def insert_rows(store: Store, table: str, rows: pa.Table, settings: Mapping[str,
         store.insert(table, rows, settings=settings)
 
 
+def begun_together(store: Store, landings: Sequence[str]) -> list[dict[str, str]]:
+    """Return the groups, of one or several, in which contents were begun and cut short: identities with their names."""
+    rows = store.rows(statement("landing_groups"), {"landings": list(landings)}) if landings else []
+    return [dict(zip(*row, strict=True)) for row in rows]
+
+
+def say_missing(source: str, group: Mapping[str, str]) -> str:
+    """Say why a file can't land without the others of its group: part of their records may have landed."""
+    others = sorted(name for name in group.values() if name != source)
+    shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+    return f"{source}: its landing together with {len(others)} others was cut short; land them again together: {shown}"
+
+
 class Lander(AbstractContextManager["Lander"]):
     """Sends contents to the database, a few chunks at once over connections of their own; a context manager."""
 
@@ -95,6 +113,10 @@ class Lander(AbstractContextManager["Lander"]):
         previous = self._store.rows(statement("landing_state"), {"landing": content.landing})
         if previous and previous[0][1] == "done":
             return self._outcome(content, repeat_of=previous[0][0])
+        if previous and previous[0][1] == "started":
+            for group in begun_together(self._store, [content.landing]):
+                if len(group) > 1:
+                    return Outcome(content.source, 0, {}, error=say_missing(content.source, group))
         self._note(content, "started")
         try:
             if content.direct is not None and self._store.embedded:
@@ -160,3 +182,44 @@ class Lander(AbstractContextManager["Lander"]):
                 "error": outcome.error if outcome else "",
             },
         )
+
+
+class Count:
+    """Tells how far landing has come, over all sources, as the contents of one source land."""
+
+    def __init__(self, progress: Progress | None = None, total: int = 0) -> None:
+        self._progress = progress
+        self._before = 0
+        self._total = total
+
+    def __call__(self, read: int) -> None:
+        """Tell that so many bytes of the present content have landed."""
+        if self._progress is not None:
+            done = self._before + read
+            self._progress(done, max(self._total, done))
+
+    def end(self, size_bytes: int) -> None:
+        """Go on to the next content, all of this one having landed."""
+        self(size_bytes)
+        self._before += size_bytes
+
+
+def land_source(lander: Lander, source: Source, fmt: str, count: Count) -> list[Outcome]:
+    """Land one source; an InputError becomes part of its outcome, so that the other sources land."""
+    outcomes: dict[str | None, Outcome] = {}
+    try:
+        for content in read_contents(source, fmt):
+            outcome = lander.land(content, count)
+            count.end(content.size_bytes)
+            before = outcomes.get(outcome.repeat_of)
+            outcomes[outcome.repeat_of] = outcome if before is None else before + outcome
+    except InputError as error:
+        failure = Outcome(source.name, 0, {}, error=str(error))
+        outcomes[None] = outcomes[None] + failure if None in outcomes else failure
+    return list(outcomes.values())
+
+
+def land_file(lander: Lander, source: Source, fmt: str = "auto") -> Outcome:
+    """Land one file; an InputError becomes part of the outcome."""
+    first, *others = land_source(lander, source, fmt, Count())
+    return sum(others, first)

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from prism_ch.ingest import batches, lines
+from prism_ch.ingest import batches, lines, together
 from prism_ch.ingest.files import land_files
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
@@ -29,16 +29,17 @@ def sums(store: Store) -> dict[str, list[list[object]]]:
     return {name: [list(row) for row in store.rows(query)] for name, query in SUMS.items()}
 
 
-def main(url: str, *files: str) -> None:
+def main(url: str, *paths: str) -> None:
     """Land the files, telling of every chunk that has landed."""
     batches.CHUNK_ROWS = CHUNK_ROWS
     lines.CHUNK_BYTES = CHUNK_BYTES
+    together.SMALL_BYTES = -1
     with connect(url) as store:
         # What a killed process has written stays in the system's memory; only a power cut would take it.
         store.client.set_client_setting("fsync_metadata", 0)
         migrate(store)
         print("ready", flush=True)  # noqa: T201 (the test reads it)
-        land_files(store, files, progress=lambda done, _: print(done, flush=True))  # noqa: T201
+        land_files(store, paths, progress=lambda done, _: print(done, flush=True))  # noqa: T201
         print(json.dumps(sums(store)), flush=True)  # noqa: T201
 
 
