@@ -121,6 +121,8 @@ CREATE TABLE IF NOT EXISTS exporters_log
     `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
     `exporter` LowCardinality(String) COMMENT 'Address or name of the exporter (switch), as its records give it',
     `revision` UInt64 COMMENT 'Number of the working that wrote the row',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closed a record, seconds; NULL where too little shows it',
+    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closed a record, seconds; NULL likewise',
     `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
     `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
     `clock_matches` UInt64 COMMENT 'Observations of it matched with those of others, count',
@@ -2250,8 +2252,9 @@ CREATE VIEW IF NOT EXISTS exporters
     `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
     `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
     `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
-    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a flow, seconds; NULL where not inferred',
-    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none'
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a record, as last inferred, seconds; NULL where never',
+    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none',
+    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closes a record, as last inferred, seconds; NULL where never'
 )
 COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
 AS SELECT
@@ -2261,14 +2264,17 @@ AS SELECT
     sum(s.flows) AS flows,
     (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
     any(k.clock_offset_s) AS clock_offset_s,
-    NULL AS idle_timeout_s,
-    0 AS lost
+    any(k.idle_timeout_s) AS idle_timeout_s,
+    0 AS lost,
+    any(k.active_timeout_s) AS active_timeout_s
 FROM switch_1m AS s
 LEFT JOIN
 (
     SELECT
         l.exporter AS exporter,
-        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s
+        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s,
+        argMax(l.idle_timeout_s, l.window_start) AS idle_timeout_s,
+        argMax(l.active_timeout_s, l.window_start) AS active_timeout_s
     FROM
     (
         SELECT
@@ -2280,7 +2286,7 @@ LEFT JOIN
     WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
         SELECT revision
         FROM published
-    )) AND (l.clock_offset_s IS NOT NULL)
+    ))
     GROUP BY l.exporter
 ) AS k ON s.sampler_address = k.exporter
 WHERE sampler_address != ''

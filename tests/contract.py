@@ -68,6 +68,7 @@ _PROMISE = {
     "exporters": (
         "exporter String; first_seen DateTime64(9); last_seen DateTime64(9); flows UInt64; lag_s Float64;"
         " clock_offset_s Nullable(Float64); idle_timeout_s Nullable(Float64); lost UInt64"
+        " | active_timeout_s Nullable(Float64)"
     ),
     "flows": (
         "time_flow_start_ns Int64; time_flow_end_ns Int64; src_addr LowCardinality(String);"

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prism_ch.model.columns import Float64, Int32, Int64, freeze
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Inferred timeouts, one row an exporter of the batch they were inferred from, float64 each, in seconds.
+
+    `idle_s` is the silence after which a record is closed, where its edge shows; `idle_at_most_s` the shortest silence
+    seen between two records of one flow: the idle timeout is no longer, but may be much shorter. `active_s` is the
+    length at which a record is closed though its flow goes on. NaN where nothing shows it.
+    """
+
+    exporters: tuple[str, ...]
+    idle_s: Float64
+    idle_at_most_s: Float64
+    active_s: Float64
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(self, idle_s=np.float64, idle_at_most_s=np.float64, active_s=np.float64)
+        if len(self.exporters) != len(self.idle_s):
+            raise ValueError(f"{len(self.exporters)} exporters, but {len(self.idle_s)} rows in the columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +37,26 @@ class ExporterStates:
 
     `clock_offset_s` is how far the clock is ahead of most others', NaN where nothing shows it; `clock_uncertainty_s`
     its standard deviation, NaN likewise; `clock_matches` counts the observations matched with those of others.
+    `idle_timeout_s` and `active_timeout_s` are when it closes records, NaN where they don't show (see Timeouts).
     """
 
     exporters: tuple[str, ...]
     clock_offset_s: Float64
     clock_uncertainty_s: Float64
     clock_matches: Int64
+    idle_timeout_s: Float64
+    active_timeout_s: Float64
 
     def __post_init__(self) -> None:
         """Check and freeze the columns."""
-        freeze(self, clock_offset_s=np.float64, clock_uncertainty_s=np.float64, clock_matches=np.int64)
+        freeze(
+            self,
+            clock_offset_s=np.float64,
+            clock_uncertainty_s=np.float64,
+            clock_matches=np.int64,
+            idle_timeout_s=np.float64,
+            active_timeout_s=np.float64,
+        )
         if len(self.exporters) != len(self.clock_matches):
             raise ValueError(f"{len(self.exporters)} exporters, but {len(self.clock_matches)} rows in the columns")
 
@@ -37,7 +68,13 @@ class ExporterStates:
     def unknown(cls, exporters: Sequence[str]) -> ExporterStates:
         """Return exporters of which nothing is known."""
         nothing = np.full(len(exporters), np.nan)
-        return cls(tuple(exporters), nothing, nothing, np.zeros(len(exporters), dtype=np.int64))
+        return cls(tuple(exporters), nothing, nothing, np.zeros(len(exporters), dtype=np.int64), nothing, nothing)
+
+    def closing_after(self, timeouts: Timeouts) -> ExporterStates:
+        """Return the same exporters with the timeouts that were inferred, of these and maybe others."""
+        row = {name: place for place, name in enumerate(timeouts.exporters)}
+        mine = [row[name] for name in self.exporters]
+        return replace(self, idle_timeout_s=timeouts.idle_s[mine], active_timeout_s=timeouts.active_s[mine])
 
 
 @dataclass(frozen=True, slots=True)

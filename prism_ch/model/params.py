@@ -71,6 +71,75 @@ class ClockParams:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeoutParams:
+    """When exporters close their records."""
+
+    #: Records looked at in a window; the shortest silence of so many is close to the shortest of all.
+    max_records: int = 100_000
+    #: A record of at least this share of its exporter's longest may have been cut by the active timeout: a flow that
+    #: pauses while it is cut gives one shorter than the timeout by up to the pause.
+    maybe_cut_share: float = 0.5
+    #: Cut records agree in length to this: exporters look for them once a second or more often, of 60 s.
+    cut_tolerance: float = 0.02
+    #: With fewer cuts it may be chance that two records follow one another at once.
+    min_cuts: int = 3
+    #: ... and so many of the longest records are cut, but for those whose next one is lost: no message is as long.
+    cut_share: float = 0.9
+    #: Records pile up at an active timeout: so many times as many as in a band as wide below it.
+    pile_up: float = 3.0
+    #: Silences in each quarter of an octave above the shortest that make it an edge: with fewer, chance leaves gaps ...
+    min_in_part: int = 8
+    #: ... and how many the first sixteenth holds, over a sixteenth of all: where a peak begins there are few.
+    first_part_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MergedParams:
+    """Which records run on over many steps, and whose traffic shows training all the same."""
+
+    #: A flow whose records leave no more than this share of its time uncovered shows no pause: forward pass and
+    #: optimizer pause gradients for 15 % of a step at the least (`DivideParams.min_silence_share`), ...
+    min_cover: float = 0.9
+    #: ... for so long that it is no bulk transfer between two pauses: 2 GB of a checkpoint at 1 Gbit/s take 16 s,
+    min_span_s: float = 30.0
+    #: ... in records longer than any message: the largest bucket of gradients, 2 GB, takes 1.6 s at 10 Gbit/s.
+    min_record_s: float = 2.0
+    #: Heartbeats run on as well, in packets a second. One activation of 4 MiB in the longest steps known, of 46 s, is
+    #: 90 kB/s.
+    min_rate_bytes_s: float = 5e4
+    #: Pairs of one role move equally many bytes a second, up to a step at either end of one record of some steps; and
+    #: so much a server sends more or less than it receives.
+    volume_tolerance: float = 0.15
+    #: Fewer pairs than this may be equal by chance.
+    min_alike: int = 4
+    #: Servers of a role that receive what they send: all but those of a lost record.
+    min_balanced: float = 0.9
+    #: Endpoints of rings, trees and chains have so many partners, or this share of the other servers; meshes, as of a
+    #: shuffle, a replicated store or a gossip, have all.
+    few_partners: int = 2
+    partner_share: float = 0.5
+    #: A pipeline returns as many bytes as it sends (as `IdentifyParams.one_way_share`).
+    answered_share: float = 0.5
+    #: Confidence that a merged link between data-parallel groups is of a pipeline, where it is part of a longer chain,
+    #: which no collective is ...
+    chain_confidence: float = 0.9
+    #: ... and where it is not: tensor groups seldom leave a server.
+    lone_link_confidence: float = 0.7
+    #: ... and that one inside a data-parallel group is of that group.
+    group_confidence: float = 0.8
+    #: Of a merged pair of which nothing shows what it is for.
+    unknown_confidence: float = 0.3
+    #: Idle timeout that tells steps apart where nothing else shows which: gradients pause for 15 % of a step at the
+    #: least (`DivideParams.min_silence_share`), and published steps of large jobs take 2 to 46 s; a tenth of 1 s.
+    step_timeout_s: float = 0.1
+    #: ... and that tells the messages inside a step apart: at 5 ms exporters were seen to resolve 99 to 100 % of gaps.
+    message_timeout_s: float = 0.005
+    #: An idle timeout has to be this share of the silence that it should show: silences vary, and exporters look at
+    #: their flows only now and then.
+    safe_share: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
 class RecogniseParams:
     """Which pairs make a job."""
 
@@ -94,6 +163,8 @@ class RecogniseParams:
     parting_share: float = 0.5
     #: Parts of one tenant on different servers are one job where their activity is as good as the same.
     unison_min: float = 0.9
+    #: Parts whose records run on show no activity; they are one job where servers move the same volumes in both.
+    same_volume_min: float = 0.8
     #: Bins of the activity series; enough for some tens of steps with several bins each.
     activity_bins: int = 2048
     #: A component is the continuation of a known job when at least half of the smaller endpoint set is shared.
@@ -116,6 +187,12 @@ class IdentifyParams:
     unanswered_even: float = 0.05
     #: Keeps the logarithm finite where every burst is answered at once.
     unanswered_floor: float = 0.005
+    #: Bursts slower than this share of the fastest collective's are mostly silence: ranks contend for a link by some
+    #: tens, and compute for much longer between two messages than one takes ...
+    sparse_share: float = 0.03
+    #: ... where they cover this share of the time: a pipeline is at work during most of a step, and a collective that
+    #: closes it is not.
+    sparse_cover: float = 0.25
     #: Log-odds for each factor e of unanswered bursts.
     answer_weight: float = 2.0
     #: An inner collective moves data so many times as often as the one that closes the step, at the least,
@@ -245,6 +322,8 @@ class DiagnoseParams:
     min_peer_steps: int = 3
     #: The least spread among peers believed in: collectives contend for links by chance.
     peer_jitter_floor: float = 0.05
+    #: A group that moves so many times its usual bytes in a step is not compared in it; two steps are twice.
+    max_step_payload: float = 1.5
     #: Bursts of a pair in a window before its pace counts for its switches.
     min_pair_bursts: int = 3
     #: Rows of evidence kept with a finding.
@@ -276,6 +355,8 @@ class Params:
 
     clocks: ClockParams = field(default_factory=ClockParams)
     observe: ObserveParams = field(default_factory=ObserveParams)
+    timeouts: TimeoutParams = field(default_factory=TimeoutParams)
+    merged: MergedParams = field(default_factory=MergedParams)
     recognise: RecogniseParams = field(default_factory=RecogniseParams)
     identify: IdentifyParams = field(default_factory=IdentifyParams)
     divide: DivideParams = field(default_factory=DivideParams)

@@ -282,3 +282,11 @@ class JobState:
     steps: Steps
     gpu_steps: GpuSteps
     diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def is_unresolved(self) -> bool:
+        """Say whether no step is known because the job's records run on over many.
+
+        Older ones say no more than newer ones then: pairs are counted on, and not found again from the beginning.
+        """
+        return len(self.steps) == 0 and any(finding.kind == "telemetry" for finding in self.diagnoses)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.model.columns import Bool, Int32, Int64, freeze
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,20 @@ class Traffic:
     def moving(self) -> Bool:
         """Mask the pairs that have a burst, bool[pairs]; after `take` some may have none left."""
         return np.bincount(self.pair, minlength=len(self.pair_src)) > 0
+
+    def span_ns(self) -> Int64:
+        """Return the time from each pair's first moment to its last, int64[pairs], 0 for one without a burst."""
+        first = np.full(len(self.pair_src), np.iinfo(np.int64).max)
+        last = np.zeros(len(self.pair_src), dtype=np.int64)
+        np.minimum.at(first, self.pair, self.start_ns)
+        np.maximum.at(last, self.pair, self.end_ns)
+        return np.where(last > 0, last - first, 0)
+
+    def rate_bytes_s(self) -> Float64:
+        """Return what each pair moves a second from its first moment to its last, float64[pairs], in bytes."""
+        payload = np.bincount(self.pair, weights=self.payload, minlength=len(self.pair_src))
+        span_s = self.span_ns() / 1e9
+        return np.divide(payload, span_s, out=np.zeros(len(span_s)), where=span_s > 0)
 
     def keep_pairs(self, keep: Bool) -> Traffic:
         """Return the bursts of the pairs in a mask over the pair table, with the table cut down to them."""

@@ -15,6 +15,8 @@ from prism_ch.report.words import count, seconds, time_utc
 #: Lines are laid out for this many columns.
 WIDTH = 100
 _LABEL_WIDTH = 16
+#: Exporters whose records are too coarse that are told of one by one; a fabric has hundreds, set up alike.
+_EXPORTERS_NAMED = 3
 
 _STYLES: dict[Severity, str] = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 _RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
@@ -70,12 +72,17 @@ def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
         yield from _steps(job)
     else:
         yield from _labelled("steps", "none could be told apart")
+    coarse = [finding for finding in findings if finding.kind == "telemetry"]
+    findings = [finding for finding in findings if finding.kind != "telemetry"]
     slowing = [finding for finding in findings if finding.severity != "info"]
     if slowing:
         yield from _labelled("findings", count(len(slowing), "thing slows it", "things slow it"))
     elif job.durations_s:
         yield from _labelled("findings", "nothing slows it", "green")
     yield from _findings(findings, steps=True)
+    yield from _findings(coarse[:_EXPORTERS_NAMED], steps=False)
+    if len(coarse) > _EXPORTERS_NAMED:
+        yield from _labelled("", f"and likewise {count(len(coarse) - _EXPORTERS_NAMED, 'more exporter')}", "dim")
 
 
 def _parallelism(job: JobFacts) -> str:

@@ -43,9 +43,9 @@ def observe(transfers: Transfers, scenario: Scenario, network: Network) -> Obser
     if taking.acks:
         records = acknowledged(records, network, rng)
     counted, ack_bytes = records.bytes[:flows], records.bytes[flows:]
-    if taking.idle_timeout_s:
+    if taking.idle_timeout_s or taking.coarse_leaves:
         before = len(records)
-        records = merged(records, round(taking.idle_timeout_s * 1e9))
+        records = _merged(records, taking, network)
         counts["merged"] = before - len(records)
     if taking.active_timeout_s:
         before = len(records)
@@ -59,6 +59,16 @@ def observe(transfers: Transfers, scenario: Scenario, network: Network) -> Obser
     records, delivery = _delivered(records, taking, rng)
     table = _table(records, taking, network)
     return Observed(table, counted, ack_bytes, skew_s, bad, counts | delivery | {"records": len(table)})
+
+
+def _merged(records: Records, taking: Observation, network: Network) -> Records:
+    """Return the records as the idle timeouts of their exporters leave them, which are the first switches."""
+    coarse = records.switch >= network.leaves - round(taking.coarse_leaves * network.leaves)
+    parts = [
+        merged(records.take(rows), round(idle_s * 1e9)) if idle_s else records.take(rows)
+        for rows, idle_s in ((~coarse, taking.idle_timeout_s), (coarse, taking.coarse_idle_timeout_s))
+    ]
+    return parts[0].joined(parts[1])
 
 
 def _by_the_clock(

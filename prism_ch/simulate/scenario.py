@@ -96,9 +96,10 @@ class Observation:
     segments of uneven size. `acks` adds the records of the reverse direction. `exporters`: each flow is seen by its
     first switch, or by every one on its way, with counters that differ by headers. `path` gives the switches of the
     way with each record. Cutting: flows of one 5-tuple closer than `idle_timeout_s` become one record (0: never),
-    records longer than `active_timeout_s` several. `sampling` counts one packet in so many. Times: each exporter's
-    clock is off by up to `skew_s`, one by `bad_exporter_s`; times are cut to `tick_s`. Delivery: `loss` of the
-    records are lost, in packets of `loss_packet` records of one exporter; `duplicates` come twice; `late` of them
+    records longer than `active_timeout_s` several; a share `coarse_leaves` of the leaves, the last ones, use
+    `coarse_idle_timeout_s` in place of `idle_timeout_s`. `sampling` counts one packet in so many. Times: each
+    exporter's clock is off by up to `skew_s`, one by `bad_exporter_s`; times are cut to `tick_s`. Delivery: `loss` of
+    the records are lost, in packets of `loss_packet` records of one exporter; `duplicates` come twice; `late` of them
     come later than they should, by `late_mean_s` on average. Records stand in the order of their arrival.
     """
 
@@ -109,6 +110,8 @@ class Observation:
     path: bool = False
     idle_timeout_s: float = 0.0
     active_timeout_s: float = 0.0
+    coarse_leaves: float = 0.0
+    coarse_idle_timeout_s: float = 0.0
     sampling: int = 1
     skew_s: float = 0.0
     bad_exporter_s: float = 0.0
@@ -122,9 +125,9 @@ class Observation:
     def __post_init__(self) -> None:
         """Refuse packets without payload and fractions beyond one."""
         require(self.mtu_bytes >= 1 and self.sampling >= 1 and self.loss_packet >= 1, "counts are at least 1")
-        times = (self.idle_timeout_s, self.active_timeout_s, self.skew_s, self.tick_s, self.late_mean_s)
-        require(min(times) >= 0, "times are not negative")
-        for fraction in (self.loss, self.duplicates, self.late):
+        timeouts = (self.idle_timeout_s, self.coarse_idle_timeout_s, self.active_timeout_s)
+        require(min(*timeouts, self.skew_s, self.tick_s, self.late_mean_s) >= 0, "times are not negative")
+        for fraction in (self.coarse_leaves, self.loss, self.duplicates, self.late):
             require(0 <= fraction <= 1, f"a fraction lies between 0 and 1, not at {fraction}")
 
 

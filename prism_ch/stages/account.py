@@ -71,8 +71,9 @@ def job_revision(found: Examined) -> JobRevision:
     """Say all that this working of a window says of a job."""
     settled = found.settled
     pairs = _count_pairs(found.flows, found.traffic, found.kinds)
-    if settled is not None:
-        pairs = _add_pairs(settled.pairs, _without(pairs, _count_pairs(found.counted, found.traffic, found.kinds)))
+    basis = found.state if found.state is not None and found.state.is_unresolved else settled
+    if basis is not None:
+        pairs = _add_pairs(basis.pairs, _without(pairs, _count_pairs(found.counted, found.traffic, found.kinds)))
     first_seen = min(
         int(pairs.first_seen_ns.min()), found.state.job.first_seen_ns if found.state else np.iinfo(np.int64).max
     )
@@ -178,7 +179,7 @@ def _count_pairs(flows: FlowBatch, traffic: Traffic, kinds: PairKinds) -> Pairs:
     found = place < len(identified)
     found[found] = identified[place[found]] == (src * span + dst)[found]
     kind[found], confidence[found] = kinds.kind[place[found]], kinds.confidence[place[found]]
-    unnamed = kind == OTHER
+    unnamed = (kind == OTHER) & ((confidence == 0) | (confidence > _OTHER_CONFIDENCE))
     confidence[unnamed] = _OTHER_CONFIDENCE
     if len(first) == 0:
         return Pairs.empty()

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -25,26 +25,29 @@ from prism_ch.model.result import JobState
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
+#: Says how much alike the components of each listed pair are, float64[pairs] in 0..1.
+_Likeness = Callable[[Int64, Int64], Float64]
+
 
 def recognise(
-    traffic: Traffic, topology: Topology, known: Sequence[JobState], params: RecogniseParams
+    traffic: Traffic, edge: Bool, merged: Bool, topology: Topology, known: Sequence[JobState], params: RecogniseParams
 ) -> list[RecognisedJob]:
     """Find the jobs in a span of traffic, those with the most endpoints first.
 
-    Parameters: `traffic`, the bursts of the span; `topology`, whose rows the traffic names; `known`, the jobs of
-    earlier windows. Endpoints without a recurring partner are in no job.
+    Parameters: `traffic`, the bursts of the span; `edge` bool[pairs], those that carry the steady traffic of a job, and
+    `merged` bool[pairs], those of them whose records run on over many steps; `topology`, whose rows the traffic names;
+    `known`, the jobs of earlier windows. Endpoints without an edge are in no job.
     """
-    edge = recurring_pairs(traffic, topology, params)
     if not edge.any():
         return []
-    kept = traffic.keep_pairs(edge)
+    kept, merged = traffic.keep_pairs(edge), merged[edge]
     label = components(len(topology), kept.pair_src, kept.pair_dst)
     paired = np.zeros(len(topology), dtype=bool)
     paired[kept.pair_src] = paired[kept.pair_dst] = True
     numbers = np.unique(label[paired])
     component = np.full(len(topology), -1, dtype=np.int32)
     component[paired] = np.searchsorted(numbers, label[paired]).astype(np.int32)
-    job = _merge_rails(component, kept, topology, known, params)
+    job = _merge_rails(component, kept, merged, topology, known, params)
     return _identify(job, kept, topology, known, params)
 
 
@@ -103,31 +106,44 @@ def _told_before(component: Int32, known: Sequence[JobState], params: RecogniseP
 
 
 def _merge_rails(
-    component: Int32, traffic: Traffic, topology: Topology, known: Sequence[JobState], params: RecogniseParams
+    component: Int32,
+    traffic: Traffic,
+    merged: Bool,
+    topology: Topology,
+    known: Sequence[JobState],
+    params: RecogniseParams,
 ) -> Int32:
     """Join components into jobs; return each endpoint's job number or -1.
 
     Components on much the same servers are joined where they are active together, at whatever distance; what that
     gives, on whatever servers, where it is active at the same moments: rings of several channels may visit disjoint
-    sets of servers.
+    sets of servers. Merged pairs are active all the time: components of nothing else are joined by their volumes.
     """
-    bins = params.activity_bins
-    overlap, alike = params.server_overlap_min, params.co_activity_min
-    rails = _join(component, traffic, topology, known, overlap, bins // 8, alike, params)
-    return _join(rails, traffic, topology, known, 0.0, 0, params.unison_min, params)
+    timed = traffic.take(~merged[traffic.pair])
+    bins, alike = params.activity_bins, params.co_activity_min
+
+    def together(component: Int32, lags: int) -> _Likeness:
+        """Compare components by their activity."""
+        return lambda left, right: _co_activity(component[timed.src], timed, left, right, bins, lags)
+
+    rails = component
+    if merged.any():
+        volume = _volume(rails, traffic, timed, topology)
+        rails = _join(rails, topology, known, params.server_overlap_min, params.same_volume_min, volume, params)
+    rails = _join(rails, topology, known, params.server_overlap_min, alike, together(rails, bins // 8), params)
+    return _join(rails, topology, known, 0.0, params.unison_min, together(rails, 0), params)
 
 
 def _join(
     component: Int32,
-    traffic: Traffic,
     topology: Topology,
     known: Sequence[JobState],
     least_overlap: float,
-    lags: int,
     least_alike: float,
+    likeness: _Likeness,
     params: RecogniseParams,
 ) -> Int32:
-    """Join components of one tenant whose servers overlap and whose activity, within some lags, is alike enough.
+    """Join components of one tenant whose servers overlap and that are alike enough.
 
     What was told apart for long stays apart, though it may step alike for a while; what was one job for long stays one
     unless its parts are far from alike: a slow GPU delays its own part first.
@@ -141,11 +157,35 @@ def _join(
     may_join = (tenant[:, None] == tenant[None, :]) & ~apart
     left, right = np.nonzero(np.triu((similar >= least_overlap) & may_join, k=1))
     needed = np.where(together[left, right], params.parting_share * least_alike, least_alike)
-    alike = _co_activity(component[traffic.src], traffic, left, right, params.activity_bins, lags) >= needed
+    alike = likeness(left, right) >= needed
     joined = components(count, left[alike].astype(np.int32), right[alike].astype(np.int32))
     job = component.copy()
     job[member] = joined[component[member]]
     return job
+
+
+def _volume(component: Int32, traffic: Traffic, timed: Traffic, topology: Topology) -> _Likeness:
+    """Compare components by what each server sends a second in them, where one of the two shows no activity in time.
+
+    Their likeness is what both have of it over what either has, 0 where both show activity.
+    """
+    servers = len(topology.server_names)
+    of_pair = component[traffic.pair_src].astype(np.int64)
+    volume = np.bincount(
+        of_pair * servers + topology.server[traffic.pair_src],
+        weights=traffic.rate_bytes_s(),
+        minlength=(int(component.max()) + 1) * servers,
+    ).reshape(-1, servers)
+    is_timed = np.bincount(component[timed.src], minlength=len(volume)) > 0
+
+    def likeness(left: Int64, right: Int64) -> Float64:
+        alike = np.zeros(len(left))
+        for row in np.flatnonzero(~(is_timed[left] & is_timed[right])).tolist():
+            one, other = volume[left[row]], volume[right[row]]
+            alike[row] = np.minimum(one, other).sum() / np.maximum(one, other).sum()
+        return alike
+
+    return likeness
 
 
 def _co_activity(owner: Int32, traffic: Traffic, left: Int64, right: Int64, bins: int, lags: int) -> Float64:
@@ -153,13 +193,16 @@ def _co_activity(owner: Int32, traffic: Traffic, left: Int64, right: Int64, bins
 
     Parameters: `owner` int32[n], the component of each burst; `left`, `right`, the pairs; `lags`, in bins either way.
     It is their largest cross-correlation over the time that both are seen, at such lags: stages of a job may reduce
-    their gradients at different moments of a step, but always at the same distance.
+    their gradients at different moments of a step, but always at the same distance. 0 where a component has no burst.
     """
     order = np.argsort(owner, kind="stable")
-    edges = np.searchsorted(owner[order], np.arange(int(owner.max()) + 2))
+    last = int(max(left.max(initial=-1), right.max(initial=-1)))
+    edges = np.searchsorted(owner[order], np.arange(last + 2))
     bursts = [traffic.take(order[low:high]) for low, high in pairwise(edges)]
     best = np.zeros(len(left))
     for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
+        if len(one) == 0 or len(other) == 0:
+            continue
         begin = max(int(one.start_ns.min()), int(other.start_ns.min()))
         end = min(int(one.end_ns.max()), int(other.end_ns.max()))
         if begin < end:

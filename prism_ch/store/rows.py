@@ -192,6 +192,8 @@ def exporters(window: Window, states: ExporterStates) -> pa.Table:
             "clock_offset_s": pa.array(states.clock_offset_s, from_pandas=True),
             "clock_uncertainty_s": pa.array(states.clock_uncertainty_s, from_pandas=True),
             "clock_matches": _unsigned(states.clock_matches, pa.uint64()),
+            "idle_timeout_s": pa.array(states.idle_timeout_s, from_pandas=True),
+            "active_timeout_s": pa.array(states.active_timeout_s, from_pandas=True),
         }
     )
 

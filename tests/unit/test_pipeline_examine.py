@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.result import DP, PAIR_KINDS, PP, Diagnosis
+from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PP, Diagnosis
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.pipeline import Findings, examine
@@ -304,6 +304,86 @@ class TestOneLook:
         (found,) = look(flows, topology(members)).revisions
         assert (found.job.dp_size, found.job.pp_size, found.job.steps) == (members, 1, 20)
         assert [(group.kind, group.members) for group in found.groups] == [(DP, tuple(range(members)))]
+
+
+class TestMergedRecords:
+    """Exporters whose idle timeout is longer than a step's pauses."""
+
+    REPLICAS = 3
+    STAGES = 3
+    WHERE = topology(9, gpus=2)
+    #: `GRID[rail][stage][replica]`
+    GRID = tuple(
+        tuple(tuple(2 * (3 * stage + replica) + rail for replica in range(3)) for stage in range(3))
+        for rail in range(2)
+    )
+
+    def fine(self, rail: int, first_s: int, until_s: int) -> list[Flow]:
+        """A rail's steps of two seconds."""
+        count = (until_s - first_s) // 2
+        flows = job(self.GRID[rail], count, 2000, first_ms=first_s * 1000)
+        return [replace(flow, exporter=f"leaf-{rail}") for flow in flows]
+
+    def coarse(self, rail: int, first_s: int, until_s: int) -> list[Flow]:
+        """The same as an exporter reports it that cuts records at a minute, and never else."""
+        moved: dict[tuple[int, int, int], int] = {}
+        for flow in self.fine(rail, first_s, until_s):
+            key = (flow.src, flow.dst, int(flow.start_ms // 60_000))
+            moved[key] = moved.get(key, 0) + flow.size
+        return [
+            Flow(src, dst, 60_000 * minute + src + dst, 60_000, size, f"leaf-{rail}")
+            for (src, dst, minute), size in moved.items()
+        ]
+
+    def test_a_job_without_steps_is_one_job_with_a_reason(self) -> None:
+        flows = [*self.coarse(0, 0, 360), *self.coarse(1, 0, 360)]
+        found = work(batch(flows), self.WHERE, 60).only
+        assert found.last.members.endpoint.tolist() == list(range(18))
+        assert (found.last.job.steps, len(found.steps), found.last.groups) == (0, 0, ())
+        rows = found.last.pairs
+        assert (rows.kind == OTHER).all()
+        assert (rows.confidence < 0.5).all()
+        assert [(one.kind, one.subject, one.status) for one in findings(found)] == [
+            ("telemetry", "leaf-0", "open"),
+            ("telemetry", "leaf-1", "open"),
+        ]
+
+    def test_its_flows_are_counted_once_however_long_it_goes_on(self) -> None:
+        """... and however little of the past a window looks at."""
+        flows = [*self.coarse(0, 0, 480), *self.coarse(1, 0, 480)]
+        short = replace(PARAMS, going_on=replace(PARAMS.going_on, newcomer_lookback_s=120))
+        rows = work(batch(flows), self.WHERE, 60, short).only.last.pairs
+        assert rows.flows.sum() == len(flows)
+        assert rows.first_seen_ns.min() == batch(flows).start_ns.min()
+
+    def test_what_one_exporter_shows_of_the_steps_is_told(self) -> None:
+        flows = [*self.fine(0, 0, 240), *self.coarse(1, 0, 240)]
+        found = work(batch(flows), self.WHERE, 60).only
+        assert found.last.members.endpoint.tolist() == list(range(18))
+        assert found.last.job.steps == 120
+        [one] = findings(found)
+        assert (one.kind, one.subject, one.status) == ("telemetry", "leaf-1", "open")
+        assert "that other exporters show" in one.summary
+        assert one.expected < 2.0
+
+    def test_the_finding_is_closed_once_steps_show(self) -> None:
+        flows = [
+            *(flow for rail in range(2) for flow in self.coarse(rail, 0, 180)),
+            *(flow for rail in range(2) for flow in self.fine(rail, 182, 600)),
+        ]
+        found = work(batch(flows), self.WHERE, 60).only
+        assert {one.status for one in found.diagnoses.values() if one.kind == "telemetry"} == {"closed"}
+        assert found.last.job.steps > 150
+
+    def test_storage_and_serving_that_run_on_are_no_job(self) -> None:
+        chance = np.random.default_rng(5)
+        reads = [Flow(0, 2 * reader, 0, 120_000, 4000 * MB) for reader in range(1, 5)]
+        caches = [
+            Flow(10 + 2 * a, 14 + 2 * b, 0, 120_000, int(chance.uniform(200, 4000)) * MB)
+            for a in range(2)
+            for b in range(2)
+        ]
+        assert work(batch([*reads, *caches]), self.WHERE, 60).jobs == {}
 
 
 class TestDegenerate:

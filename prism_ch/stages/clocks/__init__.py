@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from prism_ch.core.arrays import group_search, run_starts
@@ -43,7 +45,12 @@ def estimate(batch: FlowBatch, history: ExporterHistory, params: ClockParams) ->
     matches = _sum_by_exporter(compared, compared.matches, len(batch.exporters))
     uncertainty_s = np.sqrt(1 / np.where(precision > 0, precision, np.nan) + params.path_delay_s**2)
     offset_s[np.isnan(uncertainty_s)] = np.nan
-    return ExporterStates(names, offset_s[present], uncertainty_s[present], matches[present].astype(np.int64))
+    return replace(
+        ExporterStates.unknown(names),
+        clock_offset_s=offset_s[present],
+        clock_uncertainty_s=uncertainty_s[present],
+        clock_matches=matches[present].astype(np.int64),
+    )
 
 
 def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> FlowBatch:

@@ -58,7 +58,9 @@ def find_slow_groups(
     if len(groups) < params.min_peers or division.steps == 0:
         return ()
     busy_s, payload = _measure(traffic, kinds, division, groups)
-    pace = np.divide(busy_s, payload, out=np.full(busy_s.shape, np.nan), where=payload > 0)
+    # More than a step's bytes are several steps in one record, and the silence between them.
+    one_step = (payload > 0) & (payload < params.max_step_payload * robust.median(payload, axis=1)[:, None])
+    pace = np.divide(busy_s, payload, out=np.full(busy_s.shape, np.nan), where=one_step)
     usual = robust.median(pace, axis=0)[None, :]
     ratio = np.divide(pace, usual, out=np.full(pace.shape, np.nan), where=usual > 0)
     score = robust.robust_z(ratio, axis=0, floor=params.peer_jitter_floor)

@@ -22,9 +22,10 @@ from prism_ch.model.result import OTHER, PAIR_KINDS, PP
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.identify.inner import collective_kinds
 from prism_ch.stages.identify.links import find_links, link_classes
+from prism_ch.stages.identify.merged import either_way, hidden_answers, name_merged
 from prism_ch.stages.identify.pipelines import pipeline_log_odds, ties_one_pipeline
 
-__all__ = ["find_links", "identify"]
+__all__ = ["either_way", "find_links", "hidden_answers", "identify", "name_merged"]
 
 
 def identify(traffic: Traffic, recurring: Bool, params: IdentifyParams) -> PairKinds:

@@ -12,11 +12,16 @@ from prism_ch.stages.identify.links import Links, is_one_way
 
 def pipeline_log_odds(links: Links, classes: Int32, params: IdentifyParams) -> Float64:
     """Weigh the evidence for a pipeline against a collective, pooled over a link's class and the graph, float64[k]."""
+    return _refine(links, answer_log_odds(links, classes, params), params)
+
+
+def answer_log_odds(links: Links, classes: Int32, params: IdentifyParams) -> Float64:
+    """Weigh what the links themselves show for a pipeline, pooled over a link's class, float64[k]."""
     weight = links.payload.sum(axis=0)
     pooled = np.bincount(classes, weights=links.unanswered * weight) / np.bincount(classes, weights=weight)
     answered_late = np.log((pooled[classes] + params.unanswered_floor) / params.unanswered_even)
     odds = np.clip(params.answer_weight * answered_late, -params.certain_log_odds, params.certain_log_odds)
-    return _refine(links, np.where(is_one_way(links, params), -params.certain_log_odds, odds), params)
+    return np.where(is_one_way(links, params), -params.certain_log_odds, odds)
 
 
 def _refine(links: Links, odds: Float64, params: IdentifyParams) -> Float64:

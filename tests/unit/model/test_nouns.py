@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from prism_ch.model.division import Division
+from prism_ch.model.exporter import ExporterStates, Timeouts
 from prism_ch.model.params import DivideParams, Params
 from prism_ch.model.window import Window
 from tests.unit.stages.build import BEGIN_NS, MS, Flow, division, topology, traffic
@@ -19,6 +20,14 @@ class TestTraffic:
     def test_every_burst_has_a_sender_and_a_receiver(self) -> None:
         assert self.SEEN.src.tolist() == [0, 2, 2, 4]
         assert self.SEEN.dst.tolist() == [1, 3, 3, 5]
+
+    def test_a_pair_moves_its_payload_from_its_first_moment_to_its_last(self) -> None:
+        assert self.SEEN.span_ns().tolist() == [10 * MS, 50 * MS, 10 * MS]
+        rate = [flow_bytes / 0.01 for flow_bytes in (40e6, 80e6 / 5, 40e6)]
+        assert self.SEEN.rate_bytes_s().tolist() == pytest.approx(rate)
+        nothing = self.SEEN.take(np.zeros(4, dtype=bool))
+        assert nothing.span_ns().tolist() == [0, 0, 0]
+        assert nothing.rate_bytes_s().tolist() == [0, 0, 0]
 
     def test_pairs_are_kept_with_their_bursts_and_numbered_anew(self) -> None:
         kept = self.SEEN.keep_pairs(np.array([False, True, True]))
@@ -64,6 +73,17 @@ class TestWindow:
 
     def test_windows_are_ordered_by_time(self) -> None:
         assert sorted([Window(60, 120), Window(0, 60)]) == [Window(0, 60), Window(60, 120)]
+
+
+class TestExporterStates:
+    def test_timeouts_are_taken_by_name_and_others_left(self) -> None:
+        nothing = np.full(3, np.nan)
+        inferred = Timeouts(("", "b", "a"), np.array([1.0, 0.005, np.nan]), nothing, np.array([2.0, 60.0, np.nan]))
+        found = ExporterStates.unknown(("a", "b")).closing_after(inferred)
+        assert np.isnan(found.idle_timeout_s[0])
+        assert found.idle_timeout_s[1] == 0.005
+        assert found.active_timeout_s[1] == 60.0
+        assert np.isnan(found.clock_offset_s).all()
 
 
 class TestTopology:

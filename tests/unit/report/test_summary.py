@@ -47,6 +47,24 @@ def told(
     return summarise(Facts(coverage, jobs, findings)).plain
 
 
+def coarse(exporter: str) -> Finding:
+    return replace(SLOW, kind="telemetry", is_open=True, summary=f"Exporter {exporter} joins records.")
+
+
+def test_coarse_exporters_slow_nothing_and_are_told_of_after_what_does() -> None:
+    text = told(findings=(SLOW, coarse("leaf-1"), coarse("leaf-2")))
+    assert "1 thing slows it" in text
+    assert text.index("Steps took") < text.index("Exporter leaf-1") < text.index("Exporter leaf-2")
+    assert "telemetry, since" in text
+
+
+def test_of_many_coarse_exporters_a_few_are_named() -> None:
+    text = told(findings=tuple(coarse(f"leaf-{number}") for number in range(9)))
+    assert "nothing slows it" in text
+    assert text.count("joins records") == 3
+    assert "and likewise 6 more exporters" in text
+
+
 def test_a_job_is_described_whole() -> None:
     lines = told(findings=(SLOW,)).splitlines()
     assert lines == [

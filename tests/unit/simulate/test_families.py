@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
 import numpy as np
@@ -193,6 +195,20 @@ def test_cut_records_add_up_and_none_is_longer_than_the_timeout() -> None:
     assert found.flows.num_rows > clean.flows.num_rows
     assert (flows["time_flow_end_ns"] - flows["time_flow_start_ns"]).max() <= 5_000_000
     assert flows["bytes"].sum() == pytest.approx(int(pc.sum(clean.flows["bytes"]).as_py()), rel=1e-6)
+
+
+def test_coarse_leaves_merge_what_others_do_not() -> None:
+    halves = Observation(coarse_leaves=0.5, coarse_idle_timeout_s=15.0)
+    clean, found = (recorded("ddp-fused", observation=seen) for seen in (Observation(), halves))
+    records = {
+        name: Counter(sampler for sampler in one.flows["sampler_address"].to_pylist())
+        for name, one in (("clean", clean), ("found", found))
+    }
+    leaves = sorted(records["clean"], key=ip_address)
+    fine, coarse = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
+    assert all(records["found"][leaf] == records["clean"][leaf] for leaf in fine)
+    assert all(records["found"][leaf] < records["clean"][leaf] / 10 for leaf in coarse)
+    assert sum(found.flows["packets"].to_pylist()) == sum(clean.flows["packets"].to_pylist())
 
 
 def test_idle_timeout_merges_what_follows_at_once() -> None:

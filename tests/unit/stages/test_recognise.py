@@ -35,7 +35,9 @@ STEPS = every(1000, 12, 900)
 
 
 def found(flows: Sequence[Flow], where: Topology, known: Sequence[JobState] = ()) -> list[RecognisedJob]:
-    return recognise(traffic(flows), where, known, PARAMS)
+    seen = traffic(flows)
+    edge = recurring_pairs(seen, where, PARAMS)
+    return recognise(seen, edge, np.zeros(len(edge), dtype=bool), where, known, PARAMS)
 
 
 def members(jobs: Sequence[RecognisedJob]) -> list[list[int]]:
@@ -235,6 +237,41 @@ class TestIdentity:
     def test_a_known_job_whose_endpoints_have_left_the_topology_claims_nothing(self) -> None:
         (one,) = found(self.FLOWS, self.WHERE, [known_job("gone", [])])
         assert not one.known
+
+
+class TestMerged:
+    """Parts whose records run on over many steps: no activity in time, only volumes."""
+
+    def jobs(self, flows: Sequence[Flow], where: Topology) -> list[list[int]]:
+        """The jobs, where records of a minute and more are merged ones."""
+        seen = traffic(flows)
+        merged = np.zeros(len(seen.pair_src), dtype=bool)
+        merged[seen.pair[seen.end_ns - seen.start_ns >= 60 * 10**9]] = True
+        edge = merged | recurring_pairs(seen, where, PARAMS)
+        return members(recognise(seen, edge, merged, where, (), PARAMS))
+
+    def rail(self, gpu: int, servers: Sequence[int], size: int = 900 * MB, gpus: int = 2) -> list[Flow]:
+        hops = zip(servers, [*servers[1:], servers[0]], strict=True)
+        return [Flow(a * gpus + gpu, b * gpus + gpu, 11.0 * a, 60_000, size) for a, b in hops]
+
+    def test_rails_of_one_volume_on_the_same_servers_are_one_job(self) -> None:
+        flows = self.rail(0, range(4)) + self.rail(1, range(4), 930 * MB)
+        assert self.jobs(flows, topology(4, gpus=2)) == [list(range(8))]
+
+    def test_rails_of_different_volume_are_not(self) -> None:
+        flows = self.rail(0, range(4)) + self.rail(1, range(4), 1500 * MB)
+        assert len(self.jobs(flows, topology(4, gpus=2))) == 2
+
+    def test_rails_on_other_servers_are_not(self) -> None:
+        flows = self.rail(0, range(4)) + self.rail(1, range(4, 8))
+        assert len(self.jobs(flows, topology(8, gpus=2))) == 2
+
+    def test_a_rail_that_shows_its_steps_joins_one_that_does_not(self) -> None:
+        steps = every(1000, 60, 1000)
+        hops = [(4 * a + rail, 4 * ((a + 1) % 4) + rail) for a in range(4) for rail in range(2)]
+        fine = [Flow(a, b, end - 40, 40, 15 * MB) for end in steps for a, b in hops]
+        coarse = self.rail(2, range(4), gpus=4) + self.rail(3, range(4), gpus=4)
+        assert self.jobs(fine + coarse, topology(4, gpus=4)) == [list(range(16))]
 
 
 def test_a_pipeline_alone_is_a_job() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -97,6 +98,17 @@ def test_where_all_are_slow_none_stands_out() -> None:
 def test_a_group_that_moves_nothing_in_some_steps_is_not_judged_there() -> None:
     silent = [flow for flow in groups(5) if not (flow.src in (2, 3) and 6000 < flow.start_ms < 12_000)]
     assert found(silent) == ()
+
+
+def test_a_group_whose_steps_are_joined_in_one_record_is_not_judged_there() -> None:
+    """Every third step of one group arrives with the two after it, as one record over all three."""
+    joined = [
+        replace(flow, length_ms=flow.length_ms + 2000, size=3 * flow.size)
+        for flow in groups(5)
+        if flow.src in (2, 3) and round(flow.start_ms) % 3000 == 900
+    ]
+    others = [flow for flow in groups(5) if flow.src not in (2, 3) or flow.start_ms < 3000]
+    assert found([*others, *(flow for flow in joined if flow.start_ms > 6000)]) == ()
 
 
 def test_bursts_after_the_last_step_are_left_for_later() -> None:
