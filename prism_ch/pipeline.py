@@ -12,10 +12,10 @@ import numpy as np
 
 from prism_ch.errors import PrismError
 from prism_ch.model.columns import Bool, Int32
-from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
+from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.jobset import RecognisedJob
-from prism_ch.model.params import MergedParams, Params
+from prism_ch.model.params import Params
 from prism_ch.model.result import Diagnosis, JobRevision, JobState
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -23,18 +23,16 @@ from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.stages import account, clocks, diagnose, resume
 from prism_ch.stages.divide import divide
-from prism_ch.stages.identify import either_way, hidden_answers, identify, name_merged
-from prism_ch.stages.merged import merged_pairs, merged_training
+from prism_ch.stages.identify import identify
 from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import order
 from prism_ch.stages.recognise import recognise, recurring_pairs
 from prism_ch.stages.reconstruct import lateness_s, reconstruct
-from prism_ch.stages.timeouts import infer_timeouts
 from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.exporters import read_exporter_history
 from prism_ch.store.flows import read_flows
-from prism_ch.store.ledger import Claim, record_window
+from prism_ch.store.ledger import Claim, due_windows, record_window
 from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_job_states
 from prism_ch.store.topology import read_topology, topology_digest
 from prism_ch.store.turns import Bounds, take_turns
@@ -68,40 +66,13 @@ class Findings:
 class _Seen:
     """What a window and those before it show: one observation a flow, by right clocks, and the traffic that this is.
 
-    `counted` are the flows as earlier windows counted them; `timeouts` are those of the exporters. Of the pairs,
-    `recurring` bool[pairs] carry the steady traffic of jobs, and `merged` bool[pairs] do so in records that run on over
-    many steps.
+    `counted` are the flows as earlier windows counted them; `steady` bool[pairs] masks the pairs that make jobs.
     """
 
     flows: FlowBatch
     counted: FlowBatch
-    timeouts: Timeouts
     traffic: Traffic
-    recurring: Bool
-    merged: Bool
-
-    def within(self, endpoints: Int32, topology: Topology) -> _Seen:
-        """Return what moves between some endpoints."""
-        inside = _inside(endpoints, topology, self.traffic.pair_src, self.traffic.pair_dst)
-        flows, counted = (_between(each, endpoints, topology) for each in (self.flows, self.counted))
-        return replace(self._keep(self.traffic, inside), flows=flows, counted=counted)
-
-    def since(self, start_ns: int) -> _Seen:
-        """Return it without the bursts that end before."""
-        traffic = self.traffic.take(self.traffic.end_ns >= start_ns)
-        return self._keep(traffic, traffic.moving())
-
-    def merged_flows(self) -> Bool:
-        """Mask the flows on merged pairs, bool[flows]."""
-        span = 1 + int(max(self.flows.src.max(initial=0), self.flows.dst.max(initial=0)))
-        pair = self.traffic.pair_src.astype(np.int64) * span + self.traffic.pair_dst
-        return np.isin(self.flows.src.astype(np.int64) * span + self.flows.dst, pair[self.merged])
-
-    def _keep(self, traffic: Traffic, pairs: Bool) -> _Seen:
-        """Return it with some pairs of a traffic that has all of them."""
-        return replace(
-            self, traffic=traffic.keep_pairs(pairs), recurring=self.recurring[pairs], merged=self.merged[pairs]
-        )
+    steady: Bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +130,20 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     return AnalysisReport(tuple(reports))
 
 
+def left_windows(
+    store: Store,
+    settings: Settings,
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    force: bool = False,
+    params: Params = DEFAULT_PARAMS,
+) -> list[Window]:
+    """List the windows that `analyse` leaves as they are though they have changed: raw flows of theirs may be gone."""
+    inputs = topology_digest(store) ^ params.digest()
+    return due_windows(store, settings.window_s, from_ns=from_ns, to_ns=to_ns, force=force, inputs=inputs, final=True)
+
+
 def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
     """Work one window: read, examine, publish, and only then note it as worked."""
     window = claim.window
@@ -212,8 +197,7 @@ def _read(
     in_settled = _members(settled, topology)
     newcomers = (active | _members(young, topology)) & ~in_settled
     context = [resume.context_start_ns(state, params.going_on) for state in settled]
-    begun = [state.job.first_seen_ns for state in young if not state.is_unresolved]
-    lookback = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *begun]
+    lookback = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in young)]
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = read_exporter_history(store, min(remembered_ns, *context, *lookback), window.start_ns)
     margin_ns = clocks.reach_ns(history, params.clocks)
@@ -253,7 +237,7 @@ def examine(
     exporters = clocks.estimate(new, history, params.clocks)
     history = history.followed_by(exporters, window.start_ns)
     seen = _see(batch, batch.take(~is_new), history, topology, params)
-    jobs = recognise(seen.traffic, seen.recurring | seen.merged, seen.merged, topology, states, params.recognise)
+    jobs = recognise(seen.traffic, topology, states, params.recognise)
     known = {state.job.job_id: state for state in states}
     until_ns = min(window.end_ns, int(batch.end_ns.max(initial=window.start_ns)))
 
@@ -270,23 +254,19 @@ def examine(
         elif _inside(job.endpoints, topology, new.src, new.dst).any():
             revisions.append(examined[0])
             typed.append(examined[1])
-    # Some are both: not training by themselves, and part of what is.
-    withdrawn = tuple(dict.fromkeys((*account.absorbed(states, revisions), *not_training)))
+    withdrawn = (*account.absorbed(states, revisions), *not_training)
     said = {*withdrawn, *(revision.job.job_id for revision in revisions)}
     silent = [state for state in states if state.job.job_id not in said]
     revisions.extend(account.silence(silent, until_ns, params.going_on))
     switches = diagnose.find_slow_switches(typed, window, cluster_findings, topology, params.diagnose)
-    return Findings(tuple(revisions), switches, exporters.closing_after(seen.timeouts), withdrawn)
+    return Findings(tuple(revisions), switches, exporters, withdrawn)
 
 
 def _see(batch: FlowBatch, counted: FlowBatch, history: ExporterHistory, topology: Topology, params: Params) -> _Seen:
     """Count each flow once, at the right time, and see what recurs; `counted` are the observations of before."""
     flows, counted = (elect(clocks.correct(each, history, params.clocks)) for each in (batch, counted))
     traffic = observe(flows, params.observe)
-    merged = merged_pairs(traffic, params.merged)
-    recurring = recurring_pairs(traffic, topology, params.recognise) & ~merged
-    merged = merged_training(traffic, topology, merged, recurring, params.merged)
-    return _Seen(flows, counted, infer_timeouts(batch, params.timeouts), traffic, recurring, merged)
+    return _Seen(flows, counted, traffic, recurring_pairs(traffic, topology, params.recognise))
 
 
 def _examine_job(
@@ -302,16 +282,15 @@ def _examine_job(
     None where what repeats is no training after all.
     """
     settled = state if resume.is_settled(state, params.going_on) else None
-    seen = seen.within(job.endpoints, topology)
+    inside = _inside(job.endpoints, topology, seen.traffic.pair_src, seen.traffic.pair_dst)
+    steady, traffic = seen.steady[inside], seen.traffic.keep_pairs(inside)
     if settled is not None:
-        seen = seen.since(resume.context_start_ns(settled, params.going_on))
-    traffic = seen.traffic
-    seen = replace(seen, merged=seen.merged | hidden_answers(traffic, seen.recurring, params.identify))
-    unresolved = either_way(traffic, seen.merged)
-    kinds = identify(traffic, seen.recurring & ~unresolved, params.identify)
+        traffic = traffic.take(traffic.end_ns >= resume.context_start_ns(settled, params.going_on))
+        moving = traffic.moving()
+        traffic, steady = traffic.keep_pairs(moving), steady[moving]
+    kinds = identify(traffic, steady, params.identify)
     if settled is not None:
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
-    kinds = name_merged(kinds, traffic, unresolved, params.merged)
     published = None if settled is None else resume.published_steps(settled, params.going_on)
     division = divide(traffic, kinds, job.endpoints, params.divide, published)
     if settled is None and division.regular < params.divide.min_regularity:
@@ -322,19 +301,18 @@ def _examine_job(
     lateness = lateness_s(traffic, kinds, division)[:, said_before:]
     rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns, lateness)
     history = account.with_history(settled, rebuilt.steps)
-    known = () if state is None else state.diagnoses
-    known_of_steps = () if settled is None else tuple(one for one in known if one.kind != "telemetry")
+    known = () if settled is None else settled.diagnoses
     found = (
-        *diagnose.find_slow_steps(job, history, known_of_steps, topology, params.diagnose),
+        *diagnose.find_slow_steps(job, history, known, topology, params.diagnose),
         *diagnose.find_slow_groups(
             job.job_id, traffic, kinds, division, groups, new.first_step - said_before, topology, params.diagnose
         ),
     )
-    said = diagnose.below_slow_steps(diagnose.carry_on(known_of_steps, found, new.first_step, params.diagnose))
-    closing = kinds.of_kind(traffic, kinds.closing)
-    diagnoses = (*said, *_find_merged(job.job_id, seen, closing, division.steps, known, window, params.merged))
+    diagnoses = diagnose.below_slow_steps(diagnose.carry_on(known, found, new.first_step, params.diagnose))
+    flows = _between(seen.flows, job.endpoints, topology)
+    counted = _between(seen.counted, job.endpoints, topology)
     examined = account.Examined(
-        job, seen.flows, seen.counted, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled
+        job, flows, counted, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled
     )
     return account.job_revision(examined), account.typed_in_window(traffic, kinds, window)
 
@@ -342,21 +320,6 @@ def _examine_job(
 def _between(flows: FlowBatch, endpoints: Int32, topology: Topology) -> FlowBatch:
     """Return the flows whose two ends are both among the endpoints."""
     return flows.take(_inside(endpoints, topology, flows.src, flows.dst))
-
-
-def _find_merged(
-    job_id: str,
-    seen: _Seen,
-    closing: Traffic,
-    steps: int,
-    known: Sequence[Diagnosis],
-    window: Window,
-    params: MergedParams,
-) -> tuple[Diagnosis, ...]:
-    """Find the exporters that join many of a job's steps into one record."""
-    merged = seen.merged_flows()
-    told = diagnose.steps_told(seen.flows, merged, closing, steps)
-    return diagnose.find_merged_records(job_id, seen.flows, merged, told, seen.timeouts, known, window, params)
 
 
 def _inside(endpoints: Int32, topology: Topology, src: Int32, dst: Int32) -> Bool:

@@ -9,7 +9,7 @@ from prism_ch.cli.session import Session, pass_session, shared_options
 from prism_ch.cli.terminal import emit, progress
 from prism_ch.cli.times import Time
 from prism_ch.errors import UsageError
-from prism_ch.report.words import count
+from prism_ch.report.words import count, time_utc
 
 
 @click.command(short_help="Work every window that is new or has changed.")
@@ -21,8 +21,9 @@ from prism_ch.report.words import count
 def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: bool) -> None:
     """Work every window that is not yet worked or whose flows have changed; nothing else.
 
-    Windows after a changed one are worked again too, as results rest on what came before. TIME is RFC 3339 or a date,
-    UTC where it names no zone.
+    Windows after a changed one are worked again too, as results rest on what came before. Windows whose flow records
+    may be gone (see prism-ch retention), and those before them, are never worked again; it is said how many that
+    concerns. TIME is RFC 3339 or a date, UTC where it names no zone.
 
     \b
     Examples:
@@ -32,10 +33,17 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
     if from_ns is not None and to_ns is not None and from_ns >= to_ns:
         raise UsageError("--from must be before --to")
     from prism_ch.pipeline import analyse as work_windows
+    from prism_ch.pipeline import left_windows
     from prism_ch.report.facts import read_coverage
     from prism_ch.report.summary import why_no_job
 
     with session.store() as store:
+        left = left_windows(store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force)
+        if left:
+            click.echo(
+                f"left {count(len(left), 'window')} as they are, the last from {time_utc(left[-1].start_ns)}: raw flows"
+                " they rest on may be gone (see windows_left and prism-ch retention)"
+            )
         with progress("analysing windows") as report_progress:
             report = work_windows(
                 store,

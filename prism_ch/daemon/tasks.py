@@ -11,6 +11,7 @@ from prism_ch.pipeline import analyse
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import new_from_ns
+from prism_ch.store.prune import prune
 from prism_ch.store.retention import settle
 from prism_ch.store.watermark import closed_until_ns
 
@@ -68,9 +69,9 @@ def _analyse(shift: Shift, from_ns: int | None) -> int:
 
 
 def keep_retention(shift: Shift) -> int:
-    """See to it that every table drops its rows when they have been kept long enough, whoever made or changed it."""
+    """See to it that tables drop their rows when these are old enough, and prune; return how many were pruned."""
     settle(shift.store)
-    return 0
+    return prune(shift.store, shift.until_tired())
 
 
 #: By the names that a schedule uses.

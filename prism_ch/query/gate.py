@@ -24,6 +24,9 @@ from prism_ch.errors import UsageError
 #: Table functions that make rows out of their arguments alone.
 TABLE_FUNCTIONS = frozenset({"generate_series", "generateseries", "numbers", "numbers_mt", "values", "zeros"})
 
+#: Views of the database that take parameters, and so look like table functions.
+PARAMETERISED_VIEWS = frozenset({"pair_traffic", "switch_traffic"})
+
 #: Databases that may be named besides the store's own.
 SYSTEM_DATABASES = frozenset({"system", "information_schema"})
 
@@ -181,7 +184,7 @@ def _table_names(node: exp.Expr) -> Iterator[list[str]]:
         alias = node.args.get("alias")
         if isinstance(source, exp.Func):
             name = source.name if isinstance(source, exp.Anonymous) else source.sql_name()
-            if name.lower() not in TABLE_FUNCTIONS:
+            if name.lower() not in TABLE_FUNCTIONS and name not in PARAMETERISED_VIEWS:
                 raise UsageError(f"the table function {name}() is not offered; use the tables of the database")
         elif isinstance(source, exp.Identifier) and not (alias and alias.args.get("columns")):
             yield [part.name for part in node.parts]

@@ -10,6 +10,15 @@ def count(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
+def size(size_bytes: int) -> str:
+    """Write a number of bytes with a unit: 0 B, 1.5 KiB, 12.0 GiB."""
+    scaled, units = float(size_bytes), iter(("KiB", "MiB", "GiB", "TiB", "PiB"))
+    unit = "B"
+    while scaled >= 1024 and unit != "PiB":
+        scaled, unit = scaled / 1024, next(units)
+    return f"{size_bytes} B" if unit == "B" else f"{scaled:,.1f} {unit}"
+
+
 def seconds(duration_s: float) -> str:
     """Write a duration with three digits that mean something."""
     return f"{duration_s:,.0f} s" if duration_s >= 100 else f"{duration_s:.3g} s"

@@ -11,7 +11,7 @@ from prism_ch.errors import ClaimedError
 from prism_ch.model.window import Window
 from prism_ch.store.claims import end_claim
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import Claim, claim_window, due_windows, next_revision
+from prism_ch.store.ledger import Claim, claim_window, due_windows, final_until_ns, next_revision
 
 #: Whoever waits for another worker looks again after so long, in seconds.
 _WAIT_S = 0.2
@@ -39,6 +39,9 @@ def take_turns(
     due, expected = _list(store, window_s, bounds, inputs)
     while due:
         window = due.popleft()
+        # While others were worked its flows may have come of age.
+        if window.start_ns <= final_until_ns(store):
+            continue
         try:
             claim = claim_window(store, window, inputs=inputs, worker=worker)
         except ClaimedError:

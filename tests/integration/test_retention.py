@@ -3,6 +3,7 @@
 import re
 import tomllib
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,13 @@ def test_each_table_drops_whole_parts_by_the_column_that_is_named(kept: Store) -
             text = kept.scalar("SHOW CREATE TABLE {table:Identifier}", {"table": table})
             assert re.search(rf"TTL toDateTime\({age}\) \+ toIntervalDay\(\D*{item.kept_days + 1}\b", text), table
             assert "ttl_only_drop_parts = 1" in text
+
+
+def test_the_readme_tells_every_class_and_its_default() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+)` \| (\d+) (day|year)s \|", readme, re.MULTILINE)
+    wanted = {item.name: item.kept_days for item in classes().values()}
+    assert {name: int(number) * {"day": 1, "year": 365}[unit] for name, number, unit in told} == wanted
 
 
 def test_classes_say_why_and_name_classes_that_there_are() -> None:

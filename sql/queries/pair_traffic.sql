@@ -1,0 +1,6 @@
+-- Purpose: read the traffic of pairs over a span of time, at the coarsest resolution that gives so many points; pair_traffic tells how.
+-- Parameters: from_time, to_time: the span [from, to), UTC; points: how many there should be at least.
+-- Result: the columns of pair_traffic; by time, src_addr, dst_addr, exporter.
+SELECT *
+FROM pair_traffic(from_time = {from_time:DateTime('UTC')}, to_time = {to_time:DateTime('UTC')}, points = {points:UInt32})
+ORDER BY time, src_addr, dst_addr, exporter;
