@@ -12,10 +12,10 @@ import numpy as np
 
 from prism_ch.errors import PrismError
 from prism_ch.model.columns import Bool, Int32
-from prism_ch.model.exporter import ExporterHistory, ExporterStates
+from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.jobset import RecognisedJob
-from prism_ch.model.params import Params
+from prism_ch.model.params import MergedParams, Params
 from prism_ch.model.result import Diagnosis, JobRevision, JobState
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -23,11 +23,13 @@ from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.stages import account, clocks, diagnose, resume
 from prism_ch.stages.divide import divide
-from prism_ch.stages.identify import identify
+from prism_ch.stages.identify import either_way, hidden_answers, identify, name_merged
+from prism_ch.stages.merged import merged_pairs, merged_training
 from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import order
 from prism_ch.stages.recognise import recognise, recurring_pairs
 from prism_ch.stages.reconstruct import lateness_s, reconstruct
+from prism_ch.stages.timeouts import infer_timeouts
 from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.exporters import read_exporter_history
@@ -66,13 +68,40 @@ class Findings:
 class _Seen:
     """What a window and those before it show: one observation a flow, by right clocks, and the traffic that this is.
 
-    `counted` are the flows as earlier windows counted them; `steady` bool[pairs] masks the pairs that make jobs.
+    `counted` are the flows as earlier windows counted them; `timeouts` are those of the exporters. Of the pairs,
+    `recurring` bool[pairs] carry the steady traffic of jobs, and `merged` bool[pairs] do so in records that run on over
+    many steps.
     """
 
     flows: FlowBatch
     counted: FlowBatch
+    timeouts: Timeouts
     traffic: Traffic
-    steady: Bool
+    recurring: Bool
+    merged: Bool
+
+    def within(self, endpoints: Int32, topology: Topology) -> _Seen:
+        """Return what moves between some endpoints."""
+        inside = _inside(endpoints, topology, self.traffic.pair_src, self.traffic.pair_dst)
+        flows, counted = (_between(each, endpoints, topology) for each in (self.flows, self.counted))
+        return replace(self._keep(self.traffic, inside), flows=flows, counted=counted)
+
+    def since(self, start_ns: int) -> _Seen:
+        """Return it without the bursts that end before."""
+        traffic = self.traffic.take(self.traffic.end_ns >= start_ns)
+        return self._keep(traffic, traffic.moving())
+
+    def merged_flows(self) -> Bool:
+        """Mask the flows on merged pairs, bool[flows]."""
+        span = 1 + int(max(self.flows.src.max(initial=0), self.flows.dst.max(initial=0)))
+        pair = self.traffic.pair_src.astype(np.int64) * span + self.traffic.pair_dst
+        return np.isin(self.flows.src.astype(np.int64) * span + self.flows.dst, pair[self.merged])
+
+    def _keep(self, traffic: Traffic, pairs: Bool) -> _Seen:
+        """Return it with some pairs of a traffic that has all of them."""
+        return replace(
+            self, traffic=traffic.keep_pairs(pairs), recurring=self.recurring[pairs], merged=self.merged[pairs]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +226,8 @@ def _read(
     in_settled = _members(settled, topology)
     newcomers = (active | _members(young, topology)) & ~in_settled
     context = [resume.context_start_ns(state, params.going_on) for state in settled]
-    lookback = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *(s.job.first_seen_ns for s in young)]
+    begun = [state.job.first_seen_ns for state in young if not state.is_unresolved]
+    lookback = [window.start_ns - params.going_on.newcomer_lookback_s * 10**9, *begun]
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = read_exporter_history(store, min(remembered_ns, *context, *lookback), window.start_ns)
     margin_ns = clocks.reach_ns(history, params.clocks)
@@ -237,7 +267,7 @@ def examine(
     exporters = clocks.estimate(new, history, params.clocks)
     history = history.followed_by(exporters, window.start_ns)
     seen = _see(batch, batch.take(~is_new), history, topology, params)
-    jobs = recognise(seen.traffic, topology, states, params.recognise)
+    jobs = recognise(seen.traffic, seen.recurring | seen.merged, seen.merged, topology, states, params.recognise)
     known = {state.job.job_id: state for state in states}
     until_ns = min(window.end_ns, int(batch.end_ns.max(initial=window.start_ns)))
 
@@ -254,19 +284,23 @@ def examine(
         elif _inside(job.endpoints, topology, new.src, new.dst).any():
             revisions.append(examined[0])
             typed.append(examined[1])
-    withdrawn = (*account.absorbed(states, revisions), *not_training)
+    # Some are both: not training by themselves, and part of what is.
+    withdrawn = tuple(dict.fromkeys((*account.absorbed(states, revisions), *not_training)))
     said = {*withdrawn, *(revision.job.job_id for revision in revisions)}
     silent = [state for state in states if state.job.job_id not in said]
     revisions.extend(account.silence(silent, until_ns, params.going_on))
     switches = diagnose.find_slow_switches(typed, window, cluster_findings, topology, params.diagnose)
-    return Findings(tuple(revisions), switches, exporters, withdrawn)
+    return Findings(tuple(revisions), switches, exporters.closing_after(seen.timeouts), withdrawn)
 
 
 def _see(batch: FlowBatch, counted: FlowBatch, history: ExporterHistory, topology: Topology, params: Params) -> _Seen:
     """Count each flow once, at the right time, and see what recurs; `counted` are the observations of before."""
     flows, counted = (elect(clocks.correct(each, history, params.clocks)) for each in (batch, counted))
     traffic = observe(flows, params.observe)
-    return _Seen(flows, counted, traffic, recurring_pairs(traffic, topology, params.recognise))
+    merged = merged_pairs(traffic, params.merged)
+    recurring = recurring_pairs(traffic, topology, params.recognise) & ~merged
+    merged = merged_training(traffic, topology, merged, recurring, params.merged)
+    return _Seen(flows, counted, infer_timeouts(batch, params.timeouts), traffic, recurring, merged)
 
 
 def _examine_job(
@@ -282,15 +316,16 @@ def _examine_job(
     None where what repeats is no training after all.
     """
     settled = state if resume.is_settled(state, params.going_on) else None
-    inside = _inside(job.endpoints, topology, seen.traffic.pair_src, seen.traffic.pair_dst)
-    steady, traffic = seen.steady[inside], seen.traffic.keep_pairs(inside)
+    seen = seen.within(job.endpoints, topology)
     if settled is not None:
-        traffic = traffic.take(traffic.end_ns >= resume.context_start_ns(settled, params.going_on))
-        moving = traffic.moving()
-        traffic, steady = traffic.keep_pairs(moving), steady[moving]
-    kinds = identify(traffic, steady, params.identify)
+        seen = seen.since(resume.context_start_ns(settled, params.going_on))
+    traffic = seen.traffic
+    seen = replace(seen, merged=seen.merged | hidden_answers(traffic, seen.recurring, params.identify))
+    unresolved = either_way(traffic, seen.merged)
+    kinds = identify(traffic, seen.recurring & ~unresolved, params.identify)
     if settled is not None:
         kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
+    kinds = name_merged(kinds, traffic, unresolved, params.merged)
     published = None if settled is None else resume.published_steps(settled, params.going_on)
     division = divide(traffic, kinds, job.endpoints, params.divide, published)
     if settled is None and division.regular < params.divide.min_regularity:
@@ -301,18 +336,19 @@ def _examine_job(
     lateness = lateness_s(traffic, kinds, division)[:, said_before:]
     rebuilt = reconstruct(traffic, kinds, new.division, new.first_step, new.start_ns, lateness)
     history = account.with_history(settled, rebuilt.steps)
-    known = () if settled is None else settled.diagnoses
+    known = () if state is None else state.diagnoses
+    known_of_steps = () if settled is None else tuple(one for one in known if one.kind != "telemetry")
     found = (
-        *diagnose.find_slow_steps(job, history, known, topology, params.diagnose),
+        *diagnose.find_slow_steps(job, history, known_of_steps, topology, params.diagnose),
         *diagnose.find_slow_groups(
             job.job_id, traffic, kinds, division, groups, new.first_step - said_before, topology, params.diagnose
         ),
     )
-    diagnoses = diagnose.below_slow_steps(diagnose.carry_on(known, found, new.first_step, params.diagnose))
-    flows = _between(seen.flows, job.endpoints, topology)
-    counted = _between(seen.counted, job.endpoints, topology)
+    said = diagnose.below_slow_steps(diagnose.carry_on(known_of_steps, found, new.first_step, params.diagnose))
+    closing = kinds.of_kind(traffic, kinds.closing)
+    diagnoses = (*said, *_find_merged(job.job_id, seen, closing, division.steps, known, window, params.merged))
     examined = account.Examined(
-        job, flows, counted, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled
+        job, seen.flows, seen.counted, traffic, kinds, groups, rebuilt, history, diagnoses, state, settled
     )
     return account.job_revision(examined), account.typed_in_window(traffic, kinds, window)
 
@@ -320,6 +356,21 @@ def _examine_job(
 def _between(flows: FlowBatch, endpoints: Int32, topology: Topology) -> FlowBatch:
     """Return the flows whose two ends are both among the endpoints."""
     return flows.take(_inside(endpoints, topology, flows.src, flows.dst))
+
+
+def _find_merged(
+    job_id: str,
+    seen: _Seen,
+    closing: Traffic,
+    steps: int,
+    known: Sequence[Diagnosis],
+    window: Window,
+    params: MergedParams,
+) -> tuple[Diagnosis, ...]:
+    """Find the exporters that join many of a job's steps into one record."""
+    merged = seen.merged_flows()
+    told = diagnose.steps_told(seen.flows, merged, closing, steps)
+    return diagnose.find_merged_records(job_id, seen.flows, merged, told, seen.timeouts, known, window, params)
 
 
 def _inside(endpoints: Int32, topology: Topology, src: Int32, dst: Int32) -> Bool:
