@@ -3,7 +3,7 @@
 Prints what was lost and what counted twice, whether the results are equal, the service's memory, and how long after a
 window's last record its results are there when records come in real time.
 
-    python -m tests.bench.soak [--minutes 60] [--kill-every-s 20] [--live-minutes 3] [--seed 1]
+    python -m tests.bench.soak [--minutes 60] [--kills 8] [--live-minutes 3] [--seed 1]
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ GPUS, STEP_S = 256, 4.0
 END = "time_flow_end_ns"
 #: Files that wait in the spool at most, while records are replayed as fast as they are taken.
 _BACKLOG = 12
+#: A service lives so long before it is killed, in seconds.
+_LIFE_S = (3.0, 20.0)
 _LIVE_WINDOW_S = 15
 _MIB = 1 << 20
 
@@ -60,22 +62,23 @@ def in_files(flows: pa.Table, folder: Path, files: int) -> list[Path]:
     return names
 
 
-def soak(service: Service, files: Sequence[Path], kill_every_s: float, chance: random.Random) -> tuple[int, list[int]]:
-    """Replay files through a service, killing it now and then; return the kills, and samples of its memory in bytes."""
-    kills, memory = 0, []
+def soak(service: Service, files: Sequence[Path], kills: int, chance: random.Random) -> list[int]:
+    """Replay files through a service that is killed so often; return samples of its memory since then, in bytes."""
+    memory: list[int] = []
     left = list(files)
-    next_kill_s = time.monotonic() + chance.uniform(0.5, 1.5) * kill_every_s
-    while left or not service.is_done(len(files)):
+    next_kill_s = time.monotonic() + chance.uniform(*_LIFE_S)
+    while left or kills or not service.is_done(len(files)):
         while left and len(service.waiting()) < _BACKLOG:
             service.drop(left[0], left.pop(0).name)
         time.sleep(0.25)
-        memory.append(service.memory_bytes())
-        if time.monotonic() > next_kill_s:
+        if kills and time.monotonic() > next_kill_s:
             service.kill()
-            kills += 1
             service.start()
-            next_kill_s = time.monotonic() + chance.uniform(0.5, 1.5) * kill_every_s
-    return kills, memory
+            kills -= 1
+            next_kill_s = time.monotonic() + chance.uniform(*_LIFE_S)
+        elif not kills:
+            memory.append(service.memory_bytes())
+    return memory
 
 
 def digest(store: Store) -> dict[str, Any]:
@@ -114,10 +117,14 @@ def compare(files: Sequence[Path], folder: Path, home: Path, topology: Path) -> 
 
 
 def tell_memory(memory: Sequence[int]) -> None:
-    """Say how the memory went: of the second half of the soak against the first, restarts and all."""
+    """Say how the memory went since the service was killed for the last time: does its second half need more?"""
     first, second = (statistics.median(part) for part in (memory[: len(memory) // 2], memory[len(memory) // 2 :]))
     start, middle, most = (value / _MIB for value in (memory[0], statistics.median(memory), max(memory)))
-    print(f"memory        start {start:,.0f}, median {middle:,.0f}, max {most:,.0f} MiB; halves {second / first:.2f}")
+    flat = "flat" if second < 1.1 * first else "NOT FLAT"
+    print(
+        f"memory        start {start:,.0f}, median {middle:,.0f}, max {most:,.0f} MiB; second half {second / first:.2f}"
+    )
+    print(f"              of the first: {flat}")
 
 
 def by_second(flows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -170,7 +177,7 @@ def main() -> None:
     """Soak, compare, and measure live."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0, help="how much time of the cluster is replayed")
-    parser.add_argument("--kill-every-s", type=float, default=20.0, help="about how often the service is killed")
+    parser.add_argument("--kills", type=int, default=8, help="how often the service is killed")
     parser.add_argument("--live-minutes", type=float, default=0.0, help="how long records are delivered in real time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--digest", help=argparse.SUPPRESS)
@@ -190,10 +197,10 @@ def main() -> None:
             service.prepare(home / "sim" / "topology.csv")
             began = time.monotonic()
             service.start()
-            kills, memory = soak(service, files, told.kill_every_s, chance)
+            memory = soak(service, files, told.kills, chance)
             wall_s = time.monotonic() - began
             service.stop()
-            print(f"replayed      {told.minutes:.0f} min of {GPUS} GPUs in {wall_s:.0f} s, killed {kills} times")
+            print(f"replayed      {told.minutes:.0f} min of {GPUS} GPUs in {wall_s:.0f} s, killed {told.kills} times")
             compare(files, service.folder, home, home / "sim" / "topology.csv")
             tell_memory(memory)
         if told.live_minutes:
