@@ -54,4 +54,4 @@ def find_columns(names: Sequence[str], source: str) -> dict[str, int]:
 
 def constant(text: str, rows: int) -> pa.DictionaryArray:
     """Return a column of one repeated text."""
-    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int8), [text])
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [text])

@@ -108,6 +108,15 @@ def test_a_damaged_file_spoils_only_itself(store: Store, folder: Path) -> None:
     assert (report.landed, len(report.failures), len(report.landings)) == (6, 1, 5)
 
 
+def test_hundreds_of_files_are_each_known(store: Store, tmp_path: Path) -> None:
+    for number in range(300):
+        write(tmp_path / f"{number:03}.csv", csv_text([record(number), record(number, src_addr="?")]))
+    report = land_files(store, [str(tmp_path)])
+    assert [(each.landed, each.rejected) for each in report.landings] == [(1, {"bad_src_addr": 1})] * 300
+    assert store.scalar("SELECT uniqExact(source) FROM flows_rejected") == 300
+    assert store.scalar("SELECT count() FROM landings WHERE status = 'done'") == 300
+
+
 def cut_short(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
     """Land a folder until the database fails in the middle of a statement, whose records stay in some of the tables."""
     sent = iter(range(cut))
