@@ -89,7 +89,8 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
         print(f"{what:28}{seconds[name]:9.2f}{flows / seconds[name]:12,.0f}{ratio:8.2f}")
     stored = store.scalar(
         "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase() AND table IN"
-        " ('flows_log', 'flow_pair_1m_log', 'switch_1m_log', 'arrivals_log')"
+        " ('flows_log', 'flow_pair_1m_log', 'flow_pair_1h_log', 'switch_1s_log', 'switch_1m_log',"
+        " 'switch_1h_log', 'arrivals_log')"
     )
     print(f"{stored / flows:.1f} bytes on disk a flow, rollups included")
 

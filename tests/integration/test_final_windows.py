@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from prism_ch.model.window import Window
+from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import claim_window, due_windows, final_until_ns, record_window
 from prism_ch.store.retention import set_retention, settle
+from prism_ch.store.turns import Bounds, take_turns
 
 T0_S = 1_800_000_000 // 60 * 60
 Numbers = Callable[..., list[int]]
@@ -134,6 +136,18 @@ def test_a_window_that_was_worked_before_a_final_one_was_follows_it(kept: Store,
     assert due() == [1]
     work(kept, 1)
     assert due() == []
+
+
+def test_a_window_that_comes_of_age_while_others_are_worked_is_left(kept: Store) -> None:
+    for number in range(3):
+        arrive(kept, number, days_ago=9)
+    taken = []
+    with new_worker(kept) as worker:
+        for claim, _ in take_turns(kept, 60, Bounds(), 0, worker):
+            taken.append(claim.window)
+            record_window(kept, claim)
+            arrive(kept, 1, days_ago=11)
+    assert taken == [window(0), window(2)]
 
 
 def test_flows_that_may_be_gone_do_not_come_back_when_they_are_kept_longer(kept: Store, due: Numbers) -> None:
