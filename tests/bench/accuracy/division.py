@@ -49,7 +49,8 @@ def ours(job: Job) -> Ends:
 def without_agreement(job: Job) -> Ends:
     """Let every endpoint find the quantum and cut by itself."""
     sequences, endpoint = _by_endpoint(job.closing)
-    return _ends_alone(sequences, endpoint, collective_ends(sequences, PARAMS))
+    alone = np.zeros(len(sequences.line))
+    return _ends_alone(sequences, endpoint, collective_ends(sequences, alone, int(job.traffic.end_ns.max()), PARAMS))
 
 
 def without_quantum(job: Job) -> Ends:
