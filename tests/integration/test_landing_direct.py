@@ -12,6 +12,7 @@ from prism_ch.ingest.direct import fits
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.store.client import Store
+from prism_ch.store.statements import statement
 from tests.records import COLUMNS, record, records, table, write_parquet
 
 #: What is changed in a file, and whether the engine may still read it.
@@ -112,7 +113,7 @@ def test_cut_short_and_repeated_it_is_complete(
     pa.parquet.write_table(table(records(100)), path, row_group_size=10)
     monkeypatch.setitem(direct._SETTINGS, "min_insert_block_size_rows", 20)
     monkeypatch.setitem(direct._SETTINGS, "input_format_parquet_max_block_size", 7)
-    land = direct.statement("land_parquet")
+    land = statement("land_parquet")
     monkeypatch.setattr(direct, "statement", lambda _: f"{land} WHERE NOT throwIf(_row_number = {cut})")
     with pytest.raises(StoreError):
         direct.land_directly(store, path, "this", "flows.parquet", LANDING_SETTINGS)
