@@ -117,14 +117,13 @@ def compare(files: Sequence[Path], folder: Path, home: Path, topology: Path) -> 
 
 
 def tell_memory(memory: Sequence[int]) -> None:
-    """Say how the memory went since the service was killed for the last time: does its second half need more?"""
-    first, second = (statistics.median(part) for part in (memory[: len(memory) // 2], memory[len(memory) // 2 :]))
+    """Say how the memory went since the last start: once it is warm, does it need more and more?"""
+    third = max(len(memory) // 3, 1)
+    before, last = (statistics.median(part) for part in (memory[-2 * third : -third] or memory, memory[-third:]))
     start, middle, most = (value / _MIB for value in (memory[0], statistics.median(memory), max(memory)))
-    flat = "flat" if second < 1.1 * first else "NOT FLAT"
-    print(
-        f"memory        start {start:,.0f}, median {middle:,.0f}, max {most:,.0f} MiB; second half {second / first:.2f}"
-    )
-    print(f"              of the first: {flat}")
+    flat = "flat" if last < 1.1 * before else "NOT FLAT"
+    print(f"memory        start {start:,.0f}, median {middle:,.0f}, max {most:,.0f} MiB; last third against the one")
+    print(f"              before {last / before:.2f}: {flat}")
 
 
 def by_second(flows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
