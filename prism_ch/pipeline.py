@@ -295,7 +295,8 @@ def examine(
 
 def _see(batch: FlowBatch, counted: FlowBatch, history: ExporterHistory, topology: Topology, params: Params) -> _Seen:
     """Count each flow once, at the right time, and see what recurs; `counted` are the observations of before."""
-    flows, counted = (elect(clocks.correct(each, history, params.clocks)) for each in (batch, counted))
+    blur_ns = clocks.blur_ns(batch, params.clocks)
+    flows, counted = (elect(clocks.correct(each, history, params.clocks), blur_ns) for each in (batch, counted))
     traffic = observe(flows, params.observe)
     merged = merged_pairs(traffic, params.merged)
     recurring = recurring_pairs(traffic, topology, params.recognise) & ~merged

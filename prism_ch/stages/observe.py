@@ -20,17 +20,18 @@ from prism_ch.model.traffic import Traffic
 _TCP = 6
 
 
-def elect(batch: FlowBatch) -> FlowBatch:
+def elect(batch: FlowBatch, blur_ns: int = 0) -> FlowBatch:
     """Keep one exporter's records of each flow that several exporters saw.
 
-    Observations belong to one flow where they share the 5-tuple and overlap in time. The exporter with the most bytes
+    Observations belong to one flow where they share the 5-tuple and overlap in time, or would where times are only
+    known to `blur_ns`. The exporter with the most bytes
     of it is elected, the first by name where several saw the same.
     """
     shared = batch.shared()
     if not shared.any():
         return batch
     seen = batch.take(shared)
-    flow = intervals.merge(seen.five_tuples().astype(np.int32), seen.start_ns, seen.end_ns, gap_ns=0).owner
+    flow = intervals.merge(seen.five_tuples().astype(np.int32), seen.start_ns, seen.end_ns, gap_ns=blur_ns).owner
     exporters = len(batch.exporters)
     vote, which = np.unique(flow * exporters + seen.exporter, return_inverse=True)
     volume = np.bincount(which, weights=seen.bytes)

@@ -20,7 +20,10 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ClockParams
 from prism_ch.stages.clocks.compare import Compared, compare
 
-__all__ = ["correct", "estimate", "reach_ns"]
+__all__ = ["blur_ns", "correct", "estimate", "reach_ns"]
+
+#: No two clocks are compared better than this.
+_EXACT_S = 1e-9
 
 
 def estimate(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> ExporterStates:
@@ -41,9 +44,9 @@ def estimate(batch: FlowBatch, history: ExporterHistory, params: ClockParams) ->
     level, compared = _levels(compared, len(batch.exporters), params)
     before_s = np.nan_to_num(history.latest_offset_s(batch.exporters))
     offset_s = level - _right_time(level - before_s, compared, observations)
-    precision = _sum_by_exporter(compared, 1 / compared.uncertainty_s**2, len(batch.exporters))
+    precision = _sum_by_exporter(compared, 1 / np.maximum(compared.uncertainty_s, _EXACT_S) ** 2, len(batch.exporters))
     matches = _sum_by_exporter(compared, compared.matches, len(batch.exporters))
-    uncertainty_s = np.sqrt(1 / np.where(precision > 0, precision, np.nan) + params.path_delay_s**2)
+    uncertainty_s = np.sqrt(1 / np.where(precision > 0, precision, np.nan))
     offset_s[np.isnan(uncertainty_s)] = np.nan
     return replace(
         ExporterStates.unknown(names),
@@ -71,6 +74,19 @@ def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> 
     row = np.maximum(group_search(exporter, since_ns, batch.exporter, batch.end_ns) - 1, first[batch.exporter])
     known = (first < end)[batch.exporter]
     return batch.moved(-np.where(known, ahead_ns[np.where(known, row, 0)], 0))
+
+
+def blur_ns(batch: FlowBatch, params: ClockParams) -> int:
+    """Return how far apart observations of one moment may lie once they are corrected, in ns.
+
+    Parameters: `batch`, by the exporters' own clocks. Times are cut to ticks, and taken at different switches.
+    """
+    shared = batch.shared()
+    if not shared.any():
+        return 0
+    seen = batch.take(shared)
+    coarsest = int(seen.ticks_ns()[np.unique(seen.exporter)].max())
+    return min(coarsest, round(max(params.widths_s) * 1e9)) + round(2 * params.path_delay_s * 1e9)
 
 
 def reach_ns(history: ExporterHistory, params: ClockParams) -> int:

@@ -126,15 +126,7 @@ def _sequences(seen: FlowBatch) -> _Sequences:
     first = run_starts(five_tuple, seen.exporter)
     length = np.diff(np.append(first, len(seen)))
     of = np.repeat(np.arange(len(first), dtype=np.int32), length)
-    return _Sequences(seen, of, five_tuple[first], seen.exporter[first], first, length, _ticks(seen))
-
-
-def _ticks(seen: FlowBatch) -> Int64:
-    """Return the greatest part of a second of which all times of each exporter are multiples, int64[exporters]."""
-    tick = np.full(len(seen.exporters), _SECOND_NS)
-    for times in (seen.start_ns, seen.end_ns):
-        np.gcd.at(tick, seen.exporter, times)
-    return tick
+    return _Sequences(seen, of, five_tuple[first], seen.exporter[first], first, length, seen.ticks_ns())
 
 
 def _partners(sequences: _Sequences, exporters: int, params: ClockParams) -> _Partners:

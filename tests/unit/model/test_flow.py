@@ -55,6 +55,47 @@ def test_rows_are_taken_with_all_exporters() -> None:
     assert (len(later), later.exporters, later.exporter.tolist()) == (1, ("a", "b"), [1])
 
 
+def five_tuples(flows_: FlowBatch) -> list[tuple[int, ...]]:
+    """The 5-tuple of each row."""
+    names = ("src", "dst", "src_port", "dst_port", "proto")
+    return list(zip(*(getattr(flows_, name).tolist() for name in names), strict=True))
+
+
+@given(flows)
+def test_rows_of_one_five_tuple_have_one_number(seen: list[Flow]) -> None:
+    made = batch(seen)
+    numbers, named = made.five_tuples().tolist(), five_tuples(made)
+    assert len(set(numbers)) == len(set(named)) == len(set(zip(numbers, named, strict=True)))
+    assert set(numbers) == set(range(len(set(numbers))))
+
+
+@given(flows)
+def test_shared_are_the_rows_of_five_tuples_that_several_exporters_saw(seen: list[Flow]) -> None:
+    made = batch(seen)
+    named = five_tuples(made)
+    exporters = {key: {code for other, code in zip(named, made.exporter, strict=True) if other == key} for key in named}
+    assert made.shared().tolist() == [len(exporters[key]) > 1 for key in named]
+
+
+@given(flows, st.lists(st.integers(-20, 20), min_size=20, max_size=20))
+def test_moved_rows_are_sorted_anew_and_otherwise_the_same(seen: list[Flow], by_ms: list[int]) -> None:
+    made = batch(seen)
+    by_ns = np.array(by_ms[: len(made)], np.int64) * 10**6
+    moved = made.moved(by_ns)
+    wanted = replace(made, start_ns=made.start_ns + by_ns, end_ns=made.end_ns + by_ns)
+    assert sorted(columns(moved)) == sorted(columns(wanted))
+    keys = ("src", "dst", "start_ns", "end_ns", "src_port")
+    order = list(zip(*(getattr(moved, key).tolist() for key in keys), strict=True))
+    assert order == sorted(order)
+
+
+def test_ticks_are_what_all_times_of_an_exporter_are_multiples_of() -> None:
+    fine = [Flow(0, 1, at + 0.000_007, exporter="fine") for at in range(5)]
+    coarse = [Flow(0, 1, at, length_ms=20, exporter="coarse") for at in range(0, 500, 10)]
+    seen = batch([*fine, *coarse], ["coarse", "fine", "silent"])
+    assert seen.ticks_ns().tolist() == [10**7, 1, 10**9]
+
+
 def test_empty() -> None:
     assert len(FlowBatch.empty()) == 0
     assert len(FlowBatch.concat([FlowBatch.empty(), batch([Flow(0, 1, 0)])])) == 1

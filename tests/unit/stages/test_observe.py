@@ -95,6 +95,15 @@ class TestElect:
         elected = elect(batch(seen))
         assert [elected.exporters[row] for row in elected.exporter] == ["a", "b"]
 
+    def test_times_known_less_well_make_one_flow_of_what_lies_closer(self) -> None:
+        apart = [Flow(0, 1, 0, 10, exporter="a"), Flow(0, 1, 10.5, 10, exporter="b")]
+        assert (len(elect(batch(apart))), len(elect(batch(apart), blur_ns=MS // 2))) == (2, 1)
+
+    def test_flows_of_other_tuples_are_kept_beside_those_that_several_saw(self) -> None:
+        alone = [Flow(0, 1, at, port=2, exporter="a") for at in (0, 5)] + [Flow(1, 0, 0, exporter="b")]
+        both = [Flow(0, 1, 0, port=1, exporter=name) for name in "ab"]
+        assert records(elect(batch([*alone, *both]))) == records(batch([*alone, both[0]]))
+
     @given(flows)
     def test_equals_the_slow_version(self, seen: list[Flow]) -> None:
         assert records(elect(batch(seen))) == naive.elect(records(batch(seen)))

@@ -1,0 +1,84 @@
+"""Density: the window that holds most against chance, and of periods the one nearest to 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_ch.core.density import Peaks, densest
+
+REACH = 10**9
+WIDTHS = (10**5, 10**6, 10**7)
+
+
+def peaks(*groups: list[int], widths: tuple[int, ...] = WIDTHS, attainable: float | None = None) -> Peaks:
+    """Look at groups of values of weight 1."""
+    values = [np.sort(np.array(group, np.int64)) for group in groups]
+    number = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in values])
+    most = [attainable if attainable is not None else len(group) for group in values]
+    wide = np.repeat(np.array(widths)[:, None], len(groups), axis=1)
+    together = np.concatenate([np.empty(0, np.int64), *values])
+    return densest(number, together, np.ones(len(together)), wide, np.array(most, np.float64), REACH)
+
+
+def scattered(count: int, seed: int = 1) -> list[int]:
+    """Values anywhere."""
+    found: list[int] = np.random.default_rng(seed).integers(-REACH, REACH, count).tolist()
+    return found
+
+
+def test_a_peak_among_scattered_values_is_found() -> None:
+    found = peaks([200_000_000 + n for n in range(50)] + scattered(5000))
+    assert found.mean[0] == pytest.approx(200_000_024.5, abs=2000)
+    assert found.inside[0] >= 50
+    assert found.evidence[0] > 100
+
+
+def test_groups_have_peaks_of_their_own() -> None:
+    found = peaks([5] * 20, [-7_000_000] * 30, [])
+    assert found.mean[:2].tolist() == [5, -7_000_000]
+    assert found.inside.tolist() == [20, 30, 0]
+    assert np.isnan(found.mean[2])
+    assert found.evidence[2] == 0
+
+
+def test_scattered_values_are_no_evidence() -> None:
+    assert peaks(scattered(2000)).evidence[0] < 15
+
+
+def test_the_width_is_that_of_what_lies_together() -> None:
+    rng = np.random.default_rng(3)
+    spread = (300_000_000 + rng.normal(0, 1_500_000, 300)).astype(int).tolist()
+    found = peaks(spread + scattered(300))
+    assert found.mean[0] == pytest.approx(300_000_000, abs=400_000)
+    assert 1_000_000 < found.spread[0] < 3_000_000
+
+
+def test_of_the_multiples_of_a_period_the_one_nearest_to_0_counts() -> None:
+    assert peaks([n * 100_000_000 + 30_000_000 for n in range(-9, 9) for _ in range(20)]).mean[0] == 30_000_000
+
+
+def test_losses_do_not_decide_between_periods() -> None:
+    found = peaks([0] * 95 + [100_000_000] * 97, attainable=100)
+    assert found.mean[0] == 0
+
+
+def test_what_is_fuller_than_losses_explain_counts_though_it_is_far() -> None:
+    found = peaks([0] * 60 + [100_000_000] * 97, attainable=100)
+    assert found.mean[0] == 100_000_000
+
+
+def test_nothing() -> None:
+    found = peaks()
+    assert len(found.mean) == 0
+
+
+@given(st.lists(st.integers(-REACH, REACH), min_size=1, max_size=30), st.integers(-REACH // 2, REACH // 2))
+def test_what_is_found_holds_what_it_says(values: list[int], place: int) -> None:
+    column = np.array([*values, *[place] * 40])
+    found = peaks(column.tolist())
+    near = column[np.abs(column - found.mean[0]) <= max(WIDTHS) / 2 + 1]
+    assert 40 <= found.inside[0] <= len(near)
+    assert found.mean[0] == pytest.approx(place, abs=max(WIDTHS) / 2)
