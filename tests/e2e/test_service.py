@@ -153,6 +153,8 @@ def test_killed_at_any_moment_it_ends_where_one_batch_does(
         time.sleep(chance.uniform(0, 1.5))
         service.kill()
         service.start()
+    for piece in left:
+        service.drop(piece, piece.name)
     until(lambda: service.is_done(len(pieces)), service.process)
     assert service.stop() == 0
     assert not list((service.spool / "failed").iterdir())
