@@ -55,9 +55,9 @@ def _closed_by_silence(
 
     Nothing but a lost record is missing where a sequence has been silent for longer than it is inside a step.
     """
-    since = np.cumsum(ends) - ends
+    since: Int64 = np.cumsum(ends) - ends
     last = sequences.offsets[1:] - 1
-    unfinished = since == since[last][sequences.line]
+    unfinished: Bool = since == since[last][sequences.line]
     carried = np.bincount(sequences.line, weights=sequences.payload * unfinished, minlength=len(sequences)) / quantum
     inner = ~ends & np.isfinite(sequences.gap_s)
     pause_s = np.nan_to_num(robust.quantile_by(sequences.line[inner], sequences.gap_s[inner], 0.95, len(sequences)))
