@@ -55,7 +55,7 @@ def divide(
         ends = collective_ends(sequences, follows, int(traffic.end_ns.max()), params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
-        ends = pipeline_ends(closing, line_of_pair, sequences, params)
+        ends = pipeline_ends(closing, line_of_pair, sequences, int(traffic.end_ns.max()), params)
     agreed = agree(sequences, ends, params)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import pairwise
 
-from prism_ch.core import intervals, robust
+import numpy as np
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
+
+from prism_ch.core import intervals, periodicity, robust
 from prism_ch.core.disjoint_set import components
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
-from prism_ch.stages.divide.quantum import most_regular
+from prism_ch.stages.divide.quantum import closed_by_silence, most_regular
 from prism_ch.stages.divide.sequences import Sequences, communicators
 
 
-def pipeline_ends(traffic: Traffic, line_of_pair: Int32, sequences: Sequences, params: DivideParams) -> Bool:
+def pipeline_ends(
+    traffic: Traffic, line_of_pair: Int32, sequences: Sequences, data_end_ns: int, params: DivideParams
+) -> Bool:
     """Mask the bursts that close a step on a pipeline link: where every activation sent has its gradient back.
 
-    What has been sent either way over a link balances when a step ends, and only then.
+    What has been sent either way over a link balances when a step ends, and only then. `data_end_ns`: as for
+    `collective_ends`.
     """
     depth = _depth(traffic)
     downward = (depth[traffic.pair_src] < depth[traffic.pair_dst])[traffic.pair]
@@ -26,17 +32,46 @@ def pipeline_ends(traffic: Traffic, line_of_pair: Int32, sequences: Sequences, p
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
     sent = np.cumsum(signed)
     level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
-    low, high = (
-        level == reduce(level, sequences.offsets[:-1])[sequences.line]
-        for reduce in (np.minimum.reduceat, np.maximum.reduceat)
-    )
+    low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
     chain = communicators(traffic)[np.unique(line_of_pair, return_index=True)[1]]
     ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
     quantum, _ = most_regular(sequences, ends, params)
     preference = np.where(ends, params.balance_log_odds, -params.balance_log_odds)
-    return segment_by_quantum(
+    closed = segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
+    return closed | closed_by_silence(sequences, closed, quantum, data_end_ns, params)
+
+
+def _extremes(level: Float64, sequences: Sequences, messages: int | None) -> tuple[Bool, Bool]:
+    """Mask the bursts after which a link's balance is at its least, and at its most, bool[n] each.
+
+    Parameters: `level` float64[n], the balance; `messages` that a link passes in a step, where that is known: then
+    the least within a step, for a lost message shifts the balance of all that comes later.
+    """
+    low, high = np.empty(len(level), dtype=bool), np.empty(len(level), dtype=bool)
+    for begin, end in pairwise(sequences.offsets.tolist()):
+        here = level[begin:end]
+        reach = min(len(here) if messages is None else messages + 1, len(here) - 1) // 2
+        # Every stretch of a step and a message holds one at rest; those at either end of the sequence share theirs.
+        stretch = np.clip(np.arange(len(here)), reach, len(here) - 1 - reach)
+        low[begin:end] = here == minimum_filter1d(here, 2 * reach + 1)[stretch]
+        high[begin:end] = here == maximum_filter1d(here, 2 * reach + 1)[stretch]
+    return low, high
+
+
+def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, params: DivideParams) -> int | None:
+    """Return how many messages a link passes in a step, on average; None where steps are too uneven to tell.
+
+    A step's messages go down more and more, then up more and more: what goes down less what comes up has its period.
+    """
+    span_s = max(float(traffic.end_ns.max() - traffic.start_ns.min()) / 1e9, 1e-9)
+    bursts = len(sequences.line) / len(sequences)
+    # A step has two messages at the least, one each way.
+    step = periodicity.event_period(
+        traffic.start_ns, weights=np.where(downward, 1.0, -1.0), min_period_s=1.5 * span_s / bursts
+    )
+    return round(bursts * step.period_s / span_s) if step.strength >= params.min_period_strength else None
 
 
 def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:

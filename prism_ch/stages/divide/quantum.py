@@ -45,10 +45,10 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
     ends = segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
-    return ends | _closed_by_silence(sequences, ends, quantum, data_end_ns, params)
+    return ends | closed_by_silence(sequences, ends, quantum, data_end_ns, params)
 
 
-def _closed_by_silence(
+def closed_by_silence(
     sequences: Sequences, ends: Bool, quantum: Float64, data_end_ns: int, params: DivideParams
 ) -> Bool:
     """Mask the last burst of each sequence that ends a step though some of its payload was not counted, bool[n].
