@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prism_ch.model.columns import Float64
 from prism_ch.simulate.cluster import Network
-from prism_ch.simulate.workload import Fault
+from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault
 
 #: One way through NIC, switches and NIC; a hop inside a server.
 NETWORK_LATENCY_S = 8e-6
@@ -44,7 +44,7 @@ class Links:
         self._byte_s = 8e-9 / (network.cluster.link_gbps * EFFICIENCY)
         self.inside_byte_s = 8e-9 / network.cluster.nvlink_gbps
         self._server = network.server
-        self._bottlenecks = tuple(_bottleneck(fault, network) for fault in faults if fault.kind != "slow_gpu")
+        self._bottlenecks = tuple(_bottleneck(fault, network) for fault in faults if fault.kind not in COMPUTE_FAULTS)
 
     def byte_s(self, src: Index, dst: Index, share: float = 1.0) -> Float64:
         """Seconds a byte between endpoints, with `share` of a NIC's rate; over NVLink inside a server."""

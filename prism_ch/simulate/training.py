@@ -14,7 +14,7 @@ from prism_ch.simulate.pause import PauseRun, Pauses
 from prism_ch.simulate.ranks import RankGrid, rank_grid
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.transfers import STORAGE, FlowPlan, Transfers
-from prism_ch.simulate.workload import Fault, Job, Life
+from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault, Job, Life
 
 #: Ranks of a job start their first step within this of one another.
 START_SPREAD_S = 0.02
@@ -66,10 +66,10 @@ class _LifeEngine:
         self._grid = rank_grid(self._job.layout, self._life.gpus, network)
         self._engine = step_engine(self._job, self._grid, links)
         self._pauses = Pauses(self._job, self._grid, links, network)
-        self._slow_gpus = [
+        self._ailing = [
             (fault, np.isin(self._grid.gpu, fault.gpu).reshape(self._grid.stages, self._grid.lanes, -1).any(axis=2))
             for fault in faults
-            if fault.kind == "slow_gpu"
+            if fault.kind in COMPUTE_FAULTS
         ]
 
     def _rng(self, step: int, *, pause: bool = False) -> np.random.Generator:
@@ -111,12 +111,14 @@ class _LifeEngine:
     def _slowness(self, step: int, begin_s: Float64) -> Float64:
         """Return how many times longer each tensor group computes in a step, float64[stages, lanes]."""
         slow = np.ones_like(begin_s)
-        for fault, where in self._slow_gpus:
+        for fault, where in self._ailing:
             if fault.first_step >= 0:
-                during = np.full(begin_s.shape, fault.first_step <= step <= fault.last_step)
+                share = np.full(begin_s.shape, float(fault.first_step <= step <= fault.last_step))
+            elif fault.kind == "slow_drift":
+                share = np.clip((begin_s - fault.start_s) / (fault.end_s - fault.start_s), 0.0, 1.0)
             else:
-                during = (begin_s >= fault.start_s) & (begin_s < fault.end_s)
-            slow = slow * np.where(where & during, fault.factor, 1.0)
+                share = ((begin_s >= fault.start_s) & (begin_s < fault.end_s)).astype(np.float64)
+            slow = slow * np.where(where, 1 + (fault.factor - 1) * share, 1.0)
         return slow
 
     def _ns(self, seconds: Float64) -> Int64:

@@ -14,7 +14,7 @@ from prism_ch.simulate.cluster import Network
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.training import LifeRun
 from prism_ch.simulate.truth import TEXTS, JobTruth, recording_ns, table
-from prism_ch.simulate.workload import Fault
+from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault
 
 #: A fault that lengthens a job's steps by less than this can't be told from chance.
 EFFECTIVE_IMPACT = 0.01
@@ -36,6 +36,8 @@ FAULT_JOBS = pa.schema(
 #: What a diagnosis may rightly call each kind.
 _ACCEPTED = {
     "slow_gpu": ["slow_gpu", "slow_group", "slow_step"],
+    "slow_drift": ["slow_gpu", "slow_group", "slow_step"],
+    "hang": ["hang"],
     "slow_nic": ["slow_nic", "slow_link", "slow_group", "slow_step"],
     "slow_link": ["slow_link", "slow_nic", "slow_group", "slow_step"],
     "slow_switch": ["slow_switch", "congestion", "slow_group", "slow_step"],
@@ -96,7 +98,7 @@ def faults_tables(
 
 def touches(fault: Fault, lives: tuple[LifeRun, ...] | list[LifeRun], network: Network) -> bool:
     """Whether a fault can concern a job: it computes on the GPU, or its NICs are the fault's."""
-    if fault.kind == "slow_gpu":
+    if fault.kind in COMPUTE_FAULTS:
         return any(np.isin(fault.gpu, run.grid.gpu).any() for run in lives)
     first, second = network.endpoint_of_gpu(np.array([fault.gpu, max(fault.peer, 0)])).tolist()
     if fault.kind == "slow_switch":
@@ -107,6 +109,8 @@ def touches(fault: Fault, lives: tuple[LifeRun, ...] | list[LifeRun], network: N
 
 def _effect(fault: Fault, truth: JobTruth, healthy: list[LifeRun], scenario: Scenario) -> _Effect | None:
     begin = np.concatenate([run.begin_ns for run in truth.lives])
+    if fault.kind == "hang":  # the step that never ends lasts as long as the recording
+        begin = np.append(begin, recording_ns(scenario)[1])
     if fault.first_step >= 0:
         during = np.flatnonzero(
             (np.arange(len(begin)) >= fault.first_step) & (np.arange(len(begin)) <= fault.last_step)
@@ -150,7 +154,8 @@ def _dp_seconds(lives: tuple[LifeRun, ...] | list[LifeRun], steps: Int64) -> flo
 def _span_ns(fault: Fault, scenario: Scenario) -> tuple[int, int]:
     first_ns, last_ns = recording_ns(scenario)
     start_ns = scenario.start_ns + round(fault.start_s * 1e9)
-    return max(first_ns, start_ns), min(last_ns, scenario.start_ns + round(min(fault.end_s, scenario.duration_s) * 1e9))
+    end_s = scenario.duration_s if fault.kind == "slow_drift" else min(fault.end_s, scenario.duration_s)
+    return max(first_ns, start_ns), min(last_ns, scenario.start_ns + round(end_s * 1e9))
 
 
 def _fault_row(fault: Fault, effects: list[_Effect], scenario: Scenario, network: Network) -> dict[str, Any]:

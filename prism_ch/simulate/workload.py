@@ -11,7 +11,12 @@ Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble"]
 SyncMode = Literal["none", "allreduce", "distributed_optimizer", "zero2", "zero3"]
 RingExit = Literal["rail", "rotate"]
 PauseKind = Literal["checkpoint", "evaluation", "stall"]
-FaultKind = Literal["slow_gpu", "slow_nic", "slow_link", "slow_switch"]
+FaultKind = Literal["slow_gpu", "slow_drift", "hang", "slow_nic", "slow_link", "slow_switch"]
+
+#: Faults of computing; the others are of the network.
+COMPUTE_FAULTS = ("slow_gpu", "slow_drift", "hang")
+#: What a GPU that hangs takes for its work, in terms of a healthy one: longer than anyone looks.
+NEVER = 1e6
 
 
 def require(holds: bool, message: str) -> None:  # noqa: FBT001 - reads as the sentence it is
@@ -272,14 +277,16 @@ class Job:
 class Fault:
     """Something slow, as a GPU number of the cluster (`gpu`, and `peer` for a link), for a span of time.
 
-    `slow_gpu`: computing takes `factor` times as long (> 1). The others leave `factor` (< 1) of the bandwidth:
-    `slow_nic` both directions of the GPU's NIC, `slow_link` the direction gpu -> peer alone, `slow_switch` all ports
-    of the NIC's leaf. For a slow GPU, a span in steps of its job may take the place of seconds.
+    `slow_gpu`: computing takes `factor` times as long (> 1). `slow_drift`: the same, but it gets there evenly over the
+    span, and stays. `hang`: the GPU never finishes the step that it begins next, and those that need it wait for ever;
+    `factor` is left out. The others leave `factor` (< 1) of the bandwidth: `slow_nic` both directions of the GPU's NIC,
+    `slow_link` the direction gpu -> peer alone, `slow_switch` all ports of the NIC's leaf. For a slow GPU, a span in
+    steps of its job may take the place of seconds.
     """
 
     kind: FaultKind
     gpu: int
-    factor: float
+    factor: float = NEVER
     peer: int = -1
     start_s: float = 0.0
     end_s: float = float("inf")
@@ -289,9 +296,10 @@ class Fault:
     def __post_init__(self) -> None:
         """Refuse a factor on the wrong side of one and an unfinished span."""
         require(self.factor > 0, f"a fault's factor is positive, not {self.factor}")
-        slower = self.factor >= 1 if self.kind == "slow_gpu" else self.factor <= 1
+        slower = self.factor >= 1 if self.kind in COMPUTE_FAULTS else self.factor <= 1
         require(slower, f"{self.kind} with factor {self.factor} would be faster, not slower")
         require(self.kind != "slow_link" or self.peer >= 0, "a slow link needs both its ends")
         require((self.first_step < 0) == (self.last_step < 0), "a span in steps has both a first and a last one")
+        require(self.kind != "slow_drift" or self.end_s < float("inf"), "a drift needs to know when it gets there")
         require(self.first_step < 0 or self.kind == "slow_gpu", f"the span of a {self.kind} is given in seconds")
         require(self.last_step >= self.first_step and self.end_s > self.start_s, "a fault ends after it starts")

@@ -39,6 +39,8 @@ _BACKLOG = 12
 #: A service lives so long before it is killed, in seconds.
 _LIFE_S = (3.0, 20.0)
 _LIVE_WINDOW_S = 15
+#: Four a second, so half a minute of them.
+_LEAST_SAMPLES = 120
 _MIB = 1 << 20
 
 
@@ -118,8 +120,11 @@ def compare(files: Sequence[Path], folder: Path, home: Path, topology: Path) -> 
 
 def tell_memory(memory: Sequence[int]) -> None:
     """Say how the memory went since the last start: once it is warm, does it need more and more?"""
-    third = max(len(memory) // 3, 1)
-    before, last = (statistics.median(part) for part in (memory[-2 * third : -third] or memory, memory[-third:]))
+    if len(memory) < _LEAST_SAMPLES:
+        print(f"memory        {len(memory)} samples since the last start: too few to say whether it grows; replay more")
+        return
+    third = len(memory) // 3
+    before, last = (statistics.median(part) for part in (memory[-2 * third : -third], memory[-third:]))
     start, middle, most = (value / _MIB for value in (memory[0], statistics.median(memory), max(memory)))
     flat = "flat" if last < 1.1 * before else "NOT FLAT"
     print(f"memory        start {start:,.0f}, median {middle:,.0f}, max {most:,.0f} MiB; last third against the one")

@@ -45,6 +45,8 @@ FAMILIES: dict[str, Family] = {
     "start-and-end": placement.start_and_end,
     "restart-elsewhere": placement.restart_elsewhere,
     "lose-and-regain": placement.lose_and_regain,
+    "restarts": placement.restarts,
+    "one-after-another": placement.one_after_another,
     "one-server": placement.one_server,
     "startup-mesh": company.startup_mesh,
     "checkpoints": company.checkpoints,

@@ -155,6 +155,40 @@ def lose_and_regain(seed: int, servers: int = 8) -> Scenario:
     return scenario(chances, [replace(job, lives=lives)], cluster_of(servers), step_s)
 
 
+def restarts(seed: int, servers: int = 8) -> Scenario:
+    """One job that dies twice: it comes back where it was, and then with fewer replicas, half of them elsewhere."""
+    chances = Chances("restarts", seed)
+    step_s = chances.between(1.0, 3.0)
+    part = servers * 3 // 4
+    job = training_job(chances, 0, Layout(tp=8, pp=2, dp=part // 2), step_s)
+    duration_s = max(STEPS * step_s, 60.0)
+    first_s, second_s = duration_s * chances.between(0.25, 0.35), duration_s * chances.between(0.6, 0.7)
+    fewer = part // 2 - 1
+    elsewhere = _gpus(range(servers - 2 * fewer, servers))
+    lives = (
+        replace(job.lives[0], end_s=first_s),
+        Life(gpus=job.lives[0].gpus, start_s=first_s + chances.between(5.0, 10.0), end_s=second_s, startup_s=3.0),
+        Life(gpus=elsewhere, dp=fewer, start_s=second_s + chances.between(5.0, 10.0), startup_s=3.0),
+    )
+    return scenario(chances, [replace(job, lives=lives)], cluster_of(servers), step_s)
+
+
+def one_after_another(seed: int, servers: int = 6) -> Scenario:
+    """One job ends and another of its tenant, divided alike, takes over all of its servers."""
+    chances = Chances("one-after-another", seed)
+    step_s = chances.between(1.0, 4.0)
+    first = training_job(chances, 0, _layout(servers), step_s)
+    second = training_job(chances, 1, _layout(servers), step_s * 0.8)
+    duration_s = max(STEPS * step_s, 60.0)
+    ends_s = duration_s * chances.between(0.35, 0.5)
+    late = Life(gpus=_gpus(range(servers)), start_s=ends_s + chances.between(3.0, 10.0), startup_s=3.0)
+    jobs = [
+        replace(first, lives=(replace(first.lives[0], end_s=ends_s),)),
+        replace(second, tenant=first.tenant, lives=(late,)),
+    ]
+    return scenario(chances, jobs, cluster_of(servers), step_s)
+
+
 def one_server(seed: int, servers: int = 6) -> Scenario:
     """One job inside one server, invisible, beside one that is not."""
     chances = Chances("one-server", seed)

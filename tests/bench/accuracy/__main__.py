@@ -2,7 +2,8 @@
 
 Every scenario lands its records in an empty database, analyses them, and compares the contract's tables with the truth.
 A row a family of scenarios under a condition of its records; then what is promised, and whether it holds; how sure the
-kinds of pairs are, and how right; and what is lost where a part of the method is left out or another takes its place.
+kinds of pairs are, and how right; what is lost where a part of the method is left out or another takes its place; and
+how right findings are: faults that were injected, by kind and by magnitude, and false alarms of healthy runs.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from tests.bench.accuracy import ablation, invariance, layout, report
+from tests.bench.accuracy import ablation, faults, invariance, layout, report
 from tests.bench.accuracy.rows import Row, all_rows
 from tests.bench.accuracy.sweep import Failed, Task, run
 from tests.bench.accuracy.tally import Tally, total
@@ -22,9 +24,11 @@ from tests.bench.accuracy.work import Outcome, work
 _FIRST_SEED = 7_000
 
 #: More seeds would say little of what takes long: results are the same or not, and a method works or does not.
-_CHECK_SEEDS, _ABLATION_SEEDS = 2, 3
+_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS = 2, 3, 2
 
-_PARTS = ("rows", "checks", "ablations")
+Result = TypeVar("Result")
+
+_PARTS = ("rows", "checks", "ablations", "faults")
 
 
 def main() -> None:
@@ -52,6 +56,8 @@ def main() -> None:
         _show(report.calibration_table(everything.claims), chosen)
     if "ablations" in chosen.parts:
         _show(report.ablation_table(_ablate(seeds[:_ABLATION_SEEDS], chosen)), chosen)
+    if "faults" in chosen.parts:
+        _find_faults(seeds, chosen)
 
 
 def _arguments() -> argparse.Namespace:
@@ -95,6 +101,29 @@ def _ablate(seeds: Sequence[int], chosen: argparse.Namespace) -> dict[str, list[
         for name, measured in result.items():
             found.setdefault(name, []).extend(measured)
     return found
+
+
+def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
+    """Inject faults and leave runs as they are, and print what is found of both."""
+    cases = [case for case in faults.all_cases(seeds) if chosen.only in case.name]
+    runs = [healthy for healthy in faults.all_runs(seeds[:_HEALTHY_SEEDS]) if chosen.only in healthy.name]
+    results = run(
+        [Task(case.name, faults.find, (case,)) for case in cases]
+        + [Task(healthy.name, faults.listen, (healthy,)) for healthy in runs],
+        chosen.workers,
+    )
+    found = [(case, _told(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
+    heard = [(healthy, _told(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
+    for table in (faults.kinds_table(found), faults.magnitudes_table(found), faults.healthy_table(heard)):
+        _show(table, chosen)
+
+
+def _told(name: str, result: Result | Failed, instead: Result) -> Result:
+    """Return a result; say why there is none, and what counts in its place."""
+    if not isinstance(result, Failed):
+        return result
+    print(f"{name}: {result.reason}", file=sys.stderr)
+    return instead
 
 
 def _say(text: str, chosen: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ from prism_ch.model.params import Params
 from prism_ch.model.result import PAIR_KINDS
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
+from prism_ch.stages import clocks
 from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.recognise import recurring_pairs
 from prism_ch.store.flows import read_flows
@@ -120,8 +121,10 @@ def subjects(row: Row, seed: int) -> list[Subject]:
     with inputs(row, seed) as given, empty_store() as store:
         landed(store, given, [given.flows])
         topology = read_topology(store)
-        elected = elect(read_flows(store, topology, 0, np.iinfo(np.int64).max))
-        return [_subject(given, job, topology, observe(elected, _PARAMS.observe)) for job in given.truth]
+        flows = read_flows(store, topology, 0, np.iinfo(np.int64).max)
+        blurs_ns = clocks.blurs_ns(flows, _PARAMS.clocks)
+        traffic = observe(elect(flows, blurs_ns), blurs_ns, _PARAMS.observe)
+        return [_subject(given, job, topology, traffic) for job in given.truth]
 
 
 def _subject(given: Inputs, truth: JobTruth, topology: Topology, traffic: Traffic) -> Subject:

@@ -147,6 +147,22 @@ def test_a_lost_server_is_silent_until_it_comes_back() -> None:
     assert count == [64, 56, 64]
 
 
+def test_a_job_may_come_back_where_it_was_and_then_elsewhere_with_fewer_replicas() -> None:
+    members = columns(recorded("restarts", share=1.0).truth["job_members"])
+    servers = [set(members["server"][members["incarnation"] == life]) for life in range(3)]
+    assert servers[0] == servers[1]
+    assert len(servers[2]) < len(servers[1])
+    assert servers[2] & servers[1]
+    assert servers[2] - servers[1]
+
+
+def test_one_job_takes_over_the_servers_of_another_of_its_tenant() -> None:
+    jobs = recorded("one-after-another", share=1.0).truth["jobs"].to_pylist()
+    assert [job["tenant"] for job in jobs] == ["tenant-00"] * 2
+    assert jobs[0]["servers"] == jobs[1]["servers"]
+    assert jobs[0]["end_ns"] < jobs[1]["start_ns"]
+
+
 def test_pauses_lengthen_the_step_they_precede() -> None:
     for family in ("checkpoints", "evaluation", "late-data"):
         found = recorded(family, share=0.8)

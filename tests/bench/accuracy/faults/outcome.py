@@ -1,0 +1,179 @@
+"""What findings say of a fault that was injected: whether, when, on whom; and what they say besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from prism_ch.model.columns import Int64
+from prism_ch.model.result import Diagnosis
+from prism_ch.model.window import Window
+from prism_ch.simulate import Simulation, generate
+from prism_ch.simulate.cluster import build_network
+from prism_ch.simulate.ranks import rank_grid
+from tests.bench.accuracy.faults.cases import Case
+from tests.bench.accuracy.faults.stream import Said, windows
+
+#: A window lasts this long from the fault on, but for jobs, and for faults, that would take long to examine so often.
+_WINDOW_S, _LONG_WINDOW_S, _LARGE_JOB_GPUS = 5.0, 20.0, 200
+
+#: Findings that accuse nobody: of records, not of training, and of a job's own shape.
+NO_FAULT = ("telemetry", "imbalance")
+
+#: What a finding may rightly call each kind of fault, most exact first, where the truth does not say.
+_ACCEPTED = {
+    "slow_step": ("slow_step", "slow_gpu"),
+    "stall": ("stall",),
+    "restart": ("restart",),
+}
+
+
+#: Kinds of which flows that take longer say only that somebody waits.
+_OF_COMPUTING = ("slow_gpu", "slow_step", "slow_drift", "hang")
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A fault as it truly was: when it was felt, from when on records show it, what calls it rightly, who is to blame.
+
+    Where nobody is, `culprits` is empty. `effect` is the share by which it lengthens a step or the flows of a step.
+    `meanwhile` are kinds that are right as well, since no more can be told until it is over.
+    `step_end_ns` int64[steps] are the ends of the steps that the job did.
+    """
+
+    start_ns: int
+    end_ns: int
+    readable_ns: int
+    accepted: tuple[str, ...]
+    culprits: frozenset[str]
+    effect: float
+    step_end_ns: Int64
+    meanwhile: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FaultOutcome:
+    """How a fault came out.
+
+    `found`: it was found; `named`: so was the culprit (None where there is none, or it was not found). `delay_steps`
+    and `delay_s` are from when the records of the evidence had come to when the finding stood. `right` and `wrong`
+    count the findings of warning or above, each kind and subject once, that are about it and that are not;
+    `wrongly` says what the latter were.
+    """
+
+    gpus: int
+    effect: float
+    found: bool = False
+    named: bool | None = None
+    delay_steps: int = 0
+    delay_s: float = 0.0
+    right: int = 0
+    wrong: int = 0
+    wrongly: tuple[str, ...] = ()
+
+
+#: What counts for a case that could not be worked.
+NOTHING_FOUND = FaultOutcome(gpus=0, effect=1.0, wrong=1, wrongly=("failed",))
+
+
+def work(case: Case) -> FaultOutcome:
+    """Simulate a case, examine it window by window, and compare."""
+    scenario = case.scenario()
+    gpus = len(scenario.jobs[0].lives[0].gpus)
+    made = generate(scenario)
+    truth = injected(case, made)
+    window_s = _LONG_WINDOW_S if gpus > _LARGE_JOB_GPUS or case.kind == "slow_drift" else _WINDOW_S
+    from_s = (truth.start_ns - scenario.start_ns) / 1e9
+    return compare(truth, windows(made, window_s, from_s), gpus)
+
+
+def compare(truth: Injected, seen: Iterable[tuple[Window, list[Said]]], gpus: int) -> FaultOutcome:
+    """Compare what windows say, one after the other, with the truth."""
+    warned: dict[tuple[str, str], bool] = {}
+    found_ns = readable_ns = 0
+    about: list[Diagnosis] = []
+    for window, said in seen:
+        about = [one.finding for one in said if is_about(one.finding, truth)]
+        for one in said:
+            if one.finding.severity != "info" and one.finding.kind not in NO_FAULT:
+                key = (one.finding.kind, one.finding.subject)
+                right = is_about(one.finding, truth) or one.finding.kind in truth.meanwhile
+                warned[key] = warned.get(key, False) or right
+        if truth.readable_ns < window.end_ns and not readable_ns:
+            readable_ns = window.end_ns
+        if about and not found_ns:
+            found_ns = window.end_ns
+    wrongly = tuple(" ".join(key) for key, right in warned.items() if not right)
+    nothing = FaultOutcome(gpus, truth.effect, right=len(warned) - len(wrongly), wrong=len(wrongly), wrongly=wrongly)
+    if not about:
+        return nothing
+    late = (truth.step_end_ns >= readable_ns) & (truth.step_end_ns < found_ns)
+    named = any(names(finding, truth.culprits) for finding in about) if truth.culprits else None
+    delay_s = max(found_ns - readable_ns, 0) / 1e9
+    return replace(nothing, found=True, named=named, delay_steps=int(late.sum()), delay_s=delay_s)
+
+
+def is_about(finding: Diagnosis, truth: Injected) -> bool:
+    """Say whether a finding is of a kind that calls the fault rightly, at the time of its effect."""
+    return finding.kind in truth.accepted and finding.start_ns < truth.end_ns and finding.end_ns > truth.start_ns
+
+
+def names(finding: Diagnosis, culprits: frozenset[str]) -> bool:
+    """Say whether a finding's subject or summary names a culprit."""
+    return finding.subject in culprits or not culprits.isdisjoint(re.findall(r"[\w.:>-]*\w", finding.summary))
+
+
+def injected(case: Case, made: Simulation) -> Injected:
+    """Say what is true of the only fault of a simulation."""
+    job = made.scenario.jobs[0].job_id
+    steps = [row for row in made.truth["steps"].to_pylist() if row["job_id"] == job]
+    ends = np.array(sorted(row["end_ns"] for row in steps), dtype=np.int64)
+    step_ns = int(np.median(np.diff(ends)))
+    if case.kind in ("stall", "restart"):
+        return _event(case, made, ends, step_ns)
+    [fault] = made.truth["faults"].to_pylist()
+    start_ns, end_ns = fault["effect_start_ns"], fault["effect_end_ns"]
+    shown_ns = start_ns + step_ns if case.kind == "hang" else int(ends[np.searchsorted(ends, start_ns + step_ns // 2)])
+    return Injected(
+        start_ns,
+        end_ns,
+        min(shown_ns, end_ns),
+        _ACCEPTED.get(case.kind, tuple(fault["accept_kinds"])),
+        frozenset({fault["subject"], *fault["alt_subjects"]} - {""}),
+        fault["impact"] if case.kind in _OF_COMPUTING else max(fault["impact"], fault["dp_impact"]),
+        ends,
+    )
+
+
+def _event(case: Case, made: Simulation, ends: Int64, step_ns: int) -> Injected:
+    """Say what is true of a stall or a restart: the one event that the simulation has beside its steps."""
+    [event] = [row for row in made.truth["events"].to_pylist() if row["kind"] in ("stall", "checkpoint", "restart")]
+    start_ns, end_ns = event["start_ns"], event["end_ns"]
+    resumed_ns = int(ends[np.searchsorted(ends, end_ns)])
+    shown_ns = end_ns if case.kind == "restart" else min(start_ns + 2 * step_ns, resumed_ns)
+    culprits = _replica(made) if event["kind"] == "stall" else ()
+    return Injected(
+        start_ns,
+        resumed_ns,
+        shown_ns,
+        _ACCEPTED[case.kind],
+        frozenset(culprits),
+        (end_ns - start_ns) / step_ns,
+        ends,
+        ("hang",) if case.kind == "restart" else (),  # until it begins anew, it may as well never do
+    )
+
+
+def _replica(made: Simulation) -> Sequence[str]:
+    """Name the endpoints and servers of the replica whose data come late; of a job of one, there is nobody to blame."""
+    scenario = made.scenario
+    job, network = scenario.jobs[0], build_network(scenario.cluster)
+    grid = rank_grid(job.layout, job.lives[0].gpus, network)
+    if grid.lanes == 1:
+        return ()
+    late: Any = grid.endpoint.reshape(grid.stages, grid.lanes, -1)[:, job.pauses[0].replica % grid.lanes].reshape(-1)
+    return [name for e in late.tolist() for name in (network.addresses[e], network.server_names[network.server[e]])]

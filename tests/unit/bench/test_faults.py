@@ -1,0 +1,125 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.result import Diagnosis
+from prism_ch.model.window import Window
+from prism_ch.simulate import generate
+from prism_ch.simulate.textbook import textbook
+from tests.bench.accuracy.faults.cases import KINDS, Case, all_cases
+from tests.bench.accuracy.faults.healthy import Alarms, Run, all_runs
+from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, names
+from tests.bench.accuracy.faults.stream import Said, windows
+from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table
+
+SECOND = 10**9
+FINDING = Diagnosis(
+    diagnosis_id="1",
+    kind="slow_gpu",
+    subject_type="endpoint",
+    subject="10.0.0.1",
+    first_step=20,
+    last_step=30,
+    start_ns=100 * SECOND,
+    end_ns=120 * SECOND,
+    status="open",
+    severity="warning",
+    observed=2.0,
+    expected=1.0,
+    score=9.0,
+    slowdown=0.5,
+    summary="The others waited for 10.0.0.1 (host-1).",
+)
+TRUTH = Injected(
+    start_ns=100 * SECOND,
+    end_ns=150 * SECOND,
+    readable_ns=102 * SECOND,
+    accepted=("slow_gpu", "slow_step"),
+    culprits=frozenset({"10.0.0.1"}),
+    effect=0.2,
+    step_end_ns=np.arange(0, 200, 2) * SECOND,
+)
+
+
+def said(*findings: Diagnosis) -> list[tuple[Window, list[Said]]]:
+    """Windows of 10 s, each of which says one finding more than the one before it."""
+    return [
+        (
+            Window((90 + 10 * n) * SECOND, (100 + 10 * n) * SECOND),
+            [Said("job", finding) for finding in findings[:n]],
+        )
+        for n in range(len(findings) + 1)
+    ]
+
+
+def test_every_kind_and_magnitude_is_injected_under_every_seed() -> None:
+    cases = all_cases(range(3))
+    assert len(cases) == len(set(cases)) == 3 * sum(len(kind.magnitudes) for kind in KINDS.values())
+    assert len(all_cases(range(10))) >= 300
+    assert {run.family for run in all_runs(range(1))}.isdisjoint({"late-data", "production-straggler"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_injected_is_felt_and_readable(kind: str) -> None:
+    case = Case(kind, KINDS[kind].magnitudes[-1], 100)
+    scenario = case.scenario()
+    truth = injected(case, generate(scenario))
+    assert scenario.start_ns < truth.start_ns < truth.readable_ns <= truth.end_ns
+    assert truth.end_ns <= scenario.start_ns + (scenario.duration_s + 60) * SECOND
+    assert truth.effect > 0
+
+
+def test_a_recording_is_examined_in_long_windows_before_the_fault_and_short_ones_after() -> None:
+    made = generate(textbook(steps=20, seed=3, slow_gpu=(9, 2.0, 12, 20)))
+    seen = list(windows(made, 10.0, from_s=25.0))
+    width_s = [(window.end_ns - window.start_ns) / SECOND for window, _ in seen]
+    assert width_s == [25.0, 10.0, 7.0]
+    assert [one.finding.kind for one in seen[0][1]] == []
+    assert "slow_step" in {one.finding.kind for one in seen[-1][1]}
+
+
+def test_a_finding_is_right_by_kind_and_time_and_its_delay_counts_from_the_readable_evidence() -> None:
+    other = replace(FINDING, kind="slow_switch", subject="leaf")
+    early = replace(FINDING, subject="10.0.0.2", start_ns=0, end_ns=50 * SECOND)
+    outcome = compare(TRUTH, said(other, early, FINDING), 8)
+    assert (outcome.found, outcome.named, outcome.right, outcome.wrong) == (True, True, 1, 2)
+    assert outcome.wrongly == ("slow_switch leaf", "slow_gpu 10.0.0.2")
+    assert (outcome.delay_s, outcome.delay_steps) == (20.0, 10)
+
+
+def test_information_accuses_nobody() -> None:
+    outcome = compare(TRUTH, said(replace(FINDING, kind="slow_switch", severity="info")), 8)
+    assert (outcome.found, outcome.named, outcome.right, outcome.wrong) == (False, None, 0, 0)
+
+
+def test_a_culprit_is_named_as_a_whole_word() -> None:
+    assert names(FINDING, frozenset({"host-1"}))
+    assert not names(replace(FINDING, subject="job"), frozenset({"10.0.0"}))
+    assert names(replace(FINDING, subject="a->b", summary=""), frozenset({"a->b"}))
+
+
+def test_promises_are_held_against_what_can_be_felt() -> None:
+    good = FaultOutcome(8, 0.2, found=True, named=True, delay_steps=2, delay_s=30.0, right=1)
+    worked = [(Case("slow_gpu", 1.2, seed), good) for seed in range(20)]
+    [row] = [row for row in kinds_table(worked).rows if row[0].startswith("slow GPU")]
+    assert row[1:9] == ("20", "100%", "100%", "100%", "2 steps", "30 s", "99% / 98% / 96% / 2 steps or 15 s", "yes")
+    unfelt = (Case("slow_gpu", 1.2, 20), FaultOutcome(8, 0.001))
+    assert kinds_table([*worked, unfelt]).rows[0] == kinds_table(worked).rows[0]
+    missed = (Case("slow_gpu", 1.2, 20), FaultOutcome(8, 0.2, wrong=1, wrongly=("slow_switch leaf",)))
+    row = kinds_table([*worked, missed]).rows[0]
+    assert row[2:4] == ("95.23%", "95.23%")
+    assert row[8:] == ("no", "1 slow_switch")
+    assert magnitudes_table([*worked, missed, unfelt]).rows == [
+        ("slow_gpu", "1.2", "21", "+20.0%", "95.23%", "100%", "1", "1", "0")
+    ]
+
+
+def test_false_alarms_are_counted_by_gpu_hours() -> None:
+    worked = [
+        (Run("zero2", "clean", 1), Alarms(500.0, ())),
+        (Run("zero2", "all", 1), Alarms(500.0, ("slow_step", "slow_step", "hang"))),
+    ]
+    rows = healthy_table(worked).rows
+    assert rows[0] == ("zero2", "1000.0", "0", "3", "3", "no", "2 slow_step, 1 hang")
+    assert rows[-1][0] == "all families"
