@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Int32, Int64, check_equal_length, check_groups, group_search, run_starts
+from prism_ch.core.arrays import Bool, Int32, Int64, check_equal_length, check_groups, group_search, run_starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,28 @@ def covered_length(
         return result
 
     return covered_until(end) - covered_until(start)
+
+
+def meets(
+    group: Int32,
+    start: Int64,
+    end: Int64,
+    cover_group: Int32,
+    cover_start: Int64,
+    cover_end: Int64,
+    reach: Int64 | int = 0,
+) -> Bool:
+    """Mask the intervals that the disjoint intervals of a cover overlap, or come nearer to than `reach`, bool[n].
+
+    Parameters as for `covered_length`; `reach` int64, one for all or one a row. An interval of no length counts as a
+    point. Raises ValueError on inverted intervals or a cover that is not sorted and disjoint.
+    """
+    _check_intervals(start, end, group=group)
+    _check_disjoint(cover_group, cover_start, cover_end)
+    ended = group_search(cover_group, cover_end, group, start - reach)
+    begun = group_search(cover_group, cover_start, group, end + reach - 1)
+    mask: Bool = begun > ended
+    return mask
 
 
 def clip(start: Int64, end: Int64, low: Int64 | int, high: Int64 | int) -> tuple[Int64, Int64]:

@@ -13,7 +13,7 @@ from prism_ch.store.client import Store
 from prism_ch.store.ledger import new_from_ns
 from prism_ch.store.prune import prune
 from prism_ch.store.retention import settle
-from prism_ch.store.watermark import closed_until_ns
+from prism_ch.store.watermark import closed_until_ns, silent_until_ns
 
 #: A task lets go after so long, in seconds, and takes up the rest at its next tick.
 _TURN_S = 30.0
@@ -63,9 +63,15 @@ def analyse_changed(shift: Shift) -> int:
 
 def _analyse(shift: Shift, from_ns: int | None) -> int:
     """Work what is due from a time on, up to the watermark."""
-    until_ns = closed_until_ns(shift.store, shift.settings)
-    stop = shift.until_tired()
-    return len(analyse(shift.store, shift.settings, from_ns=from_ns, until_ns=until_ns, stop=stop).windows)
+    report = analyse(
+        shift.store,
+        shift.settings,
+        from_ns=from_ns,
+        until_ns=closed_until_ns(shift.store, shift.settings),
+        silent_until_ns=silent_until_ns(shift.store, shift.settings),
+        stop=shift.until_tired(),
+    )
+    return len(report.windows)
 
 
 def keep_retention(shift: Shift) -> int:

@@ -44,7 +44,7 @@ _HIGHEST = {
 }
 
 #: Rows in a block: each costs the engine a look at every address in it.
-_BLOCK_ROWS = 1 << 19
+_BLOCK_ROWS = 1 << 20
 
 #: Blocks of the same rows whenever the file is read, and little of the file in memory.
 _SETTINGS = {

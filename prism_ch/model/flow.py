@@ -75,10 +75,10 @@ class FlowBatch:
 
     def shared(self) -> Bool:
         """Mask the observations of 5-tuples that several exporters saw, bool[n]."""
-        shared = _of_several(self._pairs(), self.exporter)
+        shared = of_several(self._pairs(), self.exporter)
         if shared.any():  # 5-tuples cost a sort, and where exporters share no pair they share none of these
             some = self.take(shared)
-            shared[shared] = _of_several(some.five_tuples(), some.exporter)
+            shared[shared] = of_several(some.five_tuples(), some.exporter)
         return shared
 
     def ticks_ns(self) -> Int64:
@@ -115,7 +115,7 @@ class FlowBatch:
         return cls(*([nothing] * 10))  # type: ignore[arg-type]
 
 
-def _of_several(group: Int64, exporter: Int32) -> Bool:
+def of_several(group: Int64, exporter: Int32) -> Bool:
     """Mask the rows of groups that hold more than one exporter, bool[n]."""
     any_one = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int32)
     any_one[group] = exporter

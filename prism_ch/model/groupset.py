@@ -56,3 +56,8 @@ class GroupSet:
     def __post_init__(self) -> None:
         """Check and freeze the columns."""
         freeze(self, endpoints=np.int32, dp_group=np.int32, pp_stage=np.int32)
+
+    @property
+    def largest_role(self) -> int:
+        """Count the members of the pipeline stage that has most: they do the same work."""
+        return int(np.unique_counts(self.pp_stage).counts.max(initial=0))

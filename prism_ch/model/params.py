@@ -23,7 +23,7 @@ class ObserveParams:
     #: A direction with less than this share of its pair's payload carries acknowledgements only: TCP acknowledges every
     #: other segment with 52 of 2 x 1500 bytes (1.7 % of bytes, next to no payload).
     acknowledgement_share: float = 0.01
-    #: unless most of its own bytes are payload: a ring one way may run beside a thin tree both ways.
+    #: unless most of its payload is in records of which most bytes are: a ring one way may run beside a thin tree.
     data_share: float = 0.5
     #: Bursts smaller than this share of the pair's typical one are control messages beside the data.
     control_share: float = 0.005
@@ -149,6 +149,18 @@ class RecogniseParams:
     min_spread: float = 0.5
     #: not counting this share at either end, or a barrier at the end would stretch a broadcast at the beginning.
     payload_tail: float = 0.05
+    #: A silence that a pair repeats so often is usual for it; a span of traffic holds fewer restarts and long pauses.
+    usual_repeats: int = 4
+    #: A pair that is silent for so many times its longest usual silence is away: steps vary less.
+    absence_silences: float = 1.5
+    #: ... and what it moves in between is training where it is so much of a mean burst, at the least.
+    min_presence: float = 0.5
+    #: Ranks that begin meet one another, an endpoint so many others at the least; those that pause do not.
+    min_met: int = 3
+    #: After an absence other bursts, by their quartiles, are farther apart than this: lost records take less.
+    same_amount: float = 0.1
+    #: ... on more than this share of the pairs: a pipeline's messages may be alike where its gradients are not.
+    changed_share: float = 0.1
     #: A pair with a smaller share of the payload of either endpoint's main pair is bookkeeping beside the training.
     min_pair_share: float = 1e-4
     #: Rails of one job stand on much the same servers: the smaller set shares so much with the larger. LLMPrism (IV-A)
@@ -215,6 +227,9 @@ class DivideParams:
 
     #: Bursts of one communicator closer than this are one (as `ObserveParams.burst_gap_ns`).
     burst_gap_ns: int = 1_000_000
+    #: Pairs of one communicator that carry equal volume, up to lost records and a step cut by the edge of the data (as
+    #: `IdentifyParams.class_payload_tolerance`), move it in the same bursts.
+    alike_tolerance: float = 0.15
     #: Bursts in a step, as a prior: some ten. The posterior depends on it only logarithmically.
     expected_run: float = 10.0
     #: Posterior mass of a new run above which BOCD is taken to propose a boundary (LLMPrism, section IV-C).
@@ -270,6 +285,9 @@ class DivideParams:
     followed_weight: float = 2.0
     #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
     passing_share: float = 0.25
+    #: Links that stray alike by lost messages are fewer than this share: those of a delayed tensor group of eight are
+    #: more in pipelines of up to ten stages.
+    stray_share: float = 0.1
     #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
     #: two forward ones, log 2 = 0.7.
     min_haste: float = 0.2
@@ -290,8 +308,75 @@ class DivideParams:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkParams:
+    """Which rank works longer than its peers."""
+
+    #: An input comes before what is made of it in this share of all cases, lost records and clocks included.
+    causal_share: float = 0.95
+    #: Ranks that exchange data for more than this share of their work inside it do so beside it.
+    max_exchange_share: float = 0.5
+    #: So many steps back are looked at together: a GPU slower by little shows over several.
+    widths: tuple[int, ...] = (2, 4, 8, 16)
+    #: Ranks of a role needed for one of them to stand out.
+    min_peers: int = 3
+    #: Work so much longer matters: GPUs of one kind differ by 1 to 3 %.
+    min_excess: float = 0.05
+    #: The least spread between ranks believed in, as a share of their work.
+    jitter_floor: float = 0.02
+    #: Corrected for all comparisons made in 1,000 GPU-hours: one false alarm in 100 times as many, were jitter normal.
+    min_score: float = 2.3
+    #: A GPU is slow in so many steps at the least; a hiccup is not a slow GPU.
+    min_slow_steps: int = 2
+    #: A rank that costs the job less than this share of its time hides behind others.
+    min_lost_share: float = 0.01
+    #: Steps outside an episode that say what steps cost without it.
+    min_steps_beside: int = 5
+    #: So many normal steps end an episode.
+    close_after_steps: int = 3
+    #: Ranks of one server that exceed by this share of the slowest one's excess are slow together with it.
+    together_share: float = 0.5
+    #: Rows of evidence kept with a finding.
+    evidence_rows: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PaceParams:
+    """Which part of the network takes longer for its bytes than others."""
+
+    #: Messages of one size agree better than this.
+    same_size_tolerance: float = 0.05
+    #: What moves so many times its usual bytes in a step, or so small a part, is not compared; two steps are twice.
+    max_step_payload: float = 1.5
+    #: Pairs, or groups, that move alike, needed for one of them to stand out.
+    min_peers: int = 4
+    #: So many steps back are looked at together.
+    widths: tuple[int, ...] = (2, 4, 8)
+    #: The least spread of a logarithm believed in: flows contend for links by chance.
+    jitter_floor: float = 0.05
+    #: What takes so much longer matters: a link with 80 % of its bandwidth left.
+    min_excess: float = 0.2
+    #: Corrected for all comparisons made in 1,000 GPU-hours (as `WorkParams.min_score`).
+    min_score: float = 2.3
+    #: What explains this share of what the best candidate explains can't be told from it.
+    tie_share: float = 0.9
+    #: Groups on the same servers that exceed by this share of the slowest one's excess are slow alike.
+    together_share: float = 0.7
+    #: So many are accused at once at the most.
+    max_culprits: int = 4
+    #: As in `WorkParams`.
+    min_slow_steps: int = 2
+    min_steps_beside: int = 5
+    close_after_steps: int = 3
+    #: Rows of evidence kept with a finding.
+    evidence_rows: int = 64
+
+
+@dataclass(frozen=True, slots=True)
 class DiagnoseParams:
     """What is slow, and how bad it is."""
+
+    work: WorkParams = field(default_factory=WorkParams)
+    pace: PaceParams = field(default_factory=PaceParams)
 
     #: Robust deviations from the usual: the paper's k, above its 3 because thousands of steps are compared an hour.
     min_score: float = 5.0
@@ -303,6 +388,10 @@ class DiagnoseParams:
     baseline_steps: int = 64
     #: With fewer steps nothing is usual yet.
     min_baseline_steps: int = 8
+    #: So many steps together show a drift, by which they are longer than the oldest steps known by this share: half of
+    #: what a single step needs.
+    drift_steps: int = 16
+    min_drift: float = 0.05
     #: So many normal steps end an episode.
     close_after_steps: int = 3
     #: Lost time is graded over at least so many steps: one slow step in twenty is no more than that.
@@ -320,6 +409,14 @@ class DiagnoseParams:
     min_peer_excess: float = 0.25
     #: ... where it is so for so many steps.
     min_peer_steps: int = 3
+    #: A data-parallel group that moves so many more bytes than the others ...
+    min_imbalance: float = 0.2
+    #: ... in this share of the steps, lost records included, is larger by the model's division ...
+    imbalance_steps_share: float = 0.9
+    #: ... which is worth a word where its additional bytes take this share of a step (as `WorkParams.min_lost_share`).
+    min_imbalance_share: float = 0.01
+    #: What is known to be larger stays so down to this share of the above.
+    imbalance_hysteresis: float = 0.5
     #: The least spread among peers believed in: collectives contend for links by chance.
     peer_jitter_floor: float = 0.05
     #: A group that moves so many times its usual bytes in a step is not compared in it; two steps are twice.
@@ -328,6 +425,56 @@ class DiagnoseParams:
     min_pair_bursts: int = 3
     #: Rows of evidence kept with a finding.
     evidence_rows: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class StopParams:
+    """When a job stands still, and what that is called."""
+
+    #: Steps that make a usual rest; a few are enough, because rests of a job vary less than its steps.
+    min_steps: int = 4
+    #: ... the newest of them count.
+    recent_steps: int = 16
+    #: A rest is a stop where it exceeds the usual one by so much of a step; a GPU at half its speed, which spreads its
+    #: delay over the microbatches, does not make one ...
+    min_excess_steps: float = 0.5
+    #: ... nor where all computing is one rest: there it exceeds that by more than it is.
+    min_excess_rests: float = 1.2
+    #: Endpoints that begin later than the others by this share of the stop are waited for ...
+    late_share: float = 0.5
+    #: ... unless they are more than this share of all: then the job paused as a whole.
+    max_late_share: float = 0.5
+    #: A job that pauses as a whole between two steps saves or evaluates, which is no fault; one of so many steps, and
+    #: seconds, is looked into.
+    long_pause_steps: float = 4.0
+    long_pause_s: float = 5.0
+    #: Of a start-up mesh nearly every rank meets every other; of lost records and strays few meet anybody.
+    mesh_share: float = 0.5
+    #: Bytes beyond those of a usual step that are other work, an evaluation say: lost records never add any.
+    more_work: float = 0.1
+    #: Pauses that come so often at equal distance are a habit ...
+    habit_times: int = 3
+    #: ... with at most this share of them left out or of another length.
+    habit_stray_share: float = 0.2
+    #: Lengths of pauses of one habit differ by less than this factor: storage is shared.
+    habit_factor: float = 2.0
+    #: Steps that are this much longer than usual are looked at for habits.
+    long_step: float = 0.1
+    #: The first send that is overdue names the suspects, with those due within this share of a step.
+    together_share: float = 0.02
+    #: Records of other jobs may come some seconds earlier: a silence that is shorter is none.
+    min_silence_s: float = 5.0
+    #: A job that stops in the middle of a step hangs, data loaders and checkpoints come between steps; it is believed
+    #: when the stop lasts so much longer, in seconds, than a rest that is one.
+    hang_s: float = 3.0
+    #: One that stops between two steps may wait for data, ...
+    idle_hang_s: float = 10.0
+    #: ... or for storage, where something moves to or from other machines.
+    saving_hang_s: float = 60.0
+    #: An exporter that sends nothing more was lost if it should have shown so many other records since.
+    min_missed_records: float = 5.0
+    #: ... or while so many steps go on of a job that it always saw.
+    min_missed_steps: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +489,10 @@ class ContinueParams:
     history_steps: int = 256
     #: Endpoints in no settled job are looked at over this span: three steps of five minutes and some.
     newcomer_lookback_s: int = 1200
+    #: A job that is begun anew moves as many bytes as before, but for lost records.
+    same_load: float = 0.03
+    #: ... in the same bursts on this share of its pairs.
+    same_bursts: float = 0.9
     #: A step boundary is the one published before where it is closer than this share of a step.
     same_boundary_share: float = 0.25
     #: A job is stalled when it has been silent for so many of its steps, and ended after so long.
@@ -361,6 +512,7 @@ class Params:
     identify: IdentifyParams = field(default_factory=IdentifyParams)
     divide: DivideParams = field(default_factory=DivideParams)
     diagnose: DiagnoseParams = field(default_factory=DiagnoseParams)
+    stops: StopParams = field(default_factory=StopParams)
     going_on: ContinueParams = field(default_factory=ContinueParams)
 
     def digest(self) -> int:

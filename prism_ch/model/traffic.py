@@ -14,7 +14,8 @@ class Traffic:
     """Bursts of data, one a row, sorted by (pair, start_ns); bursts of a pair do not overlap.
 
     `pair` is a row of the pair table below: directed pairs of endpoints that carry data, sorted by (src, dst).
-    `payload` is bytes without packet headers. `flows` counts the records the burst was joined from.
+    `payload` is bytes without packet headers. `flows` counts the records the burst was joined from. `pair_blur_ns`
+    int64[pairs] is how far apart bursts of a pair and of others may lie that move at the same moment.
     """
 
     pair: Int32
@@ -24,11 +25,12 @@ class Traffic:
     flows: Int32
     pair_src: Int32
     pair_dst: Int32
+    pair_blur_ns: Int64
 
     def __post_init__(self) -> None:
         """Check and freeze the columns."""
         freeze(self, pair=np.int32, start_ns=np.int64, end_ns=np.int64, payload=np.int64, flows=np.int32)
-        freeze(self, pair_src=np.int32, pair_dst=np.int32)
+        freeze(self, pair_src=np.int32, pair_dst=np.int32, pair_blur_ns=np.int64)
 
     def __len__(self) -> int:
         """Count the bursts."""
@@ -67,7 +69,11 @@ class Traffic:
         number = np.cumsum(keep) - 1
         kept = self.take(keep[self.pair])
         return replace(
-            kept, pair=number[kept.pair].astype(np.int32), pair_src=self.pair_src[keep], pair_dst=self.pair_dst[keep]
+            kept,
+            pair=number[kept.pair].astype(np.int32),
+            pair_src=self.pair_src[keep],
+            pair_dst=self.pair_dst[keep],
+            pair_blur_ns=self.pair_blur_ns[keep],
         )
 
     def take(self, rows: Bool | Int64) -> Traffic:
@@ -80,4 +86,5 @@ class Traffic:
             self.flows[rows],
             self.pair_src,
             self.pair_dst,
+            self.pair_blur_ns,
         )

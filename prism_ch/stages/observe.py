@@ -20,17 +20,18 @@ from prism_ch.model.traffic import Traffic
 _TCP = 6
 
 
-def elect(batch: FlowBatch, blur_ns: int = 0) -> FlowBatch:
+def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
     """Keep one exporter's records of each flow that several exporters saw.
 
-    Observations belong to one flow where they share the 5-tuple and overlap in time, or would where times are only
-    known to `blur_ns`. The exporter with the most bytes
-    of it is elected, the first by name where several saw the same.
+    Parameters: `blurs_ns` int64[exporters], how far apart an exporter and others may see one moment.
+    Observations belong to one flow where they share the 5-tuple and overlap in time, but for that. The exporter with
+    the most bytes of it is elected, the first by name where several saw the same.
     """
     shared = batch.shared()
     if not shared.any():
         return batch
     seen = batch.take(shared)
+    blur_ns = int(blurs_ns[np.unique(seen.exporter)].max())
     flow = intervals.merge(seen.five_tuples().astype(np.int32), seen.start_ns, seen.end_ns, gap_ns=blur_ns).owner
     exporters = len(batch.exporters)
     vote, which = np.unique(flow * exporters + seen.exporter, return_inverse=True)
@@ -45,18 +46,21 @@ def elect(batch: FlowBatch, blur_ns: int = 0) -> FlowBatch:
     return batch.take(kept)
 
 
-def observe(batch: FlowBatch, params: ObserveParams) -> Traffic:
-    """Turn records into bursts of data; `batch` holds one observation a flow (see `elect`)."""
+def observe(batch: FlowBatch, blurs_ns: Int64, params: ObserveParams) -> Traffic:
+    """Turn records into bursts of data; `batch` holds one observation a flow (see `elect`, also for `blurs_ns`)."""
     header = np.where(batch.proto == _TCP, params.tcp_header_bytes, params.roce_header_bytes)
     payload = np.maximum(batch.bytes - header * batch.packets, 0)
     pair_src, pair_dst, pair = _pairs(batch)
     reverse = _reverse(pair_src, pair_dst)
     total = np.bincount(pair, weights=payload, minlength=len(pair_src))
     answer = np.where(reverse >= 0, total[reverse], 0.0)
-    on_wire = np.bincount(pair, weights=batch.bytes, minlength=len(pair_src))
-    acknowledges = (total < params.acknowledgement_share * (total + answer)) & (total < params.data_share * on_wire)
-    carries_data = (total > 0) & ~acknowledges
-    rows = carries_data[pair]
+    is_data = payload >= params.data_share * batch.bytes
+    in_data = np.bincount(pair, weights=payload * is_data, minlength=len(pair_src))
+    answers = total < params.acknowledgement_share * (total + answer)
+    carries_data = (total > 0) & ~(answers & (in_data < params.data_share * total))
+    pair_blur_ns = np.zeros(len(pair_src), dtype=np.int64)
+    np.maximum.at(pair_blur_ns, pair, blurs_ns[batch.exporter])
+    rows = carries_data[pair] & (is_data | ~answers[pair])
     joined = intervals.merge(
         pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns
     )
@@ -68,6 +72,7 @@ def observe(batch: FlowBatch, params: ObserveParams) -> Traffic:
         np.bincount(joined.owner, minlength=len(joined.group)).astype(np.int32),
         pair_src.astype(np.int32),
         pair_dst.astype(np.int32),
+        pair_blur_ns,
     )
     return bursts.take(_is_data(bursts, params.control_share)).keep_pairs(carries_data)
 

@@ -6,6 +6,8 @@ link the first message of a step points forward.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from prism_ch.core import robust
@@ -40,6 +42,23 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
         typed = kinds.of_kind(traffic, kind)
         labels[kind] = components(size, typed.pair_src, typed.pair_dst)
     return _groups(members, stage, labels)
+
+
+def number_after(groups: GroupSet, earlier: tuple[Group, ...]) -> GroupSet:
+    """Count a life's groups on from those of earlier lives; one that there was before keeps its number.
+
+    Parameters: `earlier`, numbered from 0 without a gap.
+    """
+    number = {(group.kind, group.members): group.group_id for group in earlier}
+    count = len(earlier)
+    renumbered = []
+    for group in groups.groups:
+        known = number.get((group.kind, group.members))
+        renumbered.append(replace(group, group_id=count if known is None else known))
+        count += known is None
+    alone = count + np.arange(len(groups.endpoints))
+    new = np.concatenate([[group.group_id for group in renumbered], alone]).astype(np.int32)
+    return replace(groups, dp_group=new[groups.dp_group], groups=tuple(renumbered))
 
 
 def _exchanged(pipeline: Traffic) -> Bool:
@@ -122,10 +141,12 @@ def _step_of(traffic: Traffic, division: Division) -> Int64:
     row = np.searchsorted(division.endpoints, traffic.src)
     if division.steps == 0:
         return np.ones(len(traffic), dtype=np.int64)
-    begin = min(int(division.end_ns.min()), int(traffic.start_ns.min()))
-    span = max(int(division.end_ns.max()), int(traffic.start_ns.max())) - begin + 1
+    # By a coarse clock the message that closes a step begins when it ends.
+    moment = np.minimum(traffic.start_ns, traffic.end_ns - 1)
+    begin = min(int(division.end_ns.min()), int(moment.min()))
+    span = max(int(division.end_ns.max()), int(moment.max())) - begin + 1
     flat = (np.arange(len(division.endpoints))[:, None] * span + (division.end_ns - begin)).ravel()
-    step: Int64 = np.searchsorted(flat, row * span + (traffic.start_ns - begin), side="right") - row * division.steps
+    step: Int64 = np.searchsorted(flat, row * span + (moment - begin), side="right") - row * division.steps
     return step
 
 

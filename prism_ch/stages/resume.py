@@ -1,16 +1,23 @@
-"""Resume: where a job's steps go on from those that were published before."""
+"""Resume: where a job's steps go on from those that were published before.
+
+What is published of a job stays as it is, but for its newest life while that is young: of that all is found again from
+its beginning in every window, until enough of its steps are known.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.model.columns import Int64
+from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.division import Division
+from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import PairKinds
+from prism_ch.model.newest_life import NewestLife
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import OTHER, JobState
+from prism_ch.model.result import OTHER, GpuSteps, JobState, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -28,13 +35,119 @@ class Resumed:
 
 
 def is_settled(state: JobState | None, params: ContinueParams) -> bool:
-    """Say whether enough steps of a job are known for new ones to be added to them, rather than all found again."""
-    return state is not None and len(state.steps) >= params.settle_steps
+    """Say whether enough steps of a job's newest life are known to add new ones, rather than find all again."""
+    return state is not None and state.job.steps - NewestLife.of(state.job).first_step >= params.settle_steps
+
+
+def at_work(states: Sequence[JobState], fresh: FlowBatch) -> list[JobState]:
+    """Return the known jobs that the endpoints of a window's flows may work for: of several, the one there last."""
+    active = np.zeros(_endpoints_of(fresh, states), dtype=bool)
+    active[fresh.src] = active[fresh.dst] = True
+    latest = np.zeros(len(active), dtype=np.int64)
+    for state in states:
+        np.maximum.at(latest, state.members.endpoint, state.members.last_seen_ns)
+    return [
+        state
+        for state in states
+        if (active[state.members.endpoint] & (state.members.last_seen_ns >= latest[state.members.endpoint])).any()
+    ]
+
+
+def at_rest(states: Sequence[JobState], batch: FlowBatch, from_ns: int, params: ContinueParams) -> list[JobState]:
+    """Return the known jobs, not long gone, on whose endpoints nothing ends from a time on.
+
+    Parameters: `batch`, flows from then on, and maybe others.
+    """
+    active = np.zeros(_endpoints_of(batch, states), dtype=bool)
+    fresh = batch.end_ns >= from_ns
+    active[batch.src[fresh]] = active[batch.dst[fresh]] = True
+    return [
+        state
+        for state in states
+        if state.job.status != "ended"
+        and len(state.steps)
+        and from_ns - state.job.last_seen_ns < params.ended_after_s * 10**9
+        and not active[state.members.endpoint].any()
+    ]
+
+
+def rests_since_ns(state: JobState, params: ContinueParams) -> int:
+    """Return from where on the traffic of a job at rest says how long its rests usually are."""
+    return int(state.steps.start_ns[-min(params.context_steps, len(state.steps))])
+
+
+def between_members(batch: FlowBatch, states: Sequence[JobState]) -> Bool:
+    """Mask the flows between two members of the same one of some jobs, bool[n]."""
+    mask = np.zeros(len(batch), dtype=bool)
+    for state in states:
+        member = np.zeros(_endpoints_of(batch, states), dtype=bool)
+        member[state.members.endpoint] = True
+        mask |= member[batch.src] & member[batch.dst]
+    return mask
+
+
+def told_before(batch: FlowBatch, states: Sequence[JobState], working: Sequence[JobState]) -> Bool:
+    """Mask the flows of jobs and lives that are over, bool[n]: who is on their endpoints now has nothing of them.
+
+    Parameters: `states`, what was known before the window, and those of them that are `working` in it.
+    """
+    told = np.zeros(len(batch), dtype=bool)
+    going_on = {state.job.job_id for state in working}
+    for state in states:
+        over_ns = NewestLife.of(state.job).begin_ns if state.job.job_id in going_on else _over_ns(state)
+        member = np.zeros(_endpoints_of(batch, states), dtype=bool)
+        member[state.members.endpoint] = True
+        told |= member[batch.src] & member[batch.dst] & (batch.end_ns < over_ns)
+    return told
+
+
+def _over_ns(state: JobState) -> int:
+    """Return from when on nothing can be of a job that is over: a step after its last one, which it may have begun."""
+    if len(state.steps) == 0:
+        return state.job.last_seen_ns + 1
+    step_ns = int(np.median(state.steps.end_ns - state.steps.start_ns))
+    return min(state.job.last_seen_ns, int(state.steps.end_ns[-1]) + step_ns) + 1
+
+
+def _endpoints_of(batch: FlowBatch, states: Sequence[JobState]) -> int:
+    """Return one more than the largest endpoint of any of them."""
+    largest = [int(part.max(initial=-1)) for part in (batch.src, batch.dst, *(s.members.endpoint for s in states))]
+    return max(largest) + 1
+
+
+def looked_at_from_ns(state: JobState, params: ContinueParams) -> int:
+    """Return from where on a job's traffic is looked at: some steps back, or the beginning of a young life."""
+    if is_settled(state, params):
+        return context_start_ns(state, params)
+    return max(NewestLife.of(state.job).begin_ns, state.job.first_seen_ns)
 
 
 def context_start_ns(state: JobState, params: ContinueParams) -> int:
     """Return from where on a settled job's traffic is looked at."""
     return int(state.steps.start_ns[-params.context_steps])
+
+
+def what_stays(state: JobState | None, params: ContinueParams) -> JobState | None:
+    """Return what is known of a job that its newest life does not change: its steps, and the groups of earlier lives.
+
+    While that life is young, its steps are found again: None for a young job of one life.
+    """
+    if state is None:
+        return None
+    life = NewestLife.of(state.job)
+    stays = replace(state, groups=state.groups[: life.earlier_groups])
+    if is_settled(state, params):
+        return stays
+    if life.first_step == 0:
+        return None
+    steps, gpu_steps = state.steps, state.gpu_steps
+    begin_ns = life.begin_ns
+    return replace(
+        stays,
+        steps=steps.take(steps.step < life.first_step),
+        gpu_steps=gpu_steps.take(gpu_steps.step < life.first_step),
+        diagnoses=tuple(finding for finding in state.diagnoses if finding.start_ns < begin_ns),
+    )
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topology: Topology) -> PairKinds:
@@ -85,13 +198,31 @@ def resume(division: Division, state: JobState | None, params: ContinueParams) -
     published = int(state.steps.end_ns[-1])
     step_ns = float(np.median(state.steps.end_ns - state.steps.start_ns))
     new = int(np.searchsorted(division.job_end_ns(), published + params.same_boundary_share * step_ns))
-    last = state.gpu_steps.take(state.gpu_steps.step == state.steps.step[-1])
-    start = np.full(len(division.endpoints), published)
+    ends = division.end_ns[:, new:].copy()
+    # The first step of a division may be cut by the span looked at; the published steps before it say that it is not.
+    fresh = Division(division.endpoints.copy(), ends, np.ones(ends.shape[1], dtype=bool))
+    return _after(fresh, state.steps, state.gpu_steps)
+
+
+def begin_anew(division: Division, steps: Steps, gpu_steps: GpuSteps) -> Resumed:
+    """Add the steps of another life to those of earlier ones, if there are any.
+
+    The time from the last step that was finished to the end of the first new one is not what a step takes.
+    """
+    if len(steps) == 0:
+        return Resumed(division, 0, None)
+    whole = division.whole.copy()
+    whole[:1] = False
+    fresh = Division(division.endpoints.copy(), division.end_ns.copy(), whole, division.regular)
+    return _after(fresh, steps, gpu_steps)
+
+
+def _after(division: Division, steps: Steps, gpu_steps: GpuSteps) -> Resumed:
+    """Let the first step of a division begin on each endpoint where its last one ended, or else the job's."""
+    last = gpu_steps.take(gpu_steps.step == steps.step[-1])
+    start = np.full(len(division.endpoints), int(steps.end_ns[-1]))
     place = np.searchsorted(division.endpoints, last.endpoint)
     place = np.minimum(place, len(division.endpoints) - 1)
     member = division.endpoints[place] == last.endpoint
     start[place[member]] = last.end_ns[member]
-    ends = division.end_ns[:, new:].copy()
-    # The first step of a division may be cut by the span looked at; the published steps before it say that it is not.
-    fresh = Division(division.endpoints.copy(), ends, np.ones(ends.shape[1], dtype=bool))
-    return Resumed(fresh, int(state.steps.step[-1]) + 1, start)
+    return Resumed(division, int(steps.step[-1]) + 1, start)

@@ -64,8 +64,8 @@ def test_mounted_files_and_volumes_exist(services: dict[str, Any], volumes: set[
     for name, service in services.items():
         for mount in service.get("volumes", []):
             source = mount.split(":")[0]
-            if source.startswith("./"):
-                assert (DEPLOY / source).is_file(), (name, mount)
+            if source.startswith("."):
+                assert (DEPLOY / source).exists(), (name, mount)
             elif not source.startswith("${"):
                 used.add(source)
     assert used == volumes
@@ -119,6 +119,26 @@ def test_flows_go_from_the_collector_to_the_table_that_reads_them(services: dict
     brokers = text(xml("clickhouse/kafka.xml"), f"named_collections/{collection}/kafka_broker_list")
     assert brokers == flags["transport.kafka.brokers"]
     assert brokers in services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+
+
+def test_grafana_reads_as_a_user_of_the_database_what_the_repository_provisions(services: dict[str, Any]) -> None:
+    grafana, users = services["grafana"], xml("clickhouse/grafana.xml")
+    told = grafana["environment"]
+    (user,) = users.findall("users/*")
+    assert told["PRISM_CH_GRAFANA_DATABASE_USER"] == user.tag
+    assert told["PRISM_CH_DATABASE_HOST"] in services
+    password = users.find(f"users/{user.tag}/password")
+    assert password is not None
+    given = services["clickhouse"]["environment"][password.get("from_env", "")]
+    assert told["PRISM_CH_GRAFANA_DATABASE_PASSWORD"] == given
+    assert text(users, f"users/{user.tag}/profile") in {profile.tag for profile in users.findall("profiles/*")}
+    mounts = dict(mount.split(":")[:2] for mount in grafana["volumes"])
+    assert mounts["../dashboards/provisioning"] == "/etc/grafana/provisioning"
+    files = sorted((ROOT / "dashboards" / "provisioning").rglob("*.yaml"))
+    asked = {name for file in files for name in re.findall(r"\$(PRISM_CH_\w+)", file.read_text(encoding="utf-8"))}
+    assert asked <= told.keys()
+    (provider,) = yaml.safe_load((ROOT / "dashboards/provisioning/dashboards/prism.yaml").read_text())["providers"]
+    assert mounts["../dashboards"] == provider["options"]["path"]
 
 
 def test_commands_exist(services: dict[str, Any]) -> None:

@@ -58,3 +58,38 @@ def test_a_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, com
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml: can't be read: No such file"):
         load_settings(config=tmp_path / "none.toml")
+
+
+def test_the_environment_tells_where_grafana_is_and_no_message_repeats_a_secret(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "prism.toml"
+    config.write_text('[grafana]\nurl = "http://file"\nuser = "from-file"\norganisation = "ops"\n')
+    monkeypatch.setenv("PRISM_CH_CONFIG", str(config))
+    monkeypatch.setenv("PRISM_CH_GRAFANA_URL", "https://host/grafana")
+    monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORD", "hunter2")
+    monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORDS", "/etc/passwords.toml")
+    settings = load_settings()
+    told = settings.grafana
+    assert (told.url, told.user, told.organisation) == ("https://host/grafana", "from-file", "ops")
+    assert told.database.passwords == Path("/etc/passwords.toml")
+    assert told.password is not None
+    assert told.password.get_secret_value() == "hunter2"
+    assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://user:hunter2@host", "host:3000", "http://h?x", "http://h\nx"])
+def test_a_url_of_grafana_is_checked_and_not_repeated(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("PRISM_CH_GRAFANA_URL", url)
+    with pytest.raises(SettingsError, match=r"grafana\.url") as refused:
+        load_settings()
+    assert url not in str(refused.value)
+
+
+def test_grafana_must_be_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config = tmp_path / "prism.toml"
+    config.write_text('grafana = "http://host"\n')
+    monkeypatch.setenv("PRISM_CH_CONFIG", str(config))
+    monkeypatch.setenv("PRISM_CH_GRAFANA_USER", "me")
+    with pytest.raises(SettingsError, match="grafana: Input should be"):
+        load_settings()

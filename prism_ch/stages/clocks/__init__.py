@@ -14,22 +14,25 @@ import numpy as np
 from prism_ch.core.arrays import group_search, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.core.levels import levels
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.exporter import ExporterHistory, ExporterStates
-from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow import FlowBatch, of_several
 from prism_ch.model.params import ClockParams
-from prism_ch.stages.clocks.compare import Compared, compare
+from prism_ch.stages.clocks.compare import Compared, compare, compare_lanes
 
-__all__ = ["blur_ns", "correct", "estimate", "reach_ns"]
+__all__ = ["blurs_ns", "correct", "estimate", "reach_ns"]
 
 #: No two clocks are compared better than this.
 _EXACT_S = 1e-9
 
 
-def estimate(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> ExporterStates:
+def estimate(
+    batch: FlowBatch, history: ExporterHistory, params: ClockParams, server: Int32 | None = None
+) -> ExporterStates:
     """Say of each exporter in a window how far its clock is ahead, where flows that others saw as well show it.
 
-    Parameters: `batch`, the window's observations by the exporters' own clocks; `history`, what earlier windows found.
+    Parameters: `batch`, the window's observations by the exporters' own clocks; `history`, what earlier windows found;
+    `server` int32[endpoints], where each endpoint sits, if flows of one pair of servers may be compared as well.
     Returns the exporters in the batch that have a name, in the batch's order. Exporters that share no flows, nor share
     them with the same others, are no time for one another: each such set of exporters has its own.
     """
@@ -38,9 +41,11 @@ def estimate(batch: FlowBatch, history: ExporterHistory, params: ClockParams) ->
     present = np.flatnonzero((observations > 0) & named)
     names = tuple(batch.exporters[code] for code in present)
     shared = batch.shared()
-    if not shared.any():
-        return ExporterStates.unknown(names)
     compared = compare(batch.take(shared & named[batch.exporter]), params)
+    if server is not None:
+        compared = compared.joined(_compare_apart(batch.take(named[batch.exporter]), compared, server, params))
+    if len(compared.first) == 0:
+        return ExporterStates.unknown(names)
     level, compared = _levels(compared, len(batch.exporters), params)
     before_s = np.nan_to_num(history.latest_offset_s(batch.exporters))
     offset_s = level - _right_time(level - before_s, compared, observations)
@@ -54,6 +59,21 @@ def estimate(batch: FlowBatch, history: ExporterHistory, params: ClockParams) ->
         clock_uncertainty_s=uncertainty_s[present],
         clock_matches=matches[present].astype(np.int64),
     )
+
+
+def _compare_apart(batch: FlowBatch, compared: Compared, server: Int32, params: ClockParams) -> Compared:
+    """Compare exporters that no shared flow joins by what moves between the same servers, as `compare` does.
+
+    A tensor-parallel group does everything at once on all its GPUs: each rail shows the same messages at the same
+    moments, and so do the rings of one collective.
+    """
+    joined = components(len(batch.exporters), compared.first, compared.second)
+    servers = int(server.max(initial=0)) + 1
+    lane = server[batch.src].astype(np.int64) * servers + server[batch.dst]
+    _, lane = np.unique(lane, return_inverse=True)
+    apart = of_several(lane, joined[batch.exporter])
+    found = compare_lanes(batch.take(apart), lane[apart], params)
+    return found.take(joined[found.first] != joined[found.second])
 
 
 def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> FlowBatch:
@@ -76,17 +96,13 @@ def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> 
     return batch.moved(-np.where(known, ahead_ns[np.where(known, row, 0)], 0))
 
 
-def blur_ns(batch: FlowBatch, params: ClockParams) -> int:
-    """Return how far apart observations of one moment may lie once they are corrected, in ns.
+def blurs_ns(batch: FlowBatch, params: ClockParams) -> Int64:
+    """Return how far apart an exporter and others may see one moment once they are corrected, int64[exporters].
 
     Parameters: `batch`, by the exporters' own clocks. Times are cut to ticks, and taken at different switches.
     """
-    shared = batch.shared()
-    if not shared.any():
-        return 0
-    seen = batch.take(shared)
-    coarsest = int(seen.ticks_ns()[np.unique(seen.exporter)].max())
-    return min(coarsest, round(max(params.widths_s) * 1e9)) + round(2 * params.path_delay_s * 1e9)
+    ticks_ns = np.minimum(batch.ticks_ns(), round(max(params.widths_s) * 1e9))
+    return ticks_ns + round(2 * params.path_delay_s * 1e9)
 
 
 def reach_ns(history: ExporterHistory, params: ClockParams) -> int:

@@ -111,16 +111,26 @@ def compare(seen: FlowBatch, params: ClockParams) -> Compared:
 
     An offset is looked for nearby first, and far away where what is nearby does not explain nearly everything.
     """
-    sequences = _sequences(seen)
+    sequences = _sequences(seen, seen.five_tuples())
     partners = _partners(sequences, len(seen.exporters), params)
     near = _offsets(sequences, partners, round(params.near_s * _SECOND_NS), params)
     far = _offsets(sequences, partners.of_pairs(~near.sharp), round(params.far_s * _SECOND_NS), params)
     return near.take(near.sharp).joined(far.take(far.clear))
 
 
-def _sequences(seen: FlowBatch) -> _Sequences:
-    """Sort observations into sequences."""
-    five_tuple = seen.five_tuples()
+def compare_lanes(seen: FlowBatch, lanes: Int64, params: ClockParams) -> Compared:
+    """Compare every two exporters of which each saw other flows of the same lanes, and return what is sharp.
+
+    Parameters: `lanes` int64[n], which flows move at the same moments. That is believed where nearly all of them do.
+    """
+    sequences = _sequences(seen, lanes)
+    partners = _partners(sequences, len(seen.exporters), params)
+    found = _offsets(sequences, partners, round(params.near_s * _SECOND_NS), params)
+    return found.take(found.sharp)
+
+
+def _sequences(seen: FlowBatch, five_tuple: Int64) -> _Sequences:
+    """Sort observations into sequences, one an exporter and number in `five_tuple` int64[n]."""
     order = np.lexsort((seen.end_ns, seen.exporter, five_tuple))
     seen, five_tuple = seen.take(order), five_tuple[order]
     first = run_starts(five_tuple, seen.exporter)

@@ -1,20 +1,39 @@
 """Diagnose: what slows a job, across its steps, its data-parallel groups and the switches (LLMPrism, section V).
 
-And what can't be told of it, because records are too coarse.
+Whether it stands still, and what can't be told of it, because records are too coarse or missing.
 """
 
-from prism_ch.stages.diagnose.episode import below_slow_steps, carry_on
-from prism_ch.stages.diagnose.groups import find_slow_groups
+from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
+from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
+from prism_ch.stages.diagnose.restarts import find_restart
+from prism_ch.stages.diagnose.rests import find_rests
+from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
 from prism_ch.stages.diagnose.steps import find_slow_steps
-from prism_ch.stages.diagnose.switches import find_slow_switches
+from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
+from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
+from prism_ch.stages.diagnose.switches import join_slow_switches
 from prism_ch.stages.diagnose.telemetry import find_merged_records, steps_told
 
 __all__ = [
-    "below_slow_steps",
+    "Life",
+    "Place",
+    "Quiet",
+    "Slowness",
+    "StepsSeen",
     "carry_on",
+    "carry_on_stops",
+    "find_lost_exporters",
     "find_merged_records",
-    "find_slow_groups",
+    "find_restart",
+    "find_rests",
+    "find_silence",
     "find_slow_steps",
-    "find_slow_switches",
+    "find_slowness",
+    "find_stops",
+    "is_stop",
+    "join_slow_switches",
+    "not_slow",
+    "one_alarm",
     "steps_told",
+    "usual_pace",
 ]

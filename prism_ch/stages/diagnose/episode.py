@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, DiagnosisKind, Severity
+
+#: Kinds that blame a part of the network.
+_OF_NETWORK = ("slow_nic", "slow_link", "slow_switch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,23 @@ class Episode:
     last: int
     abnormal: tuple[int, ...]
     closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one life of a job is looked at: the number of the division's first step, and by which parameters.
+
+    `begins` says that the division begins where the life does.
+    """
+
+    job_id: str
+    first_step: int
+    params: DiagnoseParams
+    begins: bool = True
+
+    def grade(self, slowdown: float) -> Severity:
+        """Grade the lost share of the job's time."""
+        return severity(slowdown, self.params)
 
 
 def episodes(abnormal: Sequence[bool], close_after: int) -> list[Episode]:
@@ -72,20 +93,53 @@ def carry_on(
     return (*said, *(replace(finding, status="closed") for finding in going.values()))
 
 
-def below_slow_steps(found: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Grade slow groups as information where slow steps of the job at the same time say the same.
+def one_alarm(found: Sequence[Diagnosis], switches: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Leave one alarm for what slows a job at one time, and grade what else says the same as information.
 
-    Whoever is late, group or GPU, the collectives that wait for it take long: the slow step is the finding, and which
-    of its groups took long is a hint.
+    Parameters: `found`, of the job; `switches`, what it says of switches.
+    What is slow in the network is the alarm, and the steps that it slows are its symptom. Else the slow steps are the
+    alarm, which name the GPU to blame where it is known: whoever is late, the groups that wait for it take long, and
+    are a symptom in the alarm's evidence.
     """
+    network = [*switches, *(finding for finding in found if finding.kind in _OF_NETWORK)]
     steps = [finding for finding in found if finding.kind == "slow_step"]
-    return tuple(
+    above = {"slow_step": network, "slow_group": steps, "slow_gpu": steps}
+    graded = [
         replace(finding, severity="info")
-        if finding.kind == "slow_group"
-        and any(s.first_step <= finding.last_step and finding.first_step <= s.last_step for s in steps)
+        if any(together(finding, alarm) and alarm.severity != "info" for alarm in above.get(finding.kind, ()))
+        or (finding.kind == "slow_group" and any(together(finding, step) for step in steps))
         else finding
         for finding in found
+    ]
+    return _with_symptoms(graded)
+
+
+def _with_symptoms(found: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Put slow groups, which wait for a GPU to blame, into the evidence of the slow steps that name it."""
+    blaming = [finding for finding in found if finding.kind == "slow_step" and _blames_gpu(finding)]
+    waiting = [one for one in found if one.kind == "slow_group" and any(together(one, step) for step in blaming)]
+    return tuple(
+        replace(finding, evidence=_with_groups(finding, waiting)) if finding in blaming else finding
+        for finding in found
+        if finding not in waiting
     )
+
+
+def _blames_gpu(finding: Diagnosis) -> bool:
+    """Say whether a finding's evidence names a GPU as the root cause."""
+    cause = json.loads(finding.evidence).get("root_cause", {})
+    return bool(cause.get("kind") == "slow_gpu")
+
+
+def _with_groups(step: Diagnosis, waiting: Sequence[Diagnosis]) -> str:
+    """Return the evidence of slow steps with the groups that wait at the same time."""
+    groups = [group.subject for group in waiting if together(group, step)]
+    return json.dumps(json.loads(step.evidence) | {"slow_groups": groups})
+
+
+def together(first: Diagnosis, second: Diagnosis) -> bool:
+    """Say whether two findings on a job have a step in common."""
+    return first.first_step <= second.last_step and second.first_step <= first.last_step
 
 
 def severity(slowdown: float, params: DiagnoseParams) -> Severity:

@@ -57,7 +57,7 @@ def find_slow_groups(
     groups = tuple(group for group in group_set.groups if group.kind == DP)
     if len(groups) < params.min_peers or division.steps == 0:
         return ()
-    busy_s, payload = _measure(traffic, kinds, division, groups)
+    busy_s, payload, _ = measure_groups(traffic, kinds, division, groups)
     # More than a step's bytes are several steps in one record, and the silence between them.
     one_step = (payload > 0) & (payload < params.max_step_payload * robust.median(payload, axis=1)[:, None])
     pace = np.divide(busy_s, payload, out=np.full(busy_s.shape, np.nan), where=one_step)
@@ -74,13 +74,14 @@ def find_slow_groups(
     )
 
 
-def _measure(
+def measure_groups(
     traffic: Traffic, kinds: PairKinds, division: Division, groups: tuple[Group, ...]
-) -> tuple[Float64, Float64]:
-    """Measure how long each group moved data in each step, and how much: seconds and bytes, [groups, steps].
+) -> tuple[Float64, Float64, Float64]:
+    """Measure how long each group moved data in each step, how much, and how much at the most between two endpoints.
 
-    Both are those of the group's fastest pair. A flow that has begun waits for a rank that is late, and takes long
-    though the network is not slow; the flows of the late rank itself do not wait. A slow link delays all of a ring.
+    Seconds, bytes and bytes, [groups, steps]. The first two are those of the group's fastest pair. A flow that has
+    begun waits for a rank that is late, and takes long though the network is not slow; the flows of the late rank
+    itself do not wait. A slow link delays all of a ring.
     """
     collective = kinds.of_kind(traffic, DP)
     number = np.full(int(division.endpoints.max()) + 1, -1, dtype=np.int32)
@@ -100,7 +101,9 @@ def _measure(
     order = np.lexsort((pace, cell))
     fastest = order[np.searchsorted(cell[order], np.arange(len(groups) * steps))]
     shape = (len(groups), steps)
-    return busy_s[fastest].reshape(shape), moved[fastest].reshape(shape)
+    most = np.zeros(len(groups) * steps)
+    np.maximum.at(most, cell, moved)
+    return busy_s[fastest].reshape(shape), moved[fastest].reshape(shape), most.reshape(shape)
 
 
 def _describe(

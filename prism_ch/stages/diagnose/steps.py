@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from prism_ch.core import robust
+from prism_ch.core.significance import trailing_low_median
 from prism_ch.model.columns import Bool, Float64, Int32
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
@@ -18,30 +21,55 @@ from prism_ch.stages.diagnose.episode import Episode, continues, episodes, ident
 
 
 def find_slow_steps(
-    job: RecognisedJob, steps: Steps, known: tuple[Diagnosis, ...], topology: Topology, params: DiagnoseParams
+    job: RecognisedJob,
+    steps: Steps,
+    known: tuple[Diagnosis, ...],
+    causes: Sequence[Diagnosis],
+    peers: int,
+    topology: Topology,
+    params: DiagnoseParams,
 ) -> tuple[Diagnosis, ...]:
     """Find the episodes of slow steps in a job's history.
 
     Parameters: `steps`, in order, the newest steps known of before and the new ones; `known`, the findings open so
-    far: one of them keeps its identity and its baseline however far back it began. Each step is compared with the
-    healthy steps before it, so what is found does not depend on where the data were cut. Steps whose beginning was
+    far: one of them keeps its identity and its baseline however far back it began; `causes`, what was found to slow the
+    job, one of which may explain an episode; `peers`, how many ranks the largest role has. Each step is compared with
+    the healthy steps before it, so what is found does not depend on where the data were cut. Steps whose beginning was
     not seen are left out.
     """
     seen = steps.take(steps.complete == 1)
     if len(seen) < params.min_baseline_steps:
         return ()
     going = next((finding for finding in known if finding.kind == "slow_step" and finding.status == "open"), None)
-    slow, expected, score = _compare(seen, going, params)
+    compared = _compare(seen, going, params)
     found = []
-    for episode in episodes(slow.tolist(), params.close_after_steps):
+    for episode in episodes(compared.slow.tolist(), params.close_after_steps):
         first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
         begin = going.first_step if going is not None and continues(going, first, last, params) else first
-        found.append(_describe(job, seen, episode, begin, expected, score, topology, params))
+        cause = _cause(first, last, causes)
+        found.append(_describe(job, compared, episode, begin, cause, peers, topology, params))
     return tuple(found)
 
 
-def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> tuple[Bool, Float64, Float64]:
-    """Compare each step with the healthy ones before it: slow or not, the expected duration, the score."""
+#: The standard deviation of a median over that of a mean, of normal data: sqrt(pi / 2).
+MEDIAN_SPREAD = robust.MEAN_AD_TO_SD
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Steps compared with healthy ones, one row each: slow or not, the expected duration in seconds, the score."""
+
+    steps: Steps
+    slow: Bool
+    expected: Float64
+    score: Float64
+
+
+def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> _Compared:
+    """Compare each step with the healthy ones just before it, and the last few with those of long ago.
+
+    What gets slower bit by bit is never far from what was just before: it shows against the oldest steps known.
+    """
     duration = seen.duration_s
     healthy: deque[float] = deque(maxlen=params.baseline_steps)
     # The first steps have none before them: the middle of the first few serves them all.
@@ -50,30 +78,52 @@ def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> tu
     warm_up = len(healthy)
     if not healthy and going is not None:
         healthy.append(going.expected)
+    oldest = _spread_about(start[: params.baseline_steps] if len(start) else np.array(healthy), params)
+    recent = trailing_low_median(duration, params.drift_steps)
     slow = np.zeros(len(seen), dtype=bool)
     expected, score = np.empty(len(seen)), np.zeros(len(seen))
     for row, value in enumerate(duration):
-        usual = float(np.median(healthy))
-        spread = max(float(robust.mad(list(healthy))), params.jitter_floor * usual)
+        usual, spread = _spread_about(np.array(healthy), params)
         expected[row], score[row] = usual, (value - usual) / spread
         slow[row] = score[row] > params.min_score and value > (1 + params.min_excess) * usual
+        if row >= params.baseline_steps and not slow[row]:
+            slow[row] = _drifted(value, recent[row], oldest, params)
+            if slow[row]:
+                expected[row], score[row] = oldest[0], (recent[row] - oldest[0]) / oldest[1]
         if row >= warm_up and not slow[row]:
             healthy.append(float(value))
-    return slow, expected, score
+    return _Compared(seen, slow, expected, score)
+
+
+def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float]:
+    """Return the median of healthy durations and the spread about it, no less than jitter."""
+    usual = float(np.median(healthy))
+    return usual, max(float(robust.mad(healthy)), params.jitter_floor * usual)
+
+
+def _drifted(value: float, recent: float, oldest: tuple[float, float], params: DiagnoseParams) -> bool:
+    """Say whether a step and the last few before it are longer than the oldest ones, by less than one alone would show.
+
+    The median of n steps spreads 1.25 / sqrt(n) as wide as one of them.
+    """
+    usual, spread = oldest
+    surprising = recent - usual > params.min_score * MEDIAN_SPREAD * spread / np.sqrt(params.drift_steps)
+    return bool(surprising and recent > (1 + params.min_drift) * usual and value > (1 + params.min_drift / 2) * usual)
 
 
 def _describe(
     job: RecognisedJob,
-    seen: Steps,
+    compared: _Compared,
     episode: Episode,
     begin: int,
-    expected: Float64,
-    score: Float64,
+    cause: Diagnosis | None,
+    peers: int,
     topology: Topology,
     params: DiagnoseParams,
 ) -> Diagnosis:
     """Put an episode into words and numbers."""
     span = slice(episode.first, episode.last + 1)
+    seen, expected = compared.steps, compared.expected
     duration = seen.duration_s
     bad = list(episode.abnormal)
     usual = float(np.median(expected[bad]))
@@ -81,14 +131,20 @@ def _describe(
     lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
     slowdown = lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
     culprit, times = _most_frequent(seen.slowest[bad])
-    waited_for = _who(seen.slowest[bad], len(job.endpoints), topology, params)
-    evidence = {
+    stands_out = _stands_out(times, len(bad), len(job.endpoints), params)
+    otherwise = _nobody(peers, params.work.min_peers) if cause is None else cause.summary
+    waited_for = _who(seen.slowest[bad], topology) if stands_out else otherwise
+    evidence: dict[str, object] = {
         "durations_s": np.round(duration[span], 6).tolist()[: params.evidence_rows],
         "expected_s": round(usual, 6),
         "last_ready": topology.endpoints[culprit] if times else "",
         "last_ready_share": round(times / len(bad), 4),
         "lost_s": round(lost_s, 6),
     }
+    if cause is not None:
+        evidence["root_cause"] = {"kind": cause.kind, "subject": cause.subject}
+    elif stands_out:
+        evidence["root_cause"] = {"kind": "slow_gpu", "subject": topology.endpoints[culprit]}
     first, last = begin, int(seen.step[episode.last])
     return Diagnosis(
         diagnosis_id=identity(job.job_id, "slow_step", job.job_id, first),
@@ -103,11 +159,21 @@ def _describe(
         severity=severity(slowdown, params),
         observed=observed,
         expected=usual,
-        score=float(np.median(score[bad])),
+        score=float(np.median(compared.score[bad])),
         slowdown=slowdown,
         summary=f"{_what(first, last, observed, usual)}; {waited_for}",
         evidence=json.dumps(evidence),
     )
+
+
+def _cause(first: int, last: int, causes: Sequence[Diagnosis]) -> Diagnosis | None:
+    """Return the cause that lasts through most of the steps `first` to `last`; None where there is none."""
+
+    def shared(cause: Diagnosis) -> int:
+        return min(last, cause.last_step) - max(first, cause.first_step) + 1
+
+    longest = max(causes, key=lambda cause: (shared(cause), cause.slowdown), default=None)
+    return longest if longest is not None and shared(longest) > 0 else None
 
 
 def _what(first: int, last: int, observed_s: float, usual_s: float) -> str:
@@ -116,15 +182,27 @@ def _what(first: int, last: int, observed_s: float, usual_s: float) -> str:
     return f"{steps} took {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
 
 
-def _who(last_ready: Int32, endpoints: int, topology: Topology, params: DiagnoseParams) -> str:
-    """Say who was waited for, where it is one GPU, and what to do; `last_ready`, an endpoint a slow step.
-
-    One of the job's `endpoints` is last in every step. A GPU is named where chance would hardly make it so often.
-    """
-    culprit, times, count = *_most_frequent(last_ready), len(last_ready)
+def _stands_out(times: int, count: int, endpoints: int, params: DiagnoseParams) -> bool:
+    """Say whether chance would hardly make one of a job's `endpoints` last in so many of `count` slow steps."""
     by_chance = float(special.bdtrc(times - 1, count, 1 / endpoints)) * endpoints
-    if times < params.min_culprit_share * count or by_chance > params.max_culprit_chance:
+    return times >= params.min_culprit_share * count and by_chance <= params.max_culprit_chance
+
+
+def _nobody(peers: int, min_peers: int) -> str:
+    """Say why no GPU is named, and what to do; `peers`, how many ranks the largest role has."""
+    if peers >= min_peers:
         return "no single GPU kept the others waiting, look at what they share."
+    why = (
+        "every rank has a role of its own, so there is no peer to tell any from"
+        if peers == 1
+        else f"only {peers} ranks have the same role, so none can be told from its peer"
+    )
+    return f"{why}: check the GPUs and hosts of them all, and what they share."
+
+
+def _who(last_ready: Int32, topology: Topology) -> str:
+    """Say which GPU was waited for, and what to do; `last_ready`, an endpoint a slow step."""
+    culprit, times, count = *_most_frequent(last_ready), len(last_ready)
     place = f"{topology.server_names[topology.server[culprit]]}, GPU {topology.gpu[culprit]}"
     return (
         f"the others waited for {topology.endpoints[culprit]} ({place}), last to be ready in {times} of {count} slow "

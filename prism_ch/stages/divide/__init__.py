@@ -4,6 +4,7 @@ A step moves the same bytes every time: that, not silence, is what a step is mad
 silences inside a step than at its edge.
 
 1. Closing traffic (data-parallel, or pipeline where there is none) is read as sequences of bursts, one a communicator.
+   What lost records leave out of a collective is made up from its other members.
 2. BOCD on the gaps of each sequence, a split of the gaps into short and long, and the messages that begin again
    after the closing traffic of a pipeline's step propose boundaries.
 3. The proposals vote on the quantum: the payload of a whole step, equal from step to step.
@@ -24,8 +25,9 @@ from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.agreement import agree
 from prism_ch.stages.divide.beside import read_beside
+from prism_ch.stages.divide.made_up import make_up
 from prism_ch.stages.divide.onset import with_onset
-from prism_ch.stages.divide.pipelines import pipeline_ends
+from prism_ch.stages.divide.pipelines import pipeline_ends, without_strays
 from prism_ch.stages.divide.quantum import collective_ends, regularity
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
 
@@ -52,6 +54,7 @@ def divide(
         beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
         pipelined = (kinds.burst == PP).any()
         follows = beside.follows(sequences) if pipelined else np.zeros(len(sequences.line))
+        sequences = make_up(sequences, closing, line_of_pair, follows, params)
         ends = collective_ends(sequences, follows, int(traffic.end_ns.max()), params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
@@ -59,6 +62,8 @@ def divide(
     agreed = agree(sequences, ends, params)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
+    if closing_kind != DP:
+        agreed = without_strays(sequences, agreed, params)
     whole = np.ones(agreed.shape[1], dtype=bool)
     whole[0] = _begins_whole(sequences, agreed, params)
     regular = regularity(sequences, ends, params) if agreed.shape[1] >= params.min_judged_steps else 1.0

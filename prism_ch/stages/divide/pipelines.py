@@ -8,6 +8,7 @@ import numpy as np
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from prism_ch.core import intervals, periodicity, robust
+from prism_ch.core.arrays import group_search
 from prism_ch.core.disjoint_set import components
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -41,6 +42,35 @@ def pipeline_ends(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
     return closed | closed_by_silence(sequences, closed, quantum, data_end_ns, params)
+
+
+def without_strays(sequences: Sequences, ends: Int64, params: DivideParams) -> Int64:
+    """Return when steps end on each link; where one strays, when it would end with the others, int64[links, steps].
+
+    Parameters: `ends` int64[links, steps]. Messages that are lost shift the balance of single links. What delays a
+    stage delays all links of its tensor group: a link that ends a step at another distance than usual, and few others
+    as well, ends it with its last message by then.
+    """
+    lag = np.median(ends - np.median(ends, axis=0), axis=1)
+    centre = np.median(ends - lag[:, None], axis=0)
+    late = ends - lag[:, None] - centre
+    near = params.jitter_share * float(np.median(np.diff(centre))) if ends.shape[1] > 1 else np.inf
+    ordered = np.sort(late, axis=0)
+    with_it = np.array(
+        [
+            np.searchsorted(ordered[:, step], late[:, step] + near, side="right")
+            - np.searchsorted(ordered[:, step], late[:, step] - near)
+            for step in range(ends.shape[1])
+        ]
+    ).T
+    strays = (np.abs(late) > near) & (with_it < max(params.min_repeats, params.stray_share * len(ends)))
+    link, step = np.nonzero(strays)
+    by_ns = (centre[step] + lag[link] + near).astype(np.int64)
+    last = group_search(sequences.line, sequences.end_ns, link.astype(np.int32), by_ns) - 1
+    known = last >= sequences.offsets[link]
+    settled = ends.copy()
+    settled[link[known], step[known]] = sequences.end_ns[last[known]]
+    return np.maximum.accumulate(settled, axis=1)
 
 
 def _extremes(level: Float64, sequences: Sequences, messages: int | None) -> tuple[Bool, Bool]:

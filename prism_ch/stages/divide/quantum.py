@@ -20,7 +20,7 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
     `data_end_ns`, until when the job was looked at.
     """
     preference, proposals = propose(sequences, follows, params)
-    quantum, regular, uneven = _quantum(sequences, proposals, follows, params)
+    quantum, regular, uneven = usual_step(sequences, proposals, follows, params)
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, quantum) < params.min_silence_share
     periods = find_periods(sequences, params)
@@ -45,6 +45,7 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
     ends = segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
+    ends = _by_pass(sequences, ends, proposals, follows, regular, params)
     return ends | closed_by_silence(sequences, ends, quantum, data_end_ns, params)
 
 
@@ -67,7 +68,7 @@ def closed_by_silence(
     return closed
 
 
-def _quantum(
+def usual_step(
     sequences: Sequences, proposals: list[Bool], follows: Float64, params: DivideParams
 ) -> tuple[Float64, Float64, Float64]:
     """Choose the payload of one step of each sequence: that which most of the payload is cut into.
@@ -102,18 +103,46 @@ def _finest_first(sequences: Sequences, proposals: list[Bool], follows: Float64,
         [
             (
                 *most_regular(sequences, ends, params),
-                np.where(_hold_a_pass(sequences, ends, follows, params), 0.0, _unevenness(sequences, ends)),
+                np.where(
+                    _pass_share(sequences, ends, follows, params) >= params.min_plain_share,
+                    0.0,
+                    _unevenness(sequences, ends),
+                ),
             )
             for ends in proposals
         ]
     )
+    return np.take_along_axis(measured, _order_by_pieces(sequences, proposals)[:, None], axis=0)
+
+
+def _order_by_pieces(sequences: Sequences, proposals: list[Bool]) -> Int64:
+    """Return the places of the proposals, for each sequence those with the most pieces first, int64[proposals, k]."""
     pieces = np.array([np.bincount(sequences.line[ends], minlength=len(sequences)) for ends in proposals])
-    finest_first = np.argsort(-pieces, axis=0, kind="stable")
-    return np.take_along_axis(measured, finest_first[:, None], axis=0)
+    return np.argsort(-pieces, axis=0, kind="stable")
 
 
-def _hold_a_pass(sequences: Sequences, ends: Bool, follows: Float64, params: DivideParams) -> Bool:
-    """Mask the sequences most of whose pieces come with the same other traffic, bool[k]: with a step's whole pass."""
+def _by_pass(
+    sequences: Sequences, ends: Bool, proposals: list[Bool], follows: Float64, regular: Float64, params: DivideParams
+) -> Bool:
+    """Cut sequences by what comes between their bursts where that is more alike than their pieces are, bool[n].
+
+    Parameters: `ends` bool[n], where they were cut by their own payload, of which `regular` float64[k] is alike. Of
+    several records of one size and moment only one may be counted, as of two GPUs behind one NIC by a coarse clock:
+    bursts halve at random then. A pass of the pipeline shows a step all the same. Whether the last one is whole is not
+    said.
+    """
+    share = np.array([_pass_share(sequences, each, follows, params) for each in proposals])
+    tells = share > np.maximum(regular + params.evident_gain, params.min_plain_share)
+    order = _order_by_pieces(sequences, proposals)
+    finest = np.argmax(np.take_along_axis(tells, order, axis=0), axis=0)
+    chosen = np.take_along_axis(order, finest[None], axis=0)[0]
+    proposed: Bool = np.array(proposals)[chosen[sequences.line], np.arange(len(ends))]
+    by_pass = proposed & np.isfinite(sequences.gap_s)
+    return np.where(np.take_along_axis(tells, chosen[None], axis=0)[0][sequences.line], by_pass, ends)
+
+
+def _pass_share(sequences: Sequences, ends: Bool, follows: Float64, params: DivideParams) -> Float64:
+    """Return the share of pieces that come with the same other traffic, with a step's whole pass, float64[k]."""
     closed = ends | np.isinf(sequences.gap_s)
     moved = np.bincount(np.cumsum(closed) - closed, weights=follows)
     line = sequences.line[closed]
@@ -122,8 +151,8 @@ def _hold_a_pass(sequences: Sequences, ends: Bool, follows: Float64, params: Div
     usual = robust.median_by(line[within], moved[within], len(sequences))
     alike = np.abs(moved - usual[line]) < 2 * params.quantum_tolerance * usual[line]
     count = np.maximum(np.bincount(line[within], minlength=len(sequences)), 1)
-    share = np.bincount(line[within & alike], minlength=len(sequences)) / count
-    return np.asarray(share >= params.min_plain_share)
+    share: Float64 = np.bincount(line[within & alike], minlength=len(sequences)) / count
+    return share
 
 
 def _wants(quantum: Float64, periods: list[Period | None], params: DivideParams) -> Bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals, robust
+from prism_ch.core.arrays import group_search
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.params import IdentifyParams
@@ -79,10 +80,12 @@ def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merg
     if len(group) == 0:
         return 0.0
     end = np.maximum(begin, end)
-    inside = intervals.cut(line[rows], traffic.start_ns[rows], traffic.end_ns[rows], group, begin, end)
+    # Coarse clocks show bursts of no length.
+    span = group_search(group, begin, line[rows], traffic.start_ns[rows]) - 1
+    inside = (span >= 0) & (group[span] == line[rows]) & (traffic.start_ns[rows] < end[span])
     first, last = end.copy(), begin.copy()
-    np.minimum.at(first, inside.span, inside.start)
-    np.maximum.at(last, inside.span, inside.end)
+    np.minimum.at(first, span[inside], traffic.start_ns[rows][inside])
+    np.maximum.at(last, span[inside], np.minimum(traffic.end_ns[rows], end[span])[inside])
     share = np.maximum(last - first, 0) / np.maximum(end - begin, 1)
     return float(np.nanmax(robust.median_by(group, share)))
 
@@ -93,11 +96,14 @@ def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.M
     They overlap a closing of their line, and are of the size that a pair moves then and at no other time.
     """
     touched = np.zeros(len(traffic), dtype=bool)
-    touched[rows] = (
-        intervals.covered_length(
-            line[rows], traffic.start_ns[rows], traffic.end_ns[rows], closing.group, closing.start, closing.end
-        )
-        > 0
+    touched[rows] = intervals.meets(
+        line[rows],
+        traffic.start_ns[rows],
+        traffic.end_ns[rows],
+        closing.group,
+        closing.start,
+        closing.end,
+        traffic.pair_blur_ns[traffic.pair[rows]],
     )
     size = robust.size_classes(traffic.payload, params.same_size_tolerance, traffic.pair)
     then = np.bincount(size[touched], minlength=int(size.max()) + 1)
@@ -113,17 +119,17 @@ def _name(traffic: Traffic, rows: Bool) -> int:
     there, and their gradients as well on the way back: two sizes, one twice the other. Tensor groups reduce one size
     always.
     """
-    size = robust.size_classes(traffic.payload[rows], _EXACT, traffic.pair[rows])
-    smallest = np.full(int(size.max()) + 1, np.inf)
-    largest = np.zeros(len(smallest))
-    np.minimum.at(smallest, size, traffic.payload[rows])
-    np.maximum.at(largest, size, traffic.payload[rows])
+    pair, payload = traffic.pair[rows], traffic.payload[rows]
+    size = robust.size_classes(payload, _EXACT, pair)
+    smallest, largest = np.full(int(size.max()) + 1, np.inf), np.zeros(int(size.max()) + 1)
+    np.minimum.at(smallest, size, payload)
+    np.maximum.at(largest, size, payload)
     count = np.bincount(size)
-    width = np.average(largest / smallest - 1, weights=count)
-    if width > _VARIES:
+    often = np.maximum(_OFTEN * np.bincount(pair), _REPEATS)[pair]
+    settled = (largest < (1 + _VARIES) * smallest)[size] & (count[size] > often)
+    if settled.mean() < _MOSTLY:
         return EP
-    pairs = len(np.unique(traffic.pair[rows]))
-    sizes_a_pair = np.count_nonzero(count > _OFTEN * rows.sum() / pairs) / pairs
+    sizes_a_pair = len(np.unique(size[settled])) / len(np.unique(pair[settled]))
     return CP if sizes_a_pair > 1.5 else TP
 
 
@@ -133,5 +139,8 @@ _EXACT = 0.01
 #: A class whose sizes chain over more than this is no class: the sizes vary continuously.
 _VARIES = 0.05
 
-#: A size that fewer of a pair's bursts have is a stray.
-_OFTEN = 0.2
+#: A size that fewer of a pair's bursts have, or so few, is a stray.
+_OFTEN, _REPEATS = 0.2, 2
+
+#: Sizes are settled where they are those of more than half of the bursts; lost records and joined bursts are few.
+_MOSTLY = 0.5

@@ -18,7 +18,7 @@ class Links:
 
     `low` < `high` endpoint, int32[k]; `of_pair` int64[pairs] is each directed pair's link.
     `payload` float64[2, k] and `bursts` int64[2, k] count by direction, low to high first.
-    `unanswered` float64[k] is the share of payload in bursts during which the other direction is silent.
+    `unanswered` float64[k] is the share of payload in bursts during which the other direction is silent for certain.
     """
 
     low: Int32
@@ -45,10 +45,16 @@ def find_links(traffic: Traffic) -> Links:
     for way in (backward, ~backward):
         # Bursts of a directed pair are disjoint and sorted by pair, but pairs are not sorted by link.
         other = intervals.merge(link[~way].astype(np.int32), traffic.start_ns[~way], traffic.end_ns[~way])
-        met = intervals.covered_length(
-            link[way].astype(np.int32), traffic.start_ns[way], traffic.end_ns[way], other.group, other.start, other.end
+        met = intervals.meets(
+            link[way].astype(np.int32),
+            traffic.start_ns[way],
+            traffic.end_ns[way],
+            other.group,
+            other.start,
+            other.end,
+            traffic.pair_blur_ns[traffic.pair[way]],
         )
-        alone += np.bincount(link[way], weights=np.where(met == 0, traffic.payload[way], 0), minlength=count)
+        alone += np.bincount(link[way], weights=np.where(met, 0, traffic.payload[way]), minlength=count)
     return Links(
         (keys // span).astype(np.int32),
         (keys % span).astype(np.int32),

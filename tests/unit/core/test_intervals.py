@@ -95,6 +95,14 @@ def test_lengths_equal_the_slow_versions(rows: list[Row], others: list[Row]) -> 
     assert covered.tolist() == [naive.covered_length((s, e), of_group(cover, g)) for g, s, e in rows]
 
 
+@given(rows_strategy, rows_strategy, st.integers(0, 5))
+def test_what_meets_overlaps_or_comes_nearer_than_the_reach(rows: list[Row], others: list[Row], reach: int) -> None:
+    cover = disjoint(others)
+    met = intervals.meets(*columns(rows), *columns(cover), reach)
+    near = [[start < e + reach and end > s - reach for start, end in of_group(cover, g)] for g, s, e in rows]
+    assert met.tolist() == [any(each) for each in near]
+
+
 @given(rows_strategy, rows_strategy)
 def test_the_intersection_is_symmetric_and_what_union_and_lengths_leave(rows: list[Row], others: list[Row]) -> None:
     one, other = ([(0, s, e) for s, e in naive.merge([row[1:] for row in each])] for each in (rows, others))
@@ -180,6 +188,7 @@ def test_nothing_gives_nothing() -> None:
     assert len(intervals.merge(*none).start) == 0
     assert len(intervals.union_length(*none)) == 0
     assert len(intervals.covered_length(*none, *none)) == 0
+    assert len(intervals.meets(*none, *none)) == 0
     assert len(intervals.cut(*none, *none).row) == 0
     tiled = intervals.tile(none[1], none[2], *none, none[0], strongest=(0,), fill=1)
     assert len(tiled.start) == 0
@@ -196,6 +205,8 @@ def test_refuses_what_is_no_interval_or_not_in_order() -> None:
     for rows in ([(0, 1, 4), (0, 3, 5)], [(1, 1, 4), (0, 5, 6)]):
         with pytest.raises(ValueError, match="interval 1 is not after"):
             intervals.covered_length(*one, *columns(rows))
+        with pytest.raises(ValueError, match="interval 1 is not after"):
+            intervals.meets(*one, *columns(rows))
         with pytest.raises(ValueError, match="interval 1 is not after"):
             intervals.cut(*one, *columns(rows))
     _, start, end = columns([(0, 1, 4), (0, 3, 5)])

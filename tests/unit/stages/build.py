@@ -103,7 +103,7 @@ def batch(flows: Iterable[Flow], exporters: Sequence[str] | None = None) -> Flow
     )
 
 
-def traffic(flows: Iterable[Flow]) -> Traffic:
+def traffic(flows: Iterable[Flow], blur_ms: float = 0) -> Traffic:
     """The flows as bursts, one each."""
     rows = sorted(flows, key=lambda f: (f.src, f.dst, f.start_ns))
     pairs = sorted({(flow.src, flow.dst) for flow in rows})
@@ -115,6 +115,7 @@ def traffic(flows: Iterable[Flow]) -> Traffic:
         flows=np.ones(len(rows), np.int32),
         pair_src=np.array([src for src, _ in pairs], np.int32),
         pair_dst=np.array([dst for _, dst in pairs], np.int32),
+        pair_blur_ns=np.full(len(pairs), round(blur_ms * MS)),
     )
 
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.newest_life import NewestLife
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import DP, OTHER, PP, JobRevision, JobState, JobStatus, Pairs
-from prism_ch.model.window import Window
+from prism_ch.model.result import DP, OTHER, PP, Group, JobRevision, JobState, JobStatus, Pairs
 from prism_ch.stages.account import (
     Examined,
+    ExaminedLife,
     absorbed,
     job_revision,
     silence,
-    typed_in_window,
     unchanged,
     with_history,
 )
-from prism_ch.stages.order import order
+from prism_ch.stages.order import number_after, order
 from prism_ch.stages.reconstruct import reconstruct
 from tests.unit.stages.build import (
     BEGIN_NS,
@@ -34,7 +34,9 @@ from tests.unit.stages.build import (
     job,
     known_job,
     links,
+    renamed,
     ring,
+    shifted,
     steps_of,
     traffic,
     typed,
@@ -53,25 +55,30 @@ def examined(
     counted: Sequence[Flow] = (),
 ) -> Examined:
     """What a working would find of a job of two stages on two replicas whose steps end at the given moments."""
+    life = examined_life(flows, ends_ms, len(state.steps) if state is not None and settled else 0)
+    before = state if settled else None
+    return Examined(
+        job=RecognisedJob("job", "acme", life.groups.endpoints, known=state is not None),
+        flows=batch(flows),
+        counted=batch(counted),
+        lives=(life,),
+        newest=NewestLife(),
+        history=with_history(before, life.rebuilt.steps),
+        diagnoses=(),
+        state=state,
+        before=before,
+    )
+
+
+def examined_life(
+    flows: Sequence[Flow], ends_ms: Sequence[float], first_step: int = 0, earlier: tuple[Group, ...] = ()
+) -> ExaminedLife:
+    """What a working would find of one life of such a job."""
     seen = traffic(flows)
     kinds = typed(seen, links(GRID), other=[(0, 3)])
     steps = division(sorted({e for flow in flows for e in (flow.src, flow.dst)}), ends_ms)
-    first = len(state.steps) if state is not None and settled else 0
-    rebuilt = reconstruct(seen, kinds, steps, first, None, np.zeros(steps.end_ns.shape))
-    known = state if settled else None
-    return Examined(
-        job=RecognisedJob("job", "acme", steps.endpoints, known=state is not None),
-        flows=batch(flows),
-        counted=batch(counted),
-        traffic=seen,
-        kinds=kinds,
-        groups=order(seen, kinds, steps),
-        rebuilt=rebuilt,
-        history=with_history(known, rebuilt.steps),
-        diagnoses=(),
-        state=state,
-        settled=known,
-    )
+    rebuilt = reconstruct(seen, kinds, steps, first_step, None, np.zeros(steps.end_ns.shape))
+    return ExaminedLife(seen, kinds, number_after(order(seen, kinds, steps), earlier), rebuilt)
 
 
 def pairs_of(revision: JobRevision) -> dict[tuple[int, int], tuple[int, int]]:
@@ -183,7 +190,7 @@ class TestSettledJob:
             one,
             2 * one,
         )
-        assert pairs_of(self.revision(old)) == {(0, 1): (DP, 9), (0, 7): (PP, 5), (1, 0): (DP, 4)}
+        assert pairs_of(self.revision(old)) == {(0, 1): (DP, 9), (0, 7): (PP, 5), (1, 0): (DP, 6)}
 
     def test_the_median_is_of_all_known_steps(self) -> None:
         assert self.revision().job.step_s_median == 1.0
@@ -191,16 +198,89 @@ class TestSettledJob:
 
 def test_where_all_flows_are_counted_already_counts_stay() -> None:
     flows = TestSettledJob.FLOWS
-    state = replace(TestSettledJob.STATE, pairs=job_revision(examined(flows, [8000])).pairs)
+    first = job_revision(examined(flows, [8000]))
+    record = replace(TestSettledJob.STATE.job, last_seen_ns=first.job.last_seen_ns)
+    state = replace(TestSettledJob.STATE, job=record, pairs=first.pairs)
     revision = job_revision(examined(flows, [11_000], state, settled=True, counted=flows))
     np.testing.assert_array_equal(revision.pairs.flows, state.pairs.flows)
 
 
-def test_bursts_of_the_window_that_are_training() -> None:
-    flows = [Flow(0, 1, 0), Flow(0, 1, 995), Flow(0, 1, 1100), Flow(0, 3, 1200), Flow(0, 1, 1995)]
-    seen = traffic(flows)
-    found = typed_in_window(seen, typed(seen, other=[(0, 3)]), Window(BEGIN_NS + SECOND, BEGIN_NS + 2 * SECOND))
-    assert ((found.start_ns - BEGIN_NS) // MS).tolist() == [995, 1100]
+class TestLives:
+    """Two stages on four endpoints make ten steps; then the second stage is on two others and makes five."""
+
+    FIRST, SECOND_LIFE = job(GRID, 10), shifted(renamed(job(GRID, 5), [0, 1, 4, 5]), 30_000)
+
+    def revision(self, state: JobState | None = None) -> JobRevision:
+        one = examined_life(self.FIRST, every(1000, 10, 1000))
+        seen = traffic(self.SECOND_LIFE)
+        kinds = typed(seen, [(0, 4), (1, 5)])
+        steps = division([0, 1, 4, 5], every(1000, 5, 31_000))
+        rebuilt = reconstruct(seen, kinds, steps, 10, np.full(4, BEGIN_NS + 10 * SECOND), np.zeros((4, 5)))
+        other = ExaminedLife(seen, kinds, number_after(order(seen, kinds, steps), one.groups.groups), rebuilt)
+        flows = [*self.FIRST, *self.SECOND_LIFE]
+        found = replace(examined(flows, [1000]), lives=(one, other), newest=NewestLife(10, BEGIN_NS, 4))
+        return job_revision(replace(found, state=state, before=state, history=one.rebuilt.steps))
+
+    def test_steps_follow_on_one_another(self) -> None:
+        revision = self.revision()
+        assert revision.steps.step.tolist() == list(range(15))
+        gpu = revision.gpu_steps
+        assert gpu.step[gpu.endpoint == 2].tolist() == list(range(10))
+        assert gpu.step[gpu.endpoint == 0].tolist() == list(range(15))
+        np.testing.assert_array_equal(
+            np.lexsort((revision.timeline.start_ns, revision.timeline.endpoint)), np.arange(len(revision.timeline))
+        )
+
+    def test_all_groups_are_listed_once_and_those_of_the_first_life_keep_their_numbers(self) -> None:
+        found = [(group.group_id, group.kind, group.members) for group in self.revision().groups]
+        assert found == [
+            (0, DP, (0, 1)),
+            (1, DP, (2, 3)),
+            (2, PP, (0, 2)),
+            (3, PP, (1, 3)),
+            (4, DP, (4, 5)),
+            (5, PP, (0, 4)),
+            (6, PP, (1, 5)),
+        ]
+
+    def test_members_have_the_place_of_their_newest_life(self) -> None:
+        members = self.revision().members
+        assert members.endpoint.tolist() == list(range(6))
+        assert members.dp_group.tolist() == [0, 0, 1, 1, 4, 4]
+        assert members.pp_stage.tolist() == [0, 0, 1, 1, 1, 1]
+
+    def test_what_earlier_windows_said_of_earlier_lives_stays(self) -> None:
+        known = known_job("job", [0, 1, 6, 7], steps=10)
+        members = replace(known.members, dp_group=np.array([0, 0, 1, 9], np.int32))
+        state = replace(known, members=members, groups=(Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (6, 8))))
+        revision = self.revision(state)
+        assert [group.members for group in revision.groups[:2]] == [(0, 1), (6, 8)]
+        where = dict(zip(revision.members.endpoint.tolist(), revision.members.dp_group.tolist(), strict=True))
+        # 7 had no group, and has a number of its own beyond those of all groups.
+        assert (where[0], where[7] >= len(revision.groups)) == (0, True)
+
+    def test_a_pair_is_called_by_the_newest_life_in_which_it_trained(self) -> None:
+        pairs = pairs_of(self.revision())
+        assert pairs[2, 3] == (DP, 10)
+        assert pairs[0, 1] == (DP, 15)
+        assert pairs[0, 4] == (PP, 20)
+
+    def test_a_pair_that_trains_no_more_is_called_as_before(self) -> None:
+        one = np.ones(1, np.int64)
+        ends, kind = np.array([[0], [3]], np.int32), np.array([PP], np.uint8)
+        old = Pairs(ends[0], ends[1], kind, np.array([0.9]), one, one, one, one)
+        state = replace(known_job("job", [0, 3], steps=10), pairs=old)
+        flows = [*ring([0, 1], every(1000, 3, 11_000)), Flow(0, 3, 12_000)]
+        found = replace(examined(flows, every(1000, 3, 11_000), state, settled=True), newest=NewestLife(5, BEGIN_NS, 0))
+        assert pairs_of(job_revision(found))[0, 3] == (PP, 2)
+        young = replace(found, newest=NewestLife(5, 0, 0))
+        assert pairs_of(job_revision(young))[0, 3] == (OTHER, 2)
+
+    def test_a_pair_whose_ends_were_not_in_one_job_is_counted_from_its_beginning(self) -> None:
+        flows = ring([0, 1], every(1000, 6, 8000))
+        state = replace(TestSettledJob.STATE, pairs=job_revision(examined(ring([2, 3], [9000]), [9000])).pairs)
+        found = examined(flows, every(1000, 3, 11_000), state, settled=True, counted=flows[:4])
+        assert pairs_of(job_revision(found))[0, 1] == (DP, 6)
 
 
 class TestSilence:
@@ -210,7 +290,7 @@ class TestSilence:
         state = known_job("job", [0, 1], steps=10, step_s=2.0)
         if known:
             state = replace(state, job=replace(state.job, **known))  # type: ignore[arg-type]
-        changed = silence([state], BEGIN_NS + round((20 + silent_s) * SECOND), PARAMS)
+        changed = silence([state], BEGIN_NS + round((20 + silent_s) * SECOND), {}, PARAMS)
         return changed[0].job.status if changed else None
 
     @pytest.mark.parametrize(
@@ -240,7 +320,7 @@ class TestSilence:
 
     def test_all_else_stays_as_it_was(self) -> None:
         state = known_job("job", [0, 1], steps=10, step_s=2.0)
-        (said,) = silence([state], BEGIN_NS + 100 * SECOND, PARAMS)
+        (said,) = silence([state], BEGIN_NS + 100 * SECOND, {}, PARAMS)
         assert replace(said.job, status="running") == state.job
         assert (said.from_step, said.from_time_ns) == (10, BEGIN_NS + 20 * SECOND)
         assert (said.members, said.pairs) == (state.members, state.pairs)
@@ -276,7 +356,8 @@ class TestAbsorbed:
         assert absorbed([self.part([0, 2], since_ms=-1)], [self.WHOLE]) == ()
 
     def test_nor_what_a_settled_job_has_grown_over(self) -> None:
-        assert absorbed([self.part([0, 2])], [replace(self.WHOLE, from_step=64)]) == ()
+        grown = replace(self.WHOLE, from_step=64, from_time_ns=BEGIN_NS + 64 * SECOND)
+        assert absorbed([self.part([0, 2])], [grown]) == ()
 
 
 def test_history_is_what_was_known_and_what_is_new() -> None:

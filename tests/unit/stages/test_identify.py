@@ -45,6 +45,13 @@ class TestLinks:
         flows = [Flow(0, 1, 0, 10), Flow(1, 0, 5, 10), Flow(0, 1, 100, 10), Flow(1, 0, 110, 10)]
         assert find_links(traffic(flows)).unanswered.tolist() == [0.5]  # the last two only touch
 
+    def test_what_coarse_clocks_show_apart_may_have_moved_at_once(self) -> None:
+        at_once = [Flow(0, 1, 0, 0), Flow(1, 0, 1, 0), Flow(0, 1, 100, 0), Flow(1, 0, 100, 0)]
+        assert find_links(traffic(at_once)).unanswered.tolist() == [1.0]
+        assert find_links(traffic(at_once, blur_ms=1.1)).unanswered.tolist() == [0.0]
+        answered = [Flow(0, 1, 0, 0), Flow(1, 0, 2, 0)]
+        assert find_links(traffic(answered, blur_ms=1.1)).unanswered.tolist() == [1.0]
+
     def test_small_messages_at_the_start_hardly_count(self) -> None:
         barrier = [Flow(0, 1, -500, 1, MB), Flow(1, 0, -400, 1, MB)]
         assert find_links(traffic(barrier + ring([0, 1], STEPS))).unanswered[0] < 0.01
@@ -126,6 +133,23 @@ class TestInnerCollectives:
         even = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
         exchanged = [replace(flow, size=int(flow.size * chance.uniform(0.5, 1.5))) for flow in even]
         assert of_kind(kinds(self.CLOSING + exchanged), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+    @pytest.mark.parametrize("exchanges", [6, 24, 200])
+    def test_sizes_that_vary_are_experts_however_many_there_are(self, exchanges: int) -> None:
+        chance = np.random.default_rng(2)
+        sizes = [int(5 * MB * chance.lognormal(0, 0.3)) for _ in range(exchanges)]
+        steps = [
+            replace(flow, size=int(flow.size * chance.lognormal(0, 0.3)))
+            for pair in ([0, 1], [2, 3])
+            for flow in self.throughout(pair, sizes)
+        ]
+        assert of_kind(kinds(self.CLOSING + steps), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+    def test_bursts_shorter_than_a_tick_fill_a_step_as_well(self) -> None:
+        flows = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
+        seen = traffic(self.CLOSING + [replace(flow, length_ms=0) for flow in flows], blur_ms=1.1)
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        assert [PAIR_KINDS[kind] for kind in found.kind] == ["TP", "DP", "TP", "DP", "DP", "TP", "DP", "TP"]
 
     def test_buckets_reduced_during_the_backward_are_data_parallel(self) -> None:
         flows = [flow for pair in ([0, 1], [2, 3]) for flow in buckets(pair, STEPS, [5 * MB] * 24, apart_ms=40)]

@@ -15,11 +15,21 @@ from hypothesis import strategies as st
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ObserveParams
 from prism_ch.model.traffic import Traffic
-from prism_ch.stages.observe import elect, observe
+from prism_ch.stages import observe as stage
 from tests import naive
 from tests.unit.stages.build import BEGIN_NS, MB, MS, TCP, Flow, batch, every, ring
 
 PARAMS = ObserveParams()
+
+
+def elect(seen: FlowBatch, blur_ns: int = 0) -> FlowBatch:
+    """The elected records, all exporters' times being blurred alike."""
+    return stage.elect(seen, np.full(len(seen.exporters), blur_ns))
+
+
+def observe(seen: FlowBatch, params: ObserveParams) -> Traffic:
+    """The bursts of records with exact times."""
+    return stage.observe(seen, np.zeros(len(seen.exporters), dtype=np.int64), params)
 
 
 def rows(bursts: Traffic) -> list[tuple[Any, ...]]:
@@ -136,6 +146,13 @@ class TestObserve:
         assert (bursts.pair_src.tolist(), bursts.pair_dst.tolist()) == ([0], [1])
         assert len(bursts) == 5
 
+    def test_a_thin_tree_shows_among_the_acknowledgements_of_a_ring_the_other_way(self) -> None:
+        ring_one_way = [Flow(0, 1, at, size=700 * MB) for at in every(100, 5)]
+        acknowledged = [Flow(1, 0, at, size=4) for at in every(100, 5)]
+        tree = [Flow(1, 0, at, size=400_000) for at in every(100, 5, 50)]
+        bursts = observe(batch([*ring_one_way, *acknowledged, *tree]), PARAMS)
+        assert [row[-2] for row in rows(bursts)] == [700 * MB] * 5 + [400_000] * 5
+
     def test_a_direction_without_any_payload_is_left_out_though_nothing_comes_back(self) -> None:
         assert len(observe(batch([Flow(0, 1, 0, size=0)]), PARAMS)) == 0
 
@@ -179,6 +196,10 @@ class TestObserve:
         seen = batch([Flow(0, 1, 0), Flow(0, 1, 100)])
         odd = replace(seen, bytes=np.array([10, seen.bytes[1]]))
         assert observe(odd, PARAMS).payload.tolist() == [40 * MB]
+
+    def test_a_pair_is_blurred_as_the_worst_of_its_exporters(self) -> None:
+        seen = batch([Flow(0, 1, 0, exporter="a"), Flow(0, 1, 500, exporter="b"), Flow(2, 3, 0, exporter="a")])
+        assert stage.observe(seen, np.array([5, 7]), PARAMS).pair_blur_ns.tolist() == [7, 5]
 
     def test_nothing(self) -> None:
         bursts = observe(FlowBatch.empty(), PARAMS)

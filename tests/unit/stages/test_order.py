@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet
-from prism_ch.model.result import DP, PP
-from prism_ch.stages.order import order
+from prism_ch.model.result import DP, PP, Group
+from prism_ch.stages.order import number_after, order
 from tests.unit.stages.build import Flow, division, every, job, links, pipeline, renamed, ring, shaken, traffic, typed
 
 ENDS = every(2500, 8, 2500)
@@ -53,7 +54,16 @@ class TestStages:
         odd = [Flow(f.src, f.dst, f.start_ms - 400 * (f.src == 5), f.length_ms, f.size) for f in flows]
         found = ordered(odd, links(grid), range(6))
         assert found.pp_stage.tolist() == [0, 0, 0, 1, 1, 1]
+        assert found.largest_role == 3
         assert groups(found, PP) == [(0, 3), (1, 4), (2, 5)]
+
+    @pytest.mark.parametrize("microbatches", [1, 4])
+    def test_a_message_without_length_may_close_a_step(self, microbatches: int) -> None:
+        instant = [replace(flow, length_ms=0) for flow in pipeline([0, 1], every(2500, 8), microbatches=microbatches)]
+        seen = traffic(instant)
+        closing = [max(flow.start_ms for flow in instant if flow.start_ms < end) for end in ENDS]
+        found = order(seen, typed(seen, [(0, 1)]), division([0, 1], closing))
+        assert found.pp_stage.tolist() == [0, 1]
 
     @pytest.mark.parametrize("replicas", [1, 3])
     def test_gradients_exchanged_by_first_and_last_stage_say_nothing(self, replicas: int) -> None:
@@ -123,3 +133,14 @@ def test_stages_and_groups_do_not_depend_on_names(name: list[int]) -> None:
     assert found.pp_stage[name].tolist() == [0, 0, 1, 1, 2, 2]
     assert set(groups(found, DP)) == {tuple(sorted(name[e] for e in stage)) for stage in grid}
     assert set(groups(found, PP)) == {tuple(name[e] for e in chain) for chain in zip(*grid, strict=True)}
+
+
+def test_groups_of_a_later_life_are_numbered_on_and_one_that_is_still_there_keeps_its_number() -> None:
+    earlier = (Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (2, 3)), Group(2, PP, 0, (0, 2)))
+    found = (Group(0, DP, 0, (2, 3)), Group(1, DP, 1, (4, 5)), Group(2, PP, 0, (2, 4)))
+    members = np.array([2, 3, 4, 5, 6], np.int32)
+    now = GroupSet(members, np.array([0, 0, 1, 1, 3], np.int32), np.zeros(5, np.int32), found)
+    numbered = number_after(now, earlier)
+    assert [group.group_id for group in numbered.groups] == [1, 3, 4]
+    assert numbered.dp_group.tolist() == [1, 1, 3, 3, 5]
+    assert [group.group_id for group in number_after(now, ()).groups] == [0, 1, 2]

@@ -10,10 +10,22 @@ import pytest
 
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
+from prism_ch.model.newest_life import NewestLife
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import DP, OTHER, PP, Pairs
-from prism_ch.stages.resume import context_start_ns, is_settled, keep_known_kinds, published_steps, resume
-from tests.unit.stages.build import BEGIN_NS, MS, Flow, division, every, known_job, topology, traffic
+from prism_ch.model.result import DP, OTHER, PP, Diagnosis, GpuSteps, Group, JobState, Pairs, Steps
+from prism_ch.stages.resume import (
+    at_work,
+    begin_anew,
+    context_start_ns,
+    is_settled,
+    keep_known_kinds,
+    looked_at_from_ns,
+    published_steps,
+    resume,
+    told_before,
+    what_stays,
+)
+from tests.unit.stages.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, topology, traffic
 
 PARAMS = ContinueParams(settle_steps=10, context_steps=4)
 SETTLED = known_job("job", [0, 1], steps=10)  # ten steps of a second each
@@ -27,6 +39,104 @@ def test_a_job_is_settled_when_enough_of_its_steps_are_known() -> None:
 
 def test_a_settled_job_is_looked_at_from_some_steps_back() -> None:
     assert context_start_ns(SETTLED, PARAMS) == BEGIN_NS + 6000 * MS
+
+
+def lived_twice(steps: int, first_step: int = 6) -> JobState:
+    """A job whose second life began with a given step, a group of the first life, and steps of a second."""
+    state = known_job("job", [0, 1], steps=steps)
+    life = NewestLife(first_step, BEGIN_NS + first_step * 1000 * MS, 1)
+    groups = (Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (0, 2)))
+    return replace(state, job=replace(state.job, profile=life.profile()), groups=groups)
+
+
+def slow_step(first_step: int) -> Diagnosis:
+    """A slow step of a second that begins when so many have ended."""
+    begin_ns = BEGIN_NS + first_step * 1000 * MS
+    return Diagnosis(
+        str(first_step),
+        "slow_step",
+        "job",
+        "job",
+        first_step,
+        first_step,
+        begin_ns,
+        begin_ns + 1000 * MS,
+        "open",
+        "info",
+        *(0.0,) * 4,
+        summary="",
+    )
+
+
+class TestLives:
+    def test_a_job_is_settled_when_enough_steps_of_its_newest_life_are_known(self) -> None:
+        assert not is_settled(lived_twice(15), PARAMS)
+        assert is_settled(lived_twice(16), PARAMS)
+
+    def test_a_young_life_is_looked_at_from_its_beginning(self) -> None:
+        assert looked_at_from_ns(lived_twice(15), PARAMS) == BEGIN_NS + 6000 * MS
+        assert looked_at_from_ns(lived_twice(16), PARAMS) == BEGIN_NS + 12_000 * MS
+        assert looked_at_from_ns(known_job("job", [0, 1], steps=9), PARAMS) == BEGIN_NS
+
+    def test_of_a_young_job_nothing_stays(self) -> None:
+        assert what_stays(None, PARAMS) is None
+        assert what_stays(known_job("job", [0, 1], steps=9), PARAMS) is None
+
+    def test_of_a_settled_job_all_but_the_groups_of_its_newest_life_stays(self) -> None:
+        assert what_stays(SETTLED, PARAMS) == SETTLED
+        stays = what_stays(lived_twice(16), PARAMS)
+        assert stays is not None
+        assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (16, 32, 1)
+
+    def test_of_a_young_life_what_was_before_it_stays(self) -> None:
+        early, late = (slow_step(first_step) for first_step in (2, 7))
+        stays = what_stays(replace(lived_twice(15), diagnoses=(early, late)), PARAMS)
+        assert stays is not None
+        assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (6, 12, 1)
+        assert stays.diagnoses == (early,)
+
+    def test_its_steps_follow_those_before_and_the_first_is_not_whole(self) -> None:
+        known = SETTLED
+        found = begin_anew(division([1, 5], [21_000, 22_000]), known.steps, known.gpu_steps)
+        assert (found.first_step, found.division.whole.tolist()) == (10, [False, True])
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
+
+    def test_the_first_life_follows_nothing(self) -> None:
+        found = begin_anew(division([0, 1], [1000, 2000]), Steps.empty(), GpuSteps.empty())
+        assert (found.first_step, found.start_ns, found.division.whole.tolist()) == (0, None, [True, True])
+
+
+class TestEndpointsThatChangeHands:
+    """Endpoints 0 to 3 worked for one job until 10 s, 2 to 5 for another until 20 s."""
+
+    OLD, NEW = known_job("old", [0, 1, 2, 3], steps=10), known_job("new", [2, 3, 4, 5], steps=20)
+
+    @pytest.mark.parametrize(
+        "active, working", [([2, 3], ["new"]), ([0, 2], ["old", "new"]), ([1], ["old"]), ([9], []), ([], [])]
+    )
+    def test_they_work_for_the_job_that_was_there_last(self, active: list[int], working: list[str]) -> None:
+        flows = batch([Flow(end, 8, 21_000) for end in active])
+        assert [state.job.job_id for state in at_work([self.OLD, self.NEW], flows)] == working
+
+    def test_what_a_job_that_is_over_moved_is_told(self) -> None:
+        flows = [Flow(2, 3, at) for at in (9000, 10_500, 11_500, 21_000)] + [Flow(4, 5, 9000)]
+        told = told_before(batch(flows), [self.OLD, self.NEW], [self.NEW])
+        assert told.tolist() == [True, False, False, False, False]
+
+    def test_the_step_that_it_may_have_begun_is_told_too(self) -> None:
+        old = replace(self.OLD, job=replace(self.OLD.job, last_seen_ns=BEGIN_NS + 30_000 * MS))
+        flows = [Flow(2, 3, at) for at in (9000, 10_500, 11_500, 21_000)]
+        assert told_before(batch(flows), [old, self.NEW], [self.NEW]).tolist() == [True, True, False, False]
+
+    def test_of_a_job_without_steps_all_that_was_seen_is_told(self) -> None:
+        old = replace(self.OLD, steps=Steps.empty())
+        assert told_before(batch([Flow(2, 3, 9000), Flow(2, 3, 10_500)]), [old], []).tolist() == [True, False]
+
+    def test_what_an_earlier_life_moved_is_told(self) -> None:
+        flows = [Flow(0, 1, at) for at in (5900, 6100, 7000)]
+        twice = lived_twice(15)
+        assert told_before(batch(flows), [twice], [twice]).tolist() == [True, False, False]
 
 
 class TestSteps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Severity
 from prism_ch.stages.diagnose.episode import (
-    below_slow_steps,
     carry_on,
     continues,
     episodes,
     identity,
+    one_alarm,
     severity,
 )
 
@@ -161,4 +162,25 @@ class TestSymptoms:
     ) -> None:
         slow = replace(finding(10, 20), severity="critical")
         group = replace(finding(first, last, subject="3"), kind="slow_group", subject_type="group", severity="critical")
-        assert [found.severity for found in below_slow_steps([slow, group])] == ["critical", graded]
+        assert [found.severity for found in one_alarm([slow, group], ())] == ["critical", graded]
+
+    def test_slow_groups_that_wait_for_a_gpu_are_evidence_of_the_steps_that_name_it(self) -> None:
+        slow = replace(finding(10, 20), evidence='{"root_cause": {"kind": "slow_gpu", "subject": "10.0.0.1"}}')
+        during, after = (replace(finding(*steps, subject="3"), kind="slow_group") for steps in ((12, 14), (30, 40)))
+        step, kept = one_alarm([slow, during, after], ())
+        assert (json.loads(step.evidence)["slow_groups"], kept) == (["3"], after)
+
+    @pytest.mark.parametrize("graded", ["info", "warning"])
+    def test_a_slow_gpu_is_the_alarm_unless_slow_steps_are(self, graded: Severity) -> None:
+        slow = replace(finding(10, 20), severity=graded)
+        gpu = replace(finding(12, 18), kind="slow_gpu", severity="warning")
+        assert {found.severity for found in one_alarm([slow, gpu], ())} == {"warning", "info"}
+
+    @pytest.mark.parametrize("in_job", [True, False])
+    def test_what_is_slow_in_the_network_is_the_alarm_and_not_the_steps_it_slows(self, in_job: bool) -> None:
+        slow = replace(finding(10, 20), severity="critical")
+        nic = replace(finding(9, 30), kind="slow_nic", severity="warning")
+        (first, *_) = one_alarm([slow, nic], ()) if in_job else one_alarm([slow], [replace(nic, kind="slow_switch")])
+        assert first.severity == "info"
+        (kept, *_) = one_alarm([slow, replace(nic, severity="info")], ())
+        assert kept.severity == "critical"

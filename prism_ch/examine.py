@@ -1,0 +1,362 @@
+"""The examination of one window's flows: the stages put together, without clock or database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch import standing
+from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.division import Division
+from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.newest_life import NewestLife
+from prism_ch.model.params import MergedParams, Params
+from prism_ch.model.result import Diagnosis, GpuSteps, Group, JobRevision, JobState, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.model.window import Window
+from prism_ch.stages import account, clocks, diagnose, resume
+from prism_ch.stages.divide import divide
+from prism_ch.stages.identify import either_way, hidden_answers, identify, name_merged
+from prism_ch.stages.merged import merged_pairs, merged_training
+from prism_ch.stages.observe import elect, observe
+from prism_ch.stages.order import number_after, order
+from prism_ch.stages.recognise import recognise, recurring_pairs
+from prism_ch.stages.reconstruct import lateness_s, reconstruct
+from prism_ch.stages.succession import Load, goes_on, is_too_early, measure_load
+from prism_ch.stages.timeouts import infer_timeouts
+
+#: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
+_JOBS_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a window says of the jobs, and of what no single job owns.
+
+    `withdrawn` are known jobs that turned out to be parts of others.
+    """
+
+    revisions: tuple[JobRevision, ...]
+    cluster: tuple[Diagnosis, ...]
+    exporters: ExporterStates
+    withdrawn: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a window and those before it show: one observation a flow, by right clocks, and the traffic that this is.
+
+    `new` are the observations of the window, `counted` the flows as earlier windows counted them; `timeouts` are those
+    of the exporters. Of the pairs, `recurring` bool[pairs] carry the steady traffic of jobs; records of `coarse`
+    bool[pairs] run on over many steps, and `merged` bool[pairs] are those of them that are training all the same.
+    """
+
+    new: FlowBatch
+    flows: FlowBatch
+    counted: FlowBatch
+    timeouts: Timeouts
+    traffic: Traffic
+    recurring: Bool
+    coarse: Bool
+    merged: Bool
+
+    def within(self, endpoints: Int32, begin_ns: int, end_ns: int) -> _Seen:
+        """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
+        flows, counted, new = (
+            each.take(_inside(endpoints, each) & (each.end_ns >= begin_ns) & (each.end_ns < end_ns))
+            for each in (self.flows, self.counted, self.new)
+        )
+        kept = self.traffic.take((self.traffic.end_ns >= begin_ns) & (self.traffic.end_ns < end_ns))
+        inside = np.isin(kept.pair_src, endpoints) & np.isin(kept.pair_dst, endpoints) & kept.moving()
+        return replace(self._keep(kept, inside), flows=flows, counted=counted, new=new)
+
+    def since(self, start_ns: int) -> _Seen:
+        """Return it without the bursts that end before."""
+        traffic = self.traffic.take(self.traffic.end_ns >= start_ns)
+        return self._keep(traffic, traffic.moving())
+
+    def merged_flows(self) -> Bool:
+        """Mask the flows on merged pairs, bool[flows]."""
+        span = 1 + int(max(self.flows.src.max(initial=0), self.flows.dst.max(initial=0)))
+        pair = self.traffic.pair_src.astype(np.int64) * span + self.traffic.pair_dst
+        return np.isin(self.flows.src.astype(np.int64) * span + self.flows.dst, pair[self.merged])
+
+    def _keep(self, traffic: Traffic, pairs: Bool) -> _Seen:
+        """Return it with some pairs of a traffic that has all of them."""
+        columns = {name: getattr(self, name)[pairs] for name in ("recurring", "coarse", "merged")}
+        return replace(self, traffic=traffic.keep_pairs(pairs), **columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Divided:
+    """One life of a job with the kinds of its traffic and its steps."""
+
+    life: RecognisedJob
+    seen: _Seen
+    kinds: PairKinds
+    division: Division
+    load: Load | None
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it is new and has not made steps enough to say what it moves."""
+        return self.load is None and not self.life.known
+
+
+def examine(
+    batch: FlowBatch,
+    window: Window,
+    topology: Topology,
+    states: Sequence[JobState],
+    cluster_findings: Sequence[Diagnosis],
+    history: ExporterHistory,
+    params: Params,
+) -> Findings:
+    """Find the jobs in a window's flows, their groups and steps, and what slows them. Pure: no clock, no database.
+
+    Parameters: `batch`, the flows that end in the window by the clocks of their exporters, and those before it that its
+    jobs need; `states`, `cluster_findings` and `history`, what was known before the window.
+    """
+    shown = batch
+    quiet = resume.at_rest(states, batch, window.start_ns, params.going_on)
+    batch = batch.take(~resume.between_members(batch, quiet))
+    is_new = batch.end_ns >= window.start_ns
+    new = batch if is_new.all() else batch.take(is_new)
+    exporters = clocks.estimate(new, history, params.clocks, topology.server)
+    history = history.followed_by(exporters, window.start_ns)
+    working = resume.at_work(states, new)
+    told = resume.told_before(batch, states, working)
+    seen = _see(new, batch.take(~told), batch.take(~told & ~is_new), history, topology, params)
+    lives = recognise(seen.traffic, ~seen.coarse | seen.merged, seen.merged, topology, working, params.recognise)
+    known = {state.job.job_id: state for state in states}
+    # A window without any flow is worked only where those who wait for more have given up.
+    until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) else window.end_ns
+
+    def divided(life: RecognisedJob) -> _Divided | None:
+        """Take one life up to its steps; lives have nothing to do with one another, and numpy lets others run."""
+        return _divide(life, seen, topology, known.get(life.job_id), params)
+
+    def told_of(job: list[_Divided]) -> tuple[JobRevision, list[Diagnosis]] | None:
+        """Take one job from its steps to what is said of it."""
+        state = known.get(job[0].life.job_id)
+        return _tell(job, seen, window, until_ns, topology, state, cluster_findings, params)
+
+    with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
+        steps = list(pool.map(divided, lives))
+        found = list(pool.map(told_of, _join_lives([one for one in steps if one is not None], params)))
+    fresh = [one for one in found if one is not None]
+    revisions = [revision for revision, _ in fresh]
+    not_training = [life.job_id for life, one in zip(lives, steps, strict=True) if one is None and life.known]
+    # Some are both: not training by themselves, and part of what is.
+    withdrawn = tuple(dict.fromkeys((*account.absorbed(states, revisions), *not_training)))
+    said = {*withdrawn, *(revision.job.job_id for revision in revisions)}
+    silent = [state for state in states if state.job.job_id not in said]
+    at_rest = {state.job.job_id: standing.stands_still(state, shown, until_ns, topology, params) for state in quiet}
+    revisions.extend(account.silence(silent, until_ns, at_rest, params.going_on))
+    claims = [claim for _, of_job in fresh for claim in of_job]
+    switches = diagnose.join_slow_switches(claims, cluster_findings, window)
+    return Findings(tuple(revisions), switches, exporters.closing_after(seen.timeouts), withdrawn)
+
+
+def _see(
+    new: FlowBatch, batch: FlowBatch, counted: FlowBatch, history: ExporterHistory, topology: Topology, params: Params
+) -> _Seen:
+    """Count each flow once, at the right time, and see what runs on; `counted` are the observations of before."""
+    blurs_ns = clocks.blurs_ns(batch, params.clocks)
+    flows, counted = (elect(clocks.correct(each, history, params.clocks), blurs_ns) for each in (batch, counted))
+    traffic = observe(flows, blurs_ns, params.observe)
+    coarse = merged_pairs(traffic, params.merged)
+    recurring = recurring_pairs(traffic, topology, params.recognise) & ~coarse
+    merged = merged_training(traffic, topology, coarse, recurring, params.merged)
+    return _Seen(new, flows, counted, infer_timeouts(batch, params.timeouts), traffic, recurring, coarse, merged)
+
+
+def _divide(
+    life: RecognisedJob, seen: _Seen, topology: Topology, state: JobState | None, params: Params
+) -> _Divided | None:
+    """Tell the kinds of a life's traffic and divide its time into steps.
+
+    None where what repeats is no training after all.
+    """
+    settled = state if resume.is_settled(state, params.going_on) else None
+    seen = seen.within(life.endpoints, life.begin_ns, life.end_ns).since(life.steady_ns)
+    seen = replace(seen, recurring=recurring_pairs(seen.traffic, topology, params.recognise) & ~seen.coarse)
+    if settled is not None:
+        seen = seen.since(resume.context_start_ns(settled, params.going_on))
+    traffic = seen.traffic
+    seen = replace(seen, merged=seen.merged | hidden_answers(traffic, seen.recurring, params.identify))
+    unresolved = either_way(traffic, seen.merged)
+    kinds = identify(traffic, seen.recurring & ~unresolved, params.identify)
+    if settled is not None:
+        kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
+    kinds = name_merged(kinds, traffic, unresolved, params.merged)
+    published = None if settled is None else resume.published_steps(settled, params.going_on)
+    division = divide(traffic, kinds, life.endpoints, params.divide, published)
+    if settled is None and division.regular < params.divide.min_regularity:
+        return None
+    return _Divided(life, seen, kinds, division, measure_load(traffic, kinds, division))
+
+
+def _join_lives(lives: Sequence[_Divided], params: Params) -> list[list[_Divided]]:
+    """Put the lives of each job together, in order.
+
+    A life that is over before it made steps enough to say what it moves was no training, or too little to tell. One
+    that took over from another, but has not yet made as many, is left for a later window.
+    """
+    by_name = {one.life.job_id: one for one in lives}
+    job_of: dict[str, list[_Divided]] = {}
+    jobs = []
+    for one in sorted(lives, key=lambda divided: divided.life.begin_ns):
+        before = None if one.life.known else _before(one, by_name)
+        answer = False if before is None else _is_one_job(before, one, params)
+        if answer is None or (one.is_unclear and one.life.is_over):
+            continue
+        job = job_of[before.life.job_id] if before is not None and answer else []
+        if not job or job[-1] is not before:
+            job = []
+            jobs.append(job)
+        job.append(one)
+        job_of[one.life.job_id] = job
+    return jobs
+
+
+def _before(one: _Divided, by_name: Mapping[str, _Divided]) -> _Divided | None:
+    """Return the life that one took over from, passing over those that were too short to tell."""
+    before = by_name.get(one.life.follows)
+    while before is not None and before.is_unclear:
+        before = by_name.get(before.life.follows)
+    return before
+
+
+def _is_one_job(before: _Divided, after: _Divided, params: Params) -> bool | None:
+    """Say whether a life goes on with the job that it took over from; None where that can't be told yet.
+
+    Of a job known before that made too few steps to compare with, it does.
+    """
+    if after.load is None:
+        return None
+    if before.load is None:
+        return True
+    one = goes_on(before.load, after.load, params.recognise.identity_min, params.going_on)
+    return one or (None if is_too_early(before.load, after.load, params.going_on) else False)
+
+
+def _tell(
+    job: Sequence[_Divided],
+    around: _Seen,
+    window: Window,
+    until_ns: int,
+    topology: Topology,
+    state: JobState | None,
+    of_switches: Sequence[Diagnosis],
+    params: Params,
+) -> tuple[JobRevision, list[Diagnosis]] | None:
+    """Rebuild and number the steps of a job's lives, look for what slows them, and say it all.
+
+    Returns what the job says of switches as well; None where the window holds nothing of the job.
+    """
+    endpoints = np.unique(np.concatenate([one.life.endpoints for one in job]))
+    seen = around.within(endpoints, job[0].life.begin_ns, job[-1].life.end_ns)
+    if len(seen.new) == 0:
+        return None
+    stays = resume.what_stays(state, params.going_on)
+    steps = Steps.empty() if stays is None else stays.steps
+    gpu_steps = GpuSteps.empty() if stays is None else stays.gpu_steps
+    groups: tuple[Group, ...] = () if stays is None else stays.groups
+    newest = NewestLife() if state is None else NewestLife.of(state.job)
+    name = replace(job[-1].life, job_id=job[0].life.job_id)
+    known = () if stays is None else tuple(one for one in stays.diagnoses if standing.is_of_steps(one))
+    lives, causes, symptoms, switches = [], list[Diagnosis](), list[Diagnosis](), list[Diagnosis]()
+    looked_at: list[diagnose.StepsSeen] = []
+    shape: tuple[Diagnosis, ...] = ()
+    for one in job:
+        if one is job[0] and resume.is_settled(state, params.going_on):
+            new = resume.resume(one.division, state, params.going_on)
+        else:
+            new = resume.begin_anew(one.division, steps, gpu_steps)
+        if one is not job[0]:
+            newest = NewestLife(new.first_step, one.life.begin_ns, len(groups))
+        lives.append(_rebuild(one, new, groups))
+        looked_at.append(standing.look_at(one.division, lives[-1], new))
+        slowness = _find_slowness(one, lives[-1], new, name.job_id, (*known, *of_switches), topology, params)
+        causes.extend(slowness.causes)
+        symptoms.extend(slowness.symptoms)
+        switches.extend(slowness.switches)
+        shape = slowness.shape
+        steps = Steps.concat([steps, lives[-1].rebuilt.steps])
+        gpu_steps = GpuSteps.concat([gpu_steps, lives[-1].rebuilt.gpu_steps])
+        groups = account.add_groups(groups, lives[-1].groups)
+    even, causes, symptoms = standing.leave_out_stops(looked_at, steps, causes, symptoms, params.stops)
+    why = [*causes, *switches]
+    peers = lives[-1].groups.largest_role
+    slow = diagnose.find_slow_steps(name, even, known, why, peers, topology, params.diagnose)
+    found = diagnose.one_alarm([*slow, *causes, *symptoms, *shape], switches)
+    first_step = 0 if stays is None else int(stays.steps.step[-1]) + 1
+    open_before = () if state is None else state.diagnoses
+    spans = [(one.seen.traffic, one.life.endpoints) for one in job]
+    stops = standing.find_stops(
+        name.job_id, looked_at, steps, around.flows, around.new, until_ns, open_before, topology, params
+    )
+    if len(job) > 1 or any(one.kind == "restart" for one in open_before):
+        stops += standing.find_restart(name.job_id, newest, spans, steps, gpu_steps, open_before, topology, params)
+    diagnoses = (
+        *diagnose.carry_on(known, found, first_step, params.diagnose),
+        *diagnose.carry_on_stops(open_before, stops),
+        *_find_merged(name.job_id, job[-1], open_before, window, params.merged),
+    )
+    examined = account.Examined(name, seen.flows, seen.counted, tuple(lives), newest, steps, diagnoses, state, stays)
+    revision = account.job_revision(examined)
+    if any(stop.status == "open" and stop.kind in ("stall", "hang") for stop in stops):
+        revision = replace(revision, job=replace(revision.job, status="stalled"))
+    return revision, switches
+
+
+def _find_merged(
+    job_id: str, newest: _Divided, known: Sequence[Diagnosis], window: Window, params: MergedParams
+) -> tuple[Diagnosis, ...]:
+    """Find the exporters that join many of a job's steps into one record."""
+    seen = newest.seen
+    merged, closing = seen.merged_flows(), newest.kinds.of_kind(seen.traffic, newest.kinds.closing)
+    told = diagnose.steps_told(seen.flows, merged, closing, newest.division.steps)
+    known = tuple(finding for finding in known if not diagnose.is_stop(finding))
+    return diagnose.find_merged_records(job_id, seen.flows, merged, told, seen.timeouts, known, window, params)
+
+
+def _rebuild(one: _Divided, new: resume.Resumed, earlier: tuple[Group, ...]) -> account.ExaminedLife:
+    """Order a life's groups, and rebuild its new steps and the phases in them."""
+    groups = number_after(order(one.seen.traffic, one.kinds, one.division), earlier)
+    said_before = one.division.steps - new.division.steps
+    lateness = lateness_s(one.seen.traffic, one.kinds, one.division)[:, said_before:]
+    rebuilt = reconstruct(one.seen.traffic, one.kinds, new.division, new.first_step, new.start_ns, lateness)
+    return account.ExaminedLife(one.seen.traffic, one.kinds, groups, rebuilt)
+
+
+def _find_slowness(
+    one: _Divided,
+    life: account.ExaminedLife,
+    new: resume.Resumed,
+    job_id: str,
+    known: Sequence[Diagnosis],
+    topology: Topology,
+    params: Params,
+) -> diagnose.Slowness:
+    """Find what slows one life, also in the steps looked at that were said before."""
+    said_before = one.division.steps - new.division.steps
+    place = diagnose.Place(job_id, new.first_step - said_before, params.diagnose, begins=said_before == 0)
+    seen = diagnose.Life(one.seen.traffic, one.kinds, one.division, life.groups)
+    return diagnose.find_slowness(seen, known, place, topology)
+
+
+def _inside(endpoints: Int32, flows: FlowBatch) -> Bool:
+    """Mask the flows whose two ends are both among the endpoints."""
+    member = np.zeros(int(max(endpoints.max(), flows.src.max(initial=0), flows.dst.max(initial=0))) + 1, dtype=bool)
+    member[endpoints] = True
+    mask: Bool = member[flows.src] & member[flows.dst]
+    return mask

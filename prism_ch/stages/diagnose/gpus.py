@@ -1,0 +1,184 @@
+"""Slow GPUs: ranks that work longer than the others of their role, and make everybody wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.division import Division
+from prism_ch.model.params import WorkParams
+from prism_ch.model.result import Diagnosis
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.cost import lost_share
+from prism_ch.stages.diagnose.episode import Episode, Place, episodes, identity
+from prism_ch.stages.diagnose.peers import Comparison, compare
+from prism_ch.stages.diagnose.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Rows of ranks that are slow together in an episode: seconds too many a step, share of the job's time lost."""
+
+    rows: Int64
+    episode: Episode
+    extra_s: float
+    lost_share: float
+
+    def meets(self, other: _Unit) -> bool:
+        """Say whether another is slow at the same time; each is when itself is."""
+        return self.episode.first <= other.episode.last and other.episode.first <= self.episode.last
+
+    def cells(self, values: Float64) -> Float64:
+        """Return what [m, k] values hold of its ranks in the steps in which they are slow, [rows, steps]."""
+        return values[self.rows][:, list(self.episode.abnormal)]
+
+
+def find_slow_gpus(
+    measured: Sequence[Work], division: Division, known: Sequence[Diagnosis], place: Place, topology: Topology
+) -> tuple[Diagnosis, ...]:
+    """Find the ranks of one life of a job that are slower at their work than the others of their role.
+
+    Parameters: `measured`, the ranks' work, the measure that tells most first: a later one is for what that can't say;
+    `known`, the findings open so far.
+    Ranks of a role in one server that are slow together are named together: a tensor group works as one, and its
+    members wait for one another inside the server, where no record shows which. Where as many ranks are slow as are
+    not, nobody can tell which of them are, and nothing is found.
+    """
+    for compared in compare(measured, division, _expected_s(known, topology), place.params.work):
+        slow = list(_units(compared, division, topology, place.params.work))
+        units = _alone(_most_costly(slow, place.params.work))
+        if units:
+            return tuple(_describe(compared, unit, division, place, topology) for unit in units)
+    return ()
+
+
+def _expected_s(known: Sequence[Diagnosis], topology: Topology) -> dict[int, float]:
+    """Return the usual work of the endpoints that are known to be slow."""
+    return {
+        topology.index[address]: finding.expected
+        for finding in known
+        if finding.kind == "slow_gpu" and finding.status == "open"
+        for address in json.loads(finding.evidence).get("endpoints", ())
+        if address in topology.index
+    }
+
+
+def _units(compared: Comparison, division: Division, topology: Topology, params: WorkParams) -> Iterator[_Unit]:
+    """List the ranks that are slow, those of one server together where they are slow together."""
+    seconds = compared.work.seconds
+    for row in np.flatnonzero((compared.score > 0).any(axis=1)).tolist():
+        for episode in episodes((compared.score[row] > 0).tolist(), params.close_after_steps):
+            steps = list(episode.abnormal)
+            excess = np.nan_to_num(robust.median(compared.excess[:, steps], axis=1))
+            alike = (compared.among == compared.among[row]) & (excess >= params.together_share * excess[row])
+            together = _together(compared.work, row, alike, topology)
+            too_many = 2 * np.count_nonzero(alike) >= np.count_nonzero(compared.among == compared.among[row])
+            if len(steps) < params.min_slow_steps or together[0] != row or too_many:
+                continue
+            extra_s = float(np.nanmedian(seconds[row, steps] - compared.usual[row, steps]))
+            lost = lost_share(division, episode, extra_s, params.min_steps_beside)
+            if lost >= params.min_lost_share:
+                yield _Unit(together, episode, extra_s, lost)
+
+
+def _together(work: Work, row: int, alike: Bool, topology: Topology) -> Int64:
+    """List those of the ranks alike that share a server with one, or wait for it inside operations, itself included."""
+    server = topology.server[work.endpoints]
+    rows = np.flatnonzero(alike & (work.role == work.role[row]))
+    hub = {int(key): number for number, key in enumerate(np.unique(server[rows]))}
+    first = np.array([hub[key] for key in server[rows].tolist()], dtype=np.int32)
+    second = work.mates[rows] + np.int32(len(hub))
+    label = components(len(hub) + int(work.mates.max()) + 1, first, second)
+    mine: Int64 = rows[label[first] == label[hub[int(server[row])]]]
+    return mine
+
+
+def _most_costly(units: Sequence[_Unit], params: WorkParams) -> list[_Unit]:
+    """Leave out units that lose much less than another at the same time: they wait for it, or hide behind it."""
+    return [
+        unit
+        for unit in units
+        if all(unit.extra_s >= params.together_share * other.extra_s for other in units if unit.meets(other))
+    ]
+
+
+def _alone(units: Sequence[_Unit]) -> list[_Unit]:
+    """Leave out units that are slow at one time: GPUs seldom fail together, and what they share may be to blame."""
+    return [unit for unit in units if sum(unit.meets(other) for other in units) == 1]
+
+
+def _describe(compared: Comparison, unit: _Unit, division: Division, place: Place, topology: Topology) -> Diagnosis:
+    """Put the episode of a rank, or of those of one server that are slow together, into words and numbers."""
+    episode = unit.episode
+    members = compared.work.endpoints[unit.rows]
+    alone = len(members) == 1
+    subject = topology.endpoints[members[0]] if alone else topology.server_names[topology.server[members[0]]]
+    job_end_ns = division.job_end_ns()
+    return Diagnosis(
+        diagnosis_id=identity(place.job_id, "slow_gpu", subject, place.first_step + episode.first),
+        kind="slow_gpu",
+        subject_type="endpoint" if alone else "server",
+        subject=subject,
+        first_step=place.first_step + episode.first,
+        last_step=place.first_step + episode.last,
+        start_ns=int(job_end_ns[max(episode.first - 1, 0)]),
+        end_ns=int(job_end_ns[episode.last]),
+        status="closed" if episode.closed else "open",
+        severity=place.grade(unit.lost_share),
+        observed=float(np.nanmedian(unit.cells(compared.work.seconds))),
+        expected=float(np.nanmedian(unit.cells(compared.usual))),
+        score=float(np.max(unit.cells(compared.score))),
+        slowdown=unit.lost_share,
+        summary=_sentence(compared, unit, topology),
+        evidence=json.dumps(_evidence(compared, unit, topology, place.params.work)),
+    )
+
+
+def _sentence(compared: Comparison, unit: _Unit, topology: Topology) -> str:
+    """Say who is slow, by how much, and what to do."""
+    members = compared.work.endpoints[unit.rows]
+    excess = float(np.nanmedian(unit.cells(compared.excess)))
+    longer = f"{excess:.0%} longer a step than {compared.reference}, and the job waits for"
+    if len(members) == 1:
+        place = f"{topology.server_names[topology.server[members[0]]]}, GPU {topology.gpu[members[0]]}"
+        return (
+            f"{topology.endpoints[members[0]]} ({place}) works {longer} it: check clocks, temperature and power of "
+            "that GPU, and its host."
+        )
+    return (
+        f"{_listed(members, topology)} work {longer} them: they are slow together, so any of them may be to blame; "
+        "check their clocks, temperature and power, and the host."
+    )
+
+
+def _listed(members: Int32, topology: Topology) -> str:
+    """Name GPUs by their servers."""
+    gpus: dict[str, list[str]] = {}
+    for member in members.tolist():
+        gpus.setdefault(topology.server_names[topology.server[member]], []).append(str(topology.gpu[member]))
+    return "GPUs " + " and ".join(f"{', '.join(numbers)} of {server}" for server, numbers in gpus.items())
+
+
+def _evidence(compared: Comparison, unit: _Unit, topology: Topology, params: WorkParams) -> dict[str, object]:
+    """Return what lets a sceptic check the finding."""
+    row, steps = int(unit.rows[0]), list(unit.episode.abnormal)[: params.evidence_rows]
+    members = compared.work.endpoints[unit.rows]
+    return {
+        "endpoints": [topology.endpoints[member] for member in members],
+        "servers": sorted({topology.server_names[topology.server[member]] for member in members}),
+        "gpus": [int(topology.gpu[member]) for member in members],
+        "pp_stage": int(compared.work.role[row]),
+        "measure": "work between messages" if compared.work.absolute else "lateness in collectives",
+        "compared_with": compared.reference,
+        "ranks_compared": int(np.count_nonzero(compared.among == compared.among[row])),
+        "excess": np.round(compared.excess[row, steps], 4).tolist(),
+        "observed_s": np.round(compared.work.seconds[row, steps], 6).tolist(),
+        "expected_s": np.round(compared.usual[row, steps], 6).tolist(),
+        "lost_s": round(unit.extra_s * len(unit.episode.abnormal), 6),
+    }

@@ -1,0 +1,163 @@
+"""Pace: how long a job's traffic takes for its bytes, by pair or, where all wait for the slowest, by group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.arrays import run_starts
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.params import PaceParams
+from prism_ch.model.result import DP, OTHER, PP
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.diagnose.work import step_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What moves in each step, and for how long: `seconds` and `payload` float64[n, k], NaN and 0 where nothing does.
+
+    A row is a directed pair of a pipeline, or a communicator, whose pairs are all as fast as its slowest link. `group`
+    int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage on the same
+    servers, which may be parts of one communicator, joined inside the servers. `like` int32[n] numbers those that move
+    messages of one size the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
+    The ways that a row crosses are entries of `row`, `src` and `dst` int32[r].
+    """
+
+    seconds: Float64
+    payload: Float64
+    group: Int32
+    site: Int32
+    like: Int32
+    steady: Bool
+    row: Int32
+    src: Int32
+    dst: Int32
+
+    @property
+    def log_pace(self) -> Float64:
+        """Logarithms of seconds a byte, float64[n, k], NaN where nothing moved."""
+        moved = (self.seconds > 0) & (self.payload > 0)
+        pace = np.divide(self.seconds, self.payload, out=np.full(self.seconds.shape, np.nan), where=moved)
+        return np.asarray(np.log(pace))
+
+
+def measure_pace(
+    traffic: Traffic,
+    kinds: PairKinds,
+    division: Division,
+    groups: GroupSet,
+    topology: Topology,
+    params: PaceParams,
+) -> Pace:
+    """Measure the pace of all training traffic of a life in each step.
+
+    A communicator moves data from when the last of its flows begins: one that has begun waits for a rank that is late,
+    and takes long though the network is not slow. Its pace is that of its fastest pair; a slow link delays all of them.
+    """
+    row, number, site = _rows(traffic, kinds, groups, topology)
+    sender = np.searchsorted(division.endpoints, traffic.src).clip(max=len(division.endpoints) - 1)
+    step = step_of(sender, traffic.end_ns - 1, division)
+    training = (row[traffic.pair] >= 0) & (kinds.burst == kinds.kind[traffic.pair])
+    bursts, step = traffic.take(training & (step < division.steps)), step[training & (step < division.steps)]
+    shape = (len(traffic.pair_src), division.steps)
+    cell = bursts.pair.astype(np.int64) * division.steps + step
+    length_s = (bursts.end_ns - _begun(bursts, step, row, site, division.steps)) / 1e9
+    seconds, payload = (
+        np.bincount(cell, weights=weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        for weights in (length_s, bursts.payload)
+    )
+    payload[~_of_one_step(payload, params)] = 0
+    fastest = _fastest(row, seconds, payload, len(number))
+    pairs, each = np.flatnonzero(row >= 0), np.arange(division.steps)[None]
+    size = payload.sum(axis=1) / np.maximum(np.bincount(bursts.pair, minlength=shape[0]), 1)
+    return Pace(
+        seconds[fastest, each],
+        payload[fastest, each],
+        number,
+        site,
+        _alike(row, size, kinds.kind, traffic, topology, params),
+        np.isin(np.arange(len(number)), row[np.isin(kinds.kind, (DP, PP))]),
+        row[pairs],
+        traffic.pair_src[pairs],
+        traffic.pair_dst[pairs],
+    )
+
+
+def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topology) -> tuple[Int32, Int32, Int32]:
+    """Give each pair its row, int32[pairs], -1 for none, and each row its group_id and its site, -1 for none."""
+    row = np.full(len(traffic.pair_src), -1, dtype=np.int32)
+    number: list[int] = []
+    sites: dict[tuple[object, ...], int] = {}
+    site: list[int] = []
+    for group in groups.groups:
+        mine = (kinds.kind == group.kind) & np.isin(traffic.pair_src, group.members)
+        if group.kind in {PP, OTHER} or not mine.any():
+            continue
+        row[mine] = len(number)
+        number.append(group.group_id)
+        on = (group.kind, group.pp_stage, *np.unique(topology.server[list(group.members)]).tolist())
+        site.append(sites.setdefault(on, len(sites)))
+    pipeline = np.flatnonzero(kinds.kind == PP)
+    row[pipeline] = len(number) + np.arange(len(pipeline))
+    nothing = [-1] * len(pipeline)
+    return row, np.array([*number, *nothing], dtype=np.int32), np.array([*site, *nothing], dtype=np.int32)
+
+
+def _begun(bursts: Traffic, step: Int64, row: Int32, site: Int32, steps: int) -> Int64:
+    """Return when each burst can move, int64[n]: on one site, when the last of those begins that come in the same turn.
+
+    A turn is the place of a burst among those of its pair in the step; pairs of a site have equally many.
+    """
+    cell = bursts.pair.astype(np.int64) * steps + step
+    starts = run_starts(cell)
+    counts = np.diff(np.append(starts, len(cell)))
+    turn = np.arange(len(cell)) - np.repeat(starts, counts)
+    where = site[row[bursts.pair]].astype(np.int64)
+    keys = (np.where(where < 0, -1 - bursts.pair, where), step, turn, np.repeat(counts, counts))
+    order = np.lexsort(keys)
+    opens = run_starts(*(key[order] for key in keys))
+    last = np.repeat(np.maximum.reduceat(bursts.start_ns[order], opens), np.diff(np.append(opens, len(order))))
+    begun = np.empty(len(order), dtype=np.int64)
+    begun[order] = last
+    return np.where(begun < bursts.end_ns, begun, bursts.start_ns)
+
+
+def _of_one_step(payload: Float64, params: PaceParams) -> Bool:
+    """Mask what is about a pair's usual step: more are several steps in one record, or messages of another kind."""
+    usual = np.nan_to_num(robust.median(np.where(payload > 0, payload, np.nan), axis=1))[:, None]
+    return (payload < params.max_step_payload * usual) & (payload > usual / params.max_step_payload)
+
+
+def _fastest(row: Int32, seconds: Float64, payload: Float64, rows: int) -> Int64:
+    """Return the pair of each row that is the fastest in each step, int64[rows, k]."""
+    pace = np.divide(seconds, payload, out=np.full(seconds.shape, np.inf), where=(seconds > 0) & (payload > 0))
+    best = np.zeros((rows, seconds.shape[1]), dtype=np.int64)
+    least = np.full((rows, seconds.shape[1]), np.inf)
+    order = np.flatnonzero(row >= 0)
+    np.minimum.at(least, row[order], pace[order])
+    for pair in order[::-1].tolist():
+        mine = pace[pair] <= least[row[pair]]
+        best[row[pair], mine] = pair
+    return best
+
+
+def _alike(row: Int32, size: Float64, kind: UInt8, traffic: Traffic, topology: Topology, params: PaceParams) -> Int32:
+    """Tell rows apart by the kind and size of their messages, how many pairs they have, whether they leave a leaf."""
+    pairs = np.flatnonzero(row >= 0)
+    rows = int(row.max(initial=-1)) + 1
+    first = np.zeros(rows, dtype=np.int64)
+    first[row[pairs[::-1]]] = pairs[::-1]
+    many = np.bincount(row[pairs], minlength=rows)
+    stays = np.ones(rows, dtype=bool)
+    away = topology.leaf[traffic.pair_src[pairs]] != topology.leaf[traffic.pair_dst[pairs]]
+    stays[row[pairs[away]]] = False
+    way = (kind[first].astype(np.int64) * (many.max(initial=0) + 1) + many) * 2 + stays
+    _, way = np.unique(way, return_inverse=True)
+    classes: Int32 = robust.size_classes(size[first], params.same_size_tolerance, way.astype(np.int32))
+    return classes

@@ -1,0 +1,101 @@
+"""Peers: ranks compared in what they do with others of their role, or with what they did themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.significance import carried_back, corrected_score, spread_of, trailing_low_median
+from prism_ch.model.columns import Float64, Int32
+from prism_ch.model.division import Division
+from prism_ch.model.params import WorkParams
+from prism_ch.stages.diagnose.cost import step_seconds
+from prism_ch.stages.diagnose.work import Work
+
+#: Seconds in 1,000 GPU-hours: what false alarms are counted by.
+_COUNTED_S = 3.6e6
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Ranks compared: [m, k] each.
+
+    `usual` seconds are those of the others, `excess` the share of the work that is too much, and `score` says how
+    surprising it is, corrected for all comparisons in 1,000 GPU-hours; 0 where it is not too much. `among` int32[m]
+    numbers those that are compared with one another. `reference` says in words what a rank was compared with.
+    """
+
+    work: Work
+    among: Int32
+    usual: Float64
+    excess: Float64
+    score: Float64
+    reference: str
+
+
+def compare(
+    measured: Sequence[Work], division: Division, expected_s: Mapping[int, float], params: WorkParams
+) -> Iterator[Comparison]:
+    """Compare the ranks of a job in each way that tells something, the one that tells most first.
+
+    Parameters: `measured`, see `measure_work`; `expected_s`, what is known of before to be the usual work of an
+    endpoint that is slow: what has been slow for long must not become the measure of itself.
+    """
+    if division.steps <= max(params.min_slow_steps, 1):
+        return
+    step_s = float(np.median(step_seconds(division)))
+    for work in measured:
+        yield _with_peers(work, step_s, params)
+        if work.absolute:
+            yield _with_past(work, step_s, expected_s, params)
+
+
+def _with_peers(work: Work, step_s: float, params: WorkParams) -> Comparison:
+    """Compare each rank with the median of its role in each step."""
+    usual = np.full(work.seconds.shape, np.nan)
+    for stage in np.unique(work.role).tolist():
+        rows = np.flatnonzero(work.role == stage)
+        if len(rows) >= params.min_peers:
+            usual[rows] = robust.median(work.seconds[rows], axis=0)[None]
+    scale = np.where(usual > 0, usual, np.nan) if work.absolute else step_s
+    excess = (work.seconds - usual) / scale
+    return Comparison(
+        work, work.role, usual, excess, _score(excess, work.role, step_s, params), "the median of its role"
+    )
+
+
+def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], params: WorkParams) -> Comparison:
+    """Compare each rank with itself in its better steps, less what has changed for most ranks of the job alike.
+
+    A quarter of the steps is enough to show what is usual, and half of the ranks what has changed for all.
+    """
+    line = np.repeat(np.arange(len(work.endpoints), dtype=np.int32), work.seconds.shape[1])
+    own = robust.quantile_by(line, work.seconds.ravel(), 0.25, len(work.endpoints))
+    own = np.fmin(own, [expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
+    change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
+    common = robust.median(change, axis=0)
+    usual = own[:, None] * common[None]
+    excess = (work.seconds - usual) / usual
+    among = np.zeros(len(work.endpoints), dtype=np.int32)
+    # What is compared with its better steps exceeds them by jitter alone.
+    score = _score(excess - robust.median(excess, axis=1).clip(0, params.jitter_floor)[:, None], among, step_s, params)
+    return Comparison(work, among, usual, excess, score, "its own work before")
+
+
+def _score(excess: Float64, among: Int32, step_s: float, params: WorkParams) -> Float64:
+    """Return how surprising each excess is, with those of the steps around it: float64[m, k], 0 where it is not."""
+    best = np.zeros(excess.shape)
+    comparisons = max(len(params.widths) * _COUNTED_S / step_s, 1.0)
+    for group in np.unique(among).tolist():
+        rows = np.flatnonzero(among == group)
+        single = spread_of(excess[rows], params.jitter_floor)
+        for width in params.widths:
+            smooth = trailing_low_median(excess[rows], width)
+            deviate = smooth / spread_of(smooth, single / np.sqrt(width))
+            told = corrected_score(np.nan_to_num(deviate, nan=-1.0), comparisons)
+            hit = np.where((told >= params.min_score) & (smooth >= params.min_excess), told, 0)
+            best[rows] = np.maximum(best[rows], carried_back(hit, excess[rows], smooth, width))
+    return best

@@ -1,0 +1,66 @@
+"""Restarts with other members: a job's newest life goes on from an earlier one after a time without any."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.model.columns import Int32
+from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.stop_finding import Stop, first_few, stop_finding
+
+
+def find_restart(
+    job_id: str,
+    steps: Steps,
+    first_step: int,
+    span_ns: tuple[int, int],
+    members: tuple[Int32, Int32],
+    topology: Topology,
+    *,
+    is_open: bool,
+) -> Diagnosis:
+    """Describe a restart.
+
+    Parameters: `steps`, of the job, those around the restart among them; `first_step`, of the life after it; `span_ns`,
+    the end of the last traffic before, and the beginning of the first after; `members`, before and after, sorted;
+    `is_open`, while the new life is young and may yet be seen otherwise.
+    """
+    before, after = members
+    gone, new = np.setdiff1d(before, after), np.setdiff1d(after, before)
+    usual_s = float(np.median(steps.duration_s[steps.complete == 1])) if (steps.complete == 1).any() else 0.0
+    lost_s = max(_interrupted_s(steps, first_step) - usual_s, 0.0)
+    gap_s = (span_ns[1] - span_ns[0]) / 1e9
+    return stop_finding(
+        "restart",
+        job_id,
+        Stop(first_step, *span_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0),
+        ("job", job_id),
+        "warning",
+        f"The job was interrupted for {gap_s:.3g} s before step {first_step} and went on with {len(after)} endpoints "
+        f"in place of {len(before)}{_exchanged(gone, new, topology)}: look for why it died.",
+        {
+            "gap_s": round(gap_s, 6),
+            "members_before": len(before),
+            "members_after": len(after),
+            "left": [topology.endpoints[endpoint] for endpoint in gone.tolist()],
+            "joined": [topology.endpoints[endpoint] for endpoint in new.tolist()],
+        },
+        is_open=is_open,
+    )
+
+
+def _interrupted_s(steps: Steps, first_step: int) -> float:
+    """Return the time from the end of the last step before to the end of the first one after, in seconds."""
+    ends = [int(steps.end_ns[steps.step == step][0]) for step in (first_step - 1, first_step) if step in steps.step]
+    return (ends[-1] - ends[0]) / 1e9 if ends else 0.0
+
+
+def _exchanged(gone: Int32, new: Int32, topology: Topology) -> str:
+    """Name the servers that left and that joined."""
+    parts = [
+        f"{what} {first_few([topology.server_names[server] for server in np.unique(topology.server[who]).tolist()])}"
+        for what, who in (("without", gone), ("with", new))
+        if len(who)
+    ]
+    return f" ({', '.join(parts)})" if parts else ""

@@ -1,0 +1,93 @@
+"""Rests: the longest time in each step in which nothing of a job comes to an end, and what the step moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Float64, Int64, freeze
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import StopParams
+from prism_ch.model.result import OTHER, PAIR_KINDS
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """The longest rest of each step, one row a step, and `payload` int64[steps, kinds], the step's bytes by kind.
+
+    A rest lasts from the end of one burst to the end of the next, whichever pairs they are of: a flow that has begun
+    and waits for somebody is at rest, too.
+    """
+
+    start_ns: Int64
+    end_ns: Int64
+    payload: Int64
+
+    def __post_init__(self) -> None:
+        """Check and freeze the columns."""
+        freeze(self, start_ns=np.int64, end_ns=np.int64)
+        self.payload.flags.writeable = False
+
+    def __len__(self) -> int:
+        """Count the steps."""
+        return len(self.start_ns)
+
+    @property
+    def length_s(self) -> Float64:
+        """Lengths in seconds, float64[n]."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+    def usual_s(self) -> float:
+        """Return the length that half of the rests do not exceed, NaN without any."""
+        return float(np.median(self.length_s)) if len(self) else float("nan")
+
+    def too_long(self, step_s: float, params: StopParams) -> Bool:
+        """Mask the rests that are stops, of a job whose steps usually take `step_s`, bool[n]."""
+        mask: Bool = self.length_s > least_stop_s(self.usual_s(), step_s, params)
+        return mask
+
+    def more_work(self, params: StopParams) -> Bool:
+        """Mask the steps that move more than usual, bool[n]: what takes them longer is other work beside training."""
+        if not len(self):
+            return np.zeros(0, dtype=bool)
+        mask: Bool = (self.payload > (1 + params.more_work) * np.median(self.payload, axis=0)).any(axis=1)
+        return mask
+
+
+def least_stop_s(usual_s: float, step_s: float, params: StopParams) -> float:
+    """Return from which length on a rest is a stop; `usual_s`, the usual one, and `step_s`, a step, in seconds."""
+    return usual_s + max(params.min_excess_steps * step_s, params.min_excess_rests * usual_s)
+
+
+def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
+    """Find the longest rest of each step.
+
+    Parameters: `traffic`, the bursts of a job, and their `kinds`, of which `other` doesn't count; `job_end_ns`
+    int64[steps], rising, the ends of the steps.
+    """
+    steps, training = len(job_end_ns), kinds.burst != OTHER
+    traffic, kind = traffic.take(training), kinds.burst[training]
+    step = np.searchsorted(job_end_ns, traffic.end_ns)
+    inside = step < steps
+    place = step[inside] * len(PAIR_KINDS) + kind[inside]
+    payload = np.bincount(place, weights=traffic.payload[inside], minlength=steps * len(PAIR_KINDS))
+    start_ns, end_ns = longest_rests(traffic.end_ns, job_end_ns)
+    return Rests(start_ns, end_ns, payload.reshape(steps, len(PAIR_KINDS)).astype(np.int64))
+
+
+def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
+    """Return the longest time of each step in which nothing ends, int64[steps] each: since when, and until when.
+
+    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns`, as of `find_rests`. Of a step in
+    which nothing ends, both are its end.
+    """
+    end = np.sort(end_ns)
+    length, step = np.diff(end), np.searchsorted(job_end_ns, end[1:])
+    longest = np.lexsort((-length, step))
+    longest = longest[np.flatnonzero(np.diff(step[longest], prepend=-1))]
+    longest = longest[step[longest] < len(job_end_ns)]
+    since, until = job_end_ns.copy(), job_end_ns.copy()
+    since[step[longest]], until[step[longest]] = end[longest], end[longest + 1]
+    return since, until

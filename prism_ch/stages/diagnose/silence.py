@@ -1,0 +1,276 @@
+"""Silence that lasts: a job of which nothing ends any more stalls or hangs, or nobody exports its records.
+
+In the middle of a step only a rank that hangs stops a job: data loaders and checkpoints come between steps. The first
+send that is overdue, by the order in which the ranks send in a usual step, names the suspects; whoever comes after them
+in the step waits for them, and so in the end does everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.arrays import run_starts
+from prism_ch.model.columns import Int32, Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params, StopParams
+from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.episode import identity
+from prism_ch.stages.diagnose.habits import is_due
+from prism_ch.stages.diagnose.rests import least_stop_s, longest_rests
+from prism_ch.stages.diagnose.stop_finding import (
+    SILENCE,
+    Stop,
+    first_few,
+    is_stop,
+    listed,
+    stop_finding,
+    subject_of,
+    traffic_beside,
+)
+from prism_ch.stages.diagnose.stops import beside_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """A job that may stand still, as far as records tell up to `until_ns`.
+
+    `endpoints` int32[n], sorted, are its members, `steps` what is known of its steps. `flows` are its training traffic
+    of some steps back and since, `around` all other flows of that time, whoever's they are. `known` are the findings on
+    it that were open before.
+    """
+
+    job_id: str
+    endpoints: Int32
+    steps: Steps
+    flows: FlowBatch
+    around: FlowBatch
+    until_ns: int
+    known: tuple[Diagnosis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The usual length of a job's longest rest and of its step, in seconds, and the steps that say so."""
+
+    rest_s: float
+    step_s: float
+    steps: Steps
+
+
+def usual_pace(quiet: Quiet, params: StopParams) -> Pace | None:
+    """Return what is usual of a job; None where too little is known."""
+    if len(quiet.flows) == 0:
+        return None
+    begin_ns = int(quiet.flows.end_ns.min())
+    whole = quiet.steps.take((quiet.steps.complete == 1) & (quiet.steps.start_ns >= begin_ns))
+    if len(whole) < params.min_steps:
+        return None
+    whole = whole.take(np.arange(max(len(whole) - params.recent_steps, 0), len(whole)))
+    since, until = longest_rests(quiet.flows.end_ns, whole.end_ns)
+    return Pace(float(np.median(until - since)) / 1e9, float(np.median(whole.duration_s)), whole)
+
+
+def find_silence(quiet: Quiet, pace: Pace | None, topology: Topology, params: Params) -> Diagnosis | None:
+    """Find out whether a job of a usual `pace` stands still at the end of what is known of it, and what that is."""
+    if pace is None:
+        return None
+    last_ns = int(quiet.flows.end_ns.max())
+    silent_s = (quiet.until_ns - last_ns) / 1e9
+    least_s = max(least_stop_s(pace.rest_s, pace.step_s, params.stops), params.stops.min_silence_s)
+    if silent_s <= least_s or is_due(quiet.steps, silent_s, params.stops):
+        return None
+    lost = _lost_exporters(quiet, last_ns, pace, params.stops)
+    step = int(quiet.steps.step[-1]) + 1
+    lost_s = silent_s - pace.rest_s
+    stop = Stop(step, last_ns, quiet.until_ns, pace.rest_s, lost_s, 1.0)
+    if lost.sure:
+        return _untold(quiet, stop, lost)
+    return _describe(quiet, stop, pace, lost, topology, params)
+
+
+def find_lost_exporters(quiet: Quiet, pace: Pace | None, raw: FlowBatch, params: Params) -> tuple[Diagnosis, ...]:
+    """Find the exporters that send nothing while steps of a job that they see, and always saw, go on.
+
+    Parameters: `pace`, the usual one of the job; `raw`, all observations of the newest window, also those of flows that
+    others saw as well.
+    """
+    if pace is None:
+        return ()
+    found = [
+        stop for name in _irregular(quiet, params.stops) for stop in _gaps_of(name, quiet, raw, pace, params.stops)
+    ]
+    # One that was lost long ago is not among those that saw the last few steps.
+    last_ns, told = int(quiet.flows.end_ns.max()), {stop.subject for stop in found}
+    lost_before = [one for one in quiet.known if is_stop(one) and one.kind == "telemetry" and one.subject not in told]
+    for one in lost_before:
+        heard = [_ends_of(one.subject, batch) for batch in (quiet.flows, quiet.around, raw)]
+        if one.subject_type == "exporter" and not (np.concatenate(heard) > one.start_ns).any():
+            found.append(replace(one, end_ns=last_ns, observed=(last_ns - one.start_ns) / 1e9))
+    return tuple(found)
+
+
+def _irregular(quiet: Quiet, params: StopParams) -> list[str]:
+    """Name the exporters that saw the job, but not in all of its steps: few have to be looked at more closely."""
+    step = np.searchsorted(quiet.steps.end_ns, quiet.flows.end_ns)
+    reached = np.zeros((len(quiet.flows.exporters), len(quiet.steps) + 1), dtype=bool)
+    reached[quiet.flows.exporter, step] = True
+    missed = (~reached[:, step.min() : -1]).sum(axis=1)
+    saw = np.flatnonzero(reached.any(axis=1) & (missed >= params.min_missed_steps))
+    return [quiet.flows.exporters[code] for code in saw.tolist()]
+
+
+def _gaps_of(name: str, quiet: Quiet, raw: FlowBatch, pace: Pace, params: StopParams) -> Iterator[Diagnosis]:
+    """Yield the times in which an exporter sent nothing while steps of the job that it always saw went on."""
+    step_end_ns = quiet.steps.end_ns[quiet.steps.end_ns > quiet.flows.end_ns.min()]
+    ends = np.unique(np.concatenate([_ends_of(name, batch) for batch in (quiet.flows, quiet.around, raw)]))
+    end_ns = np.append(ends, quiet.flows.end_ns.max())
+    steps = np.searchsorted(step_end_ns, end_ns[1:]) - np.searchsorted(step_end_ns, end_ns[:-1], side="right")
+    long = np.diff(end_ns) > params.min_silence_s * 1e9
+    for gap in np.flatnonzero(long & (steps >= params.min_missed_steps)).tolist():
+        since_ns = int(end_ns[gap])
+        before = step_end_ns[step_end_ns <= since_ns][-params.min_steps - 1 :]
+        reached = np.diff(np.searchsorted(ends[: gap + 1], before, side="right")) > 0
+        if len(reached) == params.min_steps and reached.all():
+            step = int(quiet.steps.step[np.searchsorted(quiet.steps.end_ns[:-1], since_ns)])
+            stop = Stop(step, since_ns, int(end_ns[gap + 1]), pace.rest_s, 0.0, 0.0)
+            yield _missing(quiet.job_id, name, stop, is_open=gap == len(ends) - 1)
+
+
+def first_overdue(flows: FlowBatch, steps: Steps, step_s: float, params: StopParams) -> tuple[Int32, bool]:
+    """Find the endpoints whose next send was due first, and whether they had sent anything since the last step ended.
+
+    Parameters: `flows`, the training traffic of `steps` and since; `step_s`, the usual length of a step.
+    Of an endpoint that sent n times since, the next send is due when it usually sends for the time n + 1 in a step.
+    Sends due within `together_share` of a step of one another can't be told apart: all of a tensor group wait at once.
+    """
+    begin_ns = np.append(steps.start_ns, steps.end_ns[-1])
+    within = np.searchsorted(begin_ns, flows.start_ns, side="right") - 1
+    known = within >= 0
+    order = np.lexsort((flows.start_ns[known], within[known], flows.src[known]))
+    src, step, start_ns = flows.src[known][order], within[known][order], flows.start_ns[known][order]
+    first = run_starts(src, step)
+    turn = np.arange(len(src)) - np.repeat(first, np.diff(np.append(first, len(src))))
+    offset_s = (start_ns - begin_ns[step]) / 1e9
+    before = step < len(steps)
+    sender, row = np.unique(src, return_inverse=True)
+    turns = int(turn.max(initial=0)) + 1
+    place = (row[before] * turns + turn[before]).astype(np.int32)
+    usual_s = robust.median_by(place, offset_s[before], len(sender) * turns).reshape(len(sender), turns)
+    sent = np.bincount(row[~before], minlength=len(sender))
+    due_s = np.where(sent < turns, usual_s[np.arange(len(sender)), np.minimum(sent, turns - 1)], np.nan)
+    if np.isnan(due_s).all():
+        return np.empty(0, dtype=np.int32), False
+    suspects = np.flatnonzero(due_s <= np.nanmin(due_s) + params.together_share * step_s)
+    return sender[suspects].astype(np.int32), bool((sent[suspects] > 0).all())
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Exporters that may have been lost: `names` of those that saw the job, of which nothing else comes any more.
+
+    `sure`: other records should have come, and did not; otherwise there is nothing that could tell.
+    """
+
+    names: tuple[str, ...]
+    sure: bool
+
+
+def _lost_exporters(quiet: Quiet, last_ns: int, pace: Pace, params: StopParams) -> _Lost:
+    """Find out whether those that saw the job still see anything else."""
+    saw = {quiet.flows.exporters[code] for code in np.unique(quiet.flows.exporter).tolist()}
+    theirs = np.isin(quiet.around.exporter, [code for code, name in enumerate(quiet.around.exporters) if name in saw])
+    end_ns = quiet.around.end_ns[theirs]
+    after = np.count_nonzero(end_ns > last_ns + pace.rest_s * 1e9)
+    if after:
+        return _Lost((), sure=False)
+    silent_ns = quiet.until_ns - last_ns
+    before = np.count_nonzero((end_ns <= last_ns) & (end_ns > last_ns - silent_ns))
+    # What was seen beside the job before it fell silent is looked back at for some steps only.
+    was_sure = any(one.kind == "telemetry" and is_stop(one) and one.start_ns == last_ns for one in quiet.known)
+    return _Lost(tuple(sorted(saw)), sure=was_sure or bool(before >= params.min_missed_records))
+
+
+def _ends_of(exporter: str, flows: FlowBatch) -> Int64:
+    """Return when the flows that an exporter saw ended."""
+    code = flows.exporters.index(exporter) if exporter in flows.exporters else -1
+    ends: Int64 = flows.end_ns[flows.exporter == code]
+    return ends
+
+
+def _missing(job_id: str, exporter: str, stop: Stop, *, is_open: bool) -> Diagnosis:
+    """Say that one exporter's records of a job that goes on are missing."""
+    sent = f"{exporter or 'without a name'} {'sends' if is_open else 'sent'} nothing for {stop.length_s:.3g} s"
+    finding = stop_finding(
+        "telemetry",
+        job_id,
+        stop,
+        ("exporter", exporter),
+        "warning",
+        f"Exporter {sent} since step {stop.step}, while others saw this job go on: what it sees is missing; look at "
+        "the exporter, its switch and the way to the collector.",
+        {"because": SILENCE, "exporters": [exporter]},
+        is_open=is_open,
+    )
+    return replace(finding, diagnosis_id=identity(job_id, "telemetry", exporter, stop.start_ns))
+
+
+def _untold(quiet: Quiet, stop: Stop, lost: _Lost) -> Diagnosis:
+    """Say that records are missing, and that nothing can be said of the job."""
+    names = [name or "without a name" for name in lost.names]
+    return stop_finding(
+        "telemetry",
+        quiet.job_id,
+        stop,
+        ("exporter", lost.names[0]) if len(lost.names) == 1 else ("job", quiet.job_id),
+        "warning",
+        f"Exporter{'s' * (len(names) > 1)} {first_few(names)} sent nothing more for {stop.length_s:.3g} s, of this job "
+        "or of others: what the job does can't be told; look at the exporter, its switch and the way to the collector.",
+        {"because": SILENCE, "exporters": list(lost.names), "lost_s": 0.0},
+        is_open=True,
+    )
+
+
+def _describe(quiet: Quiet, stop: Stop, pace: Pace, lost: _Lost, topology: Topology, params: Params) -> Diagnosis:
+    """Tell a hang from a stall, and put it into words and numbers."""
+    stops = params.stops
+    suspects, amid = first_overdue(quiet.flows, pace.steps, pace.step_s, stops)
+    beside = beside_bytes(quiet.around, quiet.endpoints, stop.start_ns, stop.end_ns, topology)
+    waits_s = stops.saving_hang_s if beside else stops.hang_s if amid else stops.idle_hang_s
+    hangs = stop.length_s > least_stop_s(pace.rest_s, pace.step_s, stops) + waits_s
+    few = len(suspects) <= stops.max_late_share * len(quiet.endpoints)
+    suspects = suspects if few else suspects[:0]
+    where = "in the middle of a step" if amid else "between two steps"
+    who = (
+        f"the first that should have sent on is {listed(suspects, topology)}"
+        if len(suspects)
+        else "no rank can be told to be the first"
+    )
+    aside = f", and {traffic_beside(beside)} meanwhile" if beside else ""
+    doubt = (
+        f" Nothing else comes from {first_few([name or 'the exporter' for name in lost.names])}: if that was lost, the "
+        "job may go on."
+        if len(lost.names) == 1
+        else ""
+    )
+    verb, advice = ("hangs", "look at that rank's process") if hangs else ("stands still", "look at data and storage")
+    return stop_finding(
+        "hang" if hangs else "stall",
+        quiet.job_id,
+        stop,
+        subject_of(suspects, quiet.job_id, topology),
+        "critical" if hangs else "warning" if amid else "info",
+        f"The job {verb} since step {stop.step - 1}, for {stop.length_s:.3g} s, {where}{aside}; {who}: {advice}."
+        + doubt,
+        {
+            "suspects": [topology.endpoints[endpoint] for endpoint in suspects.tolist()],
+            "in_a_step": amid,
+            "beside_bytes": beside,
+            "only_exporter": lost.names[0] if len(lost.names) == 1 else "",
+        },
+        is_open=True,
+    )

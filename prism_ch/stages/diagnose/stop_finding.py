@@ -1,0 +1,127 @@
+"""What all findings of stops have in common: their identity, whom they are about, how names are listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch.model.columns import Int32
+from prism_ch.model.result import Diagnosis, DiagnosisKind, Severity, SubjectType
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.episode import identity
+
+#: Why records are missing, in the evidence of a finding that they are.
+SILENCE = "silence"
+
+#: Names that a sentence gives before it counts the rest.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When a job stood still, for how long where that is usual, and what of it is lost.
+
+    `slowdown` is the lost share of the time that counts.
+    """
+
+    step: int
+    start_ns: int
+    end_ns: int
+    usual_s: float
+    lost_s: float
+    slowdown: float
+
+    @property
+    def length_s(self) -> float:
+        """How long it lasted, in seconds."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+def stop_finding(
+    kind: DiagnosisKind,
+    job_id: str,
+    stop: Stop,
+    subject: tuple[SubjectType, str],
+    severity: Severity,
+    summary: str,
+    evidence: Mapping[str, object],
+    *,
+    is_open: bool = False,
+) -> Diagnosis:
+    """Put a stop down as a finding; the same stop has the same identity, whatever it turns out to be."""
+    return Diagnosis(
+        diagnosis_id=identity(job_id, "stall", job_id, stop.start_ns),
+        kind=kind,
+        subject_type=subject[0],
+        subject=subject[1],
+        first_step=stop.step,
+        last_step=stop.step,
+        start_ns=stop.start_ns,
+        end_ns=stop.end_ns,
+        status="open" if is_open else "closed",
+        severity=severity,
+        observed=stop.length_s,
+        expected=stop.usual_s,
+        score=0.0,
+        slowdown=min(stop.slowdown, 1.0),
+        summary=summary,
+        evidence=json.dumps({"lost_s": round(stop.lost_s, 6), **evidence}),
+    )
+
+
+def is_stop(finding: Diagnosis) -> bool:
+    """Say whether a finding is of a job that stands still, or that seems to since its records are missing."""
+    return finding.kind in ("stall", "hang", "restart") or (
+        finding.kind == "telemetry" and json.loads(finding.evidence).get("because") == SILENCE
+    )
+
+
+def carry_on_stops(known: Iterable[Diagnosis], found: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Let stops that were found take the identity of open ones that they turn out to be; close the open ones left."""
+    said, left = [], {one.diagnosis_id: one for one in known if is_stop(one) and one.status == "open"}
+    for stop in found:
+        same = next((one for one in left.values() if _are_same(one, stop)), None)
+        if same is not None:
+            del left[same.diagnosis_id]
+            stop = replace(stop, diagnosis_id=same.diagnosis_id)  # noqa: PLW2901 - the same stop by its right name
+        said.append(stop)
+    return (*said, *(replace(one, status="closed") for one in left.values()))
+
+
+def _are_same(one: Diagnosis, other: Diagnosis) -> bool:
+    """Say whether two findings are of one stop: at one time, and where records are missing, of one exporter."""
+    if (one.kind == "telemetry" or other.kind == "telemetry") and (one.kind, one.subject) != (
+        other.kind,
+        other.subject,
+    ):
+        return False
+    return one.start_ns <= other.end_ns and other.start_ns <= one.end_ns
+
+
+def subject_of(endpoints: Int32, job_id: str, topology: Topology) -> tuple[SubjectType, str]:
+    """Name the endpoint or the server where all is about one, else the job."""
+    if len(endpoints) == 1:
+        return "endpoint", topology.endpoints[endpoints[0]]
+    servers = np.unique(topology.server[endpoints])
+    return ("server", topology.server_names[servers[0]]) if len(servers) == 1 else ("job", job_id)
+
+
+def listed(endpoints: Int32, topology: Topology) -> str:
+    """Name some endpoints and their servers in words."""
+    names = [topology.endpoints[endpoint] for endpoint in endpoints.tolist()]
+    servers = [topology.server_names[server] for server in np.unique(topology.server[endpoints]).tolist()]
+    return f"{first_few(names)} ({first_few(servers)})"
+
+
+def first_few(names: Sequence[str]) -> str:
+    """List names, and how many more there are."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def traffic_beside(moved: Mapping[str, int]) -> str:
+    """Say which machine moved most beside a stop."""
+    most = max(moved, key=lambda name: moved[name])
+    return f"{moved[most] / 1e9:.3g} GB went to or from {most}"

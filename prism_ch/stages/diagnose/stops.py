@@ -1,0 +1,176 @@
+"""Stops that are over: stalls, in which a job stood still and went on, and restarts, after which it began anew.
+
+Between two steps all ranks may pause together, to save or to evaluate; where the others wait for some, those are named.
+A stall conserves the job's communicators; a restart makes them anew, and nearly every rank meets every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import Params, StopParams
+from prism_ch.model.result import OTHER, Diagnosis, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages.diagnose.episode import severity
+from prism_ch.stages.diagnose.habits import habitual
+from prism_ch.stages.diagnose.rests import Rests
+from prism_ch.stages.diagnose.stop_finding import Stop, listed, stop_finding, subject_of, traffic_beside
+
+#: Machines beside a job that evidence names.
+_MACHINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StepsSeen:
+    """What a window shows of the steps of one life, those looked at again and the new ones from `first_new` on.
+
+    A row a step: its `number`, `duration_s` (NaN where its beginning was not seen) and `rests`; `lateness_s`
+    float64[endpoints, steps] of `endpoints`, see `lateness_s` in reconstruct. `traffic` and `kinds` are the bursts of
+    the life.
+    """
+
+    number: Int64
+    duration_s: Float64
+    rests: Rests
+    first_new: int
+    endpoints: Int32
+    lateness_s: Float64
+    traffic: Traffic
+    kinds: PairKinds
+
+    @property
+    def step_s(self) -> float:
+        """The usual duration of a step."""
+        return float(robust.median(self.duration_s))
+
+    def stopped(self, params: StopParams) -> Bool:
+        """Mask the steps in which the job stood still, bool[n]; none where too few are known to say what is usual.
+
+        A job that rests too long in one step after the other works slowly, and stops in none of them.
+        """
+        if len(self.number) < params.min_steps:
+            return np.zeros(len(self.number), dtype=bool)
+        long = self.rests.too_long(self.step_s, params) & ~np.isnan(self.duration_s)
+        by_itself = long.copy()
+        by_itself[1:] &= ~long[:-1]
+        by_itself[:-1] &= ~long[1:]
+        return by_itself
+
+
+def find_stops(
+    job_id: str, seen: StepsSeen, history: Steps, around: FlowBatch, topology: Topology, params: Params
+) -> tuple[Diagnosis, ...]:
+    """Find the stalls and restarts in the new steps of a life; what a step is, the one after it tells.
+
+    Parameters: `history`, all that is known of the job's steps, in which habits show: what is one is not reported;
+    `around`, flows with one end or both at members of the job.
+    """
+    usual = history.step[habitual(history, params.stops)]
+    found = []
+    for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.first_new)).tolist():
+        if _met_anew(seen, row, params.stops):
+            found.append(_describe_restart(job_id, seen, row, params))
+        elif seen.number[row] not in usual:
+            found.append(_describe_stall(job_id, seen, row, around, topology, params))
+    return tuple(found)
+
+
+def not_slow(seen: Sequence[StepsSeen], history: Steps, params: StopParams) -> Bool:
+    """Mask the steps of a job's history that are long for another reason than slowness, bool[n].
+
+    They hold a stop, are long by habit, or hold other work. `seen`: of the lives that a window shows.
+    """
+    mask = habitual(history, params)
+    for life in seen:
+        other = life.stopped(params) | life.rests.more_work(params)
+        mask |= np.isin(history.step, life.number[other])
+    return mask
+
+
+def _met_anew(seen: StepsSeen, row: int, params: StopParams) -> bool:
+    """Say whether nearly all endpoints met others, that they don't train with, while the job stood still."""
+    rest = (seen.traffic.end_ns > seen.rests.start_ns[row]) & (seen.traffic.start_ns < seen.rests.end_ns[row])
+    met = seen.traffic.take(rest & (seen.kinds.burst == OTHER))
+    met = met.keep_pairs(met.moving())
+    partners = np.bincount(np.searchsorted(seen.endpoints, met.pair_src), minlength=len(seen.endpoints))
+    return float(np.mean(partners >= 2)) >= params.mesh_share
+
+
+def _describe_stall(
+    job_id: str,
+    seen: StepsSeen,
+    row: int,
+    around: FlowBatch,
+    topology: Topology,
+    params: Params,
+) -> Diagnosis:
+    """Put a stall into words and numbers."""
+    stop, stops = _stop(seen, row, params), params.stops
+    late = np.flatnonzero(seen.lateness_s[:, row] >= stops.late_share * stop.lost_s)
+    waited_for = seen.endpoints[late] if len(late) <= stops.max_late_share * len(seen.endpoints) else seen.endpoints[:0]
+    beside = beside_bytes(around, seen.endpoints, stop.start_ns, stop.end_ns, topology)
+    is_pause = len(waited_for) == 0 and stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.long_pause_s)
+    if len(waited_for):
+        why = f"the others waited for {listed(waited_for, topology)}: look at what feeds these GPUs with data."
+    elif beside:
+        why = f"all paused together, and {traffic_beside(beside)}: look at that storage."
+    else:
+        why = "all paused together: look at checkpoints, evaluations and what else they wait for at once."
+    return stop_finding(
+        "stall",
+        job_id,
+        stop,
+        subject_of(waited_for, job_id, topology),
+        "info" if is_pause else severity(stop.slowdown, params.diagnose),
+        f"The job stood still for {stop.length_s:.3g} s in step {stop.step}; {why}",
+        {"waited_for": [topology.endpoints[endpoint] for endpoint in waited_for.tolist()], "beside_bytes": beside},
+    )
+
+
+def _describe_restart(job_id: str, seen: StepsSeen, row: int, params: Params) -> Diagnosis:
+    """Put a restart on the same endpoints into words and numbers."""
+    stop, members = _stop(seen, row, params), len(seen.endpoints)
+    return stop_finding(
+        "restart",
+        job_id,
+        stop,
+        ("job", job_id),
+        "warning",
+        f"The job was interrupted for {stop.length_s:.3g} s in step {stop.step} and began anew on the same {members} "
+        "endpoints: look for why it died.",
+        {"gap_s": round(stop.length_s, 6), "members_before": members, "members_after": members},
+    )
+
+
+def _stop(seen: StepsSeen, row: int, params: Params) -> Stop:
+    """Measure the stop in one step."""
+    rests = seen.rests
+    rest_s, usual_s = float(rests.length_s[row]), rests.usual_s()
+    return Stop(
+        int(seen.number[row]),
+        int(rests.start_ns[row]),
+        int(rests.end_ns[row]),
+        usual_s,
+        rest_s - usual_s,
+        (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s),
+    )
+
+
+def beside_bytes(around: FlowBatch, endpoints: Int32, start_ns: int, end_ns: int, topology: Topology) -> dict[str, int]:
+    """Return the bytes that members exchanged with others in a span of time, by machine, of those with the most.
+
+    Parameters: `around`, any flows; `endpoints`, the members.
+    """
+    sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
+    rows = (sends != gets) & (around.end_ns > start_ns) & (around.start_ns < end_ns)
+    moved = np.bincount(np.where(sends, around.dst, around.src)[rows], weights=around.bytes[rows])
+    most = np.argsort(-moved, kind="stable")[:_MACHINES]
+    return {topology.endpoints[row]: int(moved[row]) for row in most.tolist() if moved[row] > 0}

@@ -1,0 +1,247 @@
+"""Work: how long each rank computes in each step, less what it waits for others, as its messages show.
+
+In synchronous training everybody slows together, and the one that makes the others wait is the one that does not wait.
+
+- In a pipeline a rank computes from when its input is there, and it is free, until it sends its output.
+- In a collective a rank is late by how long after its peers it first takes part: nobody sends to or is sent to by a
+  rank that still computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import intervals, robust
+from prism_ch.core.arrays import run_starts
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.params import WorkParams
+from prism_ch.model.result import CP, DP, EP, PP, TP
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Seconds of work of each rank in each step, `seconds` float64[m, k], NaN where it can't be told.
+
+    `endpoints` int32[m] and their `role` int32[m], the pipeline stage: ranks of a role do the same work.
+    `mates` int32[m] joins ranks that wait for one another inside a step's operations: those of one tensor, expert or
+    context group. `absolute` says that the seconds are those of the rank itself, whatever its peers do; else only the
+    differences between peers mean something.
+    """
+
+    endpoints: Int32
+    role: Int32
+    seconds: Float64
+    mates: Int32
+    absolute: bool
+
+
+def measure_work(
+    traffic: Traffic, kinds: PairKinds, division: Division, groups: GroupSet, params: WorkParams
+) -> tuple[Work, ...]:
+    """Measure the work of a job's ranks in each step of a division, in each way that its traffic allows, best first.
+
+    Members of a collective inside a step's operations wait for one another there, and their messages are late together:
+    lateness in that collective tells them apart, and work between messages only their group from others.
+    """
+    if division.steps == 0:
+        return ()
+    role = groups.pp_stage[np.searchsorted(groups.endpoints, division.endpoints)]
+    pipelined = bool((kinds.burst == PP).any())
+    inside = np.isin(kinds.kind, (EP, CP, TP))
+    mates = _joined(traffic.pair_src[inside], traffic.pair_dst[inside], division)
+    measured = [
+        Work(
+            division.endpoints, role, _until_taking_part(kinds.of_kind(traffic, kind), division), mates, absolute=False
+        )
+        for kind in (EP, CP, TP, DP)
+        if (kinds.burst == kind).any() and not (kind == DP and pipelined)
+    ]
+    if pipelined:
+        seconds = _between_messages(kinds.of_kind(traffic, PP), division, role, params)
+        seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
+        measured.append(Work(division.endpoints, role, seconds, mates, absolute=True))
+    return tuple(measured)
+
+
+def _between_messages(pipeline: Traffic, division: Division, role: Int32, params: WorkParams) -> Float64:
+    """Sum the time from when a rank was free, and had its input, to each of its outputs: float64[m, k]."""
+    sent = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, division, role)
+    received = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, division, role)
+    seconds = np.full(division.end_ns.shape, np.nan)
+    begin = np.concatenate([division.end_ns[:, :1] * 0, division.end_ns[:, :-1]], axis=1)
+    for stage in np.unique(role).tolist():
+        rows = np.flatnonzero(role == stage)
+        outs = [sent[key].of(rows) for key in sorted(sent) if key[0] == stage]
+        ins = [received[key].of(rows) for key in sorted(received) if key[0] == stage]
+        if not outs:
+            continue
+        total = np.zeros((len(rows), division.steps))
+        free = _free(outs, begin[rows])
+        for out, idle in zip(outs, free, strict=True):
+            since = np.maximum.reduce([idle, *(_input_of(out, arrived, params) for arrived in ins)])
+            total += np.maximum(out - since, 0).sum(axis=2)
+        seconds[rows] = total / 1e9
+    seconds[:, 0] = np.nan  # where the first step began is not known
+    return seconds
+
+
+def _without_exchanges(seconds: Float64, inner: Traffic, division: Division, params: WorkParams) -> Float64:
+    """Take from the work of each rank the time in which it exchanges data inside its operations, float64[m, k].
+
+    A slow network lengthens that, and is no slow GPU. Where so much is exchanged that it must go on beside the work,
+    nothing is taken.
+    """
+    if len(inner) == 0:
+        return seconds
+    row = np.concatenate([np.searchsorted(division.endpoints, side) for side in (inner.src, inner.dst)])
+    start, end = np.tile(inner.start_ns, 2), np.tile(inner.end_ns, 2)
+    step = step_of(row, end - 1, division)
+    inside = step < division.steps
+    cell = (row * division.steps + step)[inside].astype(np.int32)
+    busy_s = intervals.union_length(cell, start[inside], end[inside], seconds.size).reshape(seconds.shape) / 1e9
+    beside = robust.median(busy_s / np.where(seconds > 0, seconds, np.nan))
+    return seconds - busy_s if beside <= params.max_exchange_share else seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """Moments of messages between two stages: `ns` float64[m, k, n], NaN where a step has not the usual n of them."""
+
+    ns: Float64
+
+    def of(self, rows: Int64) -> Float64:
+        """Return those of some ranks."""
+        return self.ns[rows]
+
+
+def _messages(
+    mine: Int32, other: Int32, at_ns: Int64, division: Division, role: Int32
+) -> dict[tuple[int, int], _Messages]:
+    """Return the moments of each rank's messages by (own stage, other stage), in order in each step."""
+    row, far = (np.searchsorted(division.endpoints, side) for side in (mine, other))
+    step = step_of(row, at_ns, division)
+    inside = step < division.steps
+    row, far, step, at = row[inside], far[inside], step[inside], at_ns[inside]
+    found = {}
+    span = int(role.max(initial=0)) + 1
+    code = role[row].astype(np.int64) * span + role[far]
+    for key in np.unique(code).tolist():
+        chosen = np.flatnonzero(code == key)
+        order = chosen[np.lexsort((at[chosen], step[chosen], row[chosen]))]
+        cell = row[order].astype(np.int64) * division.steps + step[order]
+        starts = run_starts(cell)
+        counts = np.diff(np.append(starts, len(cell)))
+        usual = int(np.bincount(counts).argmax())
+        place = np.arange(len(cell)) - np.repeat(starts, counts)
+        kept = np.repeat(counts == usual, counts)
+        ns = np.full((len(division.endpoints) * division.steps, usual), np.nan)
+        ns[cell[kept], place[kept]] = at[order][kept]
+        found[key // span, key % span] = _Messages(ns.reshape(len(division.endpoints), division.steps, usual))
+    return found
+
+
+def step_of(row: Int64, at_ns: Int64, division: Division) -> Int64:
+    """Return the step, by the endpoint's own count, in which each moment lies; `division.steps` past the last."""
+    first = min(int(division.end_ns.min()), int(at_ns.min(initial=np.iinfo(np.int64).max)))
+    span = max(int(division.end_ns.max()), int(at_ns.max(initial=0))) - first + 1
+    lines = np.arange(len(division.endpoints))[:, None]
+    flat = (lines * span + (division.end_ns - first)).ravel()
+    found: Int64 = np.searchsorted(flat, row * span + (at_ns - first)) - row * division.steps
+    return found
+
+
+def _free(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
+    """Return when the rank was free to work for each output: at the output before it, or as its step began."""
+    together = np.concatenate(outs, axis=2)
+    order = np.argsort(together, axis=2, kind="stable")  # NaN last
+    ordered = np.take_along_axis(together, order, axis=2)
+    before = np.concatenate([begin_ns[:, :, None].astype(np.float64), ordered[:, :, :-1]], axis=2)
+    since = np.empty_like(together)
+    np.put_along_axis(since, order, before, axis=2)
+    return np.split(since, np.cumsum([out.shape[2] for out in outs])[:-1], axis=2)
+
+
+def _input_of(out: Float64, arrived: Float64, params: WorkParams) -> Float64:
+    """Return, for each output, when the last input that it can't do without arrived, of `out`'s shape.
+
+    -inf where it needs none, NaN where a record is missing. A schedule is the same in every step and on every replica:
+    an output can't do without those inputs that have always come before it, and of these it waits for the last.
+    """
+    found = np.full(out.shape, -np.inf)
+    known = ~np.isnan(out[:, :, 0] + arrived[:, :, 0])
+    for place in range(out.shape[2] if known.any() else 0):
+        before = (arrived[known] <= out[known][:, place, None]).mean(axis=0) >= params.causal_share
+        if before.any():
+            found[:, :, place] = arrived[:, :, np.flatnonzero(before)[-1]]
+    return found
+
+
+def _until_taking_part(collective: Traffic, division: Division) -> Float64:
+    """Sum how much later than its peers a rank takes part in each round of a step's collectives: float64[m, k].
+
+    A round is the n-th burst of each pair in the step; a pair takes part in a step where it has as many as usual.
+    """
+    steps = division.steps
+    row = np.searchsorted(division.endpoints, collective.src)
+    step = step_of(row, collective.end_ns - 1, division)
+    inside = np.flatnonzero(step < steps)
+    pair, step, at = collective.pair[inside].astype(np.int64), step[inside], collective.start_ns[inside]
+    cell = pair * steps + step  # sorted: bursts of a pair are in order
+    starts = run_starts(cell)
+    counts = np.diff(np.append(starts, len(cell)))
+    usual = _usual_counts(cell[starts] // steps, counts, len(collective.pair_src))
+    joined = _communicators(collective, division)
+    kept = np.repeat(counts == usual[cell[starts] // steps], counts)
+    place = (np.arange(len(cell)) - np.repeat(starts, counts))[kept]
+    rounds = int(usual.max(initial=0))
+    touched = np.full((len(division.endpoints), steps, rounds), np.inf)
+    for side in (collective.pair_src, collective.pair_dst):
+        member = np.searchsorted(division.endpoints, side[pair[kept]])
+        np.minimum.at(touched, (member, step[kept], place), at[kept].astype(np.float64))
+    touched[np.isinf(touched)] = np.nan
+    late = np.full(touched.shape, np.nan)
+    for rows in joined:
+        late[rows] = touched[rows] - robust.median(touched[rows], axis=0)[None]
+    late[_uneven(collective, division, joined, usual)] = np.nan
+    seen = ~np.isnan(late)
+    return np.where(seen.any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
+
+
+def _uneven(collective: Traffic, division: Division, joined: list[Int64], usual: Int64) -> Bool:
+    """Mask the endpoints with a pair of fewer rounds than its communicator has, bool[m]: bursts ran together there."""
+    rounds = np.zeros(len(division.endpoints), dtype=np.int64)
+    sides = [np.searchsorted(division.endpoints, side) for side in (collective.pair_src, collective.pair_dst)]
+    for side in sides:
+        np.maximum.at(rounds, side, usual)
+    for rows in joined:
+        rounds[rows] = rounds[rows].max()
+    uneven = np.zeros(len(division.endpoints), dtype=bool)
+    for side in sides:
+        uneven[side[usual < rounds[side]]] = True
+    return uneven
+
+
+def _communicators(collective: Traffic, division: Division) -> list[Int64]:
+    """List the rows of the division's endpoints that are joined by a collective, a list a communicator."""
+    label = _joined(collective.pair_src, collective.pair_dst, division)
+    order = np.argsort(label, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+
+
+def _joined(src: Int32, dst: Int32, division: Division) -> Int32:
+    """Label the division's endpoints by the set that pairs join them to, int32[m]."""
+    first, second = (np.searchsorted(division.endpoints, side).astype(np.int32) for side in (src, dst))
+    return components(len(division.endpoints), first, second)
+
+
+def _usual_counts(pair: Int64, counts: Int64, pairs: int) -> Int64:
+    """Return the count that each pair most often has, int64[pairs]."""
+    width = int(counts.max(initial=0)) + 1
+    times = np.bincount(pair * width + counts, minlength=pairs * width).reshape(pairs, width)
+    return np.asarray(times.argmax(axis=1))

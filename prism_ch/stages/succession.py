@@ -1,0 +1,137 @@
+"""Succession: whether a life that takes over endpoints from one that ended is the same job, begun anew.
+
+A restart goes on with the same model divided in the same way: its activations have as many bytes, and a step reduces as
+many bytes of gradients. Servers may be others, and replicas more or fewer: a ring of d members passes 2 (d - 1) / d of
+the gradients along each edge, so what is compared is that, too. What has no pipeline in common, or other bytes, is
+another job; two runs of the very same configuration can't be told from a restart, and are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.arrays import group_search
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.result import DP, OTHER, PP
+from prism_ch.model.traffic import Traffic
+
+#: Two whole steps after the one that the life began with.
+_LEAST_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one life of a job moves, by the median step; amounts of traffic that it does not have are 0.
+
+    `message` bytes of a pipeline's usual message, `relayed` bytes of them a sender and step, `reduced` bytes of
+    gradients a sender and step, in rings of usually `replicas` (1 without); `step_s` seconds a step, of the `seen_s`
+    that there is traffic. `bursts` float64[pairs], rising, are the usual bursts of its pairs, of whatever kind.
+    """
+
+    endpoints: Int32
+    steps: int
+    message: float
+    relayed: float
+    reduced: float
+    replicas: float
+    step_s: float
+    seen_s: float
+    bursts: Float64
+
+
+def measure_load(traffic: Traffic, kinds: PairKinds, division: Division) -> Load | None:
+    """Measure what a life moves; None with too few steps to tell what is usual."""
+    if division.steps < _LEAST_STEPS:
+        return None
+    typed = traffic.take(kinds.burst != OTHER)
+    pipeline, collective = (kinds.of_kind(traffic, kind) for kind in (PP, DP))
+    return Load(
+        division.endpoints,
+        division.steps,
+        _usual(pipeline.payload),
+        _payload_a_step(pipeline, division),
+        _payload_a_step(collective, division),
+        _usual_group(collective),
+        float(np.median(np.diff(division.job_end_ns()))) / 1e9,
+        (int(typed.end_ns.max()) - int(typed.start_ns.min())) / 1e9,
+        np.sort(robust.median_by(typed.pair, typed.payload, len(typed.pair_src))[typed.moving()]),
+    )
+
+
+def is_too_early(before: Load, after: Load, params: ContinueParams) -> bool:
+    """Say whether a life that does not seem to go on with an earlier one may yet turn out to.
+
+    It has not lasted for some steps of the other: a pipeline repeats within one step, and shows before the gradients.
+    Or it is only the kinds of its bursts that differ, which a few steps may not tell well.
+    """
+    if after.seen_s < _LEAST_STEPS * before.step_s:
+        return True
+    same_kinds = _alike(before.message, after.message, params) and (before.reduced > 0) == (after.reduced > 0)
+    return not same_kinds and after.steps < params.settle_steps and _same_bursts(before, after, params)
+
+
+def _same_bursts(before: Load, after: Load, params: ContinueParams) -> bool:
+    """Say whether nearly all pairs of a later life move bursts such as pairs of an earlier one did."""
+    place = np.searchsorted(before.bursts, after.bursts)
+    near = [before.bursts[np.clip(place + side, 0, len(before.bursts) - 1)] for side in (-1, 0)]
+    distance = np.min(np.abs(np.log(after.bursts / near)), axis=0)
+    return float(np.mean(distance <= params.same_load)) >= params.same_bursts
+
+
+def goes_on(before: Load, after: Load, least_shared: float, params: ContinueParams) -> bool:
+    """Say whether a later life is the same job as an earlier one.
+
+    Parameters: `least_shared`, the share of the endpoints of the smaller one that both must have.
+    """
+    shared = len(np.intersect1d(before.endpoints, after.endpoints, assume_unique=True))
+    if shared < least_shared * min(len(before.endpoints), len(after.endpoints)):
+        return False
+    # The microbatches of a step stay as many, or replicas that are fewer share out those of all.
+    relayed = _alike(before.relayed, after.relayed, params) or _alike(
+        before.relayed * before.replicas, after.relayed * after.replicas, params
+    )
+    ring = [load.reduced * load.replicas / max(load.replicas - 1, 1) for load in (before, after)]
+    reduced = _alike(before.reduced, after.reduced, params) or _alike(ring[0], ring[1], params) or min(ring) == 0
+    return _alike(before.message, after.message, params) and relayed and reduced
+
+
+def _alike(one: float, other: float, params: ContinueParams) -> bool:
+    """Say whether two amounts are the same but for lost records."""
+    return abs(one - other) <= params.same_load * max(one, other)
+
+
+def _usual(payload: Int64) -> float:
+    """Return the size of burst that half the payload is moved in smaller ones than, 0 where there is none."""
+    ordered = np.sort(payload)
+    moved = np.cumsum(ordered)
+    return float(ordered[np.searchsorted(moved, moved[-1] / 2)]) if len(ordered) else 0.0
+
+
+def _payload_a_step(traffic: Traffic, division: Division) -> float:
+    """Return what a sender moves in the median step, the first left out; 0 where there is none."""
+    if len(traffic) == 0:
+        return 0.0
+    row = np.searchsorted(division.endpoints, traffic.src)
+    lines = np.arange(len(division.endpoints), dtype=np.int32)
+    step = group_search(
+        np.repeat(lines, division.steps), division.end_ns.ravel(), row.astype(np.int32), traffic.end_ns - 1
+    )
+    step -= row * division.steps
+    moved = np.bincount(step, weights=traffic.payload, minlength=division.steps)[1 : division.steps]
+    return float(np.median(moved)) / len(np.unique(traffic.pair_src))
+
+
+def _usual_group(collective: Traffic) -> float:
+    """Return how many endpoints are usually joined by a collective's traffic, 1 where there is none."""
+    ends = np.concatenate([collective.pair_src, collective.pair_dst])
+    if len(ends) == 0:
+        return 1.0
+    label = components(int(ends.max()) + 1, collective.pair_src, collective.pair_dst)
+    return float(np.median(np.bincount(label[np.unique(ends)])[np.unique(label[ends])]))

@@ -1,0 +1,166 @@
+"""Whether a job stands still, stood still, or began anew: what windows show, put before the stages that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.division import Division
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.newest_life import NewestLife
+from prism_ch.model.params import Params, StopParams
+from prism_ch.model.result import OTHER, Diagnosis, GpuSteps, JobState, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.stages import account, diagnose, resume
+from prism_ch.stages.reconstruct import lateness_s
+
+
+def is_of_steps(finding: Diagnosis) -> bool:
+    """Say whether a finding is of what is slow in steps."""
+    return finding.kind != "telemetry" and not diagnose.is_stop(finding)
+
+
+def look_at(division: Division, life: account.ExaminedLife, new: resume.Resumed) -> diagnose.StepsSeen:
+    """Measure the rests of a life's steps, those that were said before among them."""
+    rebuilt, ends = life.rebuilt.steps, division.job_end_ns()
+    said_before = division.steps - len(rebuilt)
+    duration_s = np.diff(ends, prepend=ends[:1]) / 1e9
+    duration_s[:1] = np.nan
+    duration_s[said_before:] = np.where(rebuilt.complete == 1, rebuilt.duration_s, np.nan)
+    return diagnose.StepsSeen(
+        new.first_step - said_before + np.arange(division.steps),
+        duration_s,
+        diagnose.find_rests(life.traffic, life.kinds, ends),
+        new.first_step,
+        division.endpoints,
+        lateness_s(life.traffic, life.kinds, division),
+        life.traffic,
+        life.kinds,
+    )
+
+
+def leave_out_stops(
+    seen: Sequence[diagnose.StepsSeen],
+    steps: Steps,
+    causes: Sequence[Diagnosis],
+    symptoms: Sequence[Diagnosis],
+    params: StopParams,
+) -> tuple[Steps, list[Diagnosis], list[Diagnosis]]:
+    """Return what is left of steps, causes and symptoms without steps that are long for another reason than slowness.
+
+    Parameters: `seen`, the lives that a window shows; `steps`, all that is known of the job's.
+    """
+    other = diagnose.not_slow(seen, steps, params)
+    left_out = set(steps.step[other].tolist())
+
+    def kept(findings: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Keep what is found in other steps as well."""
+        return [one for one in findings if not left_out.issuperset(range(one.first_step, one.last_step + 1))]
+
+    return steps.take(~other), kept(causes), kept(symptoms)
+
+
+def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and around it, and how to judge that
+    job_id: str,
+    seen: Sequence[diagnose.StepsSeen],
+    steps: Steps,
+    flows: FlowBatch,
+    new: FlowBatch,
+    until_ns: int,
+    known: Sequence[Diagnosis],
+    topology: Topology,
+    params: Params,
+) -> list[Diagnosis]:
+    """Find the stops of a job that a window shows, the one that lasts, if it does, and exporters that are missed.
+
+    Parameters: `seen`, its lives; `steps`, all that is known of the job's; `flows`, all that were looked at, whoever's
+    they are, and `new`, the observations of the window; `until_ns`, up to when they are known; `known`, the findings
+    open before.
+    """
+    over = [stop for life in seen for stop in diagnose.find_stops(job_id, life, steps, flows, topology, params)]
+    newest = seen[-1]
+    typed = newest.kinds.kind != OTHER
+    mine = _on_pairs(flows, newest.traffic.pair_src[typed], newest.traffic.pair_dst[typed])
+    mine &= flows.end_ns >= newest.traffic.end_ns.min(initial=until_ns)
+    quiet = _quiet(job_id, newest.endpoints, steps, flows, mine, until_ns, known)
+    pace = diagnose.usual_pace(quiet, params.stops)
+    lasting = diagnose.find_silence(quiet, pace, topology, params)
+    if lasting is not None:
+        return [*over, lasting]
+    return [*over, *diagnose.find_lost_exporters(quiet, pace, new, params)]
+
+
+def stands_still(
+    state: JobState, flows: FlowBatch, until_ns: int, topology: Topology, params: Params
+) -> tuple[Diagnosis, ...]:
+    """Return the findings on a job of which a window holds nothing, if it stands still; else none.
+
+    Parameters: as of `find_stops`.
+    """
+    pairs = state.pairs.take(state.pairs.kind != OTHER)
+    mine = _on_pairs(flows, pairs.src, pairs.dst)
+    endpoints = state.members.endpoint
+    quiet = _quiet(state.job.job_id, endpoints, state.steps, flows, mine, until_ns, state.diagnoses)
+    found = diagnose.find_silence(quiet, diagnose.usual_pace(quiet, params.stops), topology, params)
+    if found is None:
+        return ()
+    others = tuple(one for one in state.diagnoses if not diagnose.is_stop(one))
+    return (*others, *diagnose.carry_on_stops(state.diagnoses, [found]))
+
+
+def find_restart(
+    job_id: str,
+    newest: NewestLife,
+    lives: Sequence[tuple[Traffic, Int32]],
+    steps: Steps,
+    gpu_steps: GpuSteps,
+    known: Sequence[Diagnosis],
+    topology: Topology,
+    params: Params,
+) -> list[Diagnosis]:
+    """Describe the restart that a job's newest life began with; it is open while that life is young.
+
+    Parameters: `lives`, traffic and endpoints of those that a window shows; `known`, the findings open before. None
+    where it is not known when the life before it ended.
+    """
+    traffic, endpoints = lives[-1]
+    begin_ns = int(traffic.start_ns.min())
+    ended = [int(before.end_ns.max()) for before, _ in lives[:-1]][-1:]
+    ended += [one.start_ns for one in known if diagnose.is_stop(one) and one.start_ns < begin_ns]
+    before = gpu_steps.endpoint[gpu_steps.step == newest.first_step - 1]
+    if not ended or len(before) == 0:
+        return []
+    restart = diagnose.find_restart(
+        job_id,
+        steps,
+        newest.first_step,
+        (min(ended), begin_ns),
+        (np.unique(before), endpoints),
+        topology,
+        is_open=int(steps.step[-1]) - newest.first_step < params.going_on.settle_steps,
+    )
+    return [restart]
+
+
+def _quiet(
+    job_id: str,
+    endpoints: Int32,
+    steps: Steps,
+    flows: FlowBatch,
+    mine: Bool,
+    until_ns: int,
+    known: Sequence[Diagnosis],
+) -> diagnose.Quiet:
+    """Put down what is known of a job; `mine` bool[flows] is its training traffic."""
+    inside = np.isin(flows.src, endpoints) & np.isin(flows.dst, endpoints)
+    return diagnose.Quiet(job_id, endpoints, steps, flows.take(mine), flows.take(~inside), until_ns, tuple(known))
+
+
+def _on_pairs(flows: FlowBatch, src: Int32, dst: Int32) -> Bool:
+    """Mask the flows on some directed pairs, bool[flows]."""
+    span = 1 + int(max(flows.src.max(initial=0), flows.dst.max(initial=0), src.max(initial=0), dst.max(initial=0)))
+    mask: Bool = np.isin(flows.src.astype(np.int64) * span + flows.dst, src.astype(np.int64) * span + dst)
+    return mask

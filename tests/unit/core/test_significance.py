@@ -1,0 +1,45 @@
+"""Deviations among many that were looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from prism_ch.core.significance import corrected_score, spread_of, trailing_low_median
+
+
+def test_seen_once_a_deviate_is_what_it_is() -> None:
+    assert corrected_score([0.5, 2.0, 8.0], 1) == pytest.approx([0.5, 2.0, 8.0])
+
+
+def test_among_many_only_what_is_rare_counts() -> None:
+    tail = stats.norm.sf(6.0) * 1e6
+    assert corrected_score([6.0], 1e6) == pytest.approx(stats.norm.isf([tail]))
+    assert corrected_score([4.0, -3.0], 1e6).tolist() == [0.0, 0.0]
+    assert corrected_score([40.0], 1e9)[0] > 39
+
+
+def test_fewer_than_one_comparison_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"comparisons is 0\.5"):
+        corrected_score([1.0], 0.5)
+
+
+def test_a_single_stray_lifts_no_trailing_median() -> None:
+    values = np.array([[0.0, 9.0, 0.0, 9.0, 9.0, np.nan, 9.0]])
+    low = trailing_low_median(values, 2)
+    assert low[0, 1:5].tolist() == [0.0, 0.0, 0.0, 9.0]
+    assert trailing_low_median(values, 4)[0, -1] == 9.0
+
+
+def test_too_little_known_is_not_told() -> None:
+    values = np.array([[np.nan, np.nan, np.nan, 1.0]])
+    assert np.isnan(trailing_low_median(values, 4)).all()
+
+
+def test_the_spread_is_that_of_most_and_at_least_the_floor() -> None:
+    chance = np.random.default_rng(0)
+    values = np.append(chance.normal(0, 2, 10_000), [1e9, np.nan])
+    assert spread_of(values, 0.1) == pytest.approx(2, rel=0.05)
+    assert spread_of(np.zeros(4), 0.1) == 0.1
+    assert spread_of(np.array([np.nan]), 0.1) == 0.1

@@ -1,0 +1,224 @@
+"""Slow GPUs: the rank that makes the others wait is found, named and let go of again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.result import CP, Diagnosis
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.episode import Place
+from prism_ch.stages.diagnose.gpus import find_slow_gpus
+from prism_ch.stages.diagnose.peers import compare
+from prism_ch.stages.diagnose.work import Work, measure_work
+from prism_ch.stages.order import order
+from tests.unit.stages.build import MB, Flow, division, links, pipeline, ring, shaken, topology, traffic, typed
+
+PARAMS = DiagnoseParams()
+STEPS, STEP_MS = 24, 1000.0
+MORE_MS = 100.0
+
+
+def ends(slow: Collection[int], more_ms: float) -> list[float]:
+    """When each step ends, of which some take so much longer."""
+    return list(accumulate(STEP_MS + (more_ms if step in slow else 0) for step in range(STEPS)))
+
+
+def measured(
+    flows: Sequence[Flow], ends_ms: Sequence[float], kinds: PairKinds | None = None, pp: Sequence[tuple[int, int]] = ()
+) -> tuple[tuple[Work, ...], Division]:
+    """The work of all ranks that the flows show."""
+    seen = traffic(flows)
+    divided = division(sorted({flow.src for flow in flows}), ends_ms)
+    kinds = typed(seen, pp) if kinds is None else kinds
+    return measure_work(seen, kinds, divided, order(seen, kinds, divided), PARAMS.work), divided
+
+
+def found(
+    flows: Sequence[Flow],
+    ends_ms: Sequence[float],
+    where: Topology,
+    pp: Sequence[tuple[int, int]] = (),
+    known: Sequence[Diagnosis] = (),
+) -> tuple[Diagnosis, ...]:
+    work, divided = measured(flows, ends_ms, pp=pp)
+    return find_slow_gpus(work, divided, known, Place("job", 0, PARAMS), where)
+
+
+def late_ring(members: Sequence[int], late: int, steps: Collection[int], late_ms: float = 150) -> list[Flow]:
+    """A ring that all enter 300 ms before a step's usual end; who is late, and whoever meets it, enters later."""
+    hops = list(zip(members, [*members[1:], members[0]], strict=True))
+    flows = []
+    for step, end in enumerate(ends(steps, late_ms)):
+        more = late_ms if step in steps else 0
+        waits = {hop: 290 + more * (late not in hop) for hop in hops}  # over 10 ms before the step is
+        flows += [Flow(*hop, end - 10 - wait, wait) for hop, wait in waits.items()]
+    return flows
+
+
+def replicas(depth: int, count: int, slow: tuple[int, int] | None, steps: Collection[int]) -> list[Flow]:
+    """Pipelines `stage * count + replica`; one stage of one replica is 10 ms later with each output in some steps."""
+    flows = []
+    begins = [0.0, *ends(steps, MORE_MS)]
+    for replica in range(count):
+        stages = [stage * count + replica for stage in range(depth)]
+        for step in range(STEPS):
+            passed = pipeline(stages, [begins[step]])
+            harmed = slow is not None and slow[1] == replica and step in steps
+            flows += _slowed(passed, stages[slow[0]]) if harmed and slow is not None else passed
+    if count > 1:
+        for stage in range(depth):
+            flows += ring(range(stage * count, (stage + 1) * count), begins[1:])
+    return flows
+
+
+def _slowed(flows: Sequence[Flow], rank: int) -> list[Flow]:
+    """The messages of one pass, where the n-th output of a rank comes n x 10 ms late, and so does what follows it."""
+    outputs = sorted(flow.start_ms for flow in flows if flow.src == rank)
+    return [replace(one, start_ms=one.start_ms + 10 * sum(at <= one.start_ms for at in outputs)) for one in flows]
+
+
+class TestCollectives:
+    def test_the_rank_that_nobody_sends_to_or_hears_of_is_the_slow_one(self) -> None:
+        steps = range(10, 18)
+        (one,) = found(shaken(late_ring(range(6), 2, steps), 1), ends(steps, 150), topology(6))
+        assert (one.kind, one.subject_type, one.subject) == ("slow_gpu", "endpoint", "10.0.102.0")
+        assert (one.first_step, one.last_step, one.status) == (10, 17, "closed")
+        assert one.summary.startswith("10.0.102.0 (host-02, GPU 0) works 15% longer a step")
+        assert json.loads(one.evidence)["measure"] == "lateness in collectives"
+        assert one.slowdown == pytest.approx(0.15 / 1.15, rel=0.02)
+        assert one.score > PARAMS.work.min_score
+
+    def test_it_is_open_while_it_lasts(self) -> None:
+        (one,) = found(late_ring(range(6), 2, range(18, 24)), ends(range(18, 24), 150), topology(6))
+        assert one.status == "open"
+
+    def test_slow_from_the_first_step_on_it_shows_against_its_peers(self) -> None:
+        (one,) = found(late_ring(range(6), 2, range(24)), ends(range(24), 150), topology(6))
+        assert (one.subject, one.first_step, one.status) == ("10.0.102.0", 0, "open")
+
+    def test_ranks_of_a_server_that_are_late_together_are_one_finding(self) -> None:
+        rings = [late_ring(range(gpu, 12, 2), 4 + gpu, range(8, 24)) for gpu in (0, 1)]
+        (one,) = found([*rings[0], *rings[1]], ends(range(8, 24), 150), topology(6, 2))
+        assert (one.subject_type, one.subject) == ("server", "host-02")
+        assert "GPUs 0, 1 of host-02" in one.summary
+        assert json.loads(one.evidence)["endpoints"] == ["10.0.102.0", "10.0.102.1"]
+
+    @pytest.mark.parametrize("steps", [range(0), [7]])
+    def test_nobody_is_accused_of_nothing_or_of_one_hiccup(self, steps: Collection[int]) -> None:
+        assert found(shaken(late_ring(range(6), 2, steps), 2), ends(steps, 150), topology(6)) == ()
+
+    def test_of_two_nobody_can_tell_which_is_late(self) -> None:
+        assert found(late_ring(range(2), 1, range(8, 24)), ends(range(8, 24), 150), topology(2)) == ()
+
+    def test_who_hides_behind_others_costs_nothing(self) -> None:
+        assert found(late_ring(range(6), 2, range(8, 24)), ends((), 0), topology(6)) == ()
+
+    def test_one_step_says_nothing(self) -> None:
+        work, divided = measured(ring(range(4), [1000.0]), [1000.0])
+        assert find_slow_gpus(work, divided, (), Place("job", 0, PARAMS), topology(4)) == ()
+
+    def test_without_steps_there_is_no_work(self) -> None:
+        seen = traffic(ring(range(4), [1000.0]))
+        divided = Division.none(np.arange(4, dtype=np.int32))
+        assert measure_work(seen, typed(seen), divided, order(seen, typed(seen), divided), PARAMS.work) == ()
+
+    def test_where_bursts_ran_together_nothing_is_told(self) -> None:
+        even = [
+            Flow(a, b, 1000 * step + at, 5, MB)
+            for step in range(STEPS)
+            for at in (100, 200)
+            for a, b in ((0, 1), (1, 2))
+        ]
+        joined = [Flow(2, 0, 1000 * step + 100, 105, MB) for step in range(STEPS)]
+        seen = traffic([*even, *joined])
+        kind = np.full(3, CP, np.uint8)
+        (work,), _ = measured([*even, *joined], ends((), 0), PairKinds(kind, np.ones(3), kind[seen.pair]))
+        assert np.isnan(work.seconds).all(axis=1).tolist() == [True, False, True]
+
+    def test_mates_that_wait_for_one_another_across_servers_are_one_finding(self) -> None:
+        rings = [late_ring(range(0, 12, 2), 4, range(8, 24)), late_ring(range(1, 12, 2), 7, range(8, 24))]
+        flows, ends_ms = [*rings[0], *rings[1]], ends(range(8, 24), 150)
+        (work,), divided = measured(flows, ends_ms)
+        mates = np.arange(12, dtype=np.int32)
+        mates[7] = mates[4]
+        (one,) = find_slow_gpus((replace(work, mates=mates),), divided, (), Place("job", 0, PARAMS), topology(6, 2))
+        assert "GPUs 0 of host-02 and 1 of host-03" in one.summary
+
+
+class TestPipelines:
+    GRID = ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11])
+
+    @pytest.mark.parametrize("stage", [0, 1, 2])
+    def test_the_stage_of_the_replica_that_works_longer_is_the_slow_one(self, stage: int) -> None:
+        flows = shaken(replicas(3, 4, (stage, 2), range(8, 24)), 3, ms=0.2)
+        (one,) = found(flows, ends(range(8, 24), MORE_MS), topology(12), links(self.GRID))
+        assert (one.subject, one.first_step, one.status) == (f"10.0.{100 + 4 * stage + 2}.0", 8, "open")
+        assert json.loads(one.evidence)["measure"] == "work between messages"
+        assert one.observed > 1.1 * one.expected
+
+    def test_a_healthy_pipeline_accuses_nobody(self) -> None:
+        flows = shaken(replicas(3, 4, None, ()), 4)
+        assert found(flows, ends((), 0), topology(12), links(self.GRID)) == ()
+
+    def test_a_stage_of_its_own_length_accuses_nobody(self) -> None:
+        flows = [
+            flow for replica in range(4) for flow in replicas(3, 4, (1, replica), range(24)) if flow.src % 4 == replica
+        ]
+        assert found(flows, ends(range(24), MORE_MS), topology(12), links(self.GRID)) == ()
+
+    def test_without_peers_a_rank_is_compared_with_its_own_past(self) -> None:
+        flows = shaken(replicas(3, 1, (1, 0), range(16, 24)), 5, ms=0.2)
+        (one,) = found(flows, ends(range(16, 24), MORE_MS), topology(3), links(([0], [1], [2])))
+        assert (one.subject, one.first_step) == ("10.0.101.0", 16)
+        assert "its own work before" in one.summary
+
+    def test_what_is_slow_for_long_does_not_become_its_own_past(self) -> None:
+        seconds = np.random.default_rng(7).normal(1, 0.005, (3, STEPS))
+        seconds[1, 3:] += 0.2
+        each = np.arange(3, dtype=np.int32)
+        work = Work(each, each, seconds, each, absolute=True)
+        divided = division(range(3), ends((), 0))
+        *_, alone = compare((work,), divided, {}, PARAMS.work)
+        assert not alone.score.any()
+        *_, remembered = compare((work,), divided, {1: 1.0}, PARAMS.work)
+        assert np.flatnonzero(remembered.score[1]).tolist() == list(range(3, STEPS))
+        assert not remembered.score[[0, 2]].any()
+
+    def exchanging(self, length_ms: float) -> tuple[Work, ...]:
+        """The work of four replicas of two stages, whose ranks of a stage exchange data inside each step."""
+        grid = ([0, 1, 2, 3], [4, 5, 6, 7])
+        flows = replicas(2, 4, None, ())
+        inner = [
+            Flow(a, b, 1000 * step + 30, length_ms, MB)
+            for step in range(STEPS)
+            for stage in grid
+            for a, b in ((stage[0], stage[2]), (stage[1], stage[3]))
+        ]
+        seen = traffic([*flows, *inner])
+        kinds = typed(seen, links(grid))
+        kind = np.where(np.isin(seen.pair_src % 4, (0, 1)) & (seen.pair_dst - seen.pair_src == 2), CP, kinds.kind)
+        kind = kind.astype(np.uint8)
+        return measured([*flows, *inner], ends((), 0), PairKinds(kind, np.ones(len(kind)), kind[seen.pair]))[0]
+
+    def test_time_of_exchanges_inside_is_not_work(self) -> None:
+        (*_, plain), (*_, longer) = self.exchanging(10), self.exchanging(20)
+        assert plain.absolute
+        assert np.nanmedian(plain.seconds - longer.seconds) == pytest.approx(0.01, abs=1e-6)
+
+    def test_exchanges_beside_the_work_take_nothing_from_it(self) -> None:
+        (*_, much), (*_, more) = self.exchanging(300), self.exchanging(400)
+        assert np.nanmedian(much.seconds - more.seconds) == 0
+
+    def test_two_that_are_late_at_once_are_not_told_apart(self) -> None:
+        steps = range(8, 24)
+        both = [*late_ring(range(6), 2, steps), *late_ring(range(6, 12), 8, steps)]
+        assert found(both, ends(steps, 150), topology(12)) == ()

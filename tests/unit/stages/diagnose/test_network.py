@@ -1,0 +1,187 @@
+"""Slow NICs, links and switches: what explains most is to blame, and what can't be told apart is said so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.division import Division
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.result import Diagnosis
+from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.episode import Place
+from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
+from prism_ch.stages.diagnose.network import find_slow_network
+from prism_ch.stages.diagnose.pace import Pace, measure_pace
+from prism_ch.stages.order import order
+from tests.unit.stages.build import Flow, division, every, job, links, ring, shaken, topology, traffic, typed
+
+PARAMS = DiagnoseParams()
+PLACE = Place("job", 0, PARAMS)
+STEPS = 24
+ENDS = every(1000, STEPS, 1000)
+#: Two stages of eight replicas, one endpoint a server, behind four leaves.
+GRID = (list(range(8)), list(range(8, 16)))
+WHERE = topology(16, leaves=("a", "b", "c", "d"))
+
+
+def slowed(
+    flows: Sequence[Flow], crosses: Callable[[Flow], bool], times: float = 2.0, steps: range = range(10, 24)
+) -> list[Flow]:
+    """The flows, of which some that begin in some steps take longer."""
+    return [
+        replace(flow, length_ms=times * flow.length_ms)
+        if crosses(flow) and int(flow.start_ms // 1000) in steps
+        else flow
+        for flow in flows
+    ]
+
+
+def paced(flows: Sequence[Flow], pp: Sequence[tuple[int, int]] = (), where: Topology = WHERE) -> tuple[Pace, Division]:
+    seen = traffic(shaken(flows, 1, ms=0.1))
+    kinds = typed(seen, pp)
+    divided = division(sorted({flow.src for flow in flows}), [end + 5 for end in ENDS])
+    return measure_pace(seen, kinds, divided, order(seen, kinds, divided), where, PARAMS.pace), divided
+
+
+def found(
+    flows: Sequence[Flow],
+    pp: Sequence[tuple[int, int]] = (),
+    where: Topology = WHERE,
+    known: Sequence[Diagnosis] = (),
+) -> tuple[Diagnosis, ...]:
+    pace, divided = paced(flows, pp, where)
+    return find_slow_network(pace, divided, known, PLACE, where)
+
+
+def pipelines() -> list[Flow]:
+    """A job of two stages whose gradients are reduced in a ring a stage, by the end of each step."""
+    return [replace(flow, start_ms=flow.start_ms - 1) for flow in job(GRID, STEPS)]
+
+
+def rings(count: int, members: int = 4) -> list[Flow]:
+    """Rings of their own, side by side."""
+    return [
+        flow
+        for number in range(count)
+        for flow in ring(range(members * number, members * (number + 1)), [end - 100 for end in ENDS])
+    ]
+
+
+class TestWhoIsToBlame:
+    def test_a_healthy_network_is_not_spoken_of(self) -> None:
+        assert found(pipelines(), links(GRID)) == ()
+
+    def test_a_hot_cell_is_a_link(self) -> None:
+        (one,) = found(slowed(pipelines(), lambda flow: (flow.src, flow.dst) == (3, 11)), links(GRID))
+        assert (one.kind, one.subject_type, one.subject) == ("slow_link", "link", "10.0.103.0->10.0.111.0")
+        assert (one.first_step, one.last_step, one.status) == (10, 23, "open")
+        assert one.observed == pytest.approx(2.0, rel=0.1)
+        assert one.score > PARAMS.pace.min_score
+        assert json.loads(one.evidence)["compared_with"] == "others of the same size"
+
+    def test_a_hot_row_and_column_are_a_nic(self) -> None:
+        grid = ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11])
+        flows = [replace(flow, start_ms=flow.start_ms - 1) for flow in job(grid, STEPS)]
+        (one,) = found(slowed(flows, lambda flow: 5 in {flow.src, flow.dst} and flow.length_ms < 10), links(grid))
+        assert (one.kind, one.subject_type, one.subject) == ("slow_nic", "endpoint", "10.0.105.0")
+        assert "10.0.105.0 (host-05, GPU 0)" in one.summary
+
+    def test_hot_rows_and_columns_of_its_endpoints_are_a_switch(self) -> None:
+        (one,) = found(slowed(pipelines(), lambda flow: flow.src % 4 == flow.dst % 4 == 1), links(GRID))
+        assert (one.kind, one.subject_type, one.subject) == ("slow_switch", "switch", "b")
+
+    def test_of_a_ring_no_more_can_be_told_than_the_ring(self) -> None:
+        (one,) = found(slowed(rings(4), lambda flow: flow.src in range(4, 8)))
+        assert (one.kind, one.subject_type, one.subject) == ("slow_group", "group", "1")
+        assert all(f"10.0.10{member}.0" in one.summary for member in range(4, 8))
+
+    def test_a_lone_ring_is_compared_with_its_past(self) -> None:
+        (one,) = found(slowed(rings(1), lambda _: True))
+        assert (one.kind, one.first_step, one.status) == ("slow_group", 10, "open")
+        assert json.loads(one.evidence)["compared_with"] == "before"
+
+    def test_rings_of_one_communicator_are_one_finding(self) -> None:
+        # Two GPUs a server: the rings of both rails of servers 0 to 3 wait for one another, as one communicator does.
+        where = topology(16, 2)
+        members = [range(first + rail, first + 8, 2) for first in range(0, 32, 8) for rail in (0, 1)]
+        flows = [flow for each in members for flow in ring(list(each), [end - 100 for end in ENDS])]
+        (one,) = found(slowed(flows, lambda flow: flow.src < 8), where=where)
+        assert (one.kind, one.subject) == ("slow_group", "0")
+        assert all(where.endpoints[member] in one.summary for member in range(8))
+
+    def test_waiting_for_a_late_rank_is_not_slowness_of_the_network(self) -> None:
+        flows = [
+            replace(flow, start_ms=flow.start_ms - 200, length_ms=flow.length_ms + 200)
+            if flow.src < 4 and 2 not in {flow.src, flow.dst} and flow.start_ms > 10_000
+            else flow
+            for flow in rings(4)
+        ]
+        assert found(flows) == ()
+
+    def test_records_of_several_steps_are_not_compared(self) -> None:
+        joined = [
+            replace(flow, length_ms=2 * flow.length_ms, size=2 * flow.size)
+            if flow.src < 4 and flow.start_ms > 15_000
+            else flow
+            for flow in rings(4)
+        ]
+        assert found(joined) == ()
+
+    def test_a_step_or_two_say_nothing(self) -> None:
+        seen = traffic(ring(range(4), [900.0]))
+        divided = division(range(4), [1000.0])
+        pace = measure_pace(seen, typed(seen), divided, order(seen, typed(seen), divided), WHERE, PARAMS.pace)
+        assert find_slow_network(pace, divided, (), PLACE, WHERE) == ()
+
+
+class TestWhileItLasts:
+    def test_what_is_slow_for_long_does_not_become_its_own_past(self) -> None:
+        (before,) = found(slowed(rings(1), lambda _: True))
+        still = slowed(rings(1), lambda _: True, steps=range(STEPS))
+        assert found(still) == ()
+        (one,) = found(still, known=(before,))
+        assert (one.subject, one.first_step, one.last_step) == (before.subject, 0, STEPS - 1)
+
+    def test_it_is_closed_when_it_is_over(self) -> None:
+        (one,) = found(slowed(rings(4), lambda flow: flow.src < 4, steps=range(8, 14)))
+        assert (one.first_step, one.last_step, one.status) == (8, 13, "closed")
+
+    def test_the_cost_is_that_of_the_steps_that_it_lengthens(self) -> None:
+        (one,) = found(slowed(rings(4), lambda flow: flow.src < 4))
+        assert (one.slowdown, one.severity) == (0.0, "info")  # all steps are of one length
+
+
+class TestOneRootCause:
+    GRID = ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15])
+
+    def slowness(self, flows: Sequence[Flow]) -> Slowness:
+        seen = traffic(shaken(flows, 1, ms=0.1))
+        kinds = typed(seen, links(self.GRID))
+        divided = division(range(16), [end + 5 for end in ENDS])
+        return find_slowness(Life(seen, kinds, divided, order(seen, kinds, divided)), (), PLACE, WHERE)
+
+    def test_the_slow_group_behind_a_slow_nic_is_its_symptom(self) -> None:
+        flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(self.GRID, STEPS)]
+        harmed = slowed(
+            flows, lambda flow: 5 in {flow.src, flow.dst} or (flow.length_ms > 10 and flow.src in range(4, 8))
+        )
+        slowness = self.slowness(harmed)
+        assert [one.subject for one in slowness.causes] == ["10.0.105.0"]
+        assert (slowness.symptoms, slowness.switches) == ((), ())
+
+    def test_a_group_slow_by_itself_is_said(self) -> None:
+        flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(self.GRID, STEPS)]
+        slowness = self.slowness(slowed(flows, lambda flow: flow.length_ms > 10 and flow.src in range(4, 8)))
+        assert [one.kind for one in slowness.symptoms] == ["slow_group"]
+        assert slowness.causes == ()
+
+    def test_without_steps_nothing_is_slow(self) -> None:
+        seen = traffic(job(self.GRID, STEPS))
+        kinds, divided = typed(seen, links(self.GRID)), Division.none(np.arange(16, dtype=np.int32))
+        life = Life(seen, kinds, divided, order(seen, kinds, divided))
+        assert find_slowness(life, (), PLACE, WHERE) == Slowness((), ())

@@ -1,0 +1,72 @@
+"""Stops that are over: a stall conserves the job's communicators, after a restart nearly all ranks meet anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import numpy as np
+
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params
+from prism_ch.model.result import Diagnosis
+from prism_ch.stages.diagnose.rests import find_rests
+from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
+from tests.unit.stages.build import Flow, division, every, ring, steps_of, topology, traffic, typed
+
+PARAMS = Params()
+WHERE = topology(6)
+#: Ten steps of a second; before the seventh the job stands still for eight.
+ENDS_MS = [*every(1000, 6, 1000), *every(1000, 4, 15_000)]
+HISTORY = steps_of([*[1.0] * 6, 9.0, *[1.0] * 3])
+
+
+def look(ends_ms: list[float], met: Iterable[Flow] = (), first_new: int = 0) -> StepsSeen:
+    members, meetings = range(4), list(met)
+    bursts = traffic([*ring(members, ends_ms), *meetings])
+    kinds = typed(bursts, other=[(flow.src, flow.dst) for flow in meetings])
+    ends_ns = division(members, ends_ms).job_end_ns()
+    duration_s = np.append(np.nan, np.diff(ends_ns) / 1e9)
+    late = np.zeros((4, len(ends_ms)))
+    rests = find_rests(bursts, kinds, ends_ns)
+    endpoints = np.arange(4, dtype=np.int32)
+    return StepsSeen(np.arange(len(ends_ms)), duration_s, rests, first_new, endpoints, late, bursts, kinds)
+
+
+def found(seen: StepsSeen) -> tuple[Diagnosis, ...]:
+    return find_stops("job", seen, HISTORY, FlowBatch.empty(), WHERE, PARAMS)
+
+
+def test_ranks_that_meet_others_begin_anew() -> None:
+    met = [Flow(src, dst, 9_000 + src, 1, 900) for src, dst in ((0, 2), (0, 4), (1, 3), (1, 4), (2, 0), (2, 4))]
+    (restart,) = found(look(ENDS_MS, met))
+    assert (restart.kind, restart.first_step, restart.severity) == ("restart", 6, "warning")
+    assert json.loads(restart.evidence)["members_after"] == 4
+
+
+def test_strays_are_no_start_up() -> None:
+    met = [Flow(0, 2, 9_000, 1, 900), Flow(0, 4, 9_500, 1, 900), Flow(2, 4, 9_700, 1, 900)]
+    (stall,) = found(look(ENDS_MS, met))
+    assert (stall.kind, stall.first_step, stall.status) == ("stall", 6, "closed")
+
+
+def test_what_was_said_before_is_not_said_again() -> None:
+    assert len(found(look(ENDS_MS, first_new=7))) == 1
+    assert found(look(ENDS_MS, first_new=8)) == ()
+
+
+def test_the_step_after_it_tells_what_a_step_is() -> None:
+    assert found(look(ENDS_MS[:7])) == ()
+    slowly = look([*every(1000, 6, 1000), 15_000, 24_000, *every(1000, 4, 25_000)])
+    assert found(slowly) == ()
+    assert not not_slow([slowly], HISTORY, PARAMS.stops)[6]
+
+
+def test_of_few_steps_nothing_is_said_and_none_is_left_out() -> None:
+    seen = look(ENDS_MS[5:8])
+    assert found(seen) == ()
+    assert not not_slow([seen], HISTORY, PARAMS.stops).any()
+
+
+def test_a_step_that_holds_a_stop_is_not_slow() -> None:
+    assert np.flatnonzero(not_slow([look(ENDS_MS)], HISTORY, PARAMS.stops)).tolist() == [6]

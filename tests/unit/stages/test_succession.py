@@ -1,0 +1,104 @@
+"""Succession: a restart moves the same bytes a step, on whatever servers; another job does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.params import ContinueParams
+from prism_ch.stages.succession import Load, goes_on, is_too_early, measure_load
+from tests.unit.stages.build import MB, Flow, division, every, job, links, ring, traffic, typed
+
+PARAMS = ContinueParams()
+GRID = ((0, 1, 2), (3, 4, 5))
+
+
+def load(flows: Sequence[Flow], steps: int = 10, grid: Sequence[Sequence[int]] = GRID) -> Load | None:
+    """What flows of a job with steps of a second from the beginning on are measured to move."""
+    seen = traffic(flows)
+    members = sorted({end for flow in flows for end in (flow.src, flow.dst)})
+    return measure_load(seen, typed(seen, links(grid)), division(members, every(1000, steps, 1000)))
+
+
+def told(flows: Sequence[Flow]) -> Load:
+    found = load(flows)
+    assert found is not None
+    return found
+
+
+class TestLoad:
+    def test_of_a_pipelined_job(self) -> None:
+        found = told(job(GRID, 10))
+        assert found.endpoints.tolist() == list(range(6))
+        assert (found.message, found.relayed, found.reduced) == (8 * MB, 4 * 8 * MB, 40 * MB)
+        assert (found.replicas, found.step_s) == (3, 1.0)
+        assert found.seen_s == pytest.approx(10.0, abs=0.1)
+
+    def test_of_replicas_and_of_a_pipeline_alone(self) -> None:
+        replicas, pipeline = told(ring([0, 1, 2], every(1000, 10, 1000))), told(job([[0], [3]], 10))
+        assert (replicas.message, replicas.relayed, replicas.reduced) == (0, 0, 40 * MB)
+        assert (pipeline.message, pipeline.reduced, pipeline.replicas) == (8 * MB, 0, 1)
+
+    def test_is_that_of_the_median_step(self) -> None:
+        more = [Flow(src, dst, 4500 + at) for src, dst in ((0, 3), (3, 0)) for at in range(100, 400, 50)]
+        assert told([*job(GRID, 10), *more]).relayed == 4 * 8 * MB
+
+    def test_takes_two_steps_after_the_first(self) -> None:
+        assert load(job(GRID, 3), 3) is not None
+        assert load(job(GRID, 3), 2) is None
+
+
+class TestGoingOn:
+    BEFORE = told(job(GRID, 10))
+
+    def goes_on(self, **other: float) -> bool:
+        return goes_on(self.BEFORE, replace(self.BEFORE, **other), 0.5, PARAMS)  # type: ignore[arg-type]
+
+    def test_the_same_load_does(self) -> None:
+        assert self.goes_on()
+        assert self.goes_on(reduced=40.5 * MB, step_s=3.0)
+
+    @pytest.mark.parametrize(
+        "other", [{"message": 16 * MB}, {"message": 0, "relayed": 0}, {"relayed": 64 * MB}, {"reduced": 60 * MB}]
+    )
+    def test_another_load_does_not(self, other: dict[str, float]) -> None:
+        assert not self.goes_on(**other)
+
+    def test_replicas_may_come_and_go(self) -> None:
+        # A ring of three passes 4/3 of the gradients along an edge, one of two 1.
+        assert self.goes_on(replicas=2, reduced=30 * MB)
+        assert not self.goes_on(replicas=2, reduced=20 * MB)
+        assert self.goes_on(replicas=1, reduced=0)
+
+    def test_fewer_replicas_may_share_out_all_microbatches(self) -> None:
+        assert self.goes_on(replicas=2, reduced=30 * MB, relayed=48 * MB)
+        assert not self.goes_on(replicas=2, reduced=30 * MB, relayed=64 * MB)
+
+    @pytest.mark.parametrize("shift, same", [(3, True), (4, False)])
+    def test_half_of_the_endpoints_may_be_others(self, shift: int, same: bool) -> None:
+        after = replace(self.BEFORE, endpoints=self.BEFORE.endpoints + shift)
+        assert goes_on(self.BEFORE, after, 0.5, PARAMS) == same
+
+
+class TestEarlyDays:
+    BEFORE = told(job(GRID, 10))
+    OTHER = replace(BEFORE, reduced=0.0, bursts=BEFORE.bursts * 1.5)
+
+    @pytest.mark.parametrize("seen_s, early", [(2.9, True), (3.0, False)])
+    def test_what_has_not_lasted_for_three_steps_may_yet_turn_out_to_be_the_same(
+        self, seen_s: float, early: bool
+    ) -> None:
+        assert is_too_early(self.BEFORE, replace(self.OTHER, seen_s=seen_s), PARAMS) == early
+
+    @pytest.mark.parametrize("steps, early", [(63, True), (64, False)])
+    def test_so_may_what_moves_the_same_bursts(self, steps: int, early: bool) -> None:
+        after = replace(self.OTHER, bursts=self.BEFORE.bursts * 1.01, steps=steps)
+        assert is_too_early(self.BEFORE, after, PARAMS) == early
+
+    def test_pairs_of_which_one_in_three_moves_other_bursts_do_not(self) -> None:
+        assert sorted(set(self.BEFORE.bursts.tolist())) == [8 * MB, 40 * MB]
+        bursts = np.where(self.BEFORE.bursts == 8 * MB, 8 * MB, 50 * MB)
+        assert not is_too_early(self.BEFORE, replace(self.OTHER, bursts=bursts), PARAMS)

@@ -1,0 +1,200 @@
+"""Jobs that stand still, window after window: stalls, hangs, restarts and lost exporters are told apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from prism_ch.model.result import Diagnosis
+from tests.unit.chain import Published, Results, work
+from tests.unit.stages.build import BEGIN_NS, MB, Flow, batch, every, job, renamed, ring, shaken, shifted, topology
+
+SECOND = 10**9
+GRID = ((0, 1), (2, 3), (4, 5))
+WHERE = topology(8)
+WINDOWS_S = (10, 30)
+
+
+def stops(found: Published) -> list[Diagnosis]:
+    """What is said of standing still, in order of time."""
+    kinds = ("stall", "hang", "restart", "telemetry")
+    return sorted((one for one in found.diagnoses.values() if one.kind in kinds), key=lambda one: one.start_ns)
+
+
+def worked(flows: Sequence[Flow], window_s: int = 10, until_s: float | None = None) -> Results:
+    until_ns = None if until_s is None else BEGIN_NS + round(until_s * SECOND)
+    return work(batch(shaken(flows, 1, ms=0.1)), WHERE, window_s, until_ns=until_ns)
+
+
+def paused(pause_s: float, before: int = 20, after: int = 20) -> list[Flow]:
+    """A job that stands still between two steps."""
+    return [*job(GRID, before), *shifted(job(GRID, after), (before + pause_s) * 1000)]
+
+
+def cut(flows: Sequence[Flow], at_ms: float) -> list[Flow]:
+    """What of some flows ends by then."""
+    return [flow for flow in flows if flow.start_ms + flow.length_ms <= at_ms]
+
+
+class TestStalls:
+    @pytest.mark.parametrize("window_s", WINDOWS_S)
+    def test_a_pause_of_all_is_told_and_no_slow_step(self, window_s: int) -> None:
+        found = worked(paused(3.0), window_s).only
+        (stall,) = stops(found)
+        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "info", "closed")
+        assert stall.observed == pytest.approx(3.2, abs=0.3)
+        assert "all paused together" in stall.summary
+        assert [one for one in found.diagnoses.values() if one.severity != "info"] == []
+
+    def test_a_long_pause_warns(self) -> None:
+        (stall,) = stops(worked(paused(8.0), 60).only)
+        assert (stall.kind, stall.severity, stall.subject) == ("stall", "critical", stall.subject)
+
+    @pytest.mark.parametrize("window_s", WINDOWS_S)
+    def test_pauses_by_habit_are_not_told(self, window_s: int) -> None:
+        flows = [flow for turn in range(6) for flow in shifted(job(GRID, 10), turn * 13_000)]
+        found = worked(flows, window_s).only
+        assert [one for one in found.diagnoses.values() if one.severity != "info"] == []
+        assert len(found.steps) == 60
+
+    def test_who_is_late_is_named(self) -> None:
+        late_ms = 9_000
+        flows = [flow for flow in ring(range(6), every(1000, 40, 1000)) if flow.start_ms < 20_900]
+        waiting = [
+            replace(flow, start_ms=flow.start_ms + late_ms * (3 in (flow.src, flow.dst)), length_ms=flow.length_ms)
+            for flow in ring(range(6), [21_000])
+        ]
+        waiting = [replace(flow, length_ms=21_000 + late_ms - flow.start_ms) for flow in waiting]
+        after = ring(range(6), every(1000, 20, 22_000 + late_ms))
+        found = work(batch(flows + waiting + after), WHERE, 60).only
+        (stall,) = stops(found)
+        assert (stall.kind, stall.subject_type, stall.subject) == ("stall", "endpoint", WHERE.endpoints[3])
+        assert stall.severity == "critical"
+        assert f"waited for {WHERE.endpoints[3]}" in stall.summary
+
+    def test_storage_beside_a_pause_is_named(self) -> None:
+        saving = [Flow(member, 7, 20_500 + 100 * member, 400, 900 * MB) for member in range(6)]
+        (stall,) = stops(worked([*paused(5.0), *saving], 60).only)
+        assert json.loads(stall.evidence)["beside_bytes"].keys() == {WHERE.endpoints[7]}
+        assert f"5.48 GB went to or from {WHERE.endpoints[7]}" in stall.summary
+
+
+class TestHangs:
+    @pytest.mark.parametrize("window_s", [5, 10])
+    def test_a_rank_that_stops_in_a_step_is_suspected(self, window_s: int) -> None:
+        whole = job(GRID, 21)
+        amid_ms = 20_300
+        stopped = [flow for flow in cut(whole, amid_ms) if not (flow.src == 2 and flow.start_ms > 20_150)]
+        results = worked(stopped, window_s, until_s=60)
+        (hang,) = stops(results.only)
+        assert (hang.kind, hang.status, hang.severity) == ("hang", "open", "critical")
+        assert results.only.last.job.status == "stalled"
+        assert json.loads(hang.evidence)["in_a_step"] is True
+        assert WHERE.endpoints[2] in json.loads(hang.evidence)["suspects"]
+
+    def test_a_job_that_stops_between_steps_stalls_and_then_hangs(self) -> None:
+        flows = job(GRID, 20)
+        assert [one.kind for one in stops(worked(flows, 5, until_s=24).only)] == []
+        (stall,) = stops(worked(flows, 5, until_s=28).only)
+        assert (stall.kind, stall.severity, stall.status) == ("stall", "info", "open")
+        (hang,) = stops(worked(flows, 5, until_s=40).only)
+        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "critical", stall.diagnosis_id)
+
+    @pytest.mark.parametrize("window_s", [5, 10, 60])
+    def test_what_goes_on_was_a_stall(self, window_s: int) -> None:
+        found = worked(paused(30.0), window_s)
+        (stall,) = stops(found.only)
+        assert (stall.kind, stall.status, stall.first_step) == ("stall", "closed", 20)
+        assert found.only.last.job.status == "running"
+
+    def test_a_job_whose_storage_still_works_is_waited_for(self) -> None:
+        saving = [Flow(0, 7, moment, 400, 900 * MB) for moment in (20_500, 30_500)]
+        (stall,) = stops(worked([*job(GRID, 20), *saving], 5, until_s=45).only)
+        assert stall.kind == "stall"
+
+    def test_a_habit_is_waited_for(self) -> None:
+        flows = [flow for turn in range(5) for flow in shifted(job(GRID, 10), turn * 25_000)]
+        assert stops(worked(flows, 5, until_s=120).only) == []
+        assert [one.kind for one in stops(worked(flows, 5, until_s=160).only)] == ["hang"]
+
+    def test_a_job_that_ended_is_no_longer_said_to_hang(self) -> None:
+        found = worked(job(GRID, 20), 60, until_s=700).only
+        assert found.last.job.status == "ended"
+        assert [one.status for one in stops(found)] == ["closed"]
+
+    def test_with_few_steps_nothing_is_usual(self) -> None:
+        assert stops(worked(job(GRID, 4), 5, until_s=40).only) == []
+
+
+class TestRestarts:
+    @pytest.mark.parametrize("window_s", [10, 60])
+    def test_ranks_that_meet_anew_tell_a_restart_on_the_same_servers(self, window_s: int) -> None:
+        meeting = [
+            Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in range(6) for dst in range(6) if src != dst
+        ]
+        found = worked([*cut(job(GRID, 21), 20_400), *meeting, *shifted(job(GRID, 30), 28_000)], window_s).only
+        (restart,) = stops(found)
+        assert (restart.kind, restart.severity) == ("restart", "warning")
+        assert json.loads(restart.evidence)["members_after"] == 6
+
+    @pytest.mark.parametrize("window_s", [10, 30])
+    def test_a_hang_that_ends_in_a_restart_elsewhere_is_one_finding(self, window_s: int) -> None:
+        again = shifted(renamed(job(GRID, 30), [2, 3, 4, 5, 6, 7]), 60_000)
+        found = worked([*cut(job(GRID, 21), 20_400), *again], window_s).only
+        (restart,) = stops(found)
+        assert restart.kind == "restart"
+        assert restart.observed == pytest.approx(40, abs=2)
+        evidence = json.loads(restart.evidence)
+        assert evidence["left"] == [WHERE.endpoints[0], WHERE.endpoints[1]]
+        assert evidence["joined"] == [WHERE.endpoints[6], WHERE.endpoints[7]]
+        assert found.last.job.status == "running"
+
+    def test_it_is_closed_once_the_new_life_is_settled(self) -> None:
+        again = shifted(renamed(job(GRID, 80), [2, 3, 4, 5, 6, 7]), 35_000)
+        (restart,) = stops(worked([*job(GRID, 20), *again], 10).only)
+        assert (restart.kind, restart.status) == ("restart", "closed")
+
+
+def by(exporter: str, flows: Sequence[Flow], members: Sequence[int] = range(8)) -> list[Flow]:
+    """Flows that come from some members, as an exporter sees them."""
+    return [replace(flow, exporter=exporter) for flow in flows if flow.src in members]
+
+
+class TestLostExporters:
+    def test_the_job_that_others_still_see_goes_on(self) -> None:
+        seen = [*by("left", job(GRID, 60), (0, 2, 4)), *by("right", cut(job(GRID, 60), 30_000), (1, 3, 5))]
+        results = worked(seen, 10)
+        (missing,) = stops(results.only)
+        assert (missing.kind, missing.subject, missing.status) == ("telemetry", "right", "open")
+        assert (missing.start_ns - BEGIN_NS) / SECOND == pytest.approx(30, abs=1)
+        assert results.only.last.job.status == "running"
+
+    def test_one_that_comes_back_is_not_missed_any_more(self) -> None:
+        right = [flow for flow in job(GRID, 60) if not 25_000 < flow.start_ms < 45_000]
+        found = worked([*by("left", job(GRID, 60), (0, 2, 4)), *by("right", right, (1, 3, 5))], 10).only
+        assert [(one.kind, one.status) for one in stops(found)] == [("telemetry", "closed")]
+
+    def test_the_only_one_that_goes_silent_with_all_it_saw_was_lost(self) -> None:
+        other = shifted(renamed(ring([0, 1], every(700, 40, 700)), [6, 7]), 0)
+        seen = [*by("lost", job(GRID, 25)), *by("lost", cut(other, 25_000)), *by("other", ring([6, 7], every(900, 60)))]
+        results = worked(seen, 10)
+        (first,) = [one for one in results.jobs.values() if len(one.last.members) == 6]
+        (missing,) = stops(first)
+        assert (missing.kind, missing.subject) == ("telemetry", "lost")
+        assert "can't be told" in missing.summary
+
+    def test_one_that_sees_others_go_on_was_not(self) -> None:
+        seen = by("leaf", [*cut(job(GRID, 25), 20_400), *renamed(ring([0, 1], every(700, 80, 700)), [6, 7])])
+        (first,) = [one for one in worked(seen, 10).jobs.values() if len(one.last.members) == 6]
+        (hang,) = stops(first)
+        assert hang.kind == "hang"
+        assert json.loads(hang.evidence)["only_exporter"] == ""
+
+    def test_of_one_that_saw_nothing_else_nothing_can_be_told(self) -> None:
+        (hang,) = stops(worked(by("leaf", cut(job(GRID, 25), 20_400)), 10, until_s=60).only)
+        assert hang.kind == "hang"
+        assert json.loads(hang.evidence)["only_exporter"] == "leaf"
+        assert hang.summary.endswith("Nothing else comes from leaf: if that was lost, the job may go on.")
