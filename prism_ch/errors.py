@@ -27,3 +27,7 @@ class ClaimedError(StoreError):
 
 class InputError(PrismError):
     """A file of flows or a topology can't be used at all."""
+
+
+class GrafanaError(PrismError):
+    """A dashboard or a query for Grafana can't be used, or Grafana refused."""

@@ -13,14 +13,16 @@ import click
 
 from prism_ch import __version__
 from prism_ch.cli.analysis import analyse, run
+from prism_ch.cli.grafana import grafana
 from prism_ch.cli.interrupt import interruptible
 from prism_ch.cli.landing import ingest, migrate, topology
 from prism_ch.cli.retention import retention
-from prism_ch.cli.service import doctor, serve
+from prism_ch.cli.service import doctor, hash_password, serve
 from prism_ch.cli.session import HeldElsewhere, Session, shared_options
 from prism_ch.cli.simulation import simulate
 from prism_ch.cli.sql import sql
 from prism_ch.cli.streams import streams_named
+from prism_ch.cli.tenants import tenants
 from prism_ch.errors import PrismError, SettingsError, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +35,21 @@ INTERRUPTED, READER_GONE = 128 + 2, 128 + 13
 
 
 @click.group(
-    commands=[migrate, ingest, topology, analyse, run, serve, doctor, retention, sql, simulate],
+    commands=[
+        migrate,
+        ingest,
+        topology,
+        analyse,
+        run,
+        serve,
+        doctor,
+        hash_password,
+        retention,
+        sql,
+        tenants,
+        grafana,
+        simulate,
+    ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: prism-ch run flows.parquet --topology topology.csv",
 )

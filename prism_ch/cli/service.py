@@ -1,4 +1,4 @@
-"""The commands that run the service and look after it: serve, doctor."""
+"""The commands that run the service and look after it: serve, doctor, hash-password."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from prism_ch.errors import UsageError
 if TYPE_CHECKING:
     from prism_ch.daemon.control import Control
     from prism_ch.daemon.daemon import Daemon
+    from prism_ch.serve.sql import SqlEndpoint
     from prism_ch.settings import Settings
 
 _SIGNS = {"ok": "ok  ", "warn": "warn", "bad": "bad "}
@@ -27,7 +28,7 @@ _SIGNS = {"ok": "ok  ", "warn": "warn", "bad": "bad "}
 
 @click.command(short_help="Land and analyse around the clock.")
 @click.option("--spool", type=click.Path(file_okay=False, path_type=Path), help="Folder whose files are landed.")
-@click.option("--listen", metavar="HOST:PORT", help="Where /healthz and /metrics are.  [default: 127.0.0.1:9478]")
+@click.option("--listen", metavar="HOST:PORT", help="Where HTTP is spoken.  [default: 127.0.0.1:9478]")
 @click.option("--schedule", type=click.Path(dir_okay=False, path_type=Path), help="Another schedule.toml.")
 @shared_options
 @pass_session
@@ -38,10 +39,14 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     left alone. Each is landed once and moved to done/, or to failed/ with the reason in a file .error beside it.
     SIGTERM ends the service within 10 seconds; whatever ends it, nothing is lost and nothing counted twice.
 
+    The embedded database answers SQL over HTTP as a ClickHouse server does, to the users of the settings; without any,
+    to everyone on this machine, who may then read. /healthz and /metrics are there as well.
+
     \b
     Examples:
       prism-ch serve --spool /var/spool/prism-ch --url chdb:///var/lib/prism-ch/data
       curl -s http://127.0.0.1:9478/healthz
+      curl -s http://127.0.0.1:9478 --data-binary "SELECT kind, subject, summary FROM diagnoses"
     """
     from prism_ch.daemon.daemon import Daemon
     from prism_ch.daemon.schedule import load_schedule
@@ -51,10 +56,17 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     settings = _told(session.settings(), spool, listen, schedule)
     _log_to_stderr(settings)
     daemon = Daemon(settings, load_schedule(settings.serve.schedule, TASKS))
-    http = application(daemon.vitals.lights, daemon.vitals.measures)
+    told = settings.serve
     with (
         _stopped_by_signals(daemon),
-        listening(http, settings.serve.host, settings.serve.port),
+        _answering_sql(settings) as answering,
+        listening(
+            application(daemon.vitals.lights, daemon.vitals.measures, answering),
+            told.host,
+            told.port,
+            told.tls_certificate,
+            told.tls_key,
+        ),
         _taking_commands(settings) as control,
     ):
         ended = daemon.run()
@@ -87,6 +99,43 @@ def doctor(session: Session) -> int:
         if light.mend:
             click.echo(f"      mend: {light.mend}")
     return 0 if all_green(lights) else 1
+
+
+@click.command("hash-password", short_help="Make the hash of a password for the settings.")
+@shared_options
+def hash_password() -> None:
+    """Ask for a password and print what stands for it in the settings, as `password` of [serve.users.NAME].
+
+    At a terminal it is asked for twice; else it is the first line of stdin. It is shown and kept nowhere.
+
+    \b
+    Example:
+      prism-ch hash-password < password.txt
+    """
+    from prism_ch.serve.passwords import hash_password as hashed
+
+    if sys.stdin.isatty():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise UsageError("there is no password: type one, or send one as the first line of stdin")
+    click.echo(hashed(password))
+
+
+@contextmanager
+def _answering_sql(settings: Settings) -> Iterator[SqlEndpoint | None]:
+    """Answer SQL over HTTP while this process has the embedded database open; a server does so itself."""
+    from prism_ch.serve.sql import SqlEndpoint
+    from prism_ch.store.client import connect
+    from prism_ch.store.url import EmbeddedLocation, parse_url
+
+    location = parse_url(settings.url)
+    if not isinstance(location, EmbeddedLocation):
+        yield None
+        return
+    with connect(settings.url) as store, closing(SqlEndpoint(store, location.folder, settings.serve)) as endpoint:
+        yield endpoint
 
 
 @contextmanager

@@ -1,16 +1,16 @@
-"""Lets through one reading statement, and refuses everything that could write, or reach past the database.
+"""Lets through one reading statement, and refuses everything that could write, or reach past what the asker may see.
 
 The engine's read-only mode alone is not enough: under it the embedded engine still reads any file of the host, by the
 function file(), by a table named like a path and by the database `default`, and writes files by INTO OUTFILE. So a
 statement passes only if it was parsed whole and everything in it is of a kind known to be harmless; the text itself is
-handed on as written.
+handed on as written. For a tenant the engine filters rows besides (prism_ch/query/tenancy.py).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import sqlglot
@@ -20,62 +20,98 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from prism_ch.errors import UsageError
-
-#: Table functions that make rows out of their arguments alone.
-TABLE_FUNCTIONS = frozenset({"generate_series", "generateseries", "numbers", "numbers_mt", "values", "zeros"})
-
-#: Views of the database that take parameters, and so look like table functions.
-PARAMETERISED_VIEWS = frozenset({"pair_traffic", "switch_traffic"})
-
-#: Databases that may be named besides the store's own.
-SYSTEM_DATABASES = frozenset({"system", "information_schema"})
-
-#: Functions, of tables or of values, that read or run something outside the database; a second fence for the former.
-OUTSIDE_FUNCTION = re.compile(
-    r"(arrowflight|azureblobstorage|catboostevaluate|cluster|deltalake|executable|file|gcs|hdfs|hudi|iceberg|input|jdbc"
-    r"|merge|mongodb|mysql|odbc|oss|paimon|postgresql|python|redis|remote|s3|sqlite|url|ytsaurus)"
-    r"(allreplicas|azure|cluster|hdfs|local|s3|secure)*"
+from prism_ch.query.allowed import (
+    FORMATS,
+    INFORMATION_TABLES,
+    PARAMETERISED_VIEWS,
+    SETTABLE,
+    SHOWABLE,
+    SYSTEM_TABLES,
+    TABLE_FUNCTIONS,
+    is_refused_function,
+    may_be_called,
 )
+from prism_ch.query.question import OPERATOR_LIMITS, TENANT_LIMITS, Limits, Question, engine_settings
+from prism_ch.query.tenancy import TENANT_SHOWABLE, TENANT_SYSTEM_TABLES, TENANT_VIEWS, schema_names
 
-#: First words of a statement, and what may follow SHOW.
+#: Longest text that is looked at; also ClickHouse's own limit.
+LONGEST_STATEMENT = 262_144
+
+#: First words of a statement.
 READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN")
 _FIRST_WORDS = frozenset({*READING, "DESC", "("})
+# To sqlglot all behind these words is one lump, so it is read apart.
+_LUMPING = frozenset({"SHOW", "EXPLAIN"})
 _NOT_READING = f"only reading statements are allowed: {', '.join(READING)}"
-SHOWABLE = frozenset({"COLUMNS", "CREATE", "DATABASES", "FUNCTIONS", "INDEXES", "SETTINGS", "TABLES"})
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXPLAIN_KIND = re.compile(
     r"^(?:(?:AST|SYNTAX|QUERY\s+TREE|PLAN|PIPELINE|ESTIMATE)\s+)?(?:[a-z_]+\s*=\s*[01]\s*,?\s*)*", re.IGNORECASE
 )
-# The functions behind the operator IN take a table as their second argument.
-_IN_FUNCTION = re.compile(r"(global)?(not)?(null)?in(ignoreset)?")
-# ClickHouse reads curly quotes as quotes and sqlglot does not, so the two could disagree on what is inside a string.
-_UNREADABLE = re.compile(r"[\u2018\u2019\u201c\u201d\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_ ]*")
+# ClickHouse reads curly quotes as quotes, odd blanks as blanks and the mathematical minus as one; sqlglot does not.
+_UNREADABLE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200f\u2018-\u201d\u2028-\u202f\u205f-\u206f"
+    r"\u2212\u3000\ufeff\ud800-\udfff]"
+)
+# What may stand between words. To sqlglot comments nest, to ClickHouse they end at the first `*/`.
+_BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
+_ODD_STRINGS = frozenset({
+    TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.HEX_STRING,
+    TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING,
+})  # fmt: skip
 
 
-def check(sql: str, database: str) -> str:
-    """Return the one statement in `sql`, as written, without the semicolon behind it.
+class SyntaxUsageError(UsageError):
+    """The statement can't be read as SQL; ClickHouse itself may say better where."""
 
-    Parameters: `database`, the store's own, the only one that may be named besides the engine's system databases.
-    Raises UsageError, saying what is in the way, unless the statement only reads.
+
+def scope(
+    sql: str,
+    database: str,
+    *,
+    tenant: str | None = None,
+    limits: Limits | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Question:
+    """Check the one statement in `sql`; return it as written, without the semicolon behind it, and how it may be run.
+
+    Parameters: `database`, the store's own, the only one that may be named besides ClickHouse's system databases;
+    `tenant`, whose rows it may see, None for an operator, who sees all; `limits`, those of the asker's kind unless
+    given; `settings`, what the client asks for besides a SETTINGS clause of the statement.
+    Raises UsageError, saying what is in the way, unless the statement only reads, and SyntaxUsageError, a kind of it,
+    where it can't be parsed.
     """
-    statement, tokens = _only_statement(sql)
+    body, tokens = _only_statement(sql)
+    body, tokens, written, result_format = _without_tail(body, tokens)
+    asked = _settable({**(settings or {}), **written})
+    text = _check_statement(body, tokens, database, tenant)
+    bounds = limits or (OPERATOR_LIMITS if tenant is None else TENANT_LIMITS)
+    return Question(text, engine_settings(database, tenant, bounds, asked), result_format, tenant)
+
+
+def _check_statement(statement: str, tokens: list[Token], database: str, tenant: str | None) -> str:
+    """Check a statement by its first word; return what to run."""
     first = tokens[0].text.upper()
-    if first in {"SHOW", "EXPLAIN"}:
-        # To sqlglot all behind these words is one lump, so it is read apart.
-        rest, tokens = _only_statement(statement[len(first) :])
-        if first == "SHOW":
-            _check_show(tokens)
-        else:
-            query = _EXPLAIN_KIND.sub("", rest, count=1)
-            _check_query(query, _tokens(query), database)
-        return f"{first} {rest}"
-    _check_query(statement, tokens, database)
-    return statement
+    if first not in _LUMPING:
+        _check_query(statement, tokens, database, tenant)
+        return statement
+    rest, tokens = _only_statement(statement[len(first) :])
+    if first == "SHOW":
+        _check_text(rest, tokens)
+        _check_show(tokens, SHOWABLE if tenant is None else TENANT_SHOWABLE)
+    elif tenant is not None:
+        raise UsageError("EXPLAIN tells how much is stored of whom, so it is for operators")
+    else:
+        query = _EXPLAIN_KIND.sub("", rest, count=1)
+        _check_query(query, _tokens(query), database, tenant)
+    return f"{first} {rest}"
 
 
 def _only_statement(sql: str) -> tuple[str, list[Token]]:
     """Split off trailing semicolons; refuse none, several and unreadable statements."""
+    if len(sql.encode(errors="replace")) > LONGEST_STATEMENT:
+        raise UsageError(f"the statement is longer than {LONGEST_STATEMENT:,} bytes; shorten it")
     unreadable = _UNREADABLE.search(sql)
     if unreadable:
         raise UsageError(
@@ -88,7 +124,9 @@ def _only_statement(sql: str) -> tuple[str, list[Token]]:
         raise UsageError("there is no statement; give one, for example: SELECT kind, subject, summary FROM diagnoses")
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         raise UsageError("give one statement at a time")
-    return sql[tokens[0].start : tokens[-1].end + 1], tokens
+    statement = sql[tokens[0].start : tokens[-1].end + 1]
+    tokens = _tokens(statement)
+    return statement, tokens
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -96,32 +134,84 @@ def _tokens(sql: str) -> list[Token]:
     try:
         return list(ClickHouse().tokenize(sql))
     except SqlglotError as error:
-        raise UsageError(f"the statement can't be read: {_first_line(error)}") from error
+        raise _unreadable(error) from error
 
 
-def _check_show(tokens: list[Token]) -> None:
+def _without_tail(statement: str, tokens: list[Token]) -> tuple[str, list[Token], dict[str, str], str | None]:
+    """Take FORMAT and SETTINGS, in either order, off the end of a statement; return them as well."""
+    settings: dict[str, str] = {}
+    result_format = None
+    while len(tokens) > 2:
+        if (
+            tokens[-2].text.upper() == "FORMAT"
+            and tokens[-2].token_type is not TokenType.IDENTIFIER
+            and not result_format
+        ):
+            result_format = tokens[-1].text
+            if result_format not in FORMATS:
+                raise UsageError(f"the format {_short(result_format)} is not offered")
+            tokens = tokens[:-2]
+        elif found := _settings_clause(tokens):
+            settings, start = found
+            tokens = tokens[:start]
+        else:
+            break
+    return statement[: tokens[-1].end + 1], tokens, settings, result_format
+
+
+def _settings_clause(tokens: list[Token]) -> tuple[dict[str, str], int] | None:
+    """Read `SETTINGS name = value, ...` at the end; return also where it starts."""
+    settings: dict[str, str] = {}
+    end = len(tokens)
+    while end >= 4:
+        word, name, equals, value = tokens[end - 4 : end]
+        if equals.text != "=" or value.token_type not in {
+            TokenType.NUMBER,
+            TokenType.STRING,
+            TokenType.TRUE,
+            TokenType.FALSE,
+        }:
+            return None
+        if name.text in settings:
+            raise UsageError(f"the setting {_short(name.text)} is given twice")
+        settings[name.text] = value.text
+        if word.text.upper() == "SETTINGS" and word.token_type is not TokenType.IDENTIFIER:
+            return settings, end - 4
+        if word.token_type is not TokenType.COMMA:
+            return None
+        end -= 4
+    return None
+
+
+def _settable(asked: Mapping[str, str]) -> dict[str, str]:
+    """Refuse settings that are not to be changed, and values that they don't take."""
+    for name, value in asked.items():
+        if name not in SETTABLE:
+            raise UsageError(f"the setting {_short(name)} can't be changed here")
+        if not SETTABLE[name].fullmatch(value):
+            raise UsageError(f"the setting {name} doesn't take the value {value[:40]!r}")
+    return dict(asked)
+
+
+def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
     """Allow SHOW with names, patterns and limits, and nothing that could hold a function or an output file."""
     what = next((token.text.upper() for token in tokens if token.text.upper() not in {"FULL", "EXTENDED"}), "")
-    if what not in SHOWABLE:
-        raise UsageError(f"SHOW {what} is not offered; SHOW knows {', '.join(sorted(SHOWABLE))}")
+    if what not in showable:
+        raise UsageError(f"SHOW {_short(what)} is not offered; SHOW knows {', '.join(sorted(showable))}")
     for token in tokens:
         text = token.text
         if token.token_type in {TokenType.STRING, TokenType.NUMBER, TokenType.DOT}:
             continue
         if not _PLAIN_NAME.fullmatch(text) or text.upper() in {"INTO", "FORMAT", "SETTINGS"} - {what}:
-            raise UsageError(f"`{text}` can't stand in a SHOW statement here")
+            raise UsageError(f"`{_short(text)}` can't stand in a SHOW statement here")
 
 
-def _check_query(sql: str, tokens: list[Token], database: str) -> None:
+def _check_query(sql: str, tokens: list[Token], database: str, tenant: str | None) -> None:
     """Refuse a statement unless it parses to one query or description over harmless tables and functions."""
-    if not tokens or tokens[0].text.upper() not in _FIRST_WORDS:
+    if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _LUMPING:
         raise UsageError(_NOT_READING)
-    for token in tokens:
-        if token.token_type is TokenType.IDENTIFIER and re.search(r"[/\\.]", token.text):
-            raise UsageError(f"`{token.text}`: a name may hold no slash and no dot, as that could name a file")
-    for token, following in pairwise(tokens):
-        if following.token_type is TokenType.L_PAREN and _reaches_outside(token):
-            raise UsageError(f"{token.text}() can reach outside the database and is refused")
+    _check_text(sql, tokens)
+    _check_words(tokens)
     tree = _parse(sql)
     if isinstance(tree, exp.Describe):
         if isinstance(tree.this, exp.Schema) or tree.expressions:
@@ -129,15 +219,46 @@ def _check_query(sql: str, tokens: list[Token], database: str) -> None:
     elif not isinstance(tree, exp.Query):
         raise UsageError(_NOT_READING)
     for node in tree.walk():
-        _check_node(node, database)
+        _check_node(node)
+        for name in _table_names(node):
+            if len(name) > 1 or not _is_defined(node, name[0]):
+                _check_table(name, database, tenant)
+        if tenant is not None:
+            _check_for_tenant(node)
 
 
-def _reaches_outside(token: Token) -> bool:
-    """Tell whether a word before a bracket is a function that could read what is not in the database."""
-    name = token.text.lower()
-    return bool(OUTSIDE_FUNCTION.fullmatch(name)) or (
-        token.token_type is not TokenType.IN and bool(_IN_FUNCTION.fullmatch(name))
-    )
+def _check_words(tokens: list[Token]) -> None:
+    """Refuse functions that are not known to be harmless, whether they are called or only named as an argument."""
+    for before, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        quoted = token.token_type is TokenType.IDENTIFIER
+        if not quoted and not _WORD.fullmatch(token.text):
+            continue
+        name = token.text
+        if following and following.token_type is TokenType.L_PAREN:
+            if not may_be_called(name, as_word=not quoted) and name not in PARAMETERISED_VIEWS:
+                raise UsageError(f"the function {_short(name)}() is not offered")
+        elif is_refused_function(name, as_word=not quoted) and not (before and before.text.upper() in {".", "AS"}):
+            # ClickHouse lets arrayMap(file, ...) and APPLY(file) name a function by its name alone.
+            raise UsageError(f"`{name}` is the name of a function that is not offered; write it as table.{name}")
+    for colon, kind in pairwise(tokens):
+        if colon.token_type is TokenType.COLON and kind.text.lower() == "identifier":
+            raise UsageError("a parameter can't stand for a name; write the name itself")
+
+
+def _check_text(statement: str, tokens: list[Token]) -> None:
+    """Refuse text that ClickHouse might divide into words otherwise than it was divided here."""
+    end = 0
+    for token in tokens:
+        if not _BETWEEN.fullmatch(statement, end, token.start):
+            raise UsageError("a comment is either /* ... */ without another in it, or -- to the end of the line")
+        end = token.end + 1
+        written = statement[token.start : end]
+        if token.token_type in _ODD_STRINGS:
+            raise UsageError(f"write the string {_short(written)} between single quotes")
+        if token.token_type is TokenType.IDENTIFIER and re.search(r"[/\\.$]", written):
+            raise UsageError(f"{_short(written)}: a name may hold no slash and no dot, as that could name a file")
+        if token.token_type is not TokenType.STRING and "$" in written:
+            raise UsageError(f"`{_short(written)}`: $ can stand in strings only")
 
 
 def _parse(sql: str) -> exp.Expr:
@@ -147,10 +268,10 @@ def _parse(sql: str) -> exp.Expr:
     quiet.setLevel(logging.ERROR)  # what sqlglot warns of, statements it can't look into, is refused by its type
     try:
         trees = sqlglot.parse(sql, read="clickhouse")
-    except (SqlglotError, RecursionError) as error:
-        raise UsageError(
-            f"the statement can't be read, and what can't be read isn't run: {_first_line(error)}"
-        ) from error
+    except RecursionError as error:
+        raise UsageError("the statement nests brackets too deeply; write parts of it as WITH name AS (...)") from error
+    except SqlglotError as error:
+        raise _unreadable(error) from error
     finally:
         quiet.setLevel(level)
     if len(trees) != 1 or trees[0] is None:
@@ -158,23 +279,60 @@ def _parse(sql: str) -> exp.Expr:
     return trees[0]
 
 
-def _check_node(node: exp.Expr, database: str) -> None:
-    """Refuse what does not only read the database's own tables."""
+def _check_node(node: exp.Expr) -> None:
+    """Refuse what does more than read, and clauses in places where they can't be taken over."""
     if isinstance(node, exp.Command | exp.DDL | exp.DML | exp.Into | exp.Lateral):
         raise UsageError(_NOT_READING)
     if isinstance(node, exp.Query) and (node.args.get("format") or node.args.get("settings")):
-        raise UsageError("leave out FORMAT and SETTINGS; choose the format with --format")
-    for name in _table_names(node):
-        *qualifiers, table = name
-        for part in name:
-            if not _PLAIN_NAME.fullmatch(part):
-                raise UsageError(f"`{part}` can't name a table; tables are named with letters, digits and _")
-        if qualifiers and qualifiers[-1].lower() not in {database.lower(), *SYSTEM_DATABASES}:
-            raise UsageError(
-                f"{'.'.join(name)} is not in the database {database}; only its tables and system's can be read"
-            )
-        if len(qualifiers) > 1:
-            raise UsageError(f"{'.'.join(name)}: name a table as {table} or {database}.{table}")
+        raise UsageError("FORMAT and SETTINGS can stand at the end of the statement only")
+
+
+def _check_for_tenant(node: exp.Expr) -> None:
+    """Refuse what could run before the engine's own filter of rows, or take another table for one defined by WITH."""
+    if isinstance(node, exp.PreWhere):
+        raise UsageError("write WHERE instead of PREWHERE; the engine moves conditions by itself")
+    if isinstance(node, exp.CTE) and node.alias in schema_names() - TENANT_VIEWS:
+        raise UsageError(f"{_short(node.alias)} is the name of a table; choose another after WITH")
+
+
+def _check_table(name: list[str], database: str, tenant: str | None) -> None:
+    """Refuse tables outside the database, and those that the asker may not read."""
+    *qualifiers, table = name
+    for part in name:
+        if not _PLAIN_NAME.fullmatch(part):
+            raise UsageError(f"`{_short(part)}` can't name a table; tables are named with letters, digits and _")
+    if len(qualifiers) > 1:
+        raise UsageError(f"{_short('.'.join(name))}: name a table as {table} or {database}.{table}")
+    where = qualifiers[0] if qualifiers else database
+    if where == database:
+        offered = tenant is None or table in TENANT_VIEWS
+    elif where == "system":
+        offered = table in (SYSTEM_TABLES if tenant is None else TENANT_SYSTEM_TABLES)
+    elif where.lower() == "information_schema":
+        offered = tenant is None and table.lower() in INFORMATION_TABLES
+    else:
+        raise UsageError(
+            f"{_short('.'.join(name))} is not in the database {database}; only its tables and system's can be read"
+        )
+    if not offered:
+        known = "; a tenant can read " + ", ".join(sorted(TENANT_VIEWS)) if tenant is not None else ""
+        raise UsageError(f"the table {_short('.'.join(name))} is not offered{known}")
+
+
+def _is_defined(node: exp.Expr, name: str) -> bool:
+    """Tell whether a WITH of this statement, earlier than where a name is used, gives it its meaning."""
+    inside = node
+    while (outside := inside.parent) is not None:
+        definitions = outside.args.get("with_")
+        if isinstance(inside, exp.CTE):
+            # Within its own definition a name means the table, unless it is recursive.
+            before = outside.expressions[: outside.expressions.index(inside) + bool(outside.args.get("recursive"))]
+            if any(name == cte.alias for cte in before):
+                return True
+        elif definitions and inside is not definitions and any(name == cte.alias for cte in definitions.expressions):
+            return True
+        inside = outside
+    return False
 
 
 def _table_names(node: exp.Expr) -> Iterator[list[str]]:
@@ -184,12 +342,14 @@ def _table_names(node: exp.Expr) -> Iterator[list[str]]:
         alias = node.args.get("alias")
         if isinstance(source, exp.Func):
             name = source.name if isinstance(source, exp.Anonymous) else source.sql_name()
-            if name.lower() not in TABLE_FUNCTIONS and name not in PARAMETERISED_VIEWS:
-                raise UsageError(f"the table function {name}() is not offered; use the tables of the database")
+            if name in PARAMETERISED_VIEWS:
+                yield [name]
+            elif name.lower() not in TABLE_FUNCTIONS:
+                raise UsageError(f"the table function {_short(name)}() is not offered; use the tables of the database")
         elif isinstance(source, exp.Identifier) and not (alias and alias.args.get("columns")):
             yield [part.name for part in node.parts]
         else:
-            raise UsageError(f"{node.sql('clickhouse')} can't stand where a table is expected")
+            raise UsageError(f"{_short(node.sql('clickhouse'))} can't stand where a table is expected")
     elif isinstance(node, exp.In):
         # `x IN name` and `x IN (name)` read a table where there is one, though they parse as a column.
         among = node.expressions
@@ -198,6 +358,15 @@ def _table_names(node: exp.Expr) -> Iterator[list[str]]:
             yield [part.name for part in source.parts]
 
 
-def _first_line(error: Exception) -> str:
-    """Return an error's first line without the colours that sqlglot puts in."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("\n")[0]
+def _short(text: str) -> str:
+    """Return a piece of a statement as it fits into one line."""
+    folded = " ".join(text.split())
+    return folded if len(folded) <= 60 else folded[:60] + " ..."
+
+
+def _unreadable(error: SqlglotError) -> SyntaxUsageError:
+    """Say in one line what the parser made of a statement that it can't read."""
+    first = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("\n")[0].rstrip(". ")
+    found = re.fullmatch(r"(.*?)\.? Line (\d+), Col: (\d+)", first)
+    where = f" near line {found[2]}, column {found[3]}" if found else ""
+    return SyntaxUsageError(f"the statement can't be read: syntax error{where}")

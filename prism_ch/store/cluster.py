@@ -36,7 +36,19 @@ CLUSTER_SETTINGS = {
     "distributed_ddl_output_mode": "throw",
 }
 
-_WORDS_BEFORE_NAME = {"CREATE", "ALTER", "DATABASE", "MATERIALIZED", "TABLE", "VIEW", "IF", "NOT", "EXISTS"}
+_WORDS_BEFORE_NAME = {
+    "CREATE",
+    "OR",
+    "REPLACE",
+    "ALTER",
+    "DATABASE",
+    "MATERIALIZED",
+    "TABLE",
+    "VIEW",
+    "IF",
+    "NOT",
+    "EXISTS",
+}
 _DEDUPLICATION_ALONE = "non_replicated_deduplication_window"
 _DEDUPLICATION_REPLICATED = "replicated_deduplication_window"
 

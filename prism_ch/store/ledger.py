@@ -36,7 +36,7 @@ class Claim:
     worker: str = ""
 
 
-def due_windows(
+def due_windows(  # noqa: PLR0913 - which windows, and up to when
     store: Store,
     window_s: int,
     *,
@@ -46,6 +46,7 @@ def due_windows(
     force: bool = False,
     inputs: int = 0,
     final: bool = False,
+    silent_until_ns: int = 0,
 ) -> list[Window]:
     """List the windows to work, in order of time; sql/queries/due_windows.sql says which.
 
@@ -64,6 +65,7 @@ def due_windows(
         "force": int(force),
         "inputs": inputs,
         "final": int(final),
+        "silent_until_ns": silent_until_ns,
     }
     return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), bounds)]
 

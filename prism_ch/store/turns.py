@@ -25,6 +25,7 @@ class Bounds:
     from_ns: int | None = None
     to_ns: int | None = None
     force: bool = False
+    silent_until_ns: int = 0
 
 
 def take_turns(
@@ -71,5 +72,6 @@ def _list(store: Store, window_s: int, bounds: Bounds, inputs: int) -> tuple[deq
         to_ns=bounds.to_ns,
         force=bounds.force,
         inputs=inputs,
+        silent_until_ns=bounds.silent_until_ns,
     )
     return deque(due), expected

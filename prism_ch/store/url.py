@@ -13,6 +13,8 @@ DEFAULT_DATABASE = "prism"
 _HTTP_PORT, _HTTPS_PORT = 8123, 8443
 _DATABASE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _CLUSTER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
+#: Whether a scheme of a server's URL means TLS; a server is always spoken to over HTTP.
+_SECURE = {"clickhouse": False, "http": False, "clickhouses": True, "https": True}
 _FORMS = "chdb:///folder, chdb://./folder or clickhouse(s)://user:password@host:port/database"
 
 
@@ -56,11 +58,11 @@ def parse_url(url: str) -> Location:
     Raises SettingsError; the message never repeats what was given, as a misplaced password could be anywhere in it.
     """
     scheme, separator, rest = url.partition("://")
-    if not separator or scheme not in {"chdb", "clickhouse", "clickhouses"}:
+    if not separator or scheme not in {"chdb", *_SECURE}:
         raise SettingsError(f"the database URL must be {_FORMS}")
     if scheme == "chdb":
         return _parse_embedded(rest)
-    return _parse_server(url, secure=scheme == "clickhouses")
+    return _parse_server(url, secure=_SECURE[scheme])
 
 
 def _parse_embedded(rest: str) -> EmbeddedLocation:

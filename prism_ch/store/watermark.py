@@ -28,6 +28,19 @@ def read_watermark(store: Store, *, silent_after_s: int, hold_s: int) -> Waterma
     return Watermark(*row)
 
 
+#: So long after the last flow windows without any are still worked: three steps of five minutes, and some. What stands
+#: still for longer has ended.
+_SILENCE_S = 1200
+
+
+def silent_until_ns(store: Store, settings: Settings) -> int:
+    """Return up to when windows are closed though they hold no flow, 0 where the cluster is not silent."""
+    serve = settings.serve
+    span = {"silent_after_s": serve.silent_after_s, "prompt_s": serve.hold_s}
+    last_ns: int = store.scalar(statement("silence"), span)
+    return min(closed_until_ns(store, settings), last_ns + _SILENCE_S * 10**9) if last_ns else 0
+
+
 def closed_until_ns(store: Store, settings: Settings) -> int:
     """Return up to when windows are closed: their flows have arrived, and late ones were waited for."""
     serve = settings.serve

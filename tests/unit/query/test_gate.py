@@ -3,7 +3,7 @@
 import pytest
 
 from prism_ch.errors import UsageError
-from prism_ch.query.gate import check
+from prism_ch.query.gate import scope
 
 READING = [
     "SELECT 1",
@@ -22,7 +22,7 @@ READING = [
     "SELECT count() FROM system.parts",
     "SELECT ';', 'INTO OUTFILE', 'file(x)' -- file('x');",
     "SELECT toStartOfInterval(start_time, INTERVAL 1 minute) AS t, avg(duration_s) FROM steps GROUP BY t WITH ROLLUP",
-    "SELECT file FROM (SELECT 1 AS file)",
+    "SELECT t.file FROM (SELECT 1 AS file) AS t",
     "SHOW TABLES",
     "SHOW FULL TABLES FROM prism LIKE '%steps%' LIMIT 3",
     "SHOW CREATE TABLE steps",
@@ -71,56 +71,126 @@ REFUSED = [
     ("SHOW TABLES FROM system WHERE file('/etc/passwd') != ''", "can't stand"),
     ("SHOW PROCESSLIST", "not offered"),
     ("SHOW", "no statement"),
-    ("SELECT * FROM file('/etc/passwd', 'LineAsString')", "outside"),
-    ("SELECT * FROM\nFile /* x */ ('/etc/passwd')", "outside"),
-    ("SELECT `file`('/etc/passwd')", "outside"),
-    ("SELECT \"file\"('/etc/passwd')", "outside"),
-    ("SELECT 1 IN file('/etc/passwd')", "outside"),
-    ("SELECT * FROM steps WHERE job_id IN (SELECT file('/etc/passwd'))", "outside"),
-    ("SELECT * FROM steps, file('/etc/passwd')", "outside"),
-    ("DESCRIBE file('/etc/passwd')", "outside"),
-    ("DESCRIBE TABLE (SELECT * FROM url('http://x'))", "outside"),
-    ("EXPLAIN SELECT * FROM s3('http://x')", "outside"),
-    ("EXPLAIN PLAN actions = 1 SELECT * FROM remote('x', 'a', 'b')", "outside"),
+    ("SELECT * FROM file('/etc/passwd', 'LineAsString')", "not offered"),
+    ("SELECT * FROM\nFile /* x */ ('/etc/passwd')", "not offered"),
+    ("SELECT `file`('/etc/passwd')", "not offered"),
+    ("SELECT \"file\"('/etc/passwd')", "not offered"),
+    ("SELECT 1 IN file('/etc/passwd')", "not offered"),
+    ("SELECT * FROM steps WHERE job_id IN (SELECT file('/etc/passwd'))", "not offered"),
+    ("SELECT * FROM steps, file('/etc/passwd')", "not offered"),
+    ("DESCRIBE file('/etc/passwd')", "not offered"),
+    ("DESCRIBE TABLE (SELECT * FROM url('http://x'))", "not offered"),
+    ("EXPLAIN SELECT * FROM s3('http://x')", "not offered"),
+    ("EXPLAIN PLAN actions = 1 SELECT * FROM remote('x', 'a', 'b')", "not offered"),
     ("SELECT * FROM '/etc/passwd'", "can't name a table"),
     ("SELECT * FROM `/etc/passwd`", "slash"),
     ("SELECT * FROM default.`passwd`", "not in the database"),
     ("DESCRIBE default.passwd", "not in the database"),
     ("SELECT 1 IN default.passwd", "not in the database"),
     ("SELECT 1 GLOBAL IN (default.passwd)", "not in the database"),
-    ("SELECT globalNotNullIn(1, default.passwd)", "outside"),
+    ("SELECT globalNotNullIn(1, default.passwd)", "not offered"),
     ("SELECT * FROM a.prism.steps", "name a table as"),
     # tables from functions that are not known to be harmless
     ("SELECT * FROM somethingNew('x')", "not offered"),
     ("SELECT * FROM view(SELECT 1)", "not offered"),
-    ("SELECT * FROM dictionary('x')", "expected"),
-    ("SELECT * FROM {t:Identifier}", "expected"),
-    ("SELECT * FROM steps, LATERAL view(1)", "only reading|can't be read"),
-    # what would clash with --format or the read-only mode
-    ("SELECT 1 FORMAT CSV", "--format"),
-    ("SELECT 1 SETTINGS readonly = 0", "SETTINGS"),
+    ("SELECT * FROM dictionary('x')", "not offered"),
+    ("SELECT * FROM {t:Identifier}", "parameter"),
+    ("SELECT * FROM steps, LATERAL view(1)", "not offered"),
+    # settings and formats that reach further than the look of the result
+    ("SELECT 1 FORMAT Template", "Template"),
+    ("SELECT 1 FORMAT Native SETTINGS format_schema = '/etc/passwd:x'", "format_schema"),
+    ("SELECT 1 SETTINGS readonly = 0", "readonly"),
+    ("SELECT 1 SETTINGS max_threads = 'all'", "doesn't take"),
+    ("SELECT 1 SETTINGS max_threads = 1, max_threads = 2", "twice"),
     ("SELECT * FROM (SELECT 1 SETTINGS readonly = 0)", "SETTINGS"),
-    ("DESCRIBE steps FORMAT CSV", "DESCRIBE|can't be read"),
 ]
 
 
 @pytest.mark.parametrize("sql", READING)
 def test_a_reading_statement_passes_as_written(sql: str) -> None:
-    assert sql.startswith(check(sql, "prism"))
-    assert check(f"\n {sql}\n;; ", "prism") == check(sql, "prism")
+    assert sql.startswith(scope(sql, "prism").text)
+    assert scope(f"\n {sql}\n;; ", "prism") == scope(sql, "prism")
 
 
 @pytest.mark.parametrize("sql,reason", REFUSED)
 def test_anything_else_is_refused_with_a_reason(sql: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as refusal:
-        check(sql, "prism")
+        scope(sql, "prism")
     assert "\n" not in str(refusal.value)
 
 
 def test_a_comment_behind_the_statement_is_left_out() -> None:
-    assert check("SELECT 1 -- one", "prism") == "SELECT 1"
+    assert scope("SELECT 1 -- one", "prism").text == "SELECT 1"
 
 
 def test_deep_nesting_is_refused_not_a_crash() -> None:
     with pytest.raises(UsageError):
-        check("SELECT " + "(" * 5000 + "1" + ")" * 5000, "prism")
+        scope("SELECT " + "(" * 5000 + "1" + ")" * 5000, "prism")
+
+
+OWN = [
+    "SELECT * FROM steps",
+    "SELECT * FROM prism.steps AS s JOIN jobs USING (job_id)",
+    "WITH x AS (SELECT 1 AS a) SELECT * FROM x",
+    "WITH x AS (SELECT 1 AS a), y AS (SELECT * FROM x) SELECT * FROM y",
+    "WITH steps AS (SELECT 1 AS a) SELECT * FROM steps",
+    "SELECT * FROM jobs WHERE job_id IN (SELECT job_id FROM diagnoses)",
+    "SELECT name FROM system.tables",
+    "DESCRIBE steps",
+    "SHOW TABLES",
+    "SELECT {n:UInt8}",
+]
+
+OTHERS = [
+    ("SELECT * FROM steps_log", "the table steps_log is not offered; a tenant can read diagnosed_steps"),
+    ("SELECT * FROM flows", "flows is not offered"),
+    ("SELECT * FROM switch_traffic(points = 1)", "switch_traffic is not offered"),
+    ("SELECT * FROM system.parts", "system.parts is not offered"),
+    ("SELECT * FROM information_schema.tables", "information_schema.tables is not offered"),
+    ("SELECT 1 IN flows", "flows is not offered"),
+    ("SELECT 1 IN (flows)", "flows is not offered"),
+    ("WITH flows AS (SELECT 1) SELECT * FROM flows", "is the name of a table"),
+    ("WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a", "b is not offered"),
+    ("WITH a AS (SELECT * FROM a) SELECT * FROM a", "a is not offered"),
+    ("SELECT * FROM (WITH a AS (SELECT 1) SELECT * FROM a) JOIN a USING (x)", "a is not offered"),
+    ("SELECT * FROM steps PREWHERE step = 1", "WHERE instead"),
+    ("EXPLAIN SELECT * FROM steps", "for operators"),
+    ("SHOW CREATE TABLE steps", "not offered"),
+    ("SHOW DATABASES", "not offered"),
+    ("DESCRIBE flows", "flows is not offered"),
+]
+
+
+@pytest.mark.parametrize("sql", OWN)
+def test_a_tenants_statement_runs_behind_its_row_filters(sql: str) -> None:
+    question = scope(sql, "prism", tenant="research")
+    assert sql.startswith(question.text)
+    assert "'prism.steps_log': 'tenant = unhex(" in question.settings["additional_table_filters"]
+    assert question.settings["optimize_move_to_prewhere"] == "0"
+    assert list(question.settings)[-1] == "readonly"
+    assert "additional_table_filters" not in scope(sql, "prism").settings
+
+
+@pytest.mark.parametrize("sql,reason", OTHERS)
+def test_a_tenant_is_refused_what_is_not_its_own(sql: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        scope(sql, "prism", tenant="research")
+
+
+@pytest.mark.parametrize(
+    "sql,reason",
+    [
+        ("SELECT 1 /* /* */ , 2 -- */\n, 3", "comment"),
+        ("SELECT 1 # 2\n, 3", "comment|can't be read"),
+        ("SELECT $$a$$", "single quotes"),
+        ("SELECT 1 FROM a$b", "strings only|can't be read"),
+        ("SELECT 'a' FROM `a\\`b`", "slash|can't be read"),
+        ("SELECT arrayMap(file, ['x'])", "name of a function"),
+        ("SELECT * APPLY(file) FROM jobs", "name of a function"),
+        ("SELECT x + 'y' FROM " + "x" * 300_000, "longer than"),
+        ("SELECT 1\u00a0, 2", r"U\+00A0"),
+    ],
+)
+def test_text_that_clickhouse_may_read_otherwise_is_refused(sql: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        scope(sql, "prism")

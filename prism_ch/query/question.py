@@ -1,0 +1,74 @@
+"""A statement that has passed the gate, with the settings under which it may run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prism_ch.query.tenancy import filter_setting, row_filters
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one statement may use up; 0 is no limit."""
+
+    time_s: float = 300.0
+    memory_bytes: int = 8 << 30
+    rows_read: int = 0
+    result_rows: int = 0
+    result_bytes: int = 0
+
+
+#: An operator's statement may read all there is and write it to a file, but not run for ever.
+OPERATOR_LIMITS = Limits()
+
+#: A tenant's shares the engine with the analysis and with other tenants. An hour of a 256-GPU job at a step a second is
+#: 0.9 million rows of gpu_steps, so what is looked at in earnest fits.
+TENANT_LIMITS = Limits(
+    time_s=30.0, memory_bytes=2 << 30, rows_read=2_000_000_000, result_rows=5_000_000, result_bytes=1 << 30
+)
+
+_LIMIT_SETTINGS = {
+    "max_execution_time": "time_s",
+    "max_memory_usage": "memory_bytes",
+    "max_rows_to_read": "rows_read",
+    "max_result_rows": "result_rows",
+    "max_result_bytes": "result_bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A checked statement: run `text` under exactly these `settings`, set in their order, on a connection of its own.
+
+    `format` is what a FORMAT clause named; None where there was none. `tenant` is None for the operator. The engine's
+    errors go through public_error() before a tenant sees them.
+    """
+
+    text: str
+    settings: Mapping[str, str]
+    format: str | None
+    tenant: str | None
+
+
+def engine_settings(database: str, tenant: str | None, limits: Limits, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings to run a statement with: those asked for, limits, a tenant's row filters, `readonly` last.
+
+    Parameters: `asked`, settings that may be changed, of allowed values; those that are limits can only be lowered.
+    """
+    settings = {name: value for name, value in asked.items() if name not in _LIMIT_SETTINGS}
+    for name, field in _LIMIT_SETTINGS.items():
+        bounds = [float(value) for value in (asked.get(name, 0), getattr(limits, field)) if float(value)]
+        if bounds:
+            settings[name] = f"{min(bounds):.15g}"
+    if tenant is not None:
+        settings |= {
+            "additional_table_filters": filter_setting(row_filters(database, tenant)),
+            # Conditions of the statement must not run on hidden rows, or an error would tell of them. Moved to PREWHERE
+            # they may run before the filter; otherwise both are joined by AND, which goes from left to right.
+            "optimize_move_to_prewhere": "0",
+            "query_plan_optimize_prewhere": "0",
+            "short_circuit_function_evaluation": "force_enable",
+            "use_query_condition_cache": "0",
+        }
+    return settings | {"readonly": "1"}

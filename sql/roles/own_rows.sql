@@ -1,0 +1,2 @@
+-- Which rows of a stored table with a column `tenant` are a tenant's.
+tenant = {tenant:String}
