@@ -1,0 +1,1 @@
+"""What prism-ch gives to a Grafana: dashboards, and the means to check what their queries answer."""

@@ -1,0 +1,141 @@
+"""Asks the engine the queries of dashboards as Grafana would: at several spans, for each way to choose variables."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prism_ch.errors import PrismError
+from prism_ch.grafana.check import frames
+from prism_ch.grafana.check.frames import Frame
+from prism_ch.grafana.check.queries import Query, choices, queries
+from prism_ch.grafana.macros import UNEXPANDED, Choice, Span, expand
+from prism_ch.query.answer import question, run
+from prism_ch.store.client import Store
+
+#: Most rows that the engine may read for one query of the small sample.
+MOST_ROWS_READ = 3_000_000
+#: A value that no variable has, with all that breaks careless quoting.
+AWKWARD = 'o\'no; such -- "value" $__fromTime ${job}'
+#: Where days begin at another time than at full hours of UTC.
+ELSEWHERE = "Asia/Kathmandu"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One query as it was asked, and what came of it: seconds, rows, and problems."""
+
+    query: Query
+    span: Span
+    seconds: float
+    frame: Frame | None
+    problems: tuple[str, ...] = ()
+
+
+def ask(
+    store: Store,
+    query: Query,
+    span: Span,
+    variables: Mapping[str, Choice],
+    *,
+    tenant: str | None = None,
+    zone: str = "UTC",
+) -> Asked:
+    """Ask one query and look at its rows; an error of the engine is a problem."""
+    started = time.perf_counter()
+    try:
+        sql = expand(query.sql, span, variables)
+        # What a value brings in is no part of the query.
+        left = UNEXPANDED.search(re.sub(r"'(?:[^']|'')*'", "", sql))
+        if left:
+            return Asked(query, span, 0.0, None, (f"holds {left[0]}, which nothing expands",))
+        frame = answered(store, sql, tenant=tenant, zone=zone)
+    except PrismError as error:
+        return Asked(query, span, time.perf_counter() - started, None, (str(error),))
+    seconds = time.perf_counter() - started
+    found = list(frames.problems(query, frame))
+    if frame.rows_read > MOST_ROWS_READ and tenant is None:
+        found.append(f"reads {frame.rows_read:,} rows, more than {MOST_ROWS_READ:,}")
+    return Asked(query, span, seconds, frame, tuple(found))
+
+
+def answered(store: Store, sql: str, *, tenant: str | None = None, zone: str = "UTC") -> Frame:
+    """Return the rows of an expanded query; times are numbers, so that zones don't show.
+
+    Raises UsageError and StoreError as the query API does.
+    """
+    settings = {"date_time_output_format": "unix_timestamp", "session_timezone": zone}
+    document = json.loads(run(store, question(store, sql, tenant=tenant, settings=settings), "JSONCompact"))
+    meta: list[dict[str, str]] = document["meta"]
+    return Frame(
+        tuple(column["name"] for column in meta),
+        tuple(column["type"] for column in meta),
+        document["data"],
+        document["statistics"]["rows_read"],
+    )
+
+
+def chosen(store: Store, dashboard: Mapping[str, Any], span: Span, tenant: str | None = None) -> dict[str, list[str]]:
+    """Return the values that each variable of a dashboard offers."""
+    return {
+        name: [str(row[0]) for row in answered(store, expand(sql, span, {}), tenant=tenant).rows]
+        for name, sql, _ in choices(dashboard)
+    }
+
+
+def ways(dashboard: Mapping[str, Any], offered: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Choice]]:
+    """Yield ways to choose the variables: each value alone, several, All, and one that is awkward and not there."""
+    several = {name: many for name, _, many in choices(dashboard)}
+    # Where there is nothing to choose, Grafana takes an empty text.
+    usual = {
+        name: Choice(tuple(values), several=True, everything=True) if several[name] else Choice((*values, "")[:1])
+        for name, values in offered.items()
+    }
+    yield usual
+    for name, values in offered.items():
+        alone = [Choice((value,), several[name]) for value in (*values[1 - several[name] : 3], AWKWARD)]
+        more = [Choice((*values[:2], AWKWARD), several=True)] if several[name] else []
+        yield from ({**usual, name: choice} for choice in (*alone, *more))
+
+
+def all_of(store: Store, uid: str, dashboard: Mapping[str, Any], spans: Sequence[Span]) -> Iterator[Asked]:
+    """Ask every query of a dashboard in every way at every span; the first span must have data for each."""
+    offered = chosen(store, dashboard, spans[0])
+    for query in queries(uid, dashboard):
+        shown = 0
+        for variables in ways(dashboard, offered):
+            for span in spans:
+                asked = ask(store, query, span, variables)
+                shown += len(asked.frame.rows) if asked.frame is not None and span is spans[0] else 0
+                yield asked
+        if not shown:
+            yield Asked(query, spans[0], 0.0, None, ("shows nothing, whatever is chosen",))
+        yield _elsewhere(store, query, spans[0], next(ways(dashboard, offered)))
+
+
+def as_opened(store: Store, uid: str, dashboard: Mapping[str, Any], span: Span) -> Iterator[Asked]:
+    """Ask every query of a dashboard as it is when it opens; yield the middle one of three, files being in memory."""
+    variables = next(ways(dashboard, chosen(store, dashboard, span)))
+    for query in queries(uid, dashboard):
+        times = [ask(store, query, span, variables) for _ in range(4)][1:]
+        yield replace(sorted(times, key=lambda asked: asked.seconds)[1], problems=())
+
+
+def _elsewhere(store: Store, query: Query, span: Span, variables: Mapping[str, Choice]) -> Asked:
+    """Ask a query under another time zone: it must answer the same."""
+    # Intervals begin with the day of the zone: minutes do so everywhere at once.
+    span = replace(span, interval_ms=60_000)
+    here = ask(store, query, span, variables)
+    there = ask(store, query, span, variables, zone=ELSEWHERE)
+    if there.problems or (here.frame and there.frame and _rounded(here.frame) == _rounded(there.frame)):
+        return there
+    return replace(there, problems=(f"answers otherwise in {ELSEWHERE}",))
+
+
+def _rounded(frame: Frame) -> list[list[Any]]:
+    """Return the rows without the last digits, in which sums differ with the order of their parts."""
+    return [[float(f"{value:.9g}") if isinstance(value, float) else value for value in row] for row in frame.rows]

@@ -1,0 +1,46 @@
+"""Whether the dashboards that tenants get show a tenant anything of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from prism_ch.grafana.check.ask import Asked, ask, chosen, ways
+from prism_ch.grafana.check.queries import queries
+from prism_ch.grafana.macros import Span
+from prism_ch.store.client import Store
+
+_NAMES = """
+    SELECT tenant, groupUniqArrayArray(names)
+    FROM
+    (
+        SELECT tenant, [tenant, job_id] AS names FROM jobs
+        UNION ALL
+        SELECT j.tenant, [m.endpoint, m.server] FROM job_members AS m INNER JOIN jobs AS j ON m.job_id = j.job_id
+        UNION ALL SELECT tenant, [diagnosis_id, summary] FROM diagnoses WHERE tenant != ''
+        UNION ALL SELECT 'nobody', [diagnosis_id, summary] FROM diagnoses WHERE tenant = ''
+    )
+    GROUP BY tenant
+"""
+
+
+def for_tenants(dashboard: Mapping[str, Any]) -> bool:
+    """Tell whether tenants get the dashboard too."""
+    return "tenants" in dashboard["tags"]
+
+
+def all_of(store: Store, uid: str, dashboard: Mapping[str, Any], span: Span) -> Iterator[Asked]:
+    """Ask every query as each tenant, for its own and for another's values of the variables; yield what came of it."""
+    names: dict[str, set[str]] = {tenant: set(found) for tenant, found in store.rows(_NAMES)}
+    everything = chosen(store, dashboard, span)
+    for tenant in sorted(names.keys() - {"nobody"}):
+        others = set().union(*(found for owner, found in names.items() if owner != tenant)) - names[tenant]
+        own = chosen(store, dashboard, span, tenant)
+        strange = {name: [value for value in values if value not in own[name]] for name, values in everything.items()}
+        for query in queries(uid, dashboard):
+            for offered in (own, strange):
+                asked = ask(store, query, span, next(ways(dashboard, offered)), tenant=tenant)
+                seen = others & {str(value) for row in (asked.frame.rows if asked.frame else ()) for value in row}
+                leaks = tuple(f"shows {tenant} what is another's: {name}" for name in sorted(seen)[:3])
+                yield replace(asked, problems=asked.problems + leaks)

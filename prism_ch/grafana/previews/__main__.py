@@ -1,0 +1,120 @@
+"""Draws every dashboard into a folder as <uid>.png: on the small made-up cluster, at the end of its data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from prism_ch.grafana.check.ask import answered, chosen, ways
+from prism_ch.grafana.check.run import span
+from prism_ch.grafana.macros import Choice, Span, expand
+from prism_ch.grafana.previews.draw import Canvas, draw
+from prism_ch.grafana.previews.looks import CARD, FAINT, GROUND, TEXT
+from prism_ch.grafana.sample import SMALL, fill
+from prism_ch.grafana.wanted import shipped_dashboards
+from prism_ch.store.client import Store, connect
+from prism_ch.store.migrate import apply_migrations
+
+#: When the data end, so that a picture drawn again is the same: 2026-01-15 12:00 UTC.
+END_S = 1_768_478_400
+#: Width of a column of the grid and height of a unit of it, inches.
+COLUMN, UNIT = 0.62, 0.33
+_HEAD, _GAP, _DPI = 0.55, 0.05, 100
+#: Room around what is drawn for titles and labels, by the panel's type: left, right, top, bottom; inches.
+_ROOM = {
+    "timeseries": (0.65, 0.15, 0.35, 0.5),
+    "heatmap": (1.15, 0.15, 0.4, 0.3),
+    "state-timeline": (1.15, 0.15, 0.35, 0.55),
+    "bargauge": (1.0, 0.2, 0.4, 0.15),
+    "stat": (0.1, 0.1, 0.35, 0.1),
+    "table": (0.12, 0.1, 0.36, 0.06),
+    "nodeGraph": (0.1, 0.1, 0.55, 0.1),
+}
+#: The finding that shows most: one about a GPU that has an end.
+_TELLING = "SELECT diagnosis_id FROM diagnoses WHERE kind = 'slow_gpu' AND status = 'closed' ORDER BY slowdown DESC"
+_MATRIX_ROOM = (0.8, 0.1, 0.75, 0.1)
+
+
+def draw_all(folder: Path) -> None:
+    """Draw all dashboards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="prism-ch-previews-") as data, connect(f"chdb://{data}") as store:
+        # Without the span for which rows are kept: these are of the past.
+        apply_migrations(store)
+        fill(store, SMALL, END_S)
+        for uid, dashboard in shipped_dashboards().items():
+            figure = picture(store, dashboard, span(END_S, 1 if uid == "prism-job" else SMALL.hours))
+            figure.savefig(folder / f"{uid}.png", dpi=_DPI, facecolor=GROUND, metadata={"Software": None})
+
+
+def picture(store: Store, dashboard: Mapping[str, Any], shown: Span) -> Figure:
+    """Return a picture of a dashboard as it opens: the first value of each variable, or All."""
+    offered = chosen(store, dashboard, shown)
+    if "finding" in offered:
+        offered["finding"] = [row[0] for row in store.rows(_TELLING)]
+    variables = next(ways(dashboard, offered))
+    panels = dashboard["panels"]
+    width, units = 24 * COLUMN, max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
+    height = units * UNIT + _HEAD
+    figure = Figure(figsize=(width, height), facecolor=GROUND)
+    FigureCanvasAgg(figure)
+    figure.text(
+        0.15 / width, 1 - 0.26 / height, dashboard["title"], color=TEXT, fontsize=13, weight="bold", va="center"
+    )
+    figure.text(2.2 / width, 1 - 0.26 / height, dashboard["description"], color=FAINT, fontsize=9, va="center")
+    marks = _marks(store, dashboard, shown, variables)
+    for panel in panels:
+        _card(store, figure, panel, shown, variables, marks)
+    return figure
+
+
+def _card(
+    store: Store,
+    figure: Figure,
+    panel: Mapping[str, Any],
+    shown: Span,
+    variables: Mapping[str, Choice],
+    marks: list[tuple[float, float]],
+) -> None:
+    """Draw one panel in its place."""
+    place, (width, height) = panel["gridPos"], figure.get_size_inches()
+    left, top = place["x"] * COLUMN + _GAP, _HEAD + place["y"] * UNIT + _GAP
+    wide, tall = place["w"] * COLUMN - 2 * _GAP, place["h"] * UNIT - 2 * _GAP
+    figure.add_artist(
+        FancyBboxPatch(
+            (left / width, 1 - (top + tall) / height), wide / width, tall / height, boxstyle="square,pad=0",
+            facecolor=CARD, edgecolor="#24272d", linewidth=0.8, zorder=-1,
+        )
+    )  # fmt: skip
+    figure.text((left + 0.1) / width, 1 - (top + 0.16) / height, panel["title"], color=TEXT, fontsize=8.5, va="center")
+    room = _MATRIX_ROOM if panel.get("transformations") else _ROOM[panel["type"]]
+    inner_wide, inner_tall = wide - room[0] - room[1], tall - room[2] - room[3]
+    box = ((left + room[0]) / width, 1 - (top + tall - room[3]) / height, inner_wide / width, inner_tall / height)
+    axes = figure.add_axes(box, facecolor=CARD)
+    seconds = (shown.from_ms / 1000, shown.to_ms / 1000)
+    frames = {
+        target["refId"]: answered(store, expand(target["rawSql"], shown, variables)) for target in panel["targets"]
+    }
+    draw(panel, frames, Canvas(axes, inner_wide, inner_tall, seconds, marks))
+
+
+def _marks(
+    store: Store, dashboard: Mapping[str, Any], shown: Span, variables: Mapping[str, Choice]
+) -> list[tuple[float, float]]:
+    """Return the spans that annotations mark."""
+    found: list[tuple[float, float]] = []
+    for annotation in dashboard["annotations"]["list"]:
+        frame = answered(store, expand(annotation["target"]["rawSql"], shown, variables))
+        found += zip(map(float, frame.values("time")), map(float, frame.values("timeEnd")), strict=True)
+    return found
+
+
+if __name__ == "__main__":
+    draw_all(Path(sys.argv[1] if len(sys.argv) > 1 else "dashboards/previews"))

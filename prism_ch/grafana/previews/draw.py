@@ -1,0 +1,285 @@
+"""Draws each kind of panel into a rectangle of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from prism_ch.grafana.check.frames import Frame
+from prism_ch.grafana.previews import looks
+from prism_ch.grafana.previews.looks import CARD, FAINT, PALETTE, TEXT
+
+_HOT = colormaps["RdYlGn_r"]
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """Where a panel is drawn: its axes, their size in inches, the span shown, and spans marked in it; seconds."""
+
+    axes: Axes
+    width: float
+    height: float
+    span: tuple[float, float]
+    marks: Sequence[tuple[float, float]]
+
+
+def draw(panel: Mapping[str, Any], frames: Mapping[str, Frame], canvas: Canvas) -> None:
+    """Draw the answers of a panel's queries, by their refId."""
+    kind = panel["type"]
+    if kind == "nodeGraph":
+        _graph(frames["nodes"], frames["edges"], canvas)
+    elif any(step["id"] == "groupingToMatrix" for step in panel.get("transformations", ())):
+        _matrix(panel, frames["A"], canvas)
+    else:
+        _DRAWN[kind](panel, frames["A"], canvas)
+
+
+def _series(frame: Frame) -> dict[str, tuple[list[float], list[Any]]]:
+    """Return times and values of each series, by name."""
+    numbers, labels = frame.of_kind("number"), frame.of_kind("text")
+    times = frame.values("time")
+    found: dict[str, tuple[list[float], list[Any]]] = {}
+    names = [" ".join(str(row[frame.names.index(label)]) for label in labels) for row in frame.rows]
+    for number in numbers:
+        for name, at, value in zip(names, times, frame.values(number), strict=True):
+            series = found.setdefault(name if labels else number, ([], []))
+            series[0].append(float(at))
+            series[1].append(value)
+    return found
+
+
+def _time_axis(canvas: Canvas) -> None:
+    """Show the span on the horizontal axis, and what is marked in it."""
+    axes = canvas.axes
+    axes.set_xlim(*canvas.span)
+    axes.xaxis.set_major_locator(MaxNLocator(max(int(canvas.width), 3)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: looks.moment(at)[:5]))
+    axes.tick_params(colors=FAINT, labelsize=7, length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    for start, end in canvas.marks:
+        axes.axvspan(start, end, color="#ff9830", alpha=0.08, linewidth=0)
+        axes.axvline(start, color="#ff9830", alpha=0.5, linewidth=0.6, linestyle="--")
+
+
+def _lines(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Draw lines, bands, stacked areas or bars."""
+    axes, series = canvas.axes, _series(frame)
+    custom = looks.defaults(panel).get("custom", {})
+    stacked = custom.get("stacking", {}).get("mode") == "normal"
+    base: dict[float, float] = {}
+    for place, (name, (times, values)) in enumerate(series.items()):
+        found = looks.settings(panel, name)
+        tint = looks.color(found.get("color", {}).get("fixedColor", PALETTE[place % len(PALETTE)]))
+        tops = np.array([np.nan if value is None else float(value) for value in values])
+        if stacked:
+            below = np.array([base.get(at, 0.0) for at in times])
+            base |= dict(zip(times, below + np.nan_to_num(tops), strict=True))
+            if custom.get("drawStyle") == "bars":
+                axes.bar(times, tops, bottom=below, width=np.ptp(canvas.span) / 90, color=tint, label=name)
+            else:
+                axes.fill_between(times, below, below + tops, color=tint, alpha=0.6, linewidth=0, label=name)
+            continue
+        lower = found.get("custom.fillBelowTo")
+        if lower in series:
+            axes.fill_between(times, np.array(series[lower][1], dtype=float), tops, color=tint, alpha=0.18, linewidth=0)
+        if found.get("custom.lineWidth") != 0:
+            axes.plot(times, tops, color=tint, linewidth=1.1, label=name)
+    for step in looks.defaults(panel).get("thresholds", {}).get("steps", ())[1:]:
+        axes.axhline(step["value"], color=looks.color(step["color"]), linewidth=0.8, linestyle="--")
+    unit = looks.defaults(panel).get("unit", "")
+    axes.set_ylim(looks.defaults(panel).get("min"), looks.defaults(panel).get("max"))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: looks.written(float(value), unit)))
+    axes.grid(axis="y", color="#2c2f36", linewidth=0.5)
+    _time_axis(canvas)
+    _legend(axes, int(canvas.width))
+
+
+def _legend(axes: Axes, beside: int) -> None:
+    """Name the series below, as many as two lines hold."""
+    handles, names = axes.get_legend_handles_labels()
+    shown = max(min(len(names), 2 * beside), 0)
+    if shown:
+        axes.legend(
+            handles[:shown], names[:shown], loc="upper center", bbox_to_anchor=(0.5, -0.1), ncol=min(shown, beside),
+            fontsize=6.5, frameon=False, labelcolor=TEXT, handlelength=1, columnspacing=1,
+        )  # fmt: skip
+
+
+def _heat_map(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Draw a row of cells for each series."""
+    axes, series = canvas.axes, _series(frame)
+    unit, top = looks.defaults(panel).get("unit", ""), panel["options"]["color"]["max"]
+    names = sorted(series)
+    for row, name in enumerate(names):
+        times, values = series[name]
+        edges = np.append(times, times[-1] + (times[-1] - times[0]) / max(len(times) - 1, 1))
+        cells = np.array([np.nan if value is None else float(value) for value in values])
+        axes.pcolormesh(edges, [row - 0.5, row + 0.5], cells[None, :], cmap=_HOT, vmin=0, vmax=top)
+    axes.set_yticks(range(len(names)), names)
+    _time_axis(canvas)
+    axes.tick_params(axis="y", labelsize=min(7, 60 * canvas.height / max(len(names), 1)))
+    scale = f"0 to {looks.written(top, unit, 0)}"
+    axes.text(1, 1.01, scale, transform=axes.transAxes, ha="right", va="bottom", color=FAINT, fontsize=6.5)
+
+
+def _states(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Draw a row of coloured spans for each series."""
+    axes, series = canvas.axes, _series(frame)
+    texts = looks.defaults(panel)["mappings"][0]["options"]
+    names = sorted(series, reverse=True)
+    last = max((times[-1] for times, _ in series.values()), default=canvas.span[1])
+    first = min((times[0] for times, _ in series.values()), default=canvas.span[0])
+    for row, name in enumerate(names):
+        times, values = series[name]
+        spans = list(zip(times, np.diff([*times, last]), strict=True))
+        axes.broken_barh(
+            spans, (row - 0.4, 0.8), facecolors=[looks.color(texts[str(value)]["color"]) for value in values]
+        )
+    axes.set_yticks(range(len(names)), names)
+    inner = Canvas(axes, canvas.width, canvas.height, (max(first, canvas.span[0]), last), ())
+    _time_axis(inner)
+    for place, option in enumerate(texts.values()):
+        tint, left = looks.color(option["color"]), 0.02 + place * 0.09
+        axes.text(left, -0.16, f"■ {option['text']}", transform=axes.transAxes, color=tint, fontsize=7)
+
+
+def _stat(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Write large numbers side by side."""
+    axes = _blank(canvas)
+    for place, name in enumerate(frame.names):
+        found = looks.settings(panel, name)
+        value = frame.rows[0][place] if frame.rows else None
+        colored = panel["options"]["colorMode"] == "value"
+        tint = looks.threshold_color(value, found) if colored else TEXT
+        middle, share = (place + 0.5) / len(frame.names), canvas.width / len(frame.names)
+        text = looks.written(value, found.get("unit", ""), found.get("decimals"))
+        size = min(22.0, 105 * share / max(len(text), 4))
+        axes.text(middle, 0.38, text, ha="center", va="center", color=tint, fontsize=size, weight="bold")
+        axes.text(middle, 0.86, name, ha="center", va="center", color=FAINT, fontsize=min(8.0, 110 * share / len(name)))
+
+
+def _table(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Write rows of texts, as many as there is room for."""
+    axes = _blank(canvas)
+    shown = [name for name in frame.names if not looks.settings(panel, name).get("custom.hidden")]
+    times = set(frame.of_kind("time"))
+    room = max(int(canvas.height / 0.2) - 1, 1)
+    texts = {name: [_cell(panel, name, value, name in times) for value in frame.values(name)[:room]] for name in shown}
+    wanted = np.array([min(max(len(text) for text in ("10:00:00", name, *texts[name])) + 2, 90) for name in shown])
+    starts = np.concatenate([[0], np.cumsum(wanted)]) / wanted.sum()
+    for place, name in enumerate(shown):
+        letters = int((starts[place + 1] - starts[place]) * canvas.width * 15.5)
+        left, found = starts[place] + 0.003, looks.settings(panel, name)
+        axes.text(left, 1 - 0.1 / canvas.height, name[:letters], va="center", color="#6e9fff", fontsize=7)
+        for row, text in enumerate(texts[name]):
+            value = frame.values(name)[row]
+            judged = "gauge" in str(found.get("custom.cellOptions"))
+            tint = looks.mapped(value, found) or (looks.threshold_color(value, found) if judged else TEXT)
+            if len(text) > letters:
+                text = text[: max(letters - 1, 1)] + "…"  # noqa: PLW2901 - shortened to fit
+            axes.text(left, 1 - (row * 0.2 + 0.32) / canvas.height, text, va="center", color=tint, fontsize=7)
+
+
+def _cell(panel: Mapping[str, Any], name: str, value: Any, is_time: bool) -> str:  # noqa: FBT001 - a column's kind
+    """Write one cell of a table."""
+    found = looks.settings(panel, name)
+    if is_time:
+        return looks.moment(float(value))
+    return looks.written(value, found.get("unit", ""), found.get("decimals")).replace("\n", " ")
+
+
+def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Draw a cell for each pair of a row and a column."""
+    axes = canvas.axes
+    row_name, column_name, _ = frame.names
+    row_texts = list(dict.fromkeys(frame.values(row_name)))
+    column_texts = sorted(set(frame.values(column_name)))
+    cells = np.full((len(row_texts), len(column_texts)), np.nan)
+    for row, column, value in frame.rows:
+        cells[row_texts.index(row), column_texts.index(column)] = np.nan if value is None else value
+    override = {setting["id"]: setting["value"] for setting in panel["fieldConfig"]["overrides"][0]["properties"]}
+    if not cells.size:
+        _blank(canvas)
+        return
+    axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=override["min"], vmax=override["max"], alpha=0.85)
+    axes.set_xticks(range(len(column_texts)), column_texts)
+    axes.set_yticks(range(len(row_texts)), row_texts)
+    axes.tick_params(colors=FAINT, labelsize=6.5, length=0, labeltop=True, labelbottom=False)
+    if len(column_texts) > 8:
+        axes.tick_params(axis="x", rotation=30)
+    for (row, column), value in np.ndenumerate(cells):
+        if not np.isnan(value):
+            text = looks.written(float(value), override["unit"], override.get("decimals"))
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color="#101010")
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _ranking(_: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+    """Draw a bar for each row."""
+    axes = canvas.axes
+    (text,), (number,) = frame.of_kind("text"), frame.of_kind("number")
+    values = [float(value) for value in frame.values(number)]
+    top = max(values, default=1.0)
+    axes.barh(
+        frame.values(text),
+        values,
+        color=[colormaps["YlOrRd"](0.25 + 0.6 * value / top) for value in values],
+        height=0.6,
+    )
+    axes.invert_yaxis()
+    for row, value in enumerate(values):
+        axes.text(value, row, f" {looks.written(value, 'none', 2)}", va="center", color=TEXT, fontsize=8)
+    axes.set_xlim(0, top * 1.2)
+    axes.set_xticks([])
+    axes.tick_params(colors=TEXT, labelsize=8, length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _graph(nodes: Frame, edges: Frame, canvas: Canvas) -> None:
+    """Draw nodes in columns by their subtitle, and lines between them."""
+    axes = _blank(canvas)
+    columns = list(dict.fromkeys(nodes.values("subtitle")))
+    places: dict[str, tuple[float, float]] = {}
+    for column, subtitle in enumerate(columns):
+        members = [
+            name for name, own in zip(nodes.values("id"), nodes.values("subtitle"), strict=True) if own == subtitle
+        ]
+        for row, name in enumerate(members):
+            places[name] = ((column + 0.5) / len(columns), 1 - (row + 0.7) / (len(members) + 0.4))
+    for source, target in zip(edges.values("source"), edges.values("target"), strict=True):
+        (x0, y0), (x1, y1) = places[source], places[target]
+        axes.plot([x0, x1], [y0, y1], color="#5794f2", alpha=0.5, linewidth=0.8, zorder=1)
+    for name, tint, number in zip(nodes.values("id"), nodes.values("color"), nodes.values("mainstat"), strict=True):
+        x, y = places[name]
+        axes.scatter([x], [y], s=170, facecolor=CARD, edgecolor=looks.color(tint), linewidth=2, zorder=2)
+        axes.text(x, y, str(number), ha="center", va="center", color=TEXT, fontsize=6.5, zorder=3)
+    for column, subtitle in enumerate(columns):
+        axes.text((column + 0.5) / len(columns), 1.0, subtitle, ha="center", va="bottom", color=FAINT, fontsize=7)
+
+
+def _blank(canvas: Canvas) -> Axes:
+    """Return the axes as an empty unit square."""
+    canvas.axes.set_axis_off()
+    canvas.axes.set_xlim(0, 1)
+    canvas.axes.set_ylim(0, 1)
+    return canvas.axes
+
+
+_DRAWN: dict[str, Callable[[Mapping[str, Any], Frame, Canvas], None]] = {
+    "timeseries": _lines,
+    "heatmap": _heat_map,
+    "state-timeline": _states,
+    "stat": _stat,
+    "table": _table,
+    "bargauge": _ranking,
+}

@@ -1,0 +1,16 @@
+-- Other findings at the time, those about the same job first.
+WITH
+    (SELECT (any(job_id), any(start_time), any(end_time)) FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring}) AS f
+SELECT
+    diagnosis_id AS "Finding",
+    severity::String AS "Severity",
+    kind::String AS "Kind",
+    subject AS "Subject",
+    job_id AS "Job",
+    start_time AS "Since",
+    end_time AS "Until",
+    summary AS "Summary"
+FROM diagnoses
+WHERE diagnosis_id != ${finding:sqlstring} AND end_time >= f.2 AND start_time <= f.3
+ORDER BY job_id = f.1 DESC, severity DESC, start_time
+LIMIT 50

@@ -1,0 +1,34 @@
+-- How long the culprit worked in each step, against the middle, 10 % and 90 % of its peers of the same stage; in up to
+-- 300 steps from before the finding until after it. The culprit is the subject where that is an endpoint or server,
+-- else who was last to be ready.
+WITH
+    (
+        SELECT (any(job_id), any(first_step), any(last_step), any(subject), any(JSONExtractString(evidence, 'last_ready')), any(start_time), any(end_time))
+        FROM diagnoses
+        WHERE diagnosis_id = ${finding:sqlstring}
+    ) AS f,
+    greatest(f.3 - f.2 + 1, 20)::Int64 AS width,
+    picked AS
+    (
+        SELECT step
+        FROM steps
+        WHERE job_id = f.1 AND step >= greatest(f.2::Int64 - width, 0) AND step <= f.3 + width
+            AND step % greatest(intDiv(3 * width + 299, 300), 1) = 0
+    ),
+    member AS (SELECT endpoint, server, pp_stage FROM job_members WHERE job_id = f.1),
+    blamed AS
+    (
+        SELECT endpoint, pp_stage FROM member WHERE endpoint IN (f.4, f.5) OR server = f.4
+    )
+SELECT
+    max(g.end_time) AS time,
+    nullIf(maxIf(g.compute_s + g.pp_s, g.endpoint IN (SELECT endpoint FROM blamed)), 0) AS "Culprit",
+    quantileExact(0.5)(g.compute_s + g.pp_s) AS "Peers",
+    quantileExact(0.1)(g.compute_s + g.pp_s) AS "Peers, low",
+    quantileExact(0.9)(g.compute_s + g.pp_s) AS "Peers, high"
+FROM gpu_steps AS g
+INNER JOIN member AS m ON g.endpoint = m.endpoint
+WHERE g.job_id = f.1 AND g.step IN (SELECT step FROM picked)
+    AND (m.pp_stage IN (SELECT pp_stage FROM blamed) OR (SELECT count() FROM blamed) = 0)
+GROUP BY g.step
+ORDER BY time

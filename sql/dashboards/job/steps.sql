@@ -1,0 +1,25 @@
+-- The longest steps in the span, with who was ready last and the findings on them.
+WITH
+    (
+        SELECT groupArray((first_step, last_step, kind::String, diagnosis_id))
+        FROM (SELECT * FROM diagnoses WHERE job_id = ${job:sqlstring} AND kind != 'telemetry' ORDER BY severity DESC, slowdown DESC)
+    ) AS found,
+    (SELECT any(step_s_median) FROM jobs WHERE job_id = ${job:sqlstring}) AS usual_s,
+    arrayFilter(f -> s.step BETWEEN f.1 AND f.2, found) AS on_step
+SELECT
+    s.step AS "Step",
+    s.start_time AS "Start",
+    s.duration_s AS "Duration",
+    s.duration_s / nullIf(usual_s, 0) - 1 AS "Slower",
+    s.compute_s AS "Compute",
+    s.pp_s AS "Pipeline",
+    s.dp_s AS "Data parallel",
+    s.slowest_endpoint AS "Last to be ready",
+    if(empty(m.server), '', concat(m.server, ' GPU ', toString(m.gpu))) AS "Place",
+    arrayStringConcat(arrayDistinct(on_step.3), ', ') AS "Findings",
+    on_step[1].4 AS "Finding"
+FROM steps AS s
+LEFT JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON s.slowest_endpoint = m.endpoint
+WHERE s.job_id = ${job:sqlstring} AND $__timeFilter_ms(s.end_time)
+ORDER BY s.duration_s DESC, s.step
+LIMIT 100

@@ -1,0 +1,11 @@
+-- Findings about the job in the span.
+SELECT
+    start_time AS time,
+    end_time AS timeEnd,
+    concat(kind::String, ' of ', subject) AS title,
+    summary AS text,
+    concat(severity::String, ',', status::String) AS tags
+FROM diagnoses
+WHERE job_id = ${job:sqlstring} AND end_time >= $__fromTime AND start_time <= $__toTime AND kind != 'restart'
+ORDER BY time, title, text
+LIMIT 200
