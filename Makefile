@@ -17,7 +17,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test lint format bench soak accuracy lock clean
+.PHONY: help demo test lint format bench soak accuracy dashboards previews lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -35,7 +35,7 @@ demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded train
 	  '$(BIN)/prism-ch sql "SHOW TABLES"'
 
 test: $(VENV)/.stamp-dev ## all tests; core and stages must be covered to 95 %
-	@$(BIN)/pytest --cov
+	@$(BIN)/pytest --cov --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.stamp-dev ## ruff, mypy --strict and the import contract
 	@$(BIN)/ruff check .
@@ -47,8 +47,10 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read
+bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md over a week
 	@$(BIN)/python -m tests.bench.throughput
+	@$(BIN)/python -m tests.bench.questions
+	@$(BIN)/python -m tests.bench.endpoint
 
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
 	@$(BIN)/python -m tests.bench.soak --live-minutes 3
@@ -57,11 +59,18 @@ accuracy: $(VENV)/.stamp-run ## results against known truth; half an hour on 2 c
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2
 	@$(BIN)/python -m tests.bench.accuracy $(ARGS)
 
+dashboards: $(VENV)/.stamp-dev ## write dashboards/ from prism_ch/grafana, sql/dashboards and sql/alerts
+	@$(BIN)/python -W ignore::DeprecationWarning -m prism_ch.grafana.dashboards dashboards
+	@$(BIN)/python -m prism_ch.grafana.files > dashboards/provisioning/alerting/prism.yaml
+
+previews: $(VENV)/.stamp-dev ## draw dashboards/previews/*.png: the dashboards' queries on a made-up cluster
+	@$(BIN)/python -W ignore::DeprecationWarning -m prism_ch.grafana.previews dashboards/previews
+
 lock: ## write the lock files anew from pyproject.toml (needs uv)
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group build -o requirements.lock
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
-	  pyproject.toml --group build --group lint --group test -c requirements.lock -o requirements-dev.lock
+	  pyproject.toml --group build --group grafana --group lint --group test -c requirements.lock -o requirements-dev.lock
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group bench -c requirements.lock -o requirements-bench.lock
 

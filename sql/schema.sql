@@ -2452,6 +2452,36 @@ WHERE ((c.revision = 0) OR (l.start_time < c.until_time)) AND (l.revision IN (
 ORDER BY l.revision DESC
 LIMIT 1 BY l.diagnosis_id;
 
+CREATE VIEW IF NOT EXISTS exporter_clocks
+(
+    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC; a filter on it reads only what it must',
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
+    `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closed a record, seconds; NULL where too little shows it',
+    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closed a record, seconds; NULL likewise'
+)
+COMMENT 'Clocks and timeouts of exporters as windows found them, one row a window and exporter'
+AS SELECT
+    l.window_start,
+    l.exporter,
+    l.clock_offset_s,
+    l.clock_uncertainty_s,
+    l.idle_timeout_s,
+    l.active_timeout_s
+FROM
+(
+    SELECT
+        *,
+        '' AS job_id
+    FROM exporters_log
+) AS l
+ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
+    SELECT revision
+    FROM published
+));
+
 CREATE VIEW IF NOT EXISTS gpu_steps
 (
     `job_id` String COMMENT 'The job',
@@ -2670,36 +2700,6 @@ LEFT JOIN
 ) AS l USING (start_ns)
 WHERE (a.start_ns <= (final_until_s * 1000000000)) AND (a.records != l.flows);
 
-CREATE VIEW IF NOT EXISTS losses
-(
-    `job_id` String COMMENT 'The job',
-    `tenant` String COMMENT 'Tenant of the job',
-    `cause` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'Kind of the findings; telemetry never appears, it costs no time',
-    `findings` UInt64 COMMENT 'Findings of that kind, count',
-    `open_findings` UInt64 COMMENT 'Those that still last, count',
-    `first_time` DateTime64(9) COMMENT 'Start of the first of them, UTC',
-    `last_time` DateTime64(9) COMMENT 'End of the last of them, UTC',
-    `lost_s` Float64 COMMENT 'Time that the job lost, seconds',
-    `gpu_hours_lost` Float64 COMMENT 'That time over all its GPUs, GPU-hours'
-)
-COMMENT 'What each cause cost each job; causes overlap and do not add up'
-AS SELECT
-    d.job_id AS job_id,
-    any(d.tenant) AS tenant,
-    d.kind AS cause,
-    count() AS findings,
-    countIf(d.status = 'open') AS open_findings,
-    min(d.start_time) AS first_time,
-    max(d.end_time) AS last_time,
-    sum(if(JSONHas(d.evidence, 'lost_s'), JSONExtractFloat(d.evidence, 'lost_s'), (d.slowdown * (toUnixTimestamp64Nano(d.end_time) - toUnixTimestamp64Nano(d.start_time))) / 1000000000.)) AS lost_s,
-    (lost_s * any(j.endpoints)) / 3600 AS gpu_hours_lost
-FROM diagnoses AS d
-INNER JOIN jobs AS j ON d.job_id = j.job_id
-WHERE d.kind != 'telemetry'
-GROUP BY
-    d.job_id,
-    d.kind;
-
 CREATE VIEW IF NOT EXISTS diagnosed_steps
 (
     `job_id` String COMMENT 'The job',
@@ -2716,18 +2716,25 @@ CREATE VIEW IF NOT EXISTS diagnosed_steps
 )
 COMMENT 'Every step with the findings on it, one row a job and step'
 AS WITH
+    ends AS
+    (
+        SELECT
+            job_id,
+            max(step) AS last_step
+        FROM steps
+        GROUP BY job_id
+    ),
     on_steps AS
     (
         SELECT
-            s.job_id AS job_id,
-            s.step AS step,
+            d.job_id AS job_id,
+            arrayJoin(range(d.first_step, least(d.last_step, e.last_step) + 1)) AS step,
             arrayReverseSort(groupArray((d.severity, d.score, CAST(d.kind, 'String'), d.diagnosis_id, d.summary))) AS found
-        FROM steps AS s
-        INNER JOIN diagnoses AS d ON s.job_id = d.job_id
-        WHERE (s.step >= d.first_step) AND (s.step <= d.last_step)
+        FROM diagnoses AS d
+        INNER JOIN ends AS e ON d.job_id = e.job_id
         GROUP BY
-            s.job_id,
-            s.step
+            job_id,
+            step
     )
 SELECT
     s.job_id,
@@ -2743,6 +2750,291 @@ SELECT
     f.found.5 AS summaries
 FROM steps AS s
 LEFT JOIN on_steps AS f ON (s.job_id = f.job_id) AND (s.step = f.step);
+
+CREATE VIEW IF NOT EXISTS gpu_time
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `step` UInt64 COMMENT 'Number of the step; of a standstill the one that did not end',
+    `start_time` DateTime64(9) COMMENT 'Start of the step or standstill, UTC',
+    `end_time` DateTime64(9) COMMENT 'End of it, UTC',
+    `cause` LowCardinality(String) COMMENT 'Kind of the finding that it counts to, as in losses; empty where there is none',
+    `gpu_s` Float64 COMMENT 'Its length over all GPUs of the job, GPU-seconds',
+    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds'
+)
+COMMENT 'GPU time of jobs and what of it was lost, one row a step or standstill'
+AS WITH
+    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
+    found AS
+    (
+        SELECT
+            job_id,
+            indexOf(from_the_root, CAST(kind, 'String')) AS rank,
+            first_step,
+            last_step,
+            start_time,
+            end_time
+        FROM diagnoses
+        WHERE (job_id != '') AND (rank > 0)
+    ),
+    causes AS
+    (
+        SELECT
+            job_id,
+            arrayJoin(range(first_step, last_step + 1)) AS step,
+            min(rank) AS rank
+        FROM found
+        GROUP BY
+            job_id,
+            step
+    ),
+    usual AS
+    (
+        SELECT
+            s.job_id AS job_id,
+            max(s.step) AS last_step,
+            quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
+            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s
+        FROM steps AS s
+        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
+        WHERE s.job_id IN (
+            SELECT job_id
+            FROM found
+        )
+        GROUP BY s.job_id
+    )
+SELECT
+    s.job_id AS job_id,
+    s.tenant AS tenant,
+    s.step AS step,
+    s.start_time AS start_time,
+    s.end_time AS end_time,
+    from_the_root[c.rank] AS cause,
+    s.duration_s * j.endpoints AS gpu_s,
+    if(c.rank = 0, 0, greatest(s.duration_s - u.usual_s, 0) * j.endpoints) AS lost_gpu_s
+FROM steps AS s
+INNER JOIN
+(
+    SELECT
+        job_id,
+        endpoints
+    FROM jobs
+) AS j ON s.job_id = j.job_id
+LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
+LEFT JOIN usual AS u ON s.job_id = u.job_id
+UNION ALL
+WITH
+    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
+    found AS
+    (
+        SELECT
+            job_id,
+            indexOf(from_the_root, CAST(kind, 'String')) AS rank,
+            first_step,
+            last_step,
+            start_time,
+            end_time
+        FROM diagnoses
+        WHERE (job_id != '') AND (rank > 0)
+    ),
+    causes AS
+    (
+        SELECT
+            job_id,
+            arrayJoin(range(first_step, last_step + 1)) AS step,
+            min(rank) AS rank
+        FROM found
+        GROUP BY
+            job_id,
+            step
+    ),
+    usual AS
+    (
+        SELECT
+            s.job_id AS job_id,
+            max(s.step) AS last_step,
+            quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
+            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s
+        FROM steps AS s
+        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
+        WHERE s.job_id IN (
+            SELECT job_id
+            FROM found
+        )
+        GROUP BY s.job_id
+    )
+SELECT
+    f.job_id AS job_id,
+    j.tenant AS tenant,
+    f.first_step AS step,
+    f.start_time AS start_time,
+    f.end_time AS end_time,
+    from_the_root[f.rank] AS cause,
+    ((toUnixTimestamp64Nano(f.end_time) - toUnixTimestamp64Nano(f.start_time)) / 1000000000.) * j.endpoints AS gpu_s,
+    gpu_s AS lost_gpu_s
+FROM found AS f
+INNER JOIN
+(
+    SELECT
+        job_id,
+        tenant,
+        endpoints
+    FROM jobs
+) AS j ON f.job_id = j.job_id
+INNER JOIN usual AS u ON f.job_id = u.job_id
+WHERE (f.rank <= 3) AND (f.first_step > u.last_step);
+
+CREATE VIEW IF NOT EXISTS job_timeline
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen',
+    `start_time` DateTime64(9) COMMENT 'Start of the step, UTC',
+    `end_time` DateTime64(9) COMMENT 'End of the step, UTC',
+    `phase` LowCardinality(String) COMMENT 'compute, PP or DP, as in timeline; other is what is none of them',
+    `phase_s` Float64 COMMENT 'Time in that phase, mean over its endpoints, seconds',
+    `share` Float64 COMMENT 'Part of the step, 0 to 1'
+)
+COMMENT 'How the time of each step divides into phases, one row a job, step and phase'
+AS SELECT
+    job_id,
+    tenant,
+    step,
+    start_time,
+    end_time,
+    part.1 AS phase,
+    part.2 AS phase_s,
+    if(duration_s > 0, (part.2) / duration_s, 0) AS share
+FROM steps
+ARRAY JOIN [('compute', compute_s), ('PP', pp_s), ('DP', dp_s), ('other', greatest(((duration_s - compute_s) - pp_s) - dp_s, 0))] AS part;
+
+CREATE VIEW IF NOT EXISTS losses
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `cause` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'Kind of the findings; imbalance and telemetry never appear, they cost no time',
+    `findings` UInt64 COMMENT 'Findings of that kind, count',
+    `open_findings` UInt64 COMMENT 'Those that still last, count',
+    `first_time` DateTime64(9) COMMENT 'Start of the first of them, UTC',
+    `last_time` DateTime64(9) COMMENT 'End of the last of them, UTC',
+    `lost_s` Float64 COMMENT 'Time that the job lost to this cause and to none nearer to the root, seconds',
+    `gpu_hours_lost` Float64 COMMENT 'That time over all its GPUs, GPU-hours',
+    `interruptions` UInt64 COMMENT 'Findings among them that the job stood still or began anew, count',
+    `gap_s` Float64 COMMENT 'Time that it stood still in them, seconds',
+    `members_before` UInt32 COMMENT 'Endpoints before the last restart; 0 for other causes',
+    `members_after` UInt32 COMMENT 'Endpoints after the last restart; 0 for other causes'
+)
+COMMENT 'What each cause cost each job; the rows of a job add up to what it lost'
+AS WITH
+    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
+    ends AS
+    (
+        SELECT
+            job_id,
+            max(step) AS last_step
+        FROM steps
+        GROUP BY job_id
+    ),
+    causes AS
+    (
+        SELECT
+            d.job_id AS job_id,
+            arrayJoin(range(d.first_step, least(d.last_step, e.last_step) + 1)) AS step,
+            argMin(d.kind, indexOf(from_the_root, CAST(d.kind, 'String'))) AS cause
+        FROM diagnoses AS d
+        INNER JOIN ends AS e ON d.job_id = e.job_id
+        WHERE has(from_the_root, CAST(d.kind, 'String'))
+        GROUP BY
+            job_id,
+            step
+    ),
+    judged AS
+    (
+        SELECT
+            s.job_id AS job_id,
+            s.duration_s AS duration_s,
+            s.complete AS complete,
+            c.job_id != '' AS is_caused,
+            c.cause AS cause
+        FROM steps AS s
+        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
+    ),
+    usual AS
+    (
+        SELECT
+            job_id,
+            if(countIf((complete = 1) AND (NOT is_caused)) > 0, quantileExactIf(0.5)(duration_s, (complete = 1) AND (NOT is_caused)), min(duration_s)) AS usual_s
+        FROM judged
+        GROUP BY job_id
+    ),
+    in_steps AS
+    (
+        SELECT
+            t.job_id AS job_id,
+            t.cause AS cause,
+            sum(greatest(t.duration_s - u.usual_s, 0)) AS lost_s
+        FROM judged AS t
+        INNER JOIN usual AS u ON t.job_id = u.job_id
+        WHERE t.is_caused
+        GROUP BY
+            t.job_id,
+            t.cause
+    ),
+    measured AS
+    (
+        SELECT
+            d.job_id AS job_id,
+            d.tenant AS tenant,
+            d.kind AS kind,
+            d.status AS status,
+            d.start_time AS start_time,
+            d.end_time AS end_time,
+            d.kind IN ('stall', 'hang', 'restart') AS is_stop,
+            is_stop AND (d.first_step > e.last_step) AS is_beyond_steps,
+            (toUnixTimestamp64Nano(d.end_time) - toUnixTimestamp64Nano(d.start_time)) / 1000000000. AS length_s,
+            CAST(JSONExtractUInt(d.evidence, 'members_before'), 'UInt32') AS before,
+            CAST(JSONExtractUInt(d.evidence, 'members_after'), 'UInt32') AS after
+        FROM diagnoses AS d
+        LEFT JOIN ends AS e ON d.job_id = e.job_id
+        WHERE has(from_the_root, CAST(d.kind, 'String'))
+    ),
+    found AS
+    (
+        SELECT
+            job_id,
+            kind AS cause,
+            any(m.tenant) AS tenant,
+            count() AS findings,
+            countIf(status = 'open') AS open_findings,
+            min(start_time) AS first_time,
+            max(end_time) AS last_time,
+            countIf(is_stop) AS interruptions,
+            sumIf(length_s, is_stop) AS gap_s,
+            maxIf(length_s, is_beyond_steps) AS still_lost_s,
+            argMax(before, start_time) AS members_before,
+            argMax(after, start_time) AS members_after
+        FROM measured AS m
+        GROUP BY
+            job_id,
+            kind
+    )
+SELECT
+    f.job_id AS job_id,
+    f.tenant AS tenant,
+    f.cause AS cause,
+    f.findings AS findings,
+    f.open_findings AS open_findings,
+    f.first_time AS first_time,
+    f.last_time AS last_time,
+    s.lost_s + f.still_lost_s AS lost_s,
+    (lost_s * j.endpoints) / 3600 AS gpu_hours_lost,
+    f.interruptions AS interruptions,
+    f.gap_s AS gap_s,
+    f.members_before AS members_before,
+    f.members_after AS members_after
+FROM found AS f
+INNER JOIN jobs AS j ON f.job_id = j.job_id
+LEFT JOIN in_steps AS s ON (f.job_id = s.job_id) AND (f.cause = s.cause);
 
 CREATE VIEW IF NOT EXISTS final_cuts
 (
@@ -2788,7 +3080,7 @@ CREATE VIEW IF NOT EXISTS tenant_summary
     `gpus` UInt64 COMMENT 'GPUs of those that run now, count',
     `steps` UInt64 COMMENT 'Training steps of all jobs, count',
     `gpu_hours` Float64 COMMENT 'Time of those steps over the GPUs of their jobs, GPU-hours',
-    `gpu_hours_lost` Float64 COMMENT 'Share of it by which steps with findings exceeded the median step of their job, GPU-hours',
+    `gpu_hours_lost` Float64 COMMENT 'What the jobs lost to all causes, as losses says, GPU-hours',
     `findings` UInt64 COMMENT 'Findings on the jobs, count',
     `open_findings` UInt64 COMMENT 'Those that still last, count',
     `worst_open` LowCardinality(String) COMMENT 'Worst severity of a finding that still lasts; empty where there is none'
@@ -2799,16 +3091,16 @@ AS WITH
     (
         SELECT
             job_id,
-            sum(duration_s) AS taken_s,
-            sumIf(greatest(duration_s - step_s_median, 0), hasAny(kinds, kinds_that_cost)) AS lost_s
-        FROM diagnosed_steps AS s
-        INNER JOIN
-        (
-            SELECT
-                job_id,
-                step_s_median
-            FROM jobs
-        ) AS j ON s.job_id = j.job_id
+            sum(duration_s) AS taken_s
+        FROM steps
+        GROUP BY job_id
+    ),
+    lost AS
+    (
+        SELECT
+            job_id,
+            sum(gpu_hours_lost) AS gpu_hours
+        FROM losses
         GROUP BY job_id
     ),
     found AS
@@ -2820,8 +3112,7 @@ AS WITH
             maxIf(CAST(severity, 'Int8'), status = 'open') AS worst
         FROM diagnoses
         GROUP BY job_id
-    ),
-    ['slow_step', 'slow_group', 'slow_switch', 'slow_gpu', 'slow_nic', 'slow_link', 'congestion', 'stall', 'hang', 'restart'] AS kinds_that_cost
+    )
 SELECT
     j.tenant AS tenant,
     count() AS jobs,
@@ -2829,12 +3120,13 @@ SELECT
     sumIf(j.endpoints, j.status = 'running') AS gpus,
     sum(j.steps) AS steps,
     sum(s.taken_s * j.endpoints) / 3600 AS gpu_hours,
-    sum(s.lost_s * j.endpoints) / 3600 AS gpu_hours_lost,
+    sum(l.gpu_hours) AS gpu_hours_lost,
     sum(f.findings) AS findings,
     sum(f.open_findings) AS open_findings,
     ['', 'info', 'warning', 'critical'][max(f.worst) + 1] AS worst_open
 FROM jobs AS j
 LEFT JOIN spent AS s ON j.job_id = s.job_id
+LEFT JOIN lost AS l ON j.job_id = l.job_id
 LEFT JOIN found AS f ON j.job_id = f.job_id
 GROUP BY j.tenant;
 

@@ -60,6 +60,7 @@ _PROMISE = {
     "losses": (
         f"job_id String; tenant String; cause Enum({_KINDS}); findings UInt64; open_findings UInt64;"
         " first_time DateTime64(9); last_time DateTime64(9); lost_s Float64; gpu_hours_lost Float64"
+        " | interruptions UInt64; gap_s Float64; members_before UInt32; members_after UInt32"
     ),
     "tenant_summary": (
         "tenant String; jobs UInt64; running_jobs UInt64; gpus UInt64; steps UInt64; gpu_hours Float64;"

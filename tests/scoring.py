@@ -259,8 +259,9 @@ def score(store: Store, truth: list[JobTruth]) -> list[JobScore]:
 
 def count_jobs(store: Store, truth: list[JobTruth]) -> Counts:
     """Count the jobs that were found with exactly the endpoints of a true one."""
-    found = [frozenset(endpoints) for endpoints in _members(store).values()]
-    return Counts(len(truth), len(found), len({job.endpoints for job in truth} & set(found)))
+    found = Counter(frozenset(endpoints) for endpoints in _members(store).values())
+    true = Counter(job.endpoints for job in truth)
+    return Counts(true.total(), found.total(), (true & found).total())
 
 
 def strangers(store: Store, truth: list[JobTruth]) -> set[str]:
@@ -291,8 +292,7 @@ def _members(store: Store) -> dict[str, set[str]]:
 
 def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> JobScore:
     """Score one true job."""
-    shared = {job_id: len(found & job.endpoints) for job_id, found in members.items() if found & job.endpoints}
-    job_id = max(sorted(shared), key=lambda name: shared[name], default="")
+    job_id = _most_like(store, job, members)
     mine = {"job_id": job_id}
     found: dict[str, set[Pair]] = {}
     for src, dst, kind in store.rows("SELECT src_addr, dst_addr, kind FROM pairs WHERE job_id = {job_id:String}", mine):
@@ -301,16 +301,7 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
     for kind, inside in store.rows("SELECT kind, members FROM groups WHERE job_id = {job_id:String}", mine):
         groups.setdefault(kind, set()).add(tuple(inside))
     stages = dict(store.rows("SELECT endpoint, pp_stage FROM job_members WHERE job_id = {job_id:String}", mine))
-    ends = np.array(
-        [
-            end
-            for (end,) in store.rows(
-                "SELECT toUnixTimestamp64Nano(end_time) FROM steps WHERE job_id = {job_id:String} ORDER BY step", mine
-            )
-        ],
-        dtype=np.int64,
-    )
-    steps = best_match(ends, job.step_ends_ns, job.partial_ends_ns, job.tolerance_ns)
+    steps = best_match(_step_ends(store, job_id), job.step_ends_ns, job.partial_ends_ns, job.tolerance_ns)
     return JobScore(
         name=job.name,
         job_id=job_id,
@@ -325,6 +316,28 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
         timed=steps.timed,
         duration_error=steps.duration_error,
     )
+
+
+def _most_like(store: Store, job: JobTruth, members: dict[str, set[str]]) -> str:
+    """Name the job found that shares most endpoints with a true one, and of equals most of its time."""
+    shared = {job_id: len(found & job.endpoints) for job_id, found in members.items() if found & job.endpoints}
+    most = sorted(job_id for job_id, count in shared.items() if count == max(shared.values()))
+    if len(most) < 2 or len(job.step_ends_ns[0]) == 0:
+        return most[0] if most else ""
+    begin, end = job.step_ends_ns[0][[0, -1]]
+    within = {
+        name: np.count_nonzero(abs(_step_ends(store, name) - (begin + end) // 2) <= (end - begin) // 2) for name in most
+    }
+    return max(most, key=lambda name: within[name])
+
+
+def _step_ends(store: Store, job_id: str) -> Int64:
+    """Read when the steps of a job end, int64[steps], rising."""
+    ends = store.rows(
+        "SELECT toUnixTimestamp64Nano(end_time) FROM steps WHERE job_id = {job_id:String} ORDER BY step",
+        {"job_id": job_id},
+    )
+    return np.array([end for (end,) in ends], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,16 @@ def until(what: Callable[[], object], process: subprocess.Popen[Any] | None = No
 class Service:
     """A service on an embedded database in a folder, with a spool beside it."""
 
-    def __init__(self, home: Path, *, window_s: int = 60, silent_after_s: int = 1, lateness_s: int = 1) -> None:
+    def __init__(
+        self, home: Path, *, window_s: int = 60, silent_after_s: int = 1, lateness_s: int = 1, more: str = ""
+    ) -> None:
+        """Prepare its folders and settings; `more` is TOML for the end of the table [serve]."""
         self.folder = home / "data"
         self.spool = home / "spool"
         self.config = home / "prism.toml"
         self.config.write_text(
             f"window_s = {window_s}\nlateness_s = {lateness_s}\n"
-            f"[serve]\nsilent_after_s = {silent_after_s}\ngrace_s = 5\n"
+            f"[serve]\nsilent_after_s = {silent_after_s}\ngrace_s = 5\n{more}"
         )
         self.log = home / "serve.log"
         self.port = free_port()
@@ -132,7 +135,7 @@ class Service:
 
 
 @contextmanager
-def serving(home: Path, topology: Path, **options: int) -> Iterator[Service]:
+def serving(home: Path, topology: Path, **options: Any) -> Iterator[Service]:
     """Have a service run while a block does."""
     service = Service(home, **options)
     service.prepare(topology)

@@ -10,7 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from prism_ch.errors import StoreError, UsageError
-from prism_ch.query.answer import Answer, FileFormat, answer, answer_bytes
+from prism_ch.query.answer import Answer, FileFormat, answer, answer_bytes, question, run
+from prism_ch.query.question import Question
 from prism_ch.store.client import Store, connect
 
 QUESTION = """
@@ -23,7 +24,7 @@ FROM numbers(2)
 
 @pytest.fixture
 def asked(store: Store, store_url: str) -> Iterator[Store]:
-    """A connection of its own, as asking makes it read-only."""
+    """A second connection, as the command opens one."""
     assert store.embedded
     with connect(store_url) as asked:
         yield asked
@@ -75,9 +76,9 @@ def test_every_kind_of_reading_statement_is_answered(asked: Store, statement: st
 
 
 def test_the_engine_refuses_writing_even_without_the_gate(asked: Store) -> None:
-    answer(asked, "SELECT 1")
+    settings = question(asked, "SELECT 1").settings
     with pytest.raises(StoreError, match="readonly mode"):
-        asked.command("INSERT INTO schema_migrations (version) VALUES (99)")
+        run(asked, Question("CREATE TABLE t (n UInt8) ENGINE = Memory AS SELECT 1 AS n", settings, None, None), "CSV")
 
 
 def test_the_gate_stands_in_front_of_every_format(asked: Store) -> None:

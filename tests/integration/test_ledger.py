@@ -202,3 +202,33 @@ def test_exporters_come_from_the_rollup(store: Store) -> None:
     )
     rows = store.rows("SELECT exporter, last_seen - first_seen, flows, lag_s, clock_offset_s, lost FROM exporters")
     assert [(row[0], float(row[1]), *row[2:]) for row in rows] == [("leaf-1", 120.0, 3, 4.0, None, 0)]
+
+
+def silent_until(number: int) -> int:
+    return window(number).start_ns
+
+
+def test_windows_after_the_last_flow_are_due_where_the_cluster_is_silent(store: Store, due: Due) -> None:
+    arrive(store, 0)
+    arrive(store, 2)
+    assert due(silent_until_ns=silent_until(5)) == [0, 2, 3, 4]
+    assert due(silent_until_ns=silent_until(5) - 1) == [0, 2, 3]
+    assert due(silent_until_ns=silent_until(1)) == [0, 2]
+    assert due(silent_until_ns=silent_until(5), until_ns=silent_until(4)) == [0, 2, 3]
+    assert due(silent_until_ns=silent_until(5), final=True) == []
+
+
+def test_a_window_worked_in_silence_follows_the_others_and_waits_for_its_flows(store: Store, due: Due) -> None:
+    arrive(store, 0)
+    work(store, 0, 1, 2)
+    assert due() == []
+    assert due(silent_until_ns=silent_until(4)) == [3]
+    arrive(store, 0, fingerprint=7)
+    assert due() == [0, 1, 2]
+    work(store, 0, 1, 2)
+    arrive(store, 1)
+    assert due() == [1, 2]
+
+
+def test_nothing_arrived_is_no_silence(due: Due) -> None:
+    assert due(silent_until_ns=silent_until(4)) == []

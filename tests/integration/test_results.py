@@ -353,7 +353,7 @@ def assert_states_equal_replay(states: dict[str, JobState], published: dict[str,
         }
 
 
-def test_diagnosed_steps_losses_and_tenants(store: Store) -> None:
+def test_diagnosed_steps_and_tenants(store: Store) -> None:
     slow = diagnosis(1, T0, first_step=1, last_step=2, slowdown=0.5, status="closed")
     known = diagnosis(
         2, T0, first_step=2, last_step=2, kind="slow_step", severity="critical", evidence='{"lost_s": 1.5}'
@@ -377,16 +377,58 @@ def test_diagnosed_steps_losses_and_tenants(store: Store) -> None:
         (0, "", [], [])
     ]
     assert store.rows(
-        "SELECT job_id, tenant, cause, findings, open_findings, lost_s, round(gpu_hours_lost * 3600, 9) FROM losses"
-        " ORDER BY cause"
-    ) == [
-        ("one", "red", "slow_step", 1, 1, 1.5, 3.0),
-        ("one", "red", "slow_gpu", 1, 0, 15.0, 30.0),
-    ]
-    assert store.rows(
         "SELECT * REPLACE (round(gpu_hours * 3600, 9) AS gpu_hours, round(gpu_hours_lost * 3600, 9) AS gpu_hours_lost)"
         " FROM tenant_summary ORDER BY tenant"
     ) == [
         ("blue", 1, 0, 0, 1, 4.0, 0.0, 0, 0, ""),
-        ("red", 1, 1, 2, 4, 16.0, 3.0, 3, 2, "critical"),
+        ("red", 1, 1, 2, 4, 16.0, 0.0, 3, 2, "critical"),
     ]
+
+
+def lasting(made: JobRevision, seconds: Sequence[float]) -> JobRevision:
+    """Let the steps of a revision take so long, one after the other."""
+    end = T0 + np.cumsum(np.array(seconds) * S).astype(np.int64)
+    return replace(made, steps=replace(made.steps, start_ns=np.append(T0, end[:-1]), end_ns=end))
+
+
+LOSSES = (
+    "SELECT cause, findings, lost_s, round(gpu_hours_lost * 3600, 9), interruptions, gap_s, members_before,"
+    " members_after FROM losses ORDER BY cause"
+)
+
+
+def test_no_second_is_lost_twice_and_the_root_bears_it(store: Store) -> None:
+    steps = diagnosis(1, T0, kind="slow_step", first_step=1, last_step=4)
+    group = diagnosis(2, T0, kind="slow_group", first_step=2, last_step=3)
+    nic = diagnosis(3, T0, kind="slow_nic", first_step=3, last_step=3)
+    shape = diagnosis(4, T0, kind="imbalance", first_step=0, last_step=5)
+    made = lasting(revision("one", 0, [1.0] * 6, diagnoses=(steps, group, nic, shape)), [2, 3, 4, 5, 1, 2])
+    write_revisions(store, ENDPOINTS, window(0), 1, [made])
+    assert store.rows(LOSSES) == [
+        ("slow_step", 1, 1.0, 2.0, 0, 0.0, 0, 0),
+        ("slow_group", 1, 2.0, 4.0, 0, 0.0, 0, 0),
+        ("slow_nic", 1, 3.0, 6.0, 0, 0.0, 0, 0),
+    ]
+    assert store.scalar("SELECT round(gpu_hours_lost * 3600, 9) FROM tenant_summary") == 12.0
+
+
+def test_a_stop_costs_its_step_and_one_that_lasts_itself(store: Store) -> None:
+    stall = diagnosis(1, T0, kind="stall", first_step=2, last_step=2, end_ns=T0 + 6 * S)
+    members = '{"members_before": 8, "members_after": 6}'
+    restart = diagnosis(2, T0, kind="restart", first_step=3, last_step=3, end_ns=T0 + 8 * S, evidence=members)
+    hang = diagnosis(3, T0, kind="hang", first_step=4, last_step=4, end_ns=T0 + 40 * S)
+    made = lasting(revision("one", 0, [1.0] * 4, diagnoses=(stall, restart, hang)), [2, 2, 7, 9])
+    write_revisions(store, ENDPOINTS, window(0), 1, [made])
+    assert store.rows(LOSSES) == [
+        ("stall", 1, 5.0, 10.0, 1, 6.0, 0, 0),
+        ("hang", 1, 40.0, 80.0, 1, 40.0, 0, 0),
+        ("restart", 1, 7.0, 14.0, 1, 8.0, 8, 6),
+    ]
+
+
+def test_a_job_without_a_step_but_slow_ones_is_measured_by_the_shortest(store: Store) -> None:
+    slow = diagnosis(1, T0, first_step=0, last_step=2)
+    write_revisions(
+        store, ENDPOINTS, window(0), 1, [lasting(revision("one", 0, [1.0] * 3, diagnoses=(slow,)), [2, 3, 4])]
+    )
+    assert store.rows(LOSSES) == [("slow_gpu", 1, 3.0, 6.0, 0, 0.0, 0, 0)]

@@ -9,7 +9,7 @@ import pytest
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.migrate import migrations
-from prism_ch.store.watermark import Watermark, closed_until_ns, read_watermark
+from prism_ch.store.watermark import Watermark, closed_until_ns, read_watermark, silent_until_ns
 
 SECOND = 10**9
 NOW_NS = time.time_ns()
@@ -92,3 +92,38 @@ def test_the_marks_of_records_that_landed_before_them_are_made_up_for(store: Sto
         for text in made.statements:
             store.command(text)
         assert watermark(store) == before
+
+
+def land_at_once(store: Store, exporter: str, ago_s: int, after_s: int = 2) -> int:
+    """Land a flow that ended so long ago, and came a little later; return when it ended."""
+    end_ns = time.time_ns() - ago_s * SECOND
+    land(store, exporter, end_ns, received_ago_s=ago_s - after_s)
+    return end_ns
+
+
+def silent(store: Store) -> int:
+    return silent_until_ns(store, Settings(lateness_s=10))
+
+
+def test_a_silent_cluster_is_silent_until_now(store: Store) -> None:
+    assert silent(store) == 0
+    land_at_once(store, "leaf-1", 100)
+    land_at_once(store, "leaf-2", 90)
+    before_ns = time.time_ns()
+    assert before_ns - 11 * SECOND <= silent(store) <= time.time_ns() - 10 * SECOND
+
+
+def test_one_exporter_that_sends_is_enough_to_break_the_silence(store: Store) -> None:
+    land_at_once(store, "leaf-1", 100)
+    land_at_once(store, "leaf-2", 2)
+    assert silent(store) == 0
+
+
+def test_silence_is_looked_at_for_some_minutes_only(store: Store) -> None:
+    last_ns = land_at_once(store, "leaf-1", 3600)
+    assert silent(store) == last_ns + 1200 * SECOND
+
+
+def test_files_of_the_past_say_nothing_of_the_present(store: Store) -> None:
+    land_at_once(store, "leaf-1", 3600, after_s=3300)
+    assert silent(store) == 0

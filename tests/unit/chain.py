@@ -7,7 +7,7 @@ from unittest import mock
 
 import numpy as np
 
-from prism_ch import pipeline
+from prism_ch import examine, pipeline
 from prism_ch.model.columns import Int32
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
@@ -93,7 +93,7 @@ def work_window(results: Results, batch: FlowBatch, topology: Topology, window: 
     known = results.exporters
     with mock.patch.multiple(pipeline, read_flows=read, read_exporter_history=lambda *_: known):
         seen, history = pipeline._read(None, topology, window, states, params)  # type: ignore[arg-type]
-    found = pipeline.examine(seen, window, topology, states, going, history, params)
+    found = examine.examine(seen, window, topology, states, going, history, params)
     for revision in found.revisions:
         job_id = revision.job.job_id
         results.jobs.setdefault(job_id, Published(revision)).publish(revision)

@@ -1,0 +1,465 @@
+"""Provisioning brings a Grafana to what is wanted, writes nothing twice, overwrites nobody and tells no secret."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism_ch.cli import main
+from prism_ch.cli.grafana import _tenants_from_service
+from prism_ch.cli.session import HeldElsewhere
+from prism_ch.daemon.control import Request, Streams, controlled
+from prism_ch.errors import GrafanaError, StoreLockedError
+from prism_ch.grafana import wanted
+from prism_ch.grafana.alerts import ALERTS
+from prism_ch.grafana.rules import ALERT_FOLDER, JOB_GROUP
+from prism_ch.store.client import Store
+from prism_ch.store.topology import EndpointRow, write_topology
+from prism_ch.store.url import EmbeddedLocation
+from tests.fake_grafana import PASSWORD, TOKEN, USER, FakeGrafana, fake_grafana
+
+TENANTS = ("a/b ", "tenant-é")
+PASSWORDS = {"reader": "r3ader-pw", "one": "t3nant-one-pw", "two": "t3nant-two-pw"}
+HASH = "scrypt:16384:8:1:AAAAAAAAAAAAAAAAAAAAAA==:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+SHIPPED = wanted.shipped_dashboards
+SECRETS = (PASSWORD, TOKEN, *PASSWORDS.values())
+
+
+def dashboards() -> dict[str, Mapping[str, Any]]:
+    """Return small dashboards with the panels that the alert rules link to."""
+    made: dict[str, dict[str, Any]] = {"prism-fleet": {"panels": []}}
+    for alert in ALERTS:
+        panels = made.setdefault(alert.dashboard, {"panels": []})["panels"]
+        if alert.panel not in [panel["title"] for panel in panels]:
+            panels.append({"id": len(panels) + 1, "title": alert.panel})
+    for uid, dashboard in made.items():
+        is_for_tenants = any(alert.is_for_tenants and alert.dashboard == uid for alert in ALERTS)
+        dashboard |= {"uid": uid, "title": uid, "tags": ["prism", *(["tenants"] * is_for_tenants)]}
+    return dict(sorted(made.items()))
+
+
+@pytest.fixture
+def grafana() -> Iterator[FakeGrafana]:
+    with fake_grafana() as fake:
+        yield fake
+
+
+@pytest.fixture(autouse=True)
+def _settings(store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        EndpointRow(f"10.0.0.{n}", None, None, f"s{n}", 0, "0", "leaf", "", tenant)
+        for n, tenant in enumerate([*TENANTS, ""])
+    ]
+    write_topology(store, rows, "test")
+    users = "".join(
+        f'[serve.users.{name}]\npassword = "{HASH}"\nrole = "{role}"\n'
+        + (f"tenant = {json.dumps(tenant, ensure_ascii=False)}\n" if tenant else "")
+        for name, role, tenant in (
+            ("reader", "reader", ""),
+            ("one", "tenant", TENANTS[0]),
+            ("two", "tenant", TENANTS[1]),
+        )
+    )
+    (tmp_path / "prism.toml").write_text(users, encoding="utf-8")
+    (tmp_path / "passwords.toml").write_text("".join(f'{user} = "{word}"\n' for user, word in PASSWORDS.items()))
+    monkeypatch.setenv("PRISM_CH_URL", store_url)
+    monkeypatch.setenv("PRISM_CH_CONFIG", str(tmp_path / "prism.toml"))
+    monkeypatch.setenv("PRISM_CH_GRAFANA_USER", USER)
+    monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORD", PASSWORD)
+    monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORDS", str(tmp_path / "passwords.toml"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(wanted, "shipped_dashboards", dashboards)
+
+
+@pytest.fixture
+def run(grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator["Run"]:
+    """Run commands against the fake; at the end nothing that any of them said or logged holds a secret."""
+    monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url)
+    log = io.StringIO()
+    handler = logging.StreamHandler(log)
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.DEBUG)
+    running = Run(capfd)
+    yield running
+    logging.getLogger().removeHandler(handler)
+    logging.getLogger().setLevel(logging.WARNING)
+    for secret in SECRETS:
+        assert secret not in running.said + log.getvalue()
+
+
+class Run:
+    """Runs `prism-ch grafana`; `said` is all that was printed so far."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+        self.said = ""
+        self.status = 0
+
+    def __call__(self, *arguments: str) -> list[str]:
+        """Return what one run printed, line by line: its output, then its errors."""
+        self.status = main(["grafana", *arguments])
+        out, err = self._capfd.readouterr()
+        self.said += out + err
+        return (out + err).splitlines()
+
+
+def test_a_new_grafana_is_filled_and_a_second_run_writes_nothing(grafana: FakeGrafana, run: Run) -> None:
+    would = run("diff")
+    assert grafana.writes == []
+    did = run("apply")
+    assert run.status == 0
+    assert would[:-1] == did[:-1], "diff says what apply does"
+    assert did[-1] == f"{len(grafana.writes)} writes"
+    assert all(call.org in {"2", "3", "4"} for call in grafana.calls if call.path != "/orgs")
+    grafana.calls.clear()
+    assert run("apply") == ["0 writes"]
+    assert grafana.writes == []
+    assert run("diff") == ["0 differences, nothing written"]
+
+
+def test_what_is_shipped_is_taken_too(grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wanted, "shipped_dashboards", SHIPPED)
+    run("apply")
+    assert run.status == 0
+    assert grafana.org("prism").dashboards.keys() == SHIPPED().keys()
+    assert {"prism-tenant", "prism-job", "prism-finding"} == grafana.org(f"prism {TENANTS[0]}").dashboards.keys()
+    assert run("apply") == ["0 writes"]
+    assert run("prune") == ["0 deletions"]
+
+
+def test_each_organisation_has_its_own_user_and_what_concerns_it(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    assert [org.name for org in grafana.orgs.values()] == ["Main Org.", "prism", *(f"prism {name}" for name in TENANTS)]
+    for name, user in {"prism": "reader", f"prism {TENANTS[0]}": "one", f"prism {TENANTS[1]}": "two"}.items():
+        org = grafana.org(name)
+        assert org.datasources["prism"]["jsonData"]["username"] == user
+        assert org.secrets == {"prism": {"password": PASSWORDS[user]}}
+        assert org.permissions["prism"] == [
+            {"role": "Editor", "permission": 2}, {"role": "Viewer", "permission": 1}, {"teamId": 1, "permission": 1}
+        ]  # fmt: skip
+        is_operators = name == "prism"
+        assert org.dashboards.keys() == {
+            uid for uid, each in dashboards().items() if is_operators or "tenants" in each["tags"]
+        }
+        assert org.rules.keys() == {alert.uid for alert in ALERTS if is_operators or alert.is_for_tenants}
+    operators = grafana.org("prism")
+    assert operators.dashboards.keys() > grafana.org(f"prism {TENANTS[0]}").dashboards.keys()
+    assert "prism-pipeline-behind" in operators.rules
+    assert grafana.org("Main Org.").datasources == {}
+
+
+def test_rules_and_dashboards_fit_together_in_every_organisation(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    for org in list(grafana.orgs.values())[1:]:
+        for rule in org.rules.values():
+            assert rule["data"][0]["datasourceUid"] in org.datasources
+            linked = org.dashboards[rule["annotations"]["__dashboardUid__"]][-1]["dashboard"]
+            (panel,) = [each for each in linked["panels"] if str(each["id"]) == rule["annotations"]["__panelId__"]]
+            assert panel["title"] == next(alert.panel for alert in ALERTS if alert.uid == rule["uid"])
+
+
+def test_contact_points_policies_and_what_is_not_ours_are_left_alone(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    org = grafana.org("prism")
+    theirs = {**org.rules["prism-hang"], "uid": "theirs", "title": "Theirs", "provenance": ""}
+    org.rules["theirs"] = theirs
+    org.rules["prism-hang"] |= {"isPaused": True, "for": "5m"}
+    org.permissions["prism"].append({"userId": 7, "permission": 2})
+    org.permissions["prism"].remove({"teamId": 1, "permission": 1})
+    org.datasources["prism"]["jsonData"] |= {"logs": {"defaultTable": "otel"}, "port": 1}
+    before = {name: each["policies"] for name, each in grafana.holds().items()}
+    run("apply")
+    assert org.rules["theirs"] == theirs
+    assert org.rules["prism-hang"]["isPaused"]
+    assert org.rules["prism-hang"]["for"] == "0s"
+    assert {"userId": 7, "permission": 2} in org.permissions["prism"]
+    assert {"teamId": 1, "permission": 1} in org.permissions["prism"]
+    assert org.datasources["prism"]["jsonData"]["logs"] == {"defaultTable": "otel"}
+    assert org.datasources["prism"]["jsonData"]["port"] == 9478
+    assert {name: each["policies"] for name, each in grafana.holds().items()} == before
+    assert not [call for call in grafana.calls if is_about_notifications(call.path)]
+
+
+def is_about_notifications(path: str) -> bool:
+    return any(each in path for each in ("policies", "contact-points", "mute-timings", "templates"))
+
+
+def test_a_permission_of_another_kind_is_not_lost(grafana: FakeGrafana, run: Run) -> None:
+    run("apply", "--operators")
+    permissions = grafana.org("prism").permissions["prism"]
+    permissions[:] = [{"serviceAccount": "sa", "permission": 2}]
+    assert "a permission of neither team nor user nor role" in run("apply", "--operators")[0]
+    assert permissions == [{"serviceAccount": "sa", "permission": 2}]
+
+
+def test_interrupted_after_any_write_and_repeated_it_ends_the_same(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("apply")
+    total, whole = len(grafana.writes), grafana.holds()
+    for writes in range(0, total, 3):
+        with fake_grafana() as other:
+            monkeypatch.setenv("PRISM_CH_GRAFANA_URL", other.url)
+            other.writes_left = writes
+            run("apply")
+            assert run.status == 1
+            assert len(other.writes) == writes
+            other.writes_left = None
+            run("apply")
+            assert run.status == 0
+            assert len(other.writes) == total
+            assert other.holds() == whole
+
+
+def test_a_dashboard_edited_by_hand_is_told_and_kept_without_force(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    grafana.edit_dashboard("prism", "prism-job", title="Mine")
+    grafana.calls.clear()
+    told = "! prism: dashboard prism-job: edited by hand (title); --force overwrites it"
+    assert run("apply") == [told, "0 writes"]
+    assert grafana.writes == []
+    assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "Mine"
+    assert run("apply", "--force") == ["~ prism: dashboard prism-job: title", "1 write"]
+    assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "prism-job"
+    assert run("apply") == ["0 writes"]
+
+
+def test_an_edit_that_was_taken_back_by_hand_is_no_difference(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    grafana.edit_dashboard("prism", "prism-job", title="Mine")
+    grafana.edit_dashboard("prism", "prism-job", title="prism-job")
+    assert run("apply") == ["0 writes"]
+
+
+def test_a_newer_version_updates_what_an_older_one_wrote(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("apply")
+    for text in ("second", "third"):
+        newer = {uid: {**each, "description": text} for uid, each in dashboards().items()}
+        monkeypatch.setattr(wanted, "shipped_dashboards", lambda newer=newer: newer)
+        said = run("apply", "--operators")
+        assert said[-1] == f"{len(newer)} writes"
+        assert all(line.startswith("~ prism: dashboard ") for line in said[:-1])
+        assert run("apply", "--operators") == ["0 writes"]
+
+
+def test_a_grafana_that_rewrites_dashboards_is_written_once_more_and_then_never(grafana: FakeGrafana, run: Run) -> None:
+    grafana.rewrites = True
+    run("apply")
+    run("apply")
+    assert run("apply") == ["0 writes"]
+    grafana.edit_dashboard("prism", "prism-job", title="Mine")
+    assert "edited by hand" in run("apply")[0]
+
+
+def test_a_dashboard_that_was_moved_is_moved_back(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    grafana.org("prism").dashboards["prism-job"][-1]["folder"] = "elsewhere"
+    assert run("apply") == ["~ prism: dashboard prism-job: folder", "1 write"]
+    assert run("apply") == ["0 writes"]
+
+
+def test_what_comes_from_files_is_told_and_kept(grafana: FakeGrafana, run: Run) -> None:
+    run("apply", "--operators")
+    org = grafana.org("prism")
+    org.from_files.add("prism-job")
+    grafana.edit_dashboard("prism", "prism-job", title="From a file")
+    org.datasources["prism"] |= {"readOnly": True, "name": "From a file"}
+    org.rules["prism-hang"] |= {"provenance": "file", "title": "From a file"}
+    said = run("apply", "--operators", "--force")
+    kept = "comes from a provisioning file; change it there"
+    assert said == [
+        f"! prism: data source prism: {kept}",
+        f"! prism: dashboard prism-job: {kept}",
+        f"! prism: alert rules prism jobs: {kept}",
+        "0 writes",
+    ]
+
+
+def test_passwords_are_written_anew_when_asked_or_lost(grafana: FakeGrafana, run: Run) -> None:
+    run("apply", "--operators")
+    secrets = grafana.org("prism").secrets["prism"]
+    secrets["password"] = "old"  # noqa: S105 - of nobody
+    assert run("apply", "--operators") == ["0 writes"]
+    assert run("apply", "--operators", "--passwords") == ["~ prism: data source prism: password", "1 write"]
+    assert secrets["password"] == PASSWORDS["reader"]
+    secrets.clear()
+    assert run("apply", "--operators") == ["~ prism: data source prism: password", "1 write"]
+
+
+def test_a_token_serves_the_operators_in_its_own_organisation(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRISM_CH_GRAFANA_TOKEN", TOKEN)
+    run("apply")
+    assert run.status == 0
+    assert [org.name for org in grafana.orgs.values()] == ["Main Org."]
+    assert grafana.orgs[1].datasources["prism"]["jsonData"]["username"] == "reader"
+    assert {call.org for call in grafana.calls} == {None}
+    assert run("apply") == ["0 writes"]
+    assert run("apply", "--tenant", TENANTS[0])[-1].startswith("prism-ch: a token knows one organisation only")
+    assert run.status == 2
+
+
+def test_one_tenant_or_the_operators_alone(grafana: FakeGrafana, run: Run) -> None:
+    run("apply", "--tenant", TENANTS[1])
+    assert [org.name for org in grafana.orgs.values()] == ["Main Org.", f"prism {TENANTS[1]}"]
+    run("apply", "--operators")
+    assert [org.name for org in grafana.orgs.values()][2:] == ["prism"]
+    assert "the topology knows no tenant tenant-x" in run("apply", "--tenant", "tenant-x")[-1]
+    assert run.status == 2
+
+
+def test_one_organisation_that_refuses_keeps_no_other_back(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    grafana.org("prism").members.clear()
+    grafana.org(f"prism {TENANTS[1]}").teams.clear()
+    said = run("apply")
+    assert run.status == 1
+    assert f"+ prism {TENANTS[1]}: team {TENANTS[1]}" in said
+    assert any("prism: Grafana at" in line and "refused (403)" in line and "role Admin" in line for line in said)
+    assert said[-1] == "prism-ch: 1 organisation of 3 not done: prism"
+
+
+def test_a_tenant_whose_user_has_no_password_keeps_no_other_back(
+    grafana: FakeGrafana, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "passwords.toml").write_text(f'reader = "{PASSWORDS["reader"]}"\ntwo = "{PASSWORDS["two"]}"\n')
+    said = run("apply")
+    assert run.status == 1
+    assert f"prism {TENANTS[0]}: no password for the database's user one" in "\n".join(said)
+    assert said[-1] == f"prism-ch: 1 organisation of 3 not done: prism {TENANTS[0]}".strip()
+    assert [org.name for org in grafana.orgs.values()] == ["Main Org.", "prism", f"prism {TENANTS[1]}"]
+
+
+def test_prune_deletes_what_is_ours_and_no_longer_shipped(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more: dict[str, Mapping[str, Any]] = {
+        uid: {"uid": uid, "title": uid, "tags": [], "panels": []} for uid in ("prism-old", "prism-edited")
+    }
+    monkeypatch.setattr(wanted, "shipped_dashboards", lambda: dashboards() | more)
+    run("apply")
+    monkeypatch.setattr(wanted, "shipped_dashboards", dashboards)
+    org = grafana.org("prism")
+    grafana.edit_dashboard("prism", "prism-edited", title="Mine")
+    theirs = [{"dashboard": {"uid": "theirs", "title": "Theirs", "version": 1}, "folder": "prism", "message": ""}]
+    org.dashboards["theirs"] = theirs
+    org.rules["prism-old"] = {**org.rules["prism-hang"], "uid": "prism-old"}
+    org.rules["prism-elsewhere"] = {**org.rules["prism-hang"], "uid": "prism-elsewhere", "folderUID": "theirs"}
+    org.rules["theirs"] = {**org.rules["prism-hang"], "uid": "theirs"}
+    grafana._route_post_orgs({"name": "prism gone"})
+    grafana.calls.clear()
+    told = [
+        "! prism: dashboard prism-edited: edited by hand; --force deletes it",
+        "- prism: dashboard prism-old",
+        "- prism: alert rule prism-old",
+        "! prism gone: organisation of no tenant of the topology; delete it in Grafana if nobody needs it",
+    ]
+    assert run("prune", "--dry-run") == [*told, "2 deletions, nothing written"]
+    assert grafana.writes == []
+    assert run("prune") == [*told, "2 deletions"]
+    assert {"theirs", "prism-edited"} <= org.dashboards.keys()
+    assert "prism-old" not in org.dashboards
+    assert {"theirs", "prism-elsewhere"} <= org.rules.keys()
+    assert "prism-old" not in org.rules
+    assert run("prune", "--force")[0] == "- prism: dashboard prism-edited"
+    assert run("prune", "--operators") == ["0 deletions"]
+    assert run("apply") == ["0 writes"]
+
+
+def test_somebody_else_who_saves_at_the_same_moment_is_not_overwritten(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("apply")
+    newer = {uid: {**each, "description": "newer"} for uid, each in dashboards().items()}
+    monkeypatch.setattr(wanted, "shipped_dashboards", lambda: newer)
+    save = grafana._post_dashboard
+
+    def saved_meanwhile(org: Any, body: Any) -> Any:
+        if body["dashboard"]["uid"] == "prism-job" and org.name == "prism":
+            grafana.edit_dashboard("prism", "prism-job", title="Mine")
+        return save(org, body)
+
+    monkeypatch.setattr(grafana, "_post_dashboard", saved_meanwhile)
+    said = run("apply", "--operators")
+    assert run.status == 1
+    assert any("refused (412)" in line and "someone else has changed it meanwhile" in line for line in said)
+    assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    "name, value, complaint",
+    [
+        ("PRISM_CH_GRAFANA_PASSWORD", "wrong", "does not let user admin in"),
+        ("PRISM_CH_GRAFANA_TOKEN", "wrong", "does not let the token in"),
+        ("PRISM_CH_GRAFANA_URL", "http://127.0.0.1:1", "can't be reached"),
+        ("PRISM_CH_GRAFANA_URL", "http://u:gr4fana-s3cret@h", "grafana.url"),
+        ("PRISM_CH_GRAFANA_PASSWORD", "", "set PRISM_CH_GRAFANA_PASSWORD"),
+        ("PRISM_CH_GRAFANA_PASSWORDS", "", "no password for the database's user reader"),
+    ],
+)
+def test_what_is_wrong_is_one_clear_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    said = run("apply", "--operators")
+    assert run.status != 0
+    assert complaint in said[0]
+    assert len(said) <= 2
+
+
+def test_a_grafana_that_repeats_what_it_was_told_makes_no_secret_known(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grafana, "answers_datasources_with", 400)
+    said = run("apply", "--operators", "--debug")
+    assert run.status == 1
+    assert any("refused (400)" in line and "***" in line for line in said)
+
+
+def test_a_data_source_that_does_not_answer_is_told(grafana: FakeGrafana, run: Run) -> None:
+    grafana.datasource_answers = False
+    said = run("apply", "--operators")
+    assert run.status == 0
+    assert any("the data source does not answer yet" in line and "***" in line for line in said)
+
+
+def test_a_redirect_is_not_followed(run: Run, grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch) -> None:
+    grafana.redirects = True
+    assert "sends elsewhere" in run("apply", "--operators")[0]
+    assert run.status == 1
+    assert grafana.writes == []
+
+
+def test_what_is_no_grafana_is_told(run: Run, grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url.removesuffix("/grafana") + "/not-json")
+    assert "does not answer as a Grafana does" in run("apply", "--operators")[0]
+
+
+def test_tenants_are_asked_of_the_service_that_holds_the_database(tmp_path: Path) -> None:
+    held = HeldElsewhere(EmbeddedLocation(tmp_path, "prism"), StoreLockedError("in use"))
+
+    def answer(request: Request, streams: Streams) -> int:
+        assert request.arguments[0] == "sql"
+        streams.stdout.write("".join(json.dumps({"tenant": tenant}) + "\n" for tenant in TENANTS))
+        return 0
+
+    with controlled(tmp_path, answer):
+        assert _tenants_from_service(held) == list(TENANTS)
+    with controlled(tmp_path, lambda request, streams: 1), pytest.raises(GrafanaError, match="did not tell"):
+        _tenants_from_service(held)
+    with pytest.raises(StoreLockedError):
+        _tenants_from_service(held)
+
+
+def test_the_rule_group_of_tenants_is_that_of_operators(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    title, interval_s = JOB_GROUP
+    for org in list(grafana.orgs.values())[1:]:
+        assert org.intervals[ALERT_FOLDER[0], title] == interval_s

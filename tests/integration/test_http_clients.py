@@ -1,0 +1,168 @@
+"""ClickHouse's clients work with the endpoint as they come, and so does curl."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import clickhouse_connect
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import sqlalchemy
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import DatabaseError
+
+from tests.serving import PASSWORD, OwnEndpoint
+
+ROLES = ["operator", "reader", "alpha"]
+FIVE_MILLION = "SELECT number AS n, number % 7 AS day, toString(number) AS text FROM numbers(5000000)"
+
+
+def client(served: OwnEndpoint, user: str, **options: Any) -> Client:
+    return clickhouse_connect.get_client(
+        host="127.0.0.1", port=served.port, username=user, password=PASSWORD, database=served.database, **options
+    )
+
+
+@pytest.fixture(scope="module", params=["lz4", "zstd", "gzip", False])
+def operator(served: OwnEndpoint, request: pytest.FixtureRequest) -> Iterator[Client]:
+    with client(served, "operator", compress=request.param) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_clickhouse_connect_reads(served: OwnEndpoint, role: str) -> None:
+    with client(served, role) as connected:
+        assert connected.ping()
+        rows = connected.query("SELECT number, toString(number) FROM numbers(3)").result_rows
+        assert rows == [(0, "0"), (1, "1"), (2, "2")]
+        assert connected.query("SELECT {a:Int8}, {b:String}", parameters={"a": 5, "b": "it's"}).first_row == (5, "it's")
+        empty = connected.query("SELECT 1 AS one, [toDateTime64(0, 3)] AS two WHERE 0")
+        assert (empty.result_rows, empty.column_names) == ([], ("one", "two"))
+        assert connected.query("SELECT job_id FROM jobs").column_names == ("job_id",)
+        assert "steps" in {row[0] for row in connected.query("SHOW TABLES").result_rows}
+
+
+def test_clickhouse_connect_writes(operator: Client) -> None:
+    operator.command("CREATE TABLE written (a UInt64, b String, c DateTime64(9), d Array(Float64)) ENGINE = Memory")
+    operator.insert("written", [[1, "x", 5, [0.5]], [2, "y", 6, []]], column_names=["a", "b", "c", "d"])
+    frame = pd.DataFrame({"a": np.arange(100_000, dtype=np.uint64), "b": ["z"] * 100_000})
+    operator.insert_df("written", frame)
+    operator.insert_arrow("written", pa.table({"a": pa.array([7], pa.uint64()), "b": ["arrow"]}))
+    assert operator.command("SELECT count() FROM written") == 100_003
+    assert operator.query_df("SELECT b, count() AS n FROM written GROUP BY b ORDER BY b")["n"].tolist() == [
+        1,
+        1,
+        1,
+        100_000,
+    ]
+    operator.command("DROP TABLE written")
+
+
+def test_clickhouse_connect_keeps_a_session(operator: Client) -> None:
+    operator.command("CREATE TEMPORARY TABLE of_session (a UInt8)")
+    operator.command("INSERT INTO of_session VALUES (3)")
+    assert operator.query("SELECT a FROM of_session").first_row == (3,)
+    operator.command("DROP TABLE of_session")
+
+
+def test_clickhouse_connect_raises_the_engines_errors(operator: Client) -> None:
+    with pytest.raises(DatabaseError, match=r"UNKNOWN_TABLE") as raised:
+        operator.query("SELECT * FROM nowhere")
+    assert raised.value.code == 60
+    with pytest.raises(DatabaseError, match="far") as raised:
+        operator.query("SELECT number, throwIf(number = 3000000, 'far') FROM numbers(4000000) SETTINGS max_threads = 1")
+
+
+def test_clickhouse_connect_streams_five_million_rows(operator: Client) -> None:
+    rows = total = 0
+    with operator.query_column_block_stream(FIVE_MILLION) as stream:
+        for numbers, _, _ in stream:
+            rows += len(numbers)
+            total += int(np.sum(numbers))
+    assert (rows, total) == (5_000_000, 5_000_000 * 4_999_999 // 2)
+
+
+@pytest.mark.parametrize("role", ["operator", "reader"])
+def test_pandas_reads(served: OwnEndpoint, role: str) -> None:
+    with client(served, role) as connected:
+        frame = connected.query_df("SELECT number AS n, toDateTime(number, 'UTC') AS t FROM numbers(1000)")
+        assert frame.shape == (1000, 2)
+        assert frame["n"].sum() == 499_500
+        table = connected.query_arrow("SELECT number AS n FROM numbers(1000)")
+        assert table.column("n").to_pylist() == list(range(1000))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_sqlalchemy_reads(served: OwnEndpoint, role: str) -> None:
+    engine = sqlalchemy.create_engine(f"clickhousedb://{role}:{PASSWORD}@127.0.0.1:{served.port}/{served.database}")
+    with engine.connect() as connection:
+        found = connection.execute(sqlalchemy.text("SELECT number FROM numbers(:n)"), {"n": 3}).all()
+        assert [row[0] for row in found] == [0, 1, 2]
+        assert pd.read_sql(sqlalchemy.text("SELECT 1 AS one"), connection)["one"].tolist() == [1]
+    engine.dispose()
+
+
+def test_curl_reads_and_writes(served: OwnEndpoint, tmp_path: Path) -> None:
+    def curl(*arguments: str) -> str:
+        url = f"http://127.0.0.1:{served.port}/"
+        done = subprocess.run(
+            ["curl", "-sS", "--user", f"operator:{PASSWORD}", *arguments, url], capture_output=True, check=True
+        )
+        return done.stdout.decode()
+
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    assert curl("--data-binary", "SELECT 1 FORMAT CSV") == "1\n"
+    assert curl("-G", "--data-urlencode", "query=SELECT {x:UInt8}", "--data-urlencode", "param_x=9") == "9\n"
+    assert curl("--compressed", "--data-binary", "SELECT 2") == "2\n"
+    curl("--data-binary", "CREATE TABLE curled (a UInt64) ENGINE = Memory")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("INSERT INTO curled FORMAT CSV\n" + "\n".join(map(str, range(200_000))))
+    curl("-H", "Transfer-Encoding: chunked", "--data-binary", f"@{rows}")
+    assert curl("--data-binary", "SELECT count(), max(a) FROM curled") == "200000\t199999\n"
+    assert "UNKNOWN_TABLE" in curl("--data-binary", "SELECT * FROM nowhere")
+    curl("--data-binary", "DROP TABLE curled")
+
+
+@pytest.fixture(scope="module")
+def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where Node finds @clickhouse/client."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("Node.js and npm are not installed")
+    folder = tmp_path_factory.mktemp("javascript")
+    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "@clickhouse/client@1"]
+    installed = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    if installed.returncode:
+        pytest.skip(f"npm can't install @clickhouse/client: {installed.stderr.strip().splitlines()[-1:]}")
+    return folder
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_javascript_client_works(served: OwnEndpoint, javascript: Path, role: str) -> None:
+    script = javascript / "works.mjs"
+    script.write_bytes((Path(__file__).parent / "http_client.mjs").read_bytes())
+    environment = os.environ | {
+        "PORT": str(served.port), "ROLE": role, "PASSWORD": PASSWORD, "DATABASE": served.database
+    }  # fmt: skip
+    done = subprocess.run(
+        ["node", str(script)], capture_output=True, text=True, timeout=180, env=environment, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    told = json.loads(done.stdout)
+    assert told["ping"] is True
+    assert told["rows"] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert told["parameters"] == [{"a": 5, "b": "it's"}]
+    assert told["streamed"] == 200_000
+    assert told["error"] == ("497" if role == "alpha" else "60")
+    if role == "operator":
+        assert told["inserted"] == [{"number": 3, "s": 6}]
+        assert told["session"] == [{"a": 8}]

@@ -1,0 +1,77 @@
+"""Fills every stored table of a database with rows of two tenants that can be told apart wherever they turn up."""
+
+from dataclasses import asdict, dataclass
+
+from prism_ch.store.client import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """What is in every row of a tenant: its name in all text, a number in all numbers, a year in all times."""
+
+    name: str
+    number: int
+    year: int
+    rows: int
+    revision: int
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Texts by which a row of the tenant is recognised in a result."""
+        return (self.name, str(self.number), f"{self.year}-")
+
+
+# Years to come: what is older than a table is kept for would be gone at once.
+ALPHA = Tenant("alpha", 10_007, 2031, 3, 1)
+BRAVO = Tenant("bravo", 970_931, 2029, 53, 2)
+
+
+def fill(store: Store) -> None:
+    """Write rows of both tenants into every stored table but the migrations, and publish them."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    columns = (
+        "SELECT table, name, type FROM system.columns"
+        " WHERE database = {database:String} AND default_kind NOT IN ('MATERIALIZED', 'ALIAS')"
+        " AND table IN (SELECT name FROM system.tables"
+        "               WHERE database = {database:String} AND endsWith(engine, 'MergeTree'))"
+    )
+    for table, name, kind in store.rows(columns, {"database": store.database}):
+        tables.setdefault(table, []).append((name, kind))
+    for tenant in (ALPHA, BRAVO):
+        for table, fields in tables.items():
+            if table in {"revisions", "schema_migrations"}:
+                continue
+            names = ", ".join(name for name, _ in fields)
+            values = ", ".join(_value(name, kind, tenant) for name, kind in fields)
+            store.command(f"INSERT INTO {table} ({names}) SELECT {values} FROM numbers({tenant.rows})")  # noqa: S608
+        store.command(
+            "INSERT INTO revisions (job_id, revision, window_start, cuts)"  # noqa: S608
+            f" VALUES ('{tenant.name}-job', {tenant.revision}, '{tenant.year}-01-01 00:00:00', 0),"
+            f" ('', {tenant.revision}, '{tenant.year}-01-01 00:00:00', 0)"
+        )
+
+
+# How a value is made, by what a type begins with; the first that fits.
+_BY_TYPE = {
+    "Map": "map('{name}-{column}', {number})",
+    "Array(LowCardinality(String": "['{name}-{column}']",
+    "Array(String": "['{name}-{column}']",
+    "Array(Enum": "CAST([1], '{quoted_type}')",
+    "Array": "[{number}]",
+    "Nullable(DateTime": "toDateTime64('{year}-01-01 00:00:00', 9, 'UTC') + number",
+    "DateTime": "toDateTime64('{year}-01-01 00:00:00', 9, 'UTC') + number",
+    "SimpleAggregateFunction(max, DateTime": "toDateTime64('{year}-01-01 00:00:00', 9, 'UTC') + number",
+    "SimpleAggregateFunction(min, DateTime": "toDateTime64('{year}-01-01 00:00:00', 9, 'UTC') + number",
+    "String": "concat('{name}-{column}-', toString(number))",
+    "LowCardinality(String": "concat('{name}-{column}-', toString(number))",
+    "Enum": "1",
+    "UInt8": "1",
+    "": "{number} + number",
+}
+_BY_NAME = {"tenant": "'{name}'", "job_id": "'{name}-job'", "revision": "{revision}", "load": "1"}
+
+
+def _value(column: str, kind: str, tenant: Tenant) -> str:
+    """Return an expression for a column of the n-th row."""
+    template = _BY_NAME.get(column) or next(made for begin, made in _BY_TYPE.items() if kind.startswith(begin))
+    return template.format(column=column, quoted_type=kind.replace("'", "\\'"), **asdict(tenant))
