@@ -11,6 +11,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prism_ch.pipeline import analyse
@@ -51,10 +52,11 @@ def test_a_run_killed_again_and_again_ends_where_an_undisturbed_one_does(undistu
     began = time.monotonic()
     subprocess.run(command_line(*RUN, folder=tmp_path / "undisturbed"), capture_output=True, check=True)
     length_s = time.monotonic() - began
-    for _ in range(KILLS):
+    # Later and later, so that the first comes in time even where the machine has become faster meanwhile.
+    for share in np.linspace(0.2, 0.9, KILLS):
         with subprocess.Popen(command_line(*RUN, folder=folder), stdout=subprocess.DEVNULL) as process:
             try:
-                process.wait(timeout=chance.uniform(0.3, 0.9) * length_s)
+                process.wait(timeout=chance.uniform(0.8, 1.0) * share * length_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 killed += 1

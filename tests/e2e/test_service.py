@@ -78,13 +78,20 @@ def test_files_are_found_where_the_command_was_given(service: Service) -> None:
     assert ask(service, "topology", RUN / "topology.csv").status == 0
 
 
+def attempts(service: Service) -> np.ndarray:
+    """Count how often each window has been worked, int64[windows]."""
+    lines = ask(service, "sql", "SELECT attempts FROM windows ORDER BY window_start", "--format", "csv").out.split()
+    return np.array(lines[1:], dtype=np.int64)
+
+
 def test_windows_are_worked_again_beside_the_service(service: Service) -> None:
-    before = ask(service, "sql", "SELECT sum(attempts) FROM windows", "--format", "csv").out
+    before = attempts(service)
     told = ask(service, "analyse", "--force")
     assert (told.status, told.out.startswith("worked 2 windows, read ")) == (0, True)
     assert ask(service, "analyse").out == "nothing to work\n"
-    after = ask(service, "sql", "SELECT sum(attempts) FROM windows", "--format", "csv").out
-    assert int(after.split()[1]) - int(before.split()[1]) == 2
+    # The service itself may take up the second window once the first is new: then that one is worked twice.
+    assert len(before) == 2
+    assert (attempts(service) > before).all()
 
 
 def test_the_doctor_is_let_in(service: Service) -> None:
