@@ -2884,6 +2884,48 @@ INNER JOIN
 INNER JOIN usual AS u ON f.job_id = u.job_id
 WHERE (f.rank <= 3) AND (f.first_step > u.last_step);
 
+CREATE VIEW IF NOT EXISTS job_losses
+(
+    `job_id` String COMMENT 'The job',
+    `last_step` UInt64 COMMENT 'Number of its latest step',
+    `taken_s` Float64 COMMENT 'Time of all its steps, seconds',
+    `lost_s` Array(Float64) COMMENT 'Of that what was lost to each cause, seconds: restart, hang, stall, slow_gpu, slow_nic, slow_link, slow_switch, congestion, slow_group, slow_step'
+)
+COMMENT 'What the steps of each job took and lost, one row each; losses says it by cause, with standstill'
+AS WITH
+    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
+    causes AS
+    (
+        SELECT
+            job_id,
+            arrayJoin(range(first_step, last_step + 1)) AS step,
+            min(indexOf(from_the_root, CAST(kind, 'String'))) AS rank
+        FROM diagnoses
+        WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String'))
+        GROUP BY
+            job_id,
+            step
+    ),
+    judged AS
+    (
+        SELECT
+            s.job_id AS job_id,
+            max(s.step) AS last_step,
+            sum(s.duration_s) AS taken_s,
+            quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
+            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s,
+            groupArrayIf((c.rank, s.duration_s), c.rank > 0) AS concerned
+        FROM steps AS s
+        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
+        GROUP BY s.job_id
+    )
+SELECT
+    job_id,
+    last_step,
+    taken_s,
+    arrayMap(nth -> arraySum(arrayMap(of -> if((of.1) = nth, greatest((of.2) - usual_s, 0), 0), concerned)), arrayEnumerate(from_the_root)) AS lost_s
+FROM judged;
+
 CREATE VIEW IF NOT EXISTS job_timeline
 (
     `job_id` String COMMENT 'The job',
@@ -2907,134 +2949,6 @@ AS SELECT
     if(duration_s > 0, (part.2) / duration_s, 0) AS share
 FROM steps
 ARRAY JOIN [('compute', compute_s), ('PP', pp_s), ('DP', dp_s), ('other', greatest(((duration_s - compute_s) - pp_s) - dp_s, 0))] AS part;
-
-CREATE VIEW IF NOT EXISTS losses
-(
-    `job_id` String COMMENT 'The job',
-    `tenant` String COMMENT 'Tenant of the job',
-    `cause` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'Kind of the findings; imbalance and telemetry never appear, they cost no time',
-    `findings` UInt64 COMMENT 'Findings of that kind, count',
-    `open_findings` UInt64 COMMENT 'Those that still last, count',
-    `first_time` DateTime64(9) COMMENT 'Start of the first of them, UTC',
-    `last_time` DateTime64(9) COMMENT 'End of the last of them, UTC',
-    `lost_s` Float64 COMMENT 'Time that the job lost to this cause and to none nearer to the root, seconds',
-    `gpu_hours_lost` Float64 COMMENT 'That time over all its GPUs, GPU-hours',
-    `interruptions` UInt64 COMMENT 'Findings among them that the job stood still or began anew, count',
-    `gap_s` Float64 COMMENT 'Time that it stood still in them, seconds',
-    `members_before` UInt32 COMMENT 'Endpoints before the last restart; 0 for other causes',
-    `members_after` UInt32 COMMENT 'Endpoints after the last restart; 0 for other causes'
-)
-COMMENT 'What each cause cost each job; the rows of a job add up to what it lost'
-AS WITH
-    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
-    ends AS
-    (
-        SELECT
-            job_id,
-            max(step) AS last_step
-        FROM steps
-        GROUP BY job_id
-    ),
-    causes AS
-    (
-        SELECT
-            d.job_id AS job_id,
-            arrayJoin(range(d.first_step, least(d.last_step, e.last_step) + 1)) AS step,
-            argMin(d.kind, indexOf(from_the_root, CAST(d.kind, 'String'))) AS cause
-        FROM diagnoses AS d
-        INNER JOIN ends AS e ON d.job_id = e.job_id
-        WHERE has(from_the_root, CAST(d.kind, 'String'))
-        GROUP BY
-            job_id,
-            step
-    ),
-    judged AS
-    (
-        SELECT
-            s.job_id AS job_id,
-            s.duration_s AS duration_s,
-            s.complete AS complete,
-            c.job_id != '' AS is_caused,
-            c.cause AS cause
-        FROM steps AS s
-        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
-    ),
-    usual AS
-    (
-        SELECT
-            job_id,
-            if(countIf((complete = 1) AND (NOT is_caused)) > 0, quantileExactIf(0.5)(duration_s, (complete = 1) AND (NOT is_caused)), min(duration_s)) AS usual_s
-        FROM judged
-        GROUP BY job_id
-    ),
-    in_steps AS
-    (
-        SELECT
-            t.job_id AS job_id,
-            t.cause AS cause,
-            sum(greatest(t.duration_s - u.usual_s, 0)) AS lost_s
-        FROM judged AS t
-        INNER JOIN usual AS u ON t.job_id = u.job_id
-        WHERE t.is_caused
-        GROUP BY
-            t.job_id,
-            t.cause
-    ),
-    measured AS
-    (
-        SELECT
-            d.job_id AS job_id,
-            d.tenant AS tenant,
-            d.kind AS kind,
-            d.status AS status,
-            d.start_time AS start_time,
-            d.end_time AS end_time,
-            d.kind IN ('stall', 'hang', 'restart') AS is_stop,
-            is_stop AND (d.first_step > e.last_step) AS is_beyond_steps,
-            (toUnixTimestamp64Nano(d.end_time) - toUnixTimestamp64Nano(d.start_time)) / 1000000000. AS length_s,
-            CAST(JSONExtractUInt(d.evidence, 'members_before'), 'UInt32') AS before,
-            CAST(JSONExtractUInt(d.evidence, 'members_after'), 'UInt32') AS after
-        FROM diagnoses AS d
-        LEFT JOIN ends AS e ON d.job_id = e.job_id
-        WHERE has(from_the_root, CAST(d.kind, 'String'))
-    ),
-    found AS
-    (
-        SELECT
-            job_id,
-            kind AS cause,
-            any(m.tenant) AS tenant,
-            count() AS findings,
-            countIf(status = 'open') AS open_findings,
-            min(start_time) AS first_time,
-            max(end_time) AS last_time,
-            countIf(is_stop) AS interruptions,
-            sumIf(length_s, is_stop) AS gap_s,
-            maxIf(length_s, is_beyond_steps) AS still_lost_s,
-            argMax(before, start_time) AS members_before,
-            argMax(after, start_time) AS members_after
-        FROM measured AS m
-        GROUP BY
-            job_id,
-            kind
-    )
-SELECT
-    f.job_id AS job_id,
-    f.tenant AS tenant,
-    f.cause AS cause,
-    f.findings AS findings,
-    f.open_findings AS open_findings,
-    f.first_time AS first_time,
-    f.last_time AS last_time,
-    s.lost_s + f.still_lost_s AS lost_s,
-    (lost_s * j.endpoints) / 3600 AS gpu_hours_lost,
-    f.interruptions AS interruptions,
-    f.gap_s AS gap_s,
-    f.members_before AS members_before,
-    f.members_after AS members_after
-FROM found AS f
-INNER JOIN jobs AS j ON f.job_id = j.job_id
-LEFT JOIN in_steps AS s ON (f.job_id = s.job_id) AND (f.cause = s.cause);
 
 CREATE VIEW IF NOT EXISTS final_cuts
 (
@@ -3072,6 +2986,85 @@ WHERE window_start <= (
 )
 GROUP BY job_id;
 
+CREATE VIEW IF NOT EXISTS losses
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `cause` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'Kind of the findings; imbalance and telemetry never appear, they cost no time',
+    `findings` UInt64 COMMENT 'Findings of that kind, count',
+    `open_findings` UInt64 COMMENT 'Those that still last, count',
+    `first_time` DateTime64(9) COMMENT 'Start of the first of them, UTC',
+    `last_time` DateTime64(9) COMMENT 'End of the last of them, UTC',
+    `lost_s` Float64 COMMENT 'Time that the job lost to this cause and to none nearer to the root, seconds',
+    `gpu_hours_lost` Float64 COMMENT 'That time over all its GPUs, GPU-hours',
+    `interruptions` UInt64 COMMENT 'Findings among them that the job stood still or began anew, count',
+    `gap_s` Float64 COMMENT 'Time that it stood still in them, seconds',
+    `members_before` UInt32 COMMENT 'Endpoints before the last restart; 0 for other causes',
+    `members_after` UInt32 COMMENT 'Endpoints after the last restart; 0 for other causes'
+)
+COMMENT 'What each cause cost each job; the rows of a job add up to what it lost'
+AS WITH
+    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
+    measured AS
+    (
+        SELECT
+            job_id,
+            tenant,
+            kind,
+            status,
+            first_step,
+            start_time,
+            end_time,
+            evidence,
+            kind IN ('stall', 'hang', 'restart') AS is_stop,
+            (toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1000000000. AS length_s
+        FROM diagnoses
+        WHERE has(from_the_root, CAST(kind, 'String'))
+    ),
+    found AS
+    (
+        SELECT
+            job_id,
+            kind AS cause,
+            any(m.tenant) AS tenant,
+            count() AS findings,
+            countIf(status = 'open') AS open_findings,
+            min(start_time) AS first_time,
+            max(end_time) AS last_time,
+            countIf(is_stop) AS interruptions,
+            sumIf(length_s, is_stop) AS gap_s,
+            groupArrayIf((first_step, length_s), is_stop) AS stops,
+            argMax(CAST(JSONExtractUInt(evidence, 'members_before'), 'UInt32'), start_time) AS members_before,
+            argMax(CAST(JSONExtractUInt(evidence, 'members_after'), 'UInt32'), start_time) AS members_after
+        FROM measured AS m
+        GROUP BY
+            job_id,
+            kind
+    )
+SELECT
+    f.job_id AS job_id,
+    f.tenant AS tenant,
+    f.cause AS cause,
+    f.findings AS findings,
+    f.open_findings AS open_findings,
+    f.first_time AS first_time,
+    f.last_time AS last_time,
+    (l.lost_s[indexOf(from_the_root, CAST(f.cause, 'String'))]) + arrayMax(arrayPushBack(arrayMap(stop -> if((stop.1) > l.last_step, stop.2, 0), f.stops), 0)) AS lost_s,
+    (lost_s * j.endpoints) / 3600 AS gpu_hours_lost,
+    f.interruptions AS interruptions,
+    f.gap_s AS gap_s,
+    f.members_before AS members_before,
+    f.members_after AS members_after
+FROM found AS f
+INNER JOIN
+(
+    SELECT
+        job_id,
+        endpoints
+    FROM jobs
+) AS j ON f.job_id = j.job_id
+LEFT JOIN job_losses AS l ON f.job_id = l.job_id;
+
 CREATE VIEW IF NOT EXISTS tenant_summary
 (
     `tenant` String COMMENT 'Tenant; empty where the topology names none',
@@ -3087,29 +3080,14 @@ CREATE VIEW IF NOT EXISTS tenant_summary
 )
 COMMENT 'Jobs, GPU-hours and findings of each tenant, one row a tenant'
 AS WITH
-    spent AS
-    (
-        SELECT
-            job_id,
-            sum(duration_s) AS taken_s
-        FROM steps
-        GROUP BY job_id
-    ),
-    lost AS
-    (
-        SELECT
-            job_id,
-            sum(gpu_hours_lost) AS gpu_hours
-        FROM losses
-        GROUP BY job_id
-    ),
     found AS
     (
         SELECT
             job_id,
             count() AS findings,
             countIf(status = 'open') AS open_findings,
-            maxIf(CAST(severity, 'Int8'), status = 'open') AS worst
+            maxIf(CAST(severity, 'Int8'), status = 'open') AS worst,
+            groupArrayIf((kind, first_step, (toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1000000000.), (kind IN ('stall', 'hang', 'restart'))) AS stops
         FROM diagnoses
         GROUP BY job_id
     )
@@ -3119,14 +3097,22 @@ SELECT
     countIf(j.status = 'running') AS running_jobs,
     sumIf(j.endpoints, j.status = 'running') AS gpus,
     sum(j.steps) AS steps,
-    sum(s.taken_s * j.endpoints) / 3600 AS gpu_hours,
-    sum(l.gpu_hours) AS gpu_hours_lost,
+    sum(l.taken_s * j.endpoints) / 3600 AS gpu_hours,
+    sum((arraySum(l.lost_s) + arraySum(cause -> arrayMax(arrayPushBack(arrayMap(stop -> if(((stop.1) = cause) AND ((stop.2) > l.last_step), stop.3, 0), f.stops), 0)), ['stall', 'hang', 'restart'])) * j.endpoints) / 3600 AS gpu_hours_lost,
     sum(f.findings) AS findings,
     sum(f.open_findings) AS open_findings,
     ['', 'info', 'warning', 'critical'][max(f.worst) + 1] AS worst_open
-FROM jobs AS j
-LEFT JOIN spent AS s ON j.job_id = s.job_id
-LEFT JOIN lost AS l ON j.job_id = l.job_id
+FROM
+(
+    SELECT
+        job_id,
+        tenant,
+        status,
+        endpoints,
+        steps
+    FROM jobs
+) AS j
+LEFT JOIN job_losses AS l ON j.job_id = l.job_id
 LEFT JOIN found AS f ON j.job_id = f.job_id
 GROUP BY j.tenant;
 

@@ -412,6 +412,13 @@ def test_no_second_is_lost_twice_and_the_root_bears_it(store: Store) -> None:
     assert store.scalar("SELECT round(gpu_hours_lost * 3600, 9) FROM tenant_summary") == 12.0
 
 
+@pytest.mark.parametrize("view", ["losses", "tenant_summary"])
+def test_what_was_lost_is_told_from_one_reading_of_the_steps(store: Store, view: str) -> None:
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0] * 4)])
+    plan = [line for (line,) in store.rows(f"EXPLAIN SELECT * FROM {view}")]  # noqa: S608
+    assert len([line for line in plan if "ReadFromMergeTree" in line and "steps_log" in line]) == 1
+
+
 def test_a_stop_costs_its_step_and_one_that_lasts_itself(store: Store) -> None:
     stall = diagnosis(1, T0, kind="stall", first_step=2, last_step=2, end_ns=T0 + 6 * S)
     members = '{"members_before": 8, "members_after": 6}'
