@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from prism_ch.simulate import generate
 from prism_ch.simulate.textbook import textbook
 from tests.bench.accuracy.faults.cases import KINDS, Case, all_cases
 from tests.bench.accuracy.faults.healthy import Alarms, Run, all_runs
-from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, names
+from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, is_named, names
 from tests.bench.accuracy.faults.stream import Said, windows
 from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table
 
@@ -75,6 +76,8 @@ def test_a_recording_is_examined_in_long_windows_before_the_fault_and_short_ones
     seen = list(windows(made, 10.0, from_s=25.0))
     width_s = [(window.end_ns - window.start_ns) / SECOND for window, _ in seen]
     assert width_s == [25.0, 10.0, 7.0]
+    sooner = windows(made, 10.0, from_s=10.0, enough=lambda said: len(said) == 0)
+    assert [(window.end_ns - window.start_ns) / SECOND for window, _ in sooner] == [10.0, 30.0, 2.0]
     assert [one.finding.kind for one in seen[0][1]] == []
     assert "slow_step" in {one.finding.kind for one in seen[-1][1]}
 
@@ -93,25 +96,55 @@ def test_information_accuses_nobody() -> None:
     assert (outcome.found, outcome.named, outcome.right, outcome.wrong) == (False, None, 0, 0)
 
 
-def test_a_culprit_is_named_as_a_whole_word() -> None:
-    assert names(FINDING, frozenset({"host-1"}))
-    assert not names(replace(FINDING, subject="job"), frozenset({"10.0.0"}))
-    assert names(replace(FINDING, subject="a->b", summary=""), frozenset({"a->b"}))
+def test_a_culprit_of_a_stop_is_named_as_a_whole_word() -> None:
+    stop = replace(FINDING, kind="stall", subject="job")
+    assert names(stop, frozenset({"host-1"}))
+    assert not names(stop, frozenset({"10.0.0"}))
+    assert not names(FINDING, frozenset({"host-1"}))
+
+
+def test_a_culprit_is_named_where_nobody_else_is_accused() -> None:
+    several = replace(FINDING, kind="slow_nic", evidence=json.dumps({"may_also_be": ["10.0.0.2"]}))
+    group = replace(FINDING, kind="slow_group", subject_type="group", subject="3", evidence='{"members": ["10.0.0.1"]}')
+    steps = replace(FINDING, kind="slow_step", evidence=json.dumps({"root_cause": {"subject": "10.0.0.1"}}))
+    assert [is_named([one], TRUTH) for one in (FINDING, several, group, steps)] == [True, False, True, True]
+    assert not is_named([replace(steps, evidence="{}")], TRUTH)
+    assert is_named([several, FINDING], TRUTH)
+
+
+def test_where_records_cannot_tell_only_a_sure_accusation_is_wrong() -> None:
+    truth = replace(TRUTH, tellable=False)
+    several = replace(FINDING, kind="slow_nic", evidence=json.dumps({"may_also_be": ["10.0.0.2"]}))
+    assert is_named([several], truth) is None
+    assert is_named([FINDING], truth) is None
+    assert is_named([replace(FINDING, subject="10.0.0.9")], truth) is False
+    counted = magnitudes_table([(Case("slow_nic", 0.4, 1), FaultOutcome(8, 0.2, found=True, tellable=False))])
+    assert counted.rows[0][4:7] == ("100%", "-", "1")
 
 
 def test_promises_are_held_against_what_can_be_felt() -> None:
     good = FaultOutcome(8, 0.2, found=True, named=True, delay_steps=2, delay_s=30.0, right=1)
     worked = [(Case("slow_gpu", 1.2, seed), good) for seed in range(20)]
     [row] = [row for row in kinds_table(worked).rows if row[0].startswith("slow GPU")]
-    assert row[1:9] == ("20", "100%", "100%", "100%", "2 steps", "30 s", "99% / 98% / 96% / 2 steps or 15 s", "yes")
+    assert row[1:10] == (
+        "20",
+        "100%",
+        "100%",
+        "100%",
+        "0",
+        "2 steps",
+        "30 s",
+        "99% / 98% / 96% / 2 steps or 15 s",
+        "yes",
+    )
     unfelt = (Case("slow_gpu", 1.2, 20), FaultOutcome(8, 0.001))
     assert kinds_table([*worked, unfelt]).rows[0] == kinds_table(worked).rows[0]
     missed = (Case("slow_gpu", 1.2, 20), FaultOutcome(8, 0.2, wrong=1, wrongly=("slow_switch leaf",)))
     row = kinds_table([*worked, missed]).rows[0]
     assert row[2:4] == ("95.23%", "95.23%")
-    assert row[8:] == ("no", "1 slow_switch")
+    assert row[9:] == ("no", "1 slow_switch")
     assert magnitudes_table([*worked, missed, unfelt]).rows == [
-        ("slow_gpu", "1.2", "21", "+20.0%", "95.23%", "100%", "1", "1", "0")
+        ("slow_gpu", "1.2", "21", "+20.0%", "95.23%", "100%", "0", "1", "1", "0")
     ]
 
 

@@ -35,6 +35,9 @@ _FAMILIES = (
     "queue-pairs",
 )
 
+#: Families whose jobs need more servers than two.
+_LEAST_SERVERS = {"experts": 4}
+
 #: Sizes of jobs, in GPUs; one after the other is drawn.
 _SIZES = (8, 16, 64, 32, 16, 128, 64, 8, 32, 64, 16, 256, 64, 32, 8, 64, 16, 32, 128, 64, 8, 32, 16, 64, 1024)
 
@@ -83,7 +86,8 @@ def _healthy(chances: Chances, place: int) -> tuple[Scenario, float]:
     if gpus == 8:
         run = _one_gpu_a_server(chances)
     else:
-        run = FAMILIES[chances.one_of(*_FAMILIES)](chances.seed, servers=gpus // 8)
+        fitting = [family for family in _FAMILIES if gpus // 8 >= _LEAST_SERVERS.get(family, 1)]
+        run = FAMILIES[chances.one_of(*fitting)](chances.seed, servers=gpus // 8)
     step_s = run.duration_s / 50 if run.duration_s > 60 else 1.2
     return replace(run, duration_s=_STEPS * step_s, phases=False), step_s
 

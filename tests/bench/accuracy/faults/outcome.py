@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from prism_ch.simulate.cluster import build_network
 from prism_ch.simulate.ranks import rank_grid
 from tests.bench.accuracy.faults.cases import Case
 from tests.bench.accuracy.faults.stream import Said, windows
+from tests.bench.accuracy.faults.tellable import is_tellable
 
 #: A window lasts this long from the fault on, but for jobs, and for faults, that would take long to examine so often.
 _WINDOW_S, _LONG_WINDOW_S, _LARGE_JOB_GPUS = 5.0, 20.0, 200
@@ -35,14 +37,17 @@ _ACCEPTED = {
 #: Kinds of which flows that take longer say only that somebody waits.
 _OF_COMPUTING = ("slow_gpu", "slow_step", "slow_drift", "hang")
 
+#: Kinds of which records may not tell who is to blame.
+_OF_SLOWNESS = ("slow_gpu", "slow_drift", "slow_nic", "slow_link", "slow_switch")
+
 
 @dataclass(frozen=True, slots=True)
 class Injected:
     """A fault as it truly was: when it was felt, from when on records show it, what calls it rightly, who is to blame.
 
     Where nobody is, `culprits` is empty. `effect` is the share by which it lengthens a step or the flows of a step.
-    `meanwhile` are kinds that are right as well, since no more can be told until it is over.
-    `step_end_ns` int64[steps] are the ends of the steps that the job did.
+    `meanwhile` are kinds that are right as well, since no more can be told until it is over. `tellable` says that the
+    records tell the culprit from everybody else. `step_end_ns` int64[steps] are the ends of the steps that the job did.
     """
 
     start_ns: int
@@ -53,13 +58,15 @@ class Injected:
     effect: float
     step_end_ns: Int64
     meanwhile: tuple[str, ...] = ()
+    tellable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class FaultOutcome:
     """How a fault came out.
 
-    `found`: it was found; `named`: so was the culprit (None where there is none, or it was not found). `delay_steps`
+    `found`: it was found; `named`: so was the culprit (None where there is none, or it was not found, or where the
+    records can't tell, which `tellable` says, and nobody else was accused). `delay_steps`
     and `delay_s` are from when the records of the evidence had come to when the finding stood. `right` and `wrong`
     count the findings of warning or above, each kind and subject once, that are about it and that are not;
     `wrongly` says what the latter were.
@@ -69,6 +76,7 @@ class FaultOutcome:
     effect: float
     found: bool = False
     named: bool | None = None
+    tellable: bool = True
     delay_steps: int = 0
     delay_s: float = 0.0
     right: int = 0
@@ -88,7 +96,11 @@ def work(case: Case) -> FaultOutcome:
     truth = injected(case, made)
     window_s = _LONG_WINDOW_S if gpus > _LARGE_JOB_GPUS or case.kind == "slow_drift" else _WINDOW_S
     from_s = (truth.start_ns - scenario.start_ns) / 1e9
-    return compare(truth, windows(made, window_s, from_s), gpus)
+
+    def is_found(said: list[Said]) -> bool:
+        return any(is_about(one.finding, truth) for one in said)
+
+    return compare(truth, windows(made, window_s, from_s, is_found), gpus)
 
 
 def compare(truth: Injected, seen: Iterable[tuple[Window, list[Said]]], gpus: int) -> FaultOutcome:
@@ -108,11 +120,14 @@ def compare(truth: Injected, seen: Iterable[tuple[Window, list[Said]]], gpus: in
         if about and not found_ns:
             found_ns = window.end_ns
     wrongly = tuple(" ".join(key) for key, right in warned.items() if not right)
-    nothing = FaultOutcome(gpus, truth.effect, right=len(warned) - len(wrongly), wrong=len(wrongly), wrongly=wrongly)
+    rightly = len(warned) - len(wrongly)
+    nothing = FaultOutcome(
+        gpus, truth.effect, tellable=truth.tellable, right=rightly, wrong=len(wrongly), wrongly=wrongly
+    )
     if not about:
         return nothing
     late = (truth.step_end_ns >= readable_ns) & (truth.step_end_ns < found_ns)
-    named = any(names(finding, truth.culprits) for finding in about) if truth.culprits else None
+    named = is_named(about, truth) if truth.culprits else None
     delay_s = max(found_ns - readable_ns, 0) / 1e9
     return replace(nothing, found=True, named=named, delay_steps=int(late.sum()), delay_s=delay_s)
 
@@ -122,9 +137,31 @@ def is_about(finding: Diagnosis, truth: Injected) -> bool:
     return finding.kind in truth.accepted and finding.start_ns < truth.end_ns and finding.end_ns > truth.start_ns
 
 
+def is_named(about: Sequence[Diagnosis], truth: Injected) -> bool | None:
+    """Say whether findings name the culprit; None where records can't tell it and nobody else is accused for sure."""
+    accused = [accuses(finding) for finding in about]
+    if not truth.tellable:
+        return False if any(len(one) == 1 and one.isdisjoint(truth.culprits) for one in accused) else None
+    return any(one and one <= truth.culprits for one in accused) or any(names(one, truth.culprits) for one in about)
+
+
 def names(finding: Diagnosis, culprits: frozenset[str]) -> bool:
-    """Say whether a finding's subject or summary names a culprit."""
+    """Say whether a finding that is not about slowness names a culprit, as its subject or in its sentence."""
+    if finding.kind.startswith("slow_"):
+        return False
     return finding.subject in culprits or not culprits.isdisjoint(re.findall(r"[\w.:>-]*\w", finding.summary))
+
+
+def accuses(finding: Diagnosis) -> frozenset[str]:
+    """Return who is slow, as a finding has it: one, or some of whom any may be to blame, or nobody in particular."""
+    evidence = json.loads(finding.evidence or "{}")
+    if finding.kind == "slow_step":
+        cause = evidence.get("root_cause", {})
+        return frozenset({cause["subject"], *cause.get("may_also_be", ())} if cause else ())
+    if not finding.kind.startswith("slow_"):
+        return frozenset()
+    own = set(evidence.get("members", ())) if finding.subject_type == "group" else {finding.subject}
+    return frozenset(own | set(evidence.get("may_also_be", ())))
 
 
 def injected(case: Case, made: Simulation) -> Injected:
@@ -146,6 +183,7 @@ def injected(case: Case, made: Simulation) -> Injected:
         frozenset({fault["subject"], *fault["alt_subjects"]} - {""}),
         fault["impact"] if case.kind in _OF_COMPUTING else max(fault["impact"], fault["dp_impact"]),
         ends,
+        tellable=case.kind not in _OF_SLOWNESS or is_tellable(made.scenario),
     )
 
 

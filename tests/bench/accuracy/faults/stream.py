@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -32,24 +31,33 @@ class Said:
     finding: Diagnosis
 
 
-def windows(made: Simulation, window_s: float, from_s: float = 0.0) -> Iterator[tuple[Window, list[Said]]]:
+def windows(
+    made: Simulation,
+    window_s: float,
+    from_s: float = 0.0,
+    enough: Callable[[list[Said]], bool] = lambda _said: False,
+) -> Iterator[tuple[Window, list[Said]]]:
     """Examine window by window to the end of the recording; yield all findings that stand when each is done.
 
-    Parameters: `from_s`: what comes before, in seconds since the recording began, is examined in long windows.
+    Parameters: `from_s`: what comes before, in seconds since the recording began, is examined in long windows, and so
+    is what comes after findings that are `enough`: from then on it does not matter when something is said.
     """
     topology = read_topology(made.topology)
     flows = read_flows(made.flows, topology)
     results = Results()
     first_ns, last_ns = made.summary["window_start_ns"], made.summary["window_end_ns"]
-    edges = [
-        *np.arange(0.0, from_s, _LONG_WINDOW_S),
-        *np.arange(from_s, (last_ns - first_ns) / 1e9 + window_s, window_s),
-    ]
-    for start_ns, end_ns in pairwise(min(first_ns + round(edge * 1e9), last_ns) for edge in edges):
-        window = Window(start_ns, end_ns)
+    edge_s = 0.0
+    at_ns, over = first_ns, False
+    while at_ns < last_ns:
+        width_s = max(window_s, _LONG_WINDOW_S) if over or edge_s < from_s else window_s
+        edge_s = min(edge_s + width_s, from_s) if edge_s < from_s else edge_s + width_s
+        window = Window(at_ns, min(first_ns + round(edge_s * 1e9), last_ns))
         work_window(results, flows, topology, window, _PARAMS)
         said = [Said(job_id, one) for job_id, job in results.jobs.items() for one in job.diagnoses.values()]
-        yield window, [*said, *(Said("", one) for one in results.cluster.values())]
+        said += [Said("", one) for one in results.cluster.values()]
+        over = over or enough(said)
+        at_ns = window.end_ns
+        yield window, said
 
 
 def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:

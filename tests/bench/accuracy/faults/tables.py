@@ -66,8 +66,12 @@ PROMISES = (
 
 
 def kinds_table(worked: Sequence[Worked]) -> Table:
-    """Return a row a kind of fault, from the magnitude on that something is promised of."""
-    header = ("fault", "n", "precision", "recall", "culprit", "delay p95", "", "promised", "holds", "said wrongly")
+    """Return a row a kind of fault, from the magnitude on that something is promised of.
+
+    Faults of which records can't tell the culprit are counted apart: see `faults.tellable`.
+    """
+    told = ("fault", "n", "precision", "recall", "culprit", "not tellable")
+    header = (*told, "delay p95", "", "promised", "holds", "said wrongly")
     return Table(header, [_kind_cells(one, [w for w in worked if one.covers(w)]) for one in PROMISES], prose=True)
 
 
@@ -76,7 +80,8 @@ def magnitudes_table(worked: Sequence[Worked]) -> Table:
 
     Apart from those that are judged stand those without effect, which are found all the same or not.
     """
-    header = ("fault", "magnitude", "n", "effect", "recall", "culprit", "wrong", "without effect", "found")
+    told = ("fault", "magnitude", "n", "effect", "recall", "culprit", "not tellable")
+    header = (*told, "wrong", "without effect", "found")
     rows: list[Cells] = []
     for (kind, magnitude), group in groupby(worked, key=lambda item: (item[0].kind, item[0].magnitude)):
         outcomes = [outcome for _, outcome in group]
@@ -91,6 +96,7 @@ def magnitudes_table(worked: Sequence[Worked]) -> Table:
                 f"{effects[len(effects) // 2]:+.1%}" if felt else NOTHING,
                 share(_recall(felt)),
                 share(_named(felt)),
+                str(_untold(felt)),
                 str(sum(outcome.wrong for outcome in outcomes)),
                 str(len(unfelt)),
                 str(sum(outcome.found for outcome in unfelt)),
@@ -131,6 +137,7 @@ def _kind_cells(promise: Promise, worked: Sequence[Worked]) -> Cells:
         share(precision),
         share(recall),
         share(named),
+        str(_untold(outcomes)),
         NOTHING if steps is None else f"{steps:g} steps",
         NOTHING if seconds is None else f"{seconds:g} s",
         " / ".join([*parts, " or ".join(within) or NOTHING]),
@@ -176,6 +183,11 @@ def _named(outcomes: Sequence[FaultOutcome]) -> float | None:
     """Return the share of the faults found, of those that have a culprit, whose culprit was named."""
     told = [o.named for o in outcomes if o.named is not None]
     return sum(told) / len(told) if told else None
+
+
+def _untold(outcomes: Sequence[FaultOutcome]) -> int:
+    """Count the faults found whose culprit records can't tell, and of which nobody else was accused."""
+    return sum(outcome.found and outcome.named is None and not outcome.tellable for outcome in outcomes)
 
 
 def _p95(values: Sequence[float]) -> float | None:

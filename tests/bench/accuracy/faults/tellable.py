@@ -1,0 +1,101 @@
+"""Whether records can tell at all who is to blame: no, where somebody else in the same place would leave the same ones.
+
+Told from how the job is laid out and what it sends, which is known, and not from what is found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.model.columns import Int32, Int64
+from prism_ch.model.result import DP, OTHER, PP
+from prism_ch.simulate.cluster import Network, build_network
+from prism_ch.simulate.engine import step_engine
+from prism_ch.simulate.link import Links
+from prism_ch.simulate.ranks import RankGrid, rank_grid
+from prism_ch.simulate.scenario import Scenario
+from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault
+
+
+def is_tellable(scenario: Scenario) -> bool:
+    """Say whether the records of a scenario's first job tell the culprit of its only fault from everybody else."""
+    [fault] = scenario.faults
+    network, job = build_network(scenario.cluster), scenario.jobs[0]
+    grid = rank_grid(job.layout, job.lives[0].gpus, network)
+    engine = step_engine(job, grid, Links(network, ()))
+    plan = engine.plan
+    crosses = engine.keep & (network.server[plan.src] != network.server[plan.dst]) & (plan.kind != OTHER)
+    src, dst, kind = plan.src[crosses], plan.dst[crosses], plan.kind[crosses].astype(np.int64)
+    if fault.kind in COMPUTE_FAULTS:
+        eager = (kind != DP) | job.sync.eager
+        return _gpu_is_tellable(fault, grid, network, (src[eager], dst[eager], kind[eager]))
+    return _path_is_tellable(fault, network, (src, dst, _units(src, dst, kind, grid)))
+
+
+def _gpu_is_tellable(fault: Fault, grid: RankGrid, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
+    """Say whether flows that begin when both of their ranks are ready tell a GPU's server from the others.
+
+    Messages of a pipeline wait for the sender alone. The flows of a collective are late together with the rank that is
+    late: so many of them must touch its tensor group, which is late as one, that no other is touched by the same.
+    """
+    src, dst, kind = flows
+    [endpoint] = network.endpoint_of_gpu(np.array([fault.gpu])).tolist()
+    home = network.server[endpoint]
+    pipeline = kind == PP
+    if ((network.server[src[pipeline]] == home) | (network.server[dst[pipeline]] == home)).any():
+        return True
+    edges = np.unique(np.stack([src, dst], axis=1), axis=0)
+    late = {group: _touching(edges, grid.endpoint[group * grid.tp : (group + 1) * grid.tp]) for group in _groups(grid)}
+    own = next(group for group in late if endpoint in grid.endpoint[group * grid.tp : (group + 1) * grid.tp])
+    others = (edge for group, edge in late.items() if grid.server[group * grid.tp] != home)
+    return bool(late[own]) and all(edge != late[own] for edge in others)
+
+
+def _groups(grid: RankGrid) -> range:
+    """Number the tensor groups."""
+    return range(len(grid.endpoint) // grid.tp)
+
+
+def _touching(edges: Int32, members: Int32) -> frozenset[int]:
+    """Return which of some edges, int32[n, 2], begin or end at one of some endpoints."""
+    return frozenset(np.flatnonzero(np.isin(edges, members).any(axis=1)).tolist())
+
+
+def _units(src: Int32, dst: Int32, kind: Int64, grid: RankGrid) -> Int64:
+    """Number what is fast or slow as one: a directed pair of a pipeline, a communicator; int64[n]."""
+    units = np.full(len(src), -1, dtype=np.int64)
+    pairs = kind == PP
+    size = int(grid.endpoint.max()) + 1
+    units[pairs] = src[pairs].astype(np.int64) * size + dst[pairs]
+    for one in np.unique(kind[~pairs]).tolist():
+        member = np.full(size, -1, dtype=np.int64)
+        for number, ranks in enumerate(grid.communicators(one)):
+            member[grid.endpoint[ranks]] = number
+        mine = kind == one
+        units[mine] = size**2 * (one + 1) + member[src[mine]]
+    return units
+
+
+def _path_is_tellable(fault: Fault, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
+    """Say whether no other NIC, link or switch slows the same pairs and communicators.
+
+    The ends of a link are as good a name for it.
+    """
+    src, dst, unit = flows
+    first, second = network.endpoint_of_gpu(np.array([fault.gpu, max(fault.peer, 0)])).tolist()
+    leaf = int(network.leaf[first])
+    slowed: dict[tuple[str, int, int], frozenset[int]] = {}
+    for end in np.unique([src, dst]).tolist():
+        slowed["slow_nic", end, 0] = frozenset(unit[(src == end) | (dst == end)].tolist())
+    for a, b in np.unique(np.stack([src, dst], axis=1), axis=0).tolist():
+        slowed["slow_link", a, b] = frozenset(unit[(src == a) & (dst == b)].tolist())
+    for switch in np.unique(network.leaf[np.concatenate([src, dst])]).tolist():
+        through = (network.leaf[src] == switch) | (network.leaf[dst] == switch)
+        slowed["slow_switch", switch, 0] = frozenset(unit[through].tolist())
+    culprit = {
+        "slow_nic": ("slow_nic", first, 0),
+        "slow_link": ("slow_link", first, second),
+        "slow_switch": ("slow_switch", leaf, 0),
+    }[fault.kind]
+    same_name = {culprit} | ({("slow_nic", first, 0), ("slow_nic", second, 0)} if fault.kind == "slow_link" else set())
+    return all(units != slowed[culprit] for other, units in slowed.items() if other not in same_name)

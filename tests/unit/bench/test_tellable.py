@@ -1,0 +1,58 @@
+"""Who can be told from everybody else by the records of a job."""
+
+import pytest
+
+from prism_ch.simulate.scenario import Cluster, Scenario
+from prism_ch.simulate.workload import Compute, Fault, FaultKind, GradientSync, Job, Layout, Life
+from tests.bench.accuracy.faults.tellable import is_tellable
+
+
+def run(layout: Layout, kind: FaultKind, gpu: int = 8, peer: int = -1, *, servers: int = 4, eager: bool = True) -> bool:
+    """Say whether a fault of a job, which fills servers of eight GPUs in two pods, can be told."""
+    job = Job(
+        job_id="job",
+        tenant="tenant",
+        layout=layout,
+        compute=Compute(forward_s=0.1),
+        lives=(Life(gpus=tuple(range(layout.gpus))),),
+        sync=GradientSync(eager=eager),
+    )
+    fault = Fault(kind=kind, gpu=gpu, peer=peer, factor=1.5 if kind == "slow_gpu" else 0.5)
+    cluster = Cluster(servers=servers, pod_servers=servers // 2)
+    return is_tellable(Scenario(name="n", cluster=cluster, jobs=(job,), duration_s=60.0, faults=(fault,)))
+
+
+REPLICAS, PIPELINE = Layout(tp=8, dp=4), Layout(tp=8, pp=8)
+
+
+@pytest.mark.parametrize(
+    "layout, servers, eager, told",
+    [
+        (REPLICAS, 4, True, True),
+        (REPLICAS, 4, False, False),  # all flows begin when the last rank is there
+        (Layout(tp=8, dp=2), 2, True, False),  # every flow is of both servers
+        (PIPELINE, 8, False, True),
+    ],
+)
+def test_a_gpu_is_told_by_messages_that_wait_for_it_alone(
+    layout: Layout, servers: int, eager: bool, told: bool
+) -> None:
+    assert run(layout, "slow_gpu", servers=servers, eager=eager) is told
+
+
+@pytest.mark.parametrize(
+    "layout, kind, peer, told",
+    [
+        (REPLICAS, "slow_nic", -1, False),  # a ring is as slow as its slowest link
+        (REPLICAS, "slow_link", 16, False),
+        (PIPELINE, "slow_nic", -1, True),
+        (PIPELINE, "slow_link", 16, True),
+        (PIPELINE, "slow_switch", -1, True),
+        (Layout(tp=8, pp=2), "slow_nic", -1, False),  # both ends carry the same messages
+        (Layout(tp=8, pp=2, dp=2), "slow_switch", -1, True),
+        (Layout(tp=8, pp=4), "slow_switch", -1, False),  # its messages are those of the NIC in its middle
+    ],
+)
+def test_a_path_is_told_by_messages_that_cross_it_alone(layout: Layout, kind: FaultKind, peer: int, told: bool) -> None:
+    servers = layout.gpus // 8
+    assert run(layout, kind, peer=peer, servers=servers) is told
