@@ -308,7 +308,7 @@ def _tell(
         stops += standing.find_restart(name.job_id, newest, spans, steps, gpu_steps, open_before, topology, params)
     diagnoses = (
         *diagnose.carry_on(known, found, first_step, params.diagnose),
-        *diagnose.carry_on_stops(open_before, stops),
+        *diagnose.carry_on_stops(open_before, stops, int(steps.end_ns[:-1].max(initial=0))),
         *_find_merged(name.job_id, job[-1], open_before, window, params.merged),
     )
     examined = account.Examined(name, seen.flows, seen.counted, tuple(lives), newest, steps, diagnoses, state, stays)

@@ -32,6 +32,7 @@ def look_at(division: Division, life: account.ExaminedLife, new: resume.Resumed)
     duration_s[said_before:] = np.where(rebuilt.complete == 1, rebuilt.duration_s, np.nan)
     return diagnose.StepsSeen(
         new.first_step - said_before + np.arange(division.steps),
+        ends,
         duration_s,
         diagnose.find_rests(life.traffic, life.kinds, ends),
         new.first_step,
@@ -83,9 +84,10 @@ def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and
     over = [stop for life in seen for stop in diagnose.find_stops(job_id, life, steps, flows, topology, params)]
     newest = seen[-1]
     typed = newest.kinds.kind != OTHER
-    mine = _on_pairs(flows, newest.traffic.pair_src[typed], newest.traffic.pair_dst[typed])
-    mine &= flows.end_ns >= newest.traffic.end_ns.min(initial=until_ns)
-    quiet = _quiet(job_id, newest.endpoints, steps, flows, mine, until_ns, known)
+    traffic = newest.traffic
+    ways = diagnose.Ways(traffic.pair_src[typed], traffic.pair_dst[typed], newest.kinds.kind[typed])
+    mine = (ways.rows_of(flows) >= 0) & (flows.end_ns >= traffic.end_ns.min(initial=until_ns))
+    quiet = _quiet(job_id, newest.endpoints, ways, steps, flows, mine, until_ns, known)
     pace = diagnose.usual_pace(quiet, params.stops)
     lasting = diagnose.find_silence(quiet, pace, topology, params)
     if lasting is not None:
@@ -101,14 +103,15 @@ def stands_still(
     Parameters: as of `find_stops`.
     """
     pairs = state.pairs.take(state.pairs.kind != OTHER)
-    mine = _on_pairs(flows, pairs.src, pairs.dst)
+    ways = diagnose.Ways(pairs.src, pairs.dst, pairs.kind)
+    mine = ways.rows_of(flows) >= 0
     endpoints = state.members.endpoint
-    quiet = _quiet(state.job.job_id, endpoints, state.steps, flows, mine, until_ns, state.diagnoses)
+    quiet = _quiet(state.job.job_id, endpoints, ways, state.steps, flows, mine, until_ns, state.diagnoses)
     found = diagnose.find_silence(quiet, diagnose.usual_pace(quiet, params.stops), topology, params)
     if found is None:
         return ()
     others = tuple(one for one in state.diagnoses if not diagnose.is_stop(one))
-    return (*others, *diagnose.carry_on_stops(state.diagnoses, [found]))
+    return (*others, *diagnose.carry_on_stops(state.diagnoses, [found], until_ns))
 
 
 def find_restart(
@@ -148,6 +151,7 @@ def find_restart(
 def _quiet(
     job_id: str,
     endpoints: Int32,
+    ways: diagnose.Ways,
     steps: Steps,
     flows: FlowBatch,
     mine: Bool,
@@ -156,11 +160,4 @@ def _quiet(
 ) -> diagnose.Quiet:
     """Put down what is known of a job; `mine` bool[flows] is its training traffic."""
     inside = np.isin(flows.src, endpoints) & np.isin(flows.dst, endpoints)
-    return diagnose.Quiet(job_id, endpoints, steps, flows.take(mine), flows.take(~inside), until_ns, tuple(known))
-
-
-def _on_pairs(flows: FlowBatch, src: Int32, dst: Int32) -> Bool:
-    """Mask the flows on some directed pairs, bool[flows]."""
-    span = 1 + int(max(flows.src.max(initial=0), flows.dst.max(initial=0), src.max(initial=0), dst.max(initial=0)))
-    mask: Bool = np.isin(flows.src.astype(np.int64) * span + flows.dst, src.astype(np.int64) * span + dst)
-    return mask
+    return diagnose.Quiet(job_id, endpoints, ways, steps, flows.take(mine), flows.take(~inside), until_ns, tuple(known))

@@ -464,13 +464,15 @@ class StopParams:
     together_share: float = 0.02
     #: Records of other jobs may come some seconds earlier: a silence that is shorter is none.
     min_silence_s: float = 5.0
-    #: A job that stops in the middle of a step hangs, data loaders and checkpoints come between steps; it is believed
-    #: when the stop lasts so much longer, in seconds, than a rest that is one.
-    hang_s: float = 3.0
-    #: One that stops between two steps may wait for data, ...
+    #: A job that stops in the middle of a step hangs, data loaders and checkpoints come between steps: a send that is
+    #: overdue for so many seconds, and for as long as makes a rest a stop, is not only late, ...
+    hang_s: float = 5.0
+    #: ... nor where data may be waited for: some seconds more say that a GPU or a network that is slow does not do, ...
     idle_hang_s: float = 10.0
     #: ... or for storage, where something moves to or from other machines.
     saving_hang_s: float = 60.0
+    #: ... so many times what usually does, in the time before.
+    more_beside: float = 2.0
     #: An exporter that sends nothing more was lost if it should have shown so many other records since.
     min_missed_records: float = 5.0
     #: ... or while so many steps go on of a job that it always saw.

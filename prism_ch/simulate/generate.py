@@ -60,7 +60,11 @@ def generate(scenario: Scenario) -> Simulation:
     first_ns, last_ns = recording_ns(scenario)
     for number, job in enumerate(scenario.jobs):
         lives = tuple(
-            replace(run, transfers=_split_queues(run.transfers, job.queue_pairs, [scenario.seed, 2, number, life]))
+            replace(
+                run,
+                transfers=_split_queues(run.transfers, job.queue_pairs, [scenario.seed, 2, number, life]),
+                unfinished=_split_queues(run.unfinished, job.queue_pairs, [scenario.seed, 8, number, life]),
+            )
             for life, run in enumerate(run_job(scenario, number, network, scenario.faults))
         )
         meeting = startup_transfers(scenario, number, lives, network)
@@ -69,7 +73,8 @@ def generate(scenario: Scenario) -> Simulation:
         truths.append(JobTruth(number, job, lives, flows, seen))
         if any(touches(fault, lives, network) for fault in scenario.faults):
             healthy[number] = run_job(scenario, number, network, ())
-    around = surrounding_transfers(scenario, network)
+    unfinished = (run.unfinished for truth in truths for run in truth.lives)
+    around = Transfers.concatenate([surrounding_transfers(scenario, network), *unfinished])
     around = around.take((around.end_ns >= first_ns) & (around.end_ns < last_ns))
     seen = Transfers.concatenate([*(truth.seen for truth in truths), around])
     observed = observe(seen, scenario, network)

@@ -9,7 +9,7 @@ import numpy as np
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.simulate.cluster import Network
 from prism_ch.simulate.engine import StepOutcome, step_engine
-from prism_ch.simulate.link import Links
+from prism_ch.simulate.link import NETWORK_LATENCY_S, Links
 from prism_ch.simulate.pause import PauseRun, Pauses
 from prism_ch.simulate.ranks import RankGrid, rank_grid
 from prism_ch.simulate.scenario import Scenario
@@ -18,6 +18,10 @@ from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault, Job, Life
 
 #: Ranks of a job start their first step within this of one another.
 START_SPREAD_S = 0.02
+#: What lasts so long beyond the end of the recording waits for a rank that hangs: steps take less.
+_FOREVER_S = 100.0
+#: What one rank sends another before it waits for an answer: NCCL's buffer of a connection (NCCL_BUFFSIZE).
+_BUFFER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class LifeRun:
     `begin_ns`, int64[steps], is when the first rank of the job began each step; steps are numbered from `first_step`.
     `finish_ns`, the same shape, is when its last flow ended, or would have, had the life not been cut short.
     `busy_s`, float64[steps, ranks], is how long each rank really computed. `pauses` are those that began within the
-    life.
+    life. `unfinished` are flows that wait for ever for a rank that hangs, as far as they came.
     """
 
     life: Life
@@ -38,6 +42,7 @@ class LifeRun:
     busy_s: Float64
     transfers: Transfers
     pauses: tuple[PauseRun, ...]
+    unfinished: Transfers
 
 
 def run_job(scenario: Scenario, number: int, network: Network, faults: tuple[Fault, ...]) -> list[LifeRun]:
@@ -60,6 +65,7 @@ class _LifeEngine:
     ) -> None:
         number, index = key
         self._scenario, self._network, self._number, self._index = scenario, network, number, index
+        self._links = links
         job: Job = scenario.jobs[number]
         self._life = job.lives[index]
         self._job = replace(job, layout=job.layout_of(self._life), lives=(self._life,))
@@ -106,6 +112,7 @@ class _LifeEngine:
             busy_s=self._busy(outcomes),
             transfers=Transfers.concatenate([self._transfers(outcomes, first_step), *map(self._paused, pauses)]),
             pauses=tuple(pauses),
+            unfinished=self._unfinished(outcomes, first_step, stop_s),
         )
 
     def _slowness(self, step: int, begin_s: Float64) -> Float64:
@@ -152,6 +159,33 @@ class _LifeEngine:
             job=np.full(int(within.sum()), self._number),
             step=np.broadcast_to(steps[:, None], within.shape)[within],
             queue=np.broadcast_to(plan.queue[crossing], within.shape)[within],
+        )
+
+    def _unfinished(self, outcomes: list[StepOutcome], first_step: int, stop_s: float) -> Transfers:
+        """Collect the flows of a step that hangs that both ends began: they fill a buffer, and stop.
+
+        An exporter counts what was sent, and reports it when nothing more has come for its idle timeout.
+        """
+        if not outcomes or not any(fault.kind == "hang" for fault, _ in self._ailing):
+            return Transfers.empty()
+        plan, last = self._engine.plan, outcomes[-1]
+        waits = (last.start_s < stop_s) & (last.end_s > stop_s + _FOREVER_S)
+        rows = np.flatnonzero(self._crossing(plan) & self._engine.keep & waits)
+        src, dst = plan.src[rows], plan.dst[rows]
+        sent = np.minimum(last.payload_bytes[rows], _BUFFER_BYTES)
+        start_s = last.start_s[rows]
+        end_s = start_s + NETWORK_LATENCY_S + sent * self._links.byte_s(src, dst, self._grid.share)
+        return Transfers(
+            start_ns=self._ns(start_s),
+            end_ns=self._ns(end_s),
+            src=src,
+            dst=dst,
+            payload_bytes=sent,
+            kind=plan.kind[rows],
+            role=plan.role[rows],
+            job=np.full(len(rows), self._number),
+            step=np.full(len(rows), first_step + len(outcomes) - 1),
+            queue=plan.queue[rows],
         )
 
     def _paused(self, pause: PauseRun) -> Transfers:

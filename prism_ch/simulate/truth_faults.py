@@ -120,6 +120,8 @@ def _effect(fault: Fault, truth: JobTruth, healthy: list[LifeRun], scenario: Sce
         ends = np.append(begin[1:], np.iinfo(np.int64).max)
         during = np.flatnonzero((ends > start_ns) & (begin < end_ns))
     during = during[during < len(begin) - 1]
+    if fault.kind == "hang":  # which is not the one in the middle of which the GPU fell ill, but the next
+        during = during[-1:]
     if not len(during):
         return None
     unharmed = np.concatenate([run.begin_ns for run in healthy])

@@ -11,6 +11,7 @@ from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_si
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
 from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
+from prism_ch.stages.diagnose.suspects import Ways
 from prism_ch.stages.diagnose.switches import join_slow_switches
 from prism_ch.stages.diagnose.telemetry import find_merged_records, steps_told
 
@@ -20,6 +21,7 @@ __all__ = [
     "Quiet",
     "Slowness",
     "StepsSeen",
+    "Ways",
     "carry_on",
     "carry_on_stops",
     "find_lost_exporters",

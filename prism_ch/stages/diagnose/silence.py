@@ -1,8 +1,7 @@
 """Silence that lasts: a job of which nothing ends any more stalls or hangs, or nobody exports its records.
 
-In the middle of a step only a rank that hangs stops a job: data loaders and checkpoints come between steps. The first
-send that is overdue, by the order in which the ranks send in a usual step, names the suspects; whoever comes after them
-in the step waits for them, and so in the end does everybody.
+In the middle of a step only a rank that hangs stops a job: data loaders and checkpoints come between steps. How long it
+stands still counts from when the first send that is overdue was due, by the order in which ranks send in a usual step.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params, StopParams
@@ -33,19 +30,21 @@ from prism_ch.stages.diagnose.stop_finding import (
     traffic_beside,
 )
 from prism_ch.stages.diagnose.stops import beside_bytes
+from prism_ch.stages.diagnose.suspects import Sends, Suspects, Ways, find_suspects
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
     """A job that may stand still, as far as records tell up to `until_ns`.
 
-    `endpoints` int32[n], sorted, are its members, `steps` what is known of its steps. `flows` are its training traffic
-    of some steps back and since, `around` all other flows of that time, whoever's they are. `known` are the findings on
-    it that were open before.
+    `endpoints` int32[n], sorted, are its members, `ways` the pairs that it trains on, `steps` what is known of its
+    steps. `flows` are its training traffic of some steps back and since, `around` all other flows of that time,
+    whoever's they are. `known` are the findings on it that were open before.
     """
 
     job_id: str
     endpoints: Int32
+    ways: Ways
     steps: Steps
     flows: FlowBatch
     around: FlowBatch
@@ -81,16 +80,22 @@ def find_silence(quiet: Quiet, pace: Pace | None, topology: Topology, params: Pa
         return None
     last_ns = int(quiet.flows.end_ns.max())
     silent_s = (quiet.until_ns - last_ns) / 1e9
-    least_s = max(least_stop_s(pace.rest_s, pace.step_s, params.stops), params.stops.min_silence_s)
-    if silent_s <= least_s or is_due(quiet.steps, silent_s, params.stops):
+    if silent_s <= params.stops.min_silence_s or is_due(quiet.steps, silent_s, params.stops):
+        return None
+    sends = Sends(quiet.ways.rows_of(quiet.flows), quiet.flows.start_ns)
+    begin_ns = np.append(pace.steps.start_ns, pace.steps.end_ns[-1])
+    suspects = find_suspects(sends, quiet.ways, begin_ns, pace.step_s, params.stops)
+    due_ns = last_ns + round(pace.rest_s * 1e9) if suspects.due_ns is None else suspects.due_ns
+    overdue_s = (quiet.until_ns - due_ns) / 1e9
+    excess_s = least_stop_s(pace.rest_s, pace.step_s, params.stops) - pace.rest_s
+    if overdue_s <= excess_s:
         return None
     lost = _lost_exporters(quiet, last_ns, pace, params.stops)
     step = int(quiet.steps.step[-1]) + 1
-    lost_s = silent_s - pace.rest_s
-    stop = Stop(step, last_ns, quiet.until_ns, pace.rest_s, lost_s, 1.0)
+    stop = Stop(step, last_ns, quiet.until_ns, pace.rest_s, overdue_s, 1.0)
     if lost.sure:
         return _untold(quiet, stop, lost)
-    return _describe(quiet, stop, pace, lost, topology, params)
+    return _describe(quiet, stop, suspects, excess_s, lost, topology, params)
 
 
 def find_lost_exporters(quiet: Quiet, pace: Pace | None, raw: FlowBatch, params: Params) -> tuple[Diagnosis, ...]:
@@ -139,34 +144,6 @@ def _gaps_of(name: str, quiet: Quiet, raw: FlowBatch, pace: Pace, params: StopPa
             step = int(quiet.steps.step[np.searchsorted(quiet.steps.end_ns[:-1], since_ns)])
             stop = Stop(step, since_ns, int(end_ns[gap + 1]), pace.rest_s, 0.0, 0.0)
             yield _missing(quiet.job_id, name, stop, is_open=gap == len(ends) - 1)
-
-
-def first_overdue(flows: FlowBatch, steps: Steps, step_s: float, params: StopParams) -> tuple[Int32, bool]:
-    """Find the endpoints whose next send was due first, and whether they had sent anything since the last step ended.
-
-    Parameters: `flows`, the training traffic of `steps` and since; `step_s`, the usual length of a step.
-    Of an endpoint that sent n times since, the next send is due when it usually sends for the time n + 1 in a step.
-    Sends due within `together_share` of a step of one another can't be told apart: all of a tensor group wait at once.
-    """
-    begin_ns = np.append(steps.start_ns, steps.end_ns[-1])
-    within = np.searchsorted(begin_ns, flows.start_ns, side="right") - 1
-    known = within >= 0
-    order = np.lexsort((flows.start_ns[known], within[known], flows.src[known]))
-    src, step, start_ns = flows.src[known][order], within[known][order], flows.start_ns[known][order]
-    first = run_starts(src, step)
-    turn = np.arange(len(src)) - np.repeat(first, np.diff(np.append(first, len(src))))
-    offset_s = (start_ns - begin_ns[step]) / 1e9
-    before = step < len(steps)
-    sender, row = np.unique(src, return_inverse=True)
-    turns = int(turn.max(initial=0)) + 1
-    place = (row[before] * turns + turn[before]).astype(np.int32)
-    usual_s = robust.median_by(place, offset_s[before], len(sender) * turns).reshape(len(sender), turns)
-    sent = np.bincount(row[~before], minlength=len(sender))
-    due_s = np.where(sent < turns, usual_s[np.arange(len(sender)), np.minimum(sent, turns - 1)], np.nan)
-    if np.isnan(due_s).all():
-        return np.empty(0, dtype=np.int32), False
-    suspects = np.flatnonzero(due_s <= np.nanmin(due_s) + params.together_share * step_s)
-    return sender[suspects].astype(np.int32), bool((sent[suspects] > 0).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,21 +212,29 @@ def _untold(quiet: Quiet, stop: Stop, lost: _Lost) -> Diagnosis:
     )
 
 
-def _describe(quiet: Quiet, stop: Stop, pace: Pace, lost: _Lost, topology: Topology, params: Params) -> Diagnosis:
-    """Tell a hang from a stall, and put it into words and numbers."""
+def _describe(
+    quiet: Quiet,
+    stop: Stop,
+    suspects: Suspects,
+    excess_s: float,
+    lost: _Lost,
+    topology: Topology,
+    params: Params,
+) -> Diagnosis:
+    """Tell a hang from a stall, and put it into words and numbers; `excess_s`, what makes a rest a stop."""
     stops = params.stops
-    suspects, amid = first_overdue(quiet.flows, pace.steps, pace.step_s, stops)
-    beside = beside_bytes(quiet.around, quiet.endpoints, stop.start_ns, stop.end_ns, topology)
-    waits_s = stops.saving_hang_s if beside else stops.hang_s if amid else stops.idle_hang_s
-    hangs = stop.length_s > least_stop_s(pace.rest_s, pace.step_s, stops) + waits_s
-    few = len(suspects) <= stops.max_late_share * len(quiet.endpoints)
-    suspects = suspects if few else suspects[:0]
-    where = "in the middle of a step" if amid else "between two steps"
-    who = (
-        f"the first that should have sent on is {listed(suspects, topology)}"
-        if len(suspects)
-        else "no rank can be told to be the first"
-    )
+    beside = _unusual_beside(quiet, stop, topology, stops)
+    waits_s = stops.saving_hang_s if beside else stops.hang_s if suspects.amid else stops.idle_hang_s
+    hangs = stop.lost_s > max(excess_s, waits_s)
+    few = len(suspects.named) <= stops.max_late_share * len(quiet.endpoints)
+    named = suspects.named if few else suspects.named[:0]
+    where = "in the middle of a step" if suspects.amid else "between two steps"
+    if len(named):
+        who = f"the first that should have sent on is {listed(named, topology)}"
+    elif suspects.anybody:
+        who = "no rank can be told to be the first, since no peer of theirs has sent what is due"
+    else:
+        who = "no rank can be told to be the first"
     aside = f", and {traffic_beside(beside)} meanwhile" if beside else ""
     doubt = (
         f" Nothing else comes from {first_few([name or 'the exporter' for name in lost.names])}: if that was lost, the "
@@ -262,15 +247,28 @@ def _describe(quiet: Quiet, stop: Stop, pace: Pace, lost: _Lost, topology: Topol
         "hang" if hangs else "stall",
         quiet.job_id,
         stop,
-        subject_of(suspects, quiet.job_id, topology),
-        "critical" if hangs else "warning" if amid else "info",
+        subject_of(named, quiet.job_id, topology),
+        "critical" if hangs else "info",
         f"The job {verb} since step {stop.step - 1}, for {stop.length_s:.3g} s, {where}{aside}; {who}: {advice}."
         + doubt,
         {
-            "suspects": [topology.endpoints[endpoint] for endpoint in suspects.tolist()],
-            "in_a_step": amid,
+            "suspects": [topology.endpoints[endpoint] for endpoint in named.tolist()],
+            "in_a_step": suspects.amid,
+            "overdue_s": round(stop.lost_s, 6),
             "beside_bytes": beside,
             "only_exporter": lost.names[0] if len(lost.names) == 1 else "",
         },
         is_open=True,
     )
+
+
+def _unusual_beside(quiet: Quiet, stop: Stop, topology: Topology, params: StopParams) -> dict[str, int]:
+    """Return what moved between members and others during a stop, empty where no more did than before, for its length.
+
+    Some read their data from storage all the time: that says nothing of why they stopped.
+    """
+    beside = beside_bytes(quiet.around, quiet.endpoints, stop.start_ns, stop.end_ns, topology)
+    before = beside_bytes(quiet.around, quiet.endpoints, int(quiet.flows.end_ns.min()), stop.start_ns, topology)
+    length_s = (stop.start_ns - int(quiet.flows.end_ns.min())) / 1e9
+    usual = sum(before.values()) / max(length_s, stop.length_s) * stop.length_s
+    return beside if sum(beside.values()) > params.more_beside * usual else {}

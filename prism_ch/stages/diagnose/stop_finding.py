@@ -79,8 +79,12 @@ def is_stop(finding: Diagnosis) -> bool:
     )
 
 
-def carry_on_stops(known: Iterable[Diagnosis], found: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Let stops that were found take the identity of open ones that they turn out to be; close the open ones left."""
+def carry_on_stops(known: Iterable[Diagnosis], found: Sequence[Diagnosis], told_ns: int) -> tuple[Diagnosis, ...]:
+    """Let stops that were found take the identity of open ones that they turn out to be; close the open ones left.
+
+    Parameters: `told_ns`, the end of the last step that another one came after, which tells what it was. A stop that
+    began since stays open; an earlier one that is none after all was a job that was late, and went on.
+    """
     said, left = [], {one.diagnosis_id: one for one in known if is_stop(one) and one.status == "open"}
     for stop in found:
         same = next((one for one in left.values() if _are_same(one, stop)), None)
@@ -88,7 +92,19 @@ def carry_on_stops(known: Iterable[Diagnosis], found: Sequence[Diagnosis]) -> tu
             del left[same.diagnosis_id]
             stop = replace(stop, diagnosis_id=same.diagnosis_id)  # noqa: PLW2901 - the same stop by its right name
         said.append(stop)
-    return (*said, *(replace(one, status="closed") for one in left.values()))
+    return (*said, *(_left(one, told_ns) for one in left.values()))
+
+
+def _left(one: Diagnosis, told_ns: int) -> Diagnosis:
+    """Say what became of an open stop that is not found any more."""
+    if one.kind not in ("stall", "hang"):
+        return replace(one, status="closed")
+    if told_ns <= one.start_ns:
+        return one
+    summary = (
+        f"Nothing of the job was seen to end for {one.observed:.3g} s in step {one.first_step}, and then it went on."
+    )
+    return replace(one, kind="stall", status="closed", severity="info", slowdown=0.0, summary=summary)
 
 
 def _are_same(one: Diagnosis, other: Diagnosis) -> bool:

@@ -16,13 +16,14 @@ from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import Params, StopParams
-from prism_ch.model.result import OTHER, Diagnosis, Steps
+from prism_ch.model.result import DP, OTHER, Diagnosis, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.diagnose.episode import severity
 from prism_ch.stages.diagnose.habits import habitual
 from prism_ch.stages.diagnose.rests import Rests
 from prism_ch.stages.diagnose.stop_finding import Stop, listed, stop_finding, subject_of, traffic_beside
+from prism_ch.stages.diagnose.suspects import Sends, Ways, find_suspects
 
 #: Machines beside a job that evidence names.
 _MACHINES = 3
@@ -32,12 +33,13 @@ _MACHINES = 3
 class StepsSeen:
     """What a window shows of the steps of one life, those looked at again and the new ones from `first_new` on.
 
-    A row a step: its `number`, `duration_s` (NaN where its beginning was not seen) and `rests`; `lateness_s`
+    A row a step: its `number`, `end_ns`, `duration_s` (NaN where its beginning was not seen) and `rests`; `lateness_s`
     float64[endpoints, steps] of `endpoints`, see `lateness_s` in reconstruct. `traffic` and `kinds` are the bursts of
     the life.
     """
 
     number: Int64
+    end_ns: Int64
     duration_s: Float64
     rests: Rests
     first_new: int
@@ -50,6 +52,13 @@ class StepsSeen:
     def step_s(self) -> float:
         """The usual duration of a step."""
         return float(robust.median(self.duration_s))
+
+    @property
+    def only_twos(self) -> bool:
+        """Whether endpoints do no more than exchange gradients, each with one other."""
+        kind, traffic = self.kinds.kind, self.traffic
+        partners = np.bincount(np.searchsorted(self.endpoints, traffic.pair_src[kind == DP]))
+        return not np.isin(kind, (DP, OTHER), invert=True).any() and int(partners.max(initial=0)) == 1
 
     def stopped(self, params: StopParams) -> Bool:
         """Mask the steps in which the job stood still, bool[n]; none where too few are known to say what is usual.
@@ -114,14 +123,18 @@ def _describe_stall(
 ) -> Diagnosis:
     """Put a stall into words and numbers."""
     stop, stops = _stop(seen, row, params), params.stops
-    late = np.flatnonzero(seen.lateness_s[:, row] >= stops.late_share * stop.lost_s)
-    waited_for = seen.endpoints[late] if len(late) <= stops.max_late_share * len(seen.endpoints) else seen.endpoints[:0]
+    waited_for = _waited_for(seen, row, stop, stops)
     beside = beside_bytes(around, seen.endpoints, stop.start_ns, stop.end_ns, topology)
     is_pause = len(waited_for) == 0 and stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.long_pause_s)
     if len(waited_for):
         why = f"the others waited for {listed(waited_for, topology)}: look at what feeds these GPUs with data."
     elif beside:
         why = f"all paused together, and {traffic_beside(beside)}: look at that storage."
+    elif seen.only_twos:
+        why = (
+            "of two that only exchange gradients with one another neither begins alone, so nobody can be told to be "
+            "late: look at checkpoints, evaluations and what feeds either with data."
+        )
     else:
         why = "all paused together: look at checkpoints, evaluations and what else they wait for at once."
     return stop_finding(
@@ -133,6 +146,27 @@ def _describe_stall(
         f"The job stood still for {stop.length_s:.3g} s in step {stop.step}; {why}",
         {"waited_for": [topology.endpoints[endpoint] for endpoint in waited_for.tolist()], "beside_bytes": beside},
     )
+
+
+def _waited_for(seen: StepsSeen, row: int, stop: Stop, params: StopParams) -> Int32:
+    """Return the endpoints that the others waited for in a stop: sorted, none where that can't be told.
+
+    They begin late in the step; where steps overlap, they are behind their peers while nothing comes to an end.
+    """
+    limit = params.max_late_share * len(seen.endpoints)
+    late = seen.endpoints[seen.lateness_s[:, row] >= params.late_share * stop.lost_s]
+    if 0 < len(late) <= limit:
+        return late
+    if row < params.min_steps:
+        return seen.endpoints[:0]
+    typed = np.flatnonzero(seen.kinds.kind != OTHER)
+    number = np.full(len(seen.kinds.kind), -1)
+    number[typed] = np.arange(len(typed))
+    ways = Ways(seen.traffic.pair_src[typed], seen.traffic.pair_dst[typed], seen.kinds.kind[typed])
+    sends = Sends(number[seen.traffic.pair], seen.traffic.start_ns).before((stop.start_ns + stop.end_ns) // 2)
+    begin_ns = seen.end_ns[max(row - 1 - params.recent_steps, 0) : row]
+    named = find_suspects(sends, ways, begin_ns, seen.step_s, params).named
+    return named if len(named) <= limit else named[:0]
 
 
 def _describe_restart(job_id: str, seen: StepsSeen, row: int, params: Params) -> Diagnosis:

@@ -1,4 +1,4 @@
-"""Silence that lasts: whose send is overdue first, and whether it is the job or its exporter that is silent."""
+"""Silence that lasts: whether it is the job or its exporter that is silent."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
-from prism_ch.model.result import Diagnosis
-from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, first_overdue, usual_pace
+from prism_ch.model.result import DP, Diagnosis
+from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
+from prism_ch.stages.diagnose.suspects import Ways
 from tests.unit.stages.build import BEGIN_NS, Flow, batch, every, ring, steps_of, topology
 
 PARAMS = Params()
@@ -22,7 +22,11 @@ STEPS = steps_of([1.0] * 20)
 
 def quiet(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) -> Quiet:
     beside = batch(around) if around else FlowBatch.empty()
-    return Quiet("job", np.arange(3, dtype=np.int32), STEPS, batch(flows), beside, BEGIN_NS + round(until_s * SECOND))
+    seen = batch(flows)
+    src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
+    ways = Ways(src, dst, np.full(len(src), DP, dtype=np.uint8))
+    members = np.arange(3, dtype=np.int32)
+    return Quiet("job", members, ways, STEPS, seen, beside, BEGIN_NS + round(until_s * SECOND))
 
 
 def silence(seen: Quiet) -> Diagnosis | None:
@@ -31,30 +35,6 @@ def silence(seen: Quiet) -> Diagnosis | None:
 
 def lost_exporters(seen: Quiet, raw: FlowBatch) -> tuple[Diagnosis, ...]:
     return find_lost_exporters(seen, usual_pace(seen, PARAMS.stops), raw, PARAMS)
-
-
-def chain(steps: float) -> list[Flow]:
-    """Every step 0 sends to 1, 1 to 2 and 2 to 0, a fifth of a second after one another; cut off amid a step."""
-    hops = [(0, 1, 200.0), (1, 2, 400.0), (2, 0, 600.0), (0, 2, 800.0)]
-    sent = [Flow(src, dst, step * 1000 + at) for step in range(25) for src, dst, at in hops]
-    return [flow for flow in sent if flow.start_ms < steps * 1000]
-
-
-@pytest.mark.parametrize(
-    "until, suspect, amid", [(20.0, 0, False), (20.3, 1, False), (20.5, 2, False), (20.7, 0, True)]
-)
-def test_the_first_send_that_is_overdue_names_the_suspect(until: float, suspect: int, amid: bool) -> None:
-    suspects, sent = first_overdue(batch(chain(until)), STEPS, 1.0, PARAMS.stops)
-    assert (suspects.tolist(), sent) == ([suspect], amid)
-
-
-def test_after_all_its_sends_nobody_is_overdue() -> None:
-    assert first_overdue(batch(chain(21)), STEPS, 1.0, PARAMS.stops)[0].tolist() == []
-
-
-def test_sends_due_together_are_not_told_apart() -> None:
-    suspects, _ = first_overdue(batch(ring(range(3), every(1000, 20, 1000))), STEPS, 1.0, PARAMS.stops)
-    assert suspects.tolist() == [0, 1, 2]
 
 
 def test_a_job_is_given_some_seconds_and_one_without_flows_is_not_judged() -> None:

@@ -21,6 +21,7 @@ from tests.unit.stages.build import BEGIN_NS, topology
 
 SECOND = 10**9
 WHERE = topology(4, gpus=2)
+TOLD_NS = BEGIN_NS + 60 * SECOND
 
 
 def stop(start_s: float = 10, end_s: float = 20, *, is_open: bool = False) -> Diagnosis:
@@ -44,26 +45,35 @@ def test_a_stop_is_measured_and_loses_no_more_than_all() -> None:
 
 def test_an_open_stop_becomes_what_it_turns_out_to_be() -> None:
     before = replace(stop(is_open=True), diagnosis_id="before")
-    (said,) = carry_on_stops([before], [replace(stop(10.5, 30), kind="restart")])
+    (said,) = carry_on_stops([before], [replace(stop(10.5, 30), kind="restart")], TOLD_NS)
     assert (said.diagnosis_id, said.kind, said.status) == ("before", "restart", "closed")
 
 
 def test_an_open_stop_that_is_over_is_closed_and_others_stay() -> None:
     before = stop(is_open=True)
     later = stop(40, 50)
-    assert carry_on_stops([before, replace(stop(0, 1), kind="slow_gpu", status="open")], [later]) == (
-        later,
-        replace(before, status="closed"),
-    )
+    known = [before, replace(stop(0, 1), kind="slow_gpu", status="open")]
+    (first, gone) = carry_on_stops(known, [later], TOLD_NS)
+    assert (first, gone.diagnosis_id, gone.status) == (later, before.diagnosis_id, "closed")
+
+
+def test_what_seemed_to_hang_and_went_on_alarms_nobody() -> None:
+    before = replace(stop(is_open=True), kind="hang", severity="critical")
+    (waiting,) = carry_on_stops([before], [], before.start_ns)
+    assert waiting == before
+    (gone,) = carry_on_stops([before], [], before.start_ns + 1)
+    assert (gone.kind, gone.status, gone.severity, gone.slowdown) == ("stall", "closed", "info", 0)
+    assert gone.summary == "Nothing of the job was seen to end for 10 s in step 7, and then it went on."
 
 
 def test_missing_records_are_told_by_exporter() -> None:
     assert is_stop(missing())
     assert not is_stop(replace(missing(), evidence="{}"))
-    (said, closed) = carry_on_stops([missing("leaf"), missing("other")], [replace(missing("leaf"), diagnosis_id="new")])
+    again = replace(missing("leaf"), diagnosis_id="new")
+    (said, closed) = carry_on_stops([missing("leaf"), missing("other")], [again], TOLD_NS)
     assert (said.diagnosis_id, closed.diagnosis_id, closed.status) == ("leaf", "other", "closed")
-    assert len(carry_on_stops([missing()], [stop(is_open=True)])) == 2
-    assert len(carry_on_stops([stop(is_open=True)], [missing()])) == 2
+    assert len(carry_on_stops([missing()], [stop(is_open=True)], TOLD_NS)) == 2
+    assert len(carry_on_stops([stop(is_open=True)], [missing()], TOLD_NS)) == 2
 
 
 def test_one_endpoint_or_server_is_the_subject_else_the_job() -> None:

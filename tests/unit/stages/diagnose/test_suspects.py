@@ -1,0 +1,82 @@
+"""Suspects: whose send is overdue first, and who takes no part in the last collective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.params import Params
+from prism_ch.model.result import DP, PP
+from prism_ch.stages.diagnose.suspects import Sends, Suspects, Ways, find_suspects
+from tests.unit.stages.build import BEGIN_NS, Flow, batch, every, ring
+
+STOPS = Params().stops
+SECOND = 10**9
+
+
+def suspects(flows: Sequence[Flow], kind: dict[tuple[int, int], int] | None = None, steps: int = 20) -> Suspects:
+    seen = batch(flows)
+    src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
+    kinds = [(kind or {}).get(pair, DP) for pair in zip(src.tolist(), dst.tolist(), strict=True)]
+    ways = Ways(src, dst, np.array(kinds, np.uint8))
+    begin_ns = BEGIN_NS + np.arange(steps + 1) * SECOND
+    return find_suspects(Sends(ways.rows_of(seen), seen.start_ns), ways, begin_ns, 1.0, STOPS)
+
+
+HOPS = [(0, 1, 200.0), (1, 2, 400.0), (2, 0, 600.0), (0, 2, 800.0)]
+PIPELINE = {(src, dst): PP for src, dst, _ in HOPS}
+
+
+def chain(steps: float) -> list[Flow]:
+    """Every step 0 sends to 1, 1 to 2 and 2 to 0, a fifth of a second after one another; cut off amid a step."""
+    sent = [Flow(src, dst, step * 1000 + at) for step in range(25) for src, dst, at in HOPS]
+    return [flow for flow in sent if flow.start_ms < steps * 1000]
+
+
+@pytest.mark.parametrize("until, suspect, amid", [(20.0, 0, False), (20.3, 1, True), (20.5, 2, True), (20.7, 0, True)])
+def test_the_first_message_that_is_overdue_names_its_sender(until: float, suspect: int, amid: bool) -> None:
+    found = suspects(chain(until), PIPELINE)
+    assert (found.endpoints.tolist(), found.amid, found.anybody) == ([suspect], amid, until == 20.0)
+    due_s = {0: 20.2, 1: 20.4, 2: 20.6}[suspect] if until < 20.6 else 20.8
+    assert found.due_ns == BEGIN_NS + round(due_s * SECOND)
+
+
+def test_after_all_its_sends_nobody_is_overdue() -> None:
+    found = suspects(chain(21), PIPELINE)
+    assert (found.endpoints.tolist(), found.due_ns) == ([], None)
+
+
+def test_a_record_that_was_lost_is_no_send_that_is_missing() -> None:
+    twice = [(0, 1, 100.0), (0, 1, 300.0), (1, 2, 500.0), (1, 2, 700.0)]
+    flows = [Flow(src, dst, step * 1000 + at) for step in range(21) for src, dst, at in twice]
+    kept = [flow for flow in flows if flow.start_ms not in {20_100.0, 20_500.0, 20_700.0}]
+    assert suspects(kept, {(0, 1): PP, (1, 2): PP}).endpoints.tolist() == [1]
+
+
+def test_where_nobody_begins_a_collective_it_may_be_any_of_its_members() -> None:
+    found = suspects(ring(range(3), every(1000, 20, 500)))
+    assert (found.endpoints.tolist(), found.anybody, found.amid) == ([0, 1, 2], True, False)
+
+
+@pytest.mark.parametrize("missing", [0, 2, 4])
+@pytest.mark.parametrize("known", [20, 21])
+def test_who_takes_no_part_while_its_peers_do_is_suspected(missing: int, known: int) -> None:
+    """Whether or not the collective that was cut short was taken for the end of a step."""
+    last = ring(range(5), [20_900])
+    begun = [replace(flow, length_ms=0.1, size=4 << 20) for flow in last if missing not in {flow.src, flow.dst}]
+    found = suspects([*ring(range(5), every(1000, 20, 900)), *begun], steps=known)
+    assert (found.endpoints.tolist(), found.anybody) == ([missing], False)
+    assert found.due_ns == last[0].start_ns
+
+
+def test_whom_a_message_waits_for_comes_before_the_collectives_that_wait_for_it() -> None:
+    """Of two replicas of two stages, the first stage of the second never sends on."""
+    messages = [(0, 1, 200.0), (1, 0, 500.0), (2, 3, 200.0), (3, 2, 500.0)]
+    sent = [Flow(src, dst, step * 1000 + at) for step in range(21) for src, dst, at in messages]
+    reduced = [flow for pair in ([0, 2], [1, 3]) for flow in ring(pair, every(1000, 20, 900))]
+    flows = [*[flow for flow in sent if flow.start_ms < 20_000 or flow.src < 2], *reduced]
+    found = suspects(flows, {(src, dst): PP for src, dst, _ in messages})
+    assert (found.endpoints.tolist(), found.amid) == ([2], False)
