@@ -460,6 +460,8 @@ class StopParams:
     habit_factor: float = 2.0
     #: Steps that are this much longer than usual are looked at for habits.
     long_step: float = 0.1
+    #: What is sent in so many steps is usual, lost records included: steps of two kinds may take turns.
+    usual_share: float = 0.4
     #: The first send that is overdue names the suspects, with those due within this share of a step.
     together_share: float = 0.02
     #: Records of other jobs may come some seconds earlier: a silence that is shorter is none.

@@ -87,9 +87,9 @@ def find_silence(quiet: Quiet, pace: Pace | None, topology: Topology, params: Pa
     suspects = find_suspects(sends, quiet.ways, begin_ns, pace.step_s, params.stops)
     due_ns = last_ns + round(pace.rest_s * 1e9) if suspects.due_ns is None else suspects.due_ns
     overdue_s = (quiet.until_ns - due_ns) / 1e9
-    excess_s = least_stop_s(pace.rest_s, pace.step_s, params.stops) - pace.rest_s
-    if overdue_s <= excess_s:
+    if overdue_s <= params.stops.min_excess_steps * pace.step_s:
         return None
+    excess_s = least_stop_s(pace.rest_s, pace.step_s, params.stops) - pace.rest_s
     lost = _lost_exporters(quiet, last_ns, pace, params.stops)
     step = int(quiet.steps.step[-1]) + 1
     stop = Stop(step, last_ns, quiet.until_ns, pace.rest_s, overdue_s, 1.0)
@@ -221,7 +221,7 @@ def _describe(
     topology: Topology,
     params: Params,
 ) -> Diagnosis:
-    """Tell a hang from a stall, and put it into words and numbers; `excess_s`, what makes a rest a stop."""
+    """Tell a hang from a stall, and put it into words; `excess_s` is by how much a rest is a stop for sure."""
     stops = params.stops
     beside = _unusual_beside(quiet, stop, topology, stops)
     waits_s = stops.saving_hang_s if beside else stops.hang_s if suspects.amid else stops.idle_hang_s

@@ -131,7 +131,7 @@ def _progress(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, params: 
     turns = int(turn.max(initial=0)) + 1
     place = (pair[before] * turns + turn[before]).astype(np.int32)
     usual_s = robust.median_by(place, offset_s[before], pairs * turns).reshape(pairs, turns)
-    often = np.bincount(place, minlength=pairs * turns).reshape(pairs, turns) > steps / 2
+    often = np.bincount(place, minlength=pairs * turns).reshape(pairs, turns) >= params.usual_share * steps
     usual_s = np.where(often, usual_s, np.nan)
     sent = np.bincount(pair[~before], minlength=pairs)
     latest_s = np.full(pairs, -np.inf)

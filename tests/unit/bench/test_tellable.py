@@ -19,7 +19,7 @@ def run(layout: Layout, kind: FaultKind, gpu: int = 8, peer: int = -1, *, server
     )
     fault = Fault(kind=kind, gpu=gpu, peer=peer, factor=1.5 if kind == "slow_gpu" else 0.5)
     cluster = Cluster(servers=servers, pod_servers=servers // 2)
-    return is_tellable(Scenario(name="n", cluster=cluster, jobs=(job,), duration_s=60.0, faults=(fault,)))
+    return is_tellable(Scenario(name="n", cluster=cluster, jobs=(job,), duration_s=60.0, faults=(fault,)), fault)
 
 
 REPLICAS, PIPELINE = Layout(tp=8, dp=4), Layout(tp=8, pp=8)

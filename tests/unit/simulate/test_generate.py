@@ -233,3 +233,20 @@ def test_written_files_read_back(simulation: Simulation, tmp_path: Path) -> None
 def test_textbook_refuses_what_does_not_fit(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         textbook(**wrong)
+
+
+def test_a_rank_that_hangs_leaves_what_its_peers_had_begun_half_sent() -> None:
+    """Of a ring of four the flows at the one that hangs never begin; the others fill a buffer and stop."""
+    layout = Layout(tp=8, dp=4)
+    healthy = scenario(layout, GradientSync(buffer_bytes=1 << 30), Pipeline(microbatches=4))
+    hung = generate(dataclasses.replace(healthy, faults=(Fault(kind="hang", gpu=8, start_s=4.0),)))
+    [fault] = hung.truth["faults"].to_pylist()
+    flows = columns(hung.flows)
+    last = flows["time_flow_start_ns"] > fault["effect_start_ns"]
+    assert last.sum() == 2 * 8
+    ends = {*flows["src_addr"][last], *flows["dst_addr"][last]}
+    assert len(ends) == 24
+    assert ends.isdisjoint({fault["subject"], *fault["alt_subjects"]})
+    assert (flows["bytes"][last] < 5e6).all()
+    assert (flows["bytes"][~last] > 50e6).all()
+    assert (flows["time_flow_end_ns"][last] - flows["time_flow_start_ns"][last] < 1e6).all()

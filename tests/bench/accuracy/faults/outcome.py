@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from prism_ch.model.window import Window
 from prism_ch.simulate import Simulation, generate
 from prism_ch.simulate.cluster import build_network
 from prism_ch.simulate.ranks import rank_grid
+from prism_ch.simulate.workload import Fault
 from tests.bench.accuracy.faults.cases import Case
 from tests.bench.accuracy.faults.stream import Said, windows
 from tests.bench.accuracy.faults.tellable import is_tellable
@@ -38,7 +38,10 @@ _ACCEPTED = {
 _OF_COMPUTING = ("slow_gpu", "slow_step", "slow_drift", "hang")
 
 #: Kinds of which records may not tell who is to blame.
-_OF_SLOWNESS = ("slow_gpu", "slow_drift", "slow_nic", "slow_link", "slow_switch")
+_OF_SOMEBODY = ("slow_gpu", "slow_drift", "slow_nic", "slow_link", "slow_switch", "hang")
+
+#: A job of which nothing moves has to be said to hang so soon, whether or not it goes on in the end.
+_HANGS_AFTER_NS = 15 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,9 @@ class Injected:
     """A fault as it truly was: when it was felt, from when on records show it, what calls it rightly, who is to blame.
 
     Where nobody is, `culprits` is empty. `effect` is the share by which it lengthens a step or the flows of a step.
-    `meanwhile` are kinds that are right as well, since no more can be told until it is over. `tellable` says that the
-    records tell the culprit from everybody else. `step_end_ns` int64[steps] are the ends of the steps that the job did.
+    `meanwhile` are kinds that are right as well from `meanwhile_ns` on, since no more can be told until it is over.
+    `tellable` says that the records tell the culprit from everybody else. `step_end_ns` int64[steps] are the ends of
+    the steps that the job did.
     """
 
     start_ns: int
@@ -58,6 +62,7 @@ class Injected:
     effect: float
     step_end_ns: Int64
     meanwhile: tuple[str, ...] = ()
+    meanwhile_ns: int = 0
     tellable: bool = True
 
 
@@ -113,7 +118,8 @@ def compare(truth: Injected, seen: Iterable[tuple[Window, list[Said]]], gpus: in
         for one in said:
             if one.finding.severity != "info" and one.finding.kind not in NO_FAULT:
                 key = (one.finding.kind, one.finding.subject)
-                right = is_about(one.finding, truth) or one.finding.kind in truth.meanwhile
+                may_be = one.finding.kind in truth.meanwhile and window.end_ns >= truth.meanwhile_ns
+                right = is_about(one.finding, truth) or may_be
                 warned[key] = warned.get(key, False) or right
         if truth.readable_ns < window.end_ns and not readable_ns:
             readable_ns = window.end_ns
@@ -183,7 +189,7 @@ def injected(case: Case, made: Simulation) -> Injected:
         frozenset({fault["subject"], *fault["alt_subjects"]} - {""}),
         fault["impact"] if case.kind in _OF_COMPUTING else max(fault["impact"], fault["dp_impact"]),
         ends,
-        tellable=case.kind not in _OF_SLOWNESS or is_tellable(made.scenario),
+        tellable=case.kind not in _OF_SOMEBODY or is_tellable(made.scenario, made.scenario.faults[0]),
     )
 
 
@@ -193,25 +199,31 @@ def _event(case: Case, made: Simulation, ends: Int64, step_ns: int) -> Injected:
     start_ns, end_ns = event["start_ns"], event["end_ns"]
     resumed_ns = int(ends[np.searchsorted(ends, end_ns)])
     shown_ns = end_ns if case.kind == "restart" else min(start_ns + 2 * step_ns, resumed_ns)
-    culprits = _replica(made) if event["kind"] == "stall" else ()
+    late = _replica(made) if event["kind"] == "stall" else ()
     return Injected(
         start_ns,
         resumed_ns,
         shown_ns,
         _ACCEPTED[case.kind],
-        frozenset(culprits),
+        frozenset(name for gpu in late for name in gpu[1:]),
         (end_ns - start_ns) / step_ns,
         ends,
-        ("hang",) if case.kind == "restart" else (),  # until it begins anew, it may as well never do
+        ("hang",),  # until it goes on, or begins anew, it may as well never do
+        0 if case.kind == "restart" else start_ns + step_ns + _HANGS_AFTER_NS,
+        tellable=not late or is_tellable(made.scenario, Fault(kind="hang", gpu=late[0][0])),
     )
 
 
-def _replica(made: Simulation) -> Sequence[str]:
-    """Name the endpoints and servers of the replica whose data come late; of a job of one, there is nobody to blame."""
+def _replica(made: Simulation) -> Sequence[tuple[int, str, str]]:
+    """List GPU, endpoint and server of the replica whose data come late; in a job of one, there is nobody to blame."""
     scenario = made.scenario
     job, network = scenario.jobs[0], build_network(scenario.cluster)
     grid = rank_grid(job.layout, job.lives[0].gpus, network)
     if grid.lanes == 1:
         return ()
-    late: Any = grid.endpoint.reshape(grid.stages, grid.lanes, -1)[:, job.pauses[0].replica % grid.lanes].reshape(-1)
-    return [name for e in late.tolist() for name in (network.addresses[e], network.server_names[network.server[e]])]
+    gpu, endpoint = (
+        part.reshape(grid.stages, grid.lanes, -1)[:, job.pauses[0].replica % grid.lanes].reshape(-1).tolist()
+        for part in (grid.gpu, grid.endpoint)
+    )
+    names = [(network.addresses[e], network.server_names[network.server[e]]) for e in endpoint]
+    return [(g, *name) for g, name in zip(gpu, names, strict=True)]

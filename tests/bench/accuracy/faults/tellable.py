@@ -17,9 +17,8 @@ from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault
 
 
-def is_tellable(scenario: Scenario) -> bool:
-    """Say whether the records of a scenario's first job tell the culprit of its only fault from everybody else."""
-    [fault] = scenario.faults
+def is_tellable(scenario: Scenario, fault: Fault) -> bool:
+    """Say whether the records of a scenario's first job tell the culprit of a fault from everybody else."""
     network, job = build_network(scenario.cluster), scenario.jobs[0]
     grid = rank_grid(job.layout, job.lives[0].gpus, network)
     engine = step_engine(job, grid, Links(network, ()))
