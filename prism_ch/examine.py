@@ -69,10 +69,13 @@ class _Seen:
 
     def within(self, endpoints: Int32, begin_ns: int, end_ns: int) -> _Seen:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
-        flows, counted, new = (
-            each.take(_inside(endpoints, each) & (each.end_ns >= begin_ns) & (each.end_ns < end_ns))
-            for each in (self.flows, self.counted, self.new)
-        )
+
+        def those(flows: FlowBatch) -> FlowBatch:
+            """Return the flows that do."""
+            return flows.take(_inside(endpoints, flows) & (flows.end_ns >= begin_ns) & (flows.end_ns < end_ns))
+
+        flows, counted = those(self.flows), those(self.counted)
+        new = flows if self.new is self.flows else those(self.new)
         kept = self.traffic.take((self.traffic.end_ns >= begin_ns) & (self.traffic.end_ns < end_ns))
         inside = np.isin(kept.pair_src, endpoints) & np.isin(kept.pair_dst, endpoints) & kept.moving()
         return replace(self._keep(kept, inside), flows=flows, counted=counted, new=new)
@@ -333,9 +336,11 @@ def _rebuild(one: _Divided, new: resume.Resumed, earlier: tuple[Group, ...]) -> 
     """Order a life's groups, and rebuild its new steps and the phases in them."""
     groups = number_after(order(one.seen.traffic, one.kinds, one.division), earlier)
     said_before = one.division.steps - new.division.steps
-    lateness = lateness_s(one.seen.traffic, one.kinds, one.division)[:, said_before:]
-    rebuilt = reconstruct(one.seen.traffic, one.kinds, new.division, new.first_step, new.start_ns, lateness)
-    return account.ExaminedLife(one.seen.traffic, one.kinds, groups, rebuilt)
+    lateness = lateness_s(one.seen.traffic, one.kinds, one.division)
+    rebuilt = reconstruct(
+        one.seen.traffic, one.kinds, new.division, new.first_step, new.start_ns, lateness[:, said_before:]
+    )
+    return account.ExaminedLife(one.seen.traffic, one.kinds, groups, rebuilt, lateness)
 
 
 def _find_slowness(

@@ -15,7 +15,6 @@ from prism_ch.model.result import OTHER, Diagnosis, GpuSteps, JobState, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages import account, diagnose, resume
-from prism_ch.stages.reconstruct import lateness_s
 
 
 def is_of_steps(finding: Diagnosis) -> bool:
@@ -37,7 +36,7 @@ def look_at(division: Division, life: account.ExaminedLife, new: resume.Resumed)
         diagnose.find_rests(life.traffic, life.kinds, ends),
         new.first_step,
         division.endpoints,
-        lateness_s(life.traffic, life.kinds, division),
+        life.lateness_s,
         life.traffic,
         life.kinds,
     )

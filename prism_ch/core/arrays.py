@@ -53,6 +53,32 @@ def run_starts(*keys: npt.NDArray[Any]) -> Int64:
     return np.flatnonzero(opens)
 
 
+def order_by(*keys: npt.NDArray[Any]) -> Int64:
+    """Return the rows sorted by columns, the first the most significant, equal rows as they come, int64[n].
+
+    Parameters: `keys`, columns [n] of integers of magnitude below 2**62, of truth values or of floats.
+    Columns that fit into 63 bits together are packed into one number: numbers sort many times faster than rows do by
+    several keys.
+    """
+    packed: list[npt.NDArray[Any]] = []
+    span = 2**63
+    for key in keys:
+        if key.dtype.kind == "f" or not len(key):
+            packed.append(key)
+            span = 2**63
+            continue
+        lowest = int(key.min())
+        width = int(key.max()) - lowest + 1
+        number = key.astype(np.int64) - lowest
+        if span * width < 2**63:
+            packed[-1] = packed[-1] * width + number
+            span *= width
+        else:
+            packed.append(number)
+            span = width
+    return np.argsort(packed[0], kind="stable") if len(packed) == 1 else np.lexsort(packed[::-1])
+
+
 def group_search(value_group: Int32, values: npt.NDArray[Any], query_group: Int32, queries: npt.NDArray[Any]) -> Int64:
     """Return, for each query, the place of the first value of its group that is larger: as numpy's searchsorted, right.
 

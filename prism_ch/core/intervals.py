@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Bool, Int32, Int64, check_equal_length, check_groups, group_search, run_starts
+from prism_ch.core.arrays import (
+    Bool,
+    Int32,
+    Int64,
+    check_equal_length,
+    check_groups,
+    group_search,
+    order_by,
+    run_starts,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +234,10 @@ def tile(
     line, edge, change = _sorted_edges(span_start, span_end, group, begin, finish, label)
 
     shown = np.full(len(line), fill, dtype=np.int32)
+    seen = np.bincount(change)
     for name in reversed(strongest):
+        if not seen[_opens(name) :].any():
+            continue
         # Every interval closes within its own group, so the count needs no reset between groups.
         opened, closed = change == _opens(name), change == _opens(name) + 1
         active = np.cumsum(opened.view(np.int8) - closed.view(np.int8), dtype=np.int32)
@@ -276,7 +288,7 @@ def _order_of(group: Int32, start: Int64, end: Int64) -> Int64:
     same_start = (group[after] == group[before]) & (start[after] == start[before])
     out_of_order = (group[after] < group[before]) | ((group[after] == group[before]) & (start[after] < start[before]))
     if (out_of_order | (same_start & (end[after] < end[before]))).any():
-        return np.lexsort((end, start, group))
+        return order_by(group, start, end)
     return np.arange(len(start), dtype=np.int64)
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Bool, Int32, Int64, UInt8, UInt16, freeze
 
-#: What a batch is sorted by, the most significant last.
-_SORTED_BY = ("src_port", "end_ns", "start_ns", "dst", "src")
+#: What a batch is sorted by, the most significant first.
+_SORTED_BY = ("src", "dst", "start_ns", "end_ns", "src_port")
 
 #: Times looked at for their common divisor: chance gives that away within a few.
 _TICK_ROWS = 100_000
@@ -58,13 +59,17 @@ class FlowBatch:
 
     def take(self, rows: Bool | Int64) -> FlowBatch:
         """Return the rows of a mask or an index, in that order."""
+        if rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)
         columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "exporters"}
         return FlowBatch(**columns, exporters=self.exporters)
 
     def moved(self, by_ns: Int64) -> FlowBatch:
         """Return the batch with every observation so much later, int64[n], sorted anew."""
         later = replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
-        return later.take(np.lexsort([getattr(later, key) for key in _SORTED_BY]))
+        return later.take(order_by(*(getattr(later, key) for key in _SORTED_BY)))
 
     def five_tuples(self) -> Int64:
         """Return the number of each observation's 5-tuple, int64[n], from 0."""
@@ -105,8 +110,10 @@ class FlowBatch:
         columns["exporter"] = np.concatenate(
             [np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter] for b in batches]
         )
-        order = np.lexsort([columns[key] for key in _SORTED_BY])
-        return cls(**{key: column[order] for key, column in columns.items()}, exporters=exporters)
+        if len(batches) > 1:
+            order = order_by(*(columns[key] for key in _SORTED_BY))
+            columns = {key: column[order] for key, column in columns.items()}
+        return cls(**columns, exporters=exporters)
 
     @classmethod
     def empty(cls) -> FlowBatch:

@@ -66,6 +66,8 @@ class Traffic:
 
     def keep_pairs(self, keep: Bool) -> Traffic:
         """Return the bursts of the pairs in a mask over the pair table, with the table cut down to them."""
+        if keep.all():
+            return self
         number = np.cumsum(keep) - 1
         kept = self.take(keep[self.pair])
         return replace(
@@ -78,6 +80,10 @@ class Traffic:
 
     def take(self, rows: Bool | Int64) -> Traffic:
         """Return the bursts of a mask or an index, in that order, with the whole pair table."""
+        if rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)
         return Traffic(
             self.pair[rows],
             self.start_ns[rows],

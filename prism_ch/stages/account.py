@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.model.columns import Float64, Int64, UInt8
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import GroupSet, PairKinds
@@ -46,12 +46,17 @@ def with_history(before: JobState | None, fresh: Steps) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedLife:
-    """What one working of a window found of one life of a job; `groups` are numbered after those of earlier lives."""
+    """What one working of a window found of one life of a job.
+
+    `groups` are numbered after those of earlier lives; `lateness_s` float64[endpoints, steps], see `lateness_s` in
+    reconstruct, is of all steps looked at, those said before among them.
+    """
 
     traffic: Traffic
     kinds: PairKinds
     groups: GroupSet
     rebuilt: Reconstruction
+    lateness_s: Float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +133,8 @@ def join_lives(parts: Sequence[Reconstruction]) -> Reconstruction:
     timeline = Timeline.concat([part.timeline for part in parts])
     return Reconstruction(
         Steps.concat([part.steps for part in parts]),
-        gpu_steps.take(np.lexsort((gpu_steps.step, gpu_steps.endpoint))),
-        timeline.take(np.lexsort((timeline.start_ns, timeline.endpoint))),
+        gpu_steps.take(order_by(gpu_steps.endpoint, gpu_steps.step)),
+        timeline.take(order_by(timeline.endpoint, timeline.start_ns)),
     )
 
 

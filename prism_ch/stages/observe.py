@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ObserveParams
@@ -36,8 +37,8 @@ def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
     exporters = len(batch.exporters)
     vote, which = np.unique(flow * exporters + seen.exporter, return_inverse=True)
     volume = np.bincount(which, weights=seen.bytes)
-    # Of each flow's exporters, the one with the largest volume; lexsort puts it first, ties by exporter name.
-    order = np.lexsort((vote % exporters, -volume, vote // exporters))
+    # Of each flow's exporters, the one with the largest volume; it comes first, ties by exporter name.
+    order = order_by(vote // exporters, -volume, vote % exporters)
     first = np.r_[True, np.diff(vote[order] // exporters) > 0]
     elected = np.zeros(len(vote), dtype=bool)
     elected[order[first]] = True
@@ -82,7 +83,7 @@ def _is_data(bursts: Traffic, share: float) -> Bool:
 
     Typical is the burst size above which half the pair's payload lies: many small control messages do not move it.
     """
-    order = np.lexsort((bursts.payload, bursts.pair))
+    order = order_by(bursts.pair, bursts.payload)
     pair, payload = bursts.pair[order], bursts.payload[order]
     total = np.bincount(pair, weights=payload, minlength=len(bursts.pair_src))
     before = np.cumsum(total) - total

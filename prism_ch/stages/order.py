@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.division import Division
@@ -131,7 +131,7 @@ def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:
 
 def _first_of_each(value: Int64, *keys: Int64) -> Int64:
     """Return the row with the least value for each combination of the keys."""
-    rank = np.lexsort((value, *reversed(keys)))
+    rank = order_by(*keys, value)
     first: Int64 = rank[run_starts(*(key[rank] for key in keys))]
     return first
 

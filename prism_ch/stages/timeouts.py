@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Bool, Float64, Int32
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.flow import FlowBatch
@@ -67,8 +68,8 @@ def _sample(batch: FlowBatch, limit: int) -> Bool:
 
 def _successions(batch: FlowBatch) -> _Successions:
     """List the records that follow one another on a 5-tuple at an exporter; overlapping ones have no silence."""
-    keys = (batch.proto, batch.dst_port, batch.src_port, batch.exporter, batch.dst, batch.src)
-    order = np.lexsort(keys)  # stable: a batch is sorted by start within a pair
+    keys = (batch.src, batch.dst, batch.exporter, batch.src_port, batch.dst_port, batch.proto)
+    order = order_by(*keys)  # stable: a batch is sorted by start within a pair
     same = np.ones(max(len(order) - 1, 0), dtype=bool)
     for key in keys:
         same &= np.diff(key[order].astype(np.int64)) == 0

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int64
 from prism_ch.model.result import Diagnosis, GpuSteps, Group, JobRecord, JobState, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
@@ -162,7 +163,7 @@ def _by_job(
 ) -> list[_Struct]:
     """Divide rows by job, in the order of `job_ids`, each sorted by `keys`; rows with a negative key are left out."""
     job = _codes(owners, {job_id: row for row, job_id in enumerate(job_ids)})
-    order = np.lexsort([*(columns[key] for key in reversed(keys)), job])
+    order = order_by(job, *(columns[key] for key in keys))
     known = np.logical_and.reduce([columns[key][order] >= 0 for key in keys])
     order = order[known]
     edges = np.searchsorted(job[order], np.arange(len(job_ids) + 1))

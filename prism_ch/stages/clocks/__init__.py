@@ -69,8 +69,10 @@ def _compare_apart(batch: FlowBatch, compared: Compared, server: Int32, params: 
     """
     joined = components(len(batch.exporters), compared.first, compared.second)
     servers = int(server.max(initial=0)) + 1
-    lane = server[batch.src].astype(np.int64) * servers + server[batch.dst]
+    first = run_starts(batch.src, batch.dst)
+    lane = server[batch.src[first]].astype(np.int64) * servers + server[batch.dst[first]]
     _, lane = np.unique(lane, return_inverse=True)
+    lane = np.repeat(lane, np.diff(np.append(first, len(batch))))
     apart = of_several(lane, joined[batch.exporter])
     found = compare_lanes(batch.take(apart), lane[apart], params)
     return found.take(joined[found.first] != joined[found.second])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.density import densest
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -131,7 +131,7 @@ def compare_lanes(seen: FlowBatch, lanes: Int64, params: ClockParams) -> Compare
 
 def _sequences(seen: FlowBatch, five_tuple: Int64) -> _Sequences:
     """Sort observations into sequences, one an exporter and number in `five_tuple` int64[n]."""
-    order = np.lexsort((seen.end_ns, seen.exporter, five_tuple))
+    order = order_by(five_tuple, seen.exporter, seen.end_ns)
     seen, five_tuple = seen.take(order), five_tuple[order]
     first = run_starts(five_tuple, seen.exporter)
     length = np.diff(np.append(first, len(seen)))
@@ -219,7 +219,7 @@ def _differences(seen: FlowBatch, candidates: _Candidates, params: ClockParams) 
     difference = np.concatenate([times[after] - times[before] for times in (seen.start_ns, seen.end_ns)])
     # Starts may lie farther apart than what is looked for.
     pair, weight = np.tile(candidates.pair, 2), np.tile(weight, 2)
-    order = np.lexsort((difference, pair))
+    order = order_by(pair, difference)
     return pair[order], difference[order], weight[order]
 
 
@@ -227,7 +227,8 @@ def _sample(pair: Int32, cost: Float64 | Int64, most: float, pairs: int, step: f
     """Mask evenly as many rows of each pair as cost `most` together; all of them where they cost less."""
     total = np.bincount(pair, cost, pairs)
     share = np.minimum(most / np.maximum(total, 1), 1)
-    mask: Bool = np.arange(len(pair)) * step % 1 < share[pair]
+    turn = np.arange(len(pair)) * step
+    mask: Bool = turn - np.floor(turn) < share[pair]
     return mask
 
 

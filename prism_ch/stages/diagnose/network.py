@@ -135,7 +135,7 @@ def _over_past(pace: Pace, remembered: Float64, params: PaceParams) -> _Delay:
     excess = np.where(pace.steady[:, None], logs - usual, np.nan)
     # What has been slow for most of the time spreads no wider than its changes from step to step do.
     changes = np.diff(excess, axis=1) / np.sqrt(2)
-    spread = np.array([spread_of(change, params.jitter_floor) for change in changes])
+    spread = np.fmax(robust.MAD_TO_SD * robust.median(np.abs(changes), axis=1), params.jitter_floor)
     return _Delay(excess, usual, spread, "before")
 
 

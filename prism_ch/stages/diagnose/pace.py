@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
@@ -120,7 +120,7 @@ def _begun(bursts: Traffic, step: Int64, row: Int32, site: Int32, steps: int) ->
     turn = np.arange(len(cell)) - np.repeat(starts, counts)
     where = site[row[bursts.pair]].astype(np.int64)
     keys = (np.where(where < 0, -1 - bursts.pair, where), step, turn, np.repeat(counts, counts))
-    order = np.lexsort(keys)
+    order = order_by(*keys[::-1])
     opens = run_starts(*(key[order] for key in keys))
     last = np.repeat(np.maximum.reduceat(bursts.start_ns[order], opens), np.diff(np.append(opens, len(order))))
     begun = np.empty(len(order), dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -84,10 +85,10 @@ def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
     which nothing ends, both are its end.
     """
     end = np.sort(end_ns)
-    length, step = np.diff(end), np.searchsorted(job_end_ns, end[1:])
-    longest = np.lexsort((-length, step))
-    longest = longest[np.flatnonzero(np.diff(step[longest], prepend=-1))]
-    longest = longest[step[longest] < len(job_end_ns)]
-    since, until = job_end_ns.copy(), job_end_ns.copy()
-    since[step[longest]], until[step[longest]] = end[longest], end[longest + 1]
+    length, since, until = np.diff(end), job_end_ns.copy(), job_end_ns.copy()
+    edges = [0, *np.searchsorted(end[1:], job_end_ns, side="right").tolist()]
+    for step, (low, high) in enumerate(pairwise(edges)):
+        if low < high:
+            longest = low + np.argmax(length[low:high])
+            since[step], until[step] = end[longest], end[longest + 1]
     return since, until

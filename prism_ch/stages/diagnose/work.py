@@ -10,11 +10,12 @@ In synchronous training everybody slows together, and the one that makes the oth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
@@ -131,17 +132,19 @@ def _messages(
     found = {}
     span = int(role.max(initial=0)) + 1
     code = role[row].astype(np.int64) * span + role[far]
-    for key in np.unique(code).tolist():
-        chosen = np.flatnonzero(code == key)
-        order = chosen[np.lexsort((at[chosen], step[chosen], row[chosen]))]
-        cell = row[order].astype(np.int64) * division.steps + step[order]
+    order = order_by(code, row, step, at)
+    code, row, step, at = code[order], row[order], step[order], at[order]
+    edges = np.append(run_starts(code), len(code)).tolist()
+    for low, high in pairwise(edges):
+        key = int(code[low])
+        cell = row[low:high] * division.steps + step[low:high]
         starts = run_starts(cell)
         counts = np.diff(np.append(starts, len(cell)))
         usual = int(np.bincount(counts).argmax())
         place = np.arange(len(cell)) - np.repeat(starts, counts)
         kept = np.repeat(counts == usual, counts)
         ns = np.full((len(division.endpoints) * division.steps, usual), np.nan)
-        ns[cell[kept], place[kept]] = at[order][kept]
+        ns[cell[kept], place[kept]] = at[low:high][kept]
         found[key // span, key % span] = _Messages(ns.reshape(len(division.endpoints), division.steps, usual))
     return found
 
@@ -175,10 +178,13 @@ def _input_of(out: Float64, arrived: Float64, params: WorkParams) -> Float64:
     """
     found = np.full(out.shape, -np.inf)
     known = ~np.isnan(out[:, :, 0] + arrived[:, :, 0])
-    for place in range(out.shape[2] if known.any() else 0):
-        before = (arrived[known] <= out[known][:, place, None]).mean(axis=0) >= params.causal_share
-        if before.any():
-            found[:, :, place] = arrived[:, :, np.flatnonzero(before)[-1]]
+    sent, come = out[known].T, arrived[known].T
+    last = -1  # both are in order: an output needs what the one before it needed, and perhaps more
+    for place in range(len(sent) if known.any() else 0):
+        while last + 1 < len(come) and np.mean(come[last + 1] <= sent[place]) >= params.causal_share:
+            last += 1
+        if last >= 0:
+            found[:, :, place] = arrived[:, :, last]
     return found
 
 

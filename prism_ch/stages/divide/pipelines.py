@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from prism_ch.core import intervals, periodicity, robust
-from prism_ch.core.arrays import group_search
+from prism_ch.core.arrays import group_search, order_by
 from prism_ch.core.disjoint_set import components
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -112,7 +112,7 @@ def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
     such.
     """
     line = line_of_pair[traffic.pair]
-    order = np.lexsort((traffic.start_ns, line))
+    order = order_by(line, traffic.start_ns)
     same = (line[order][1:] == line[order][:-1]) & (downward[order][1:] == downward[order][:-1])
     after_s = np.diff(traffic.start_ns[order])[same] / 1e9
     run_line, run_down = line[order][1:][same], downward[order][1:][same]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import intervals
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
@@ -87,7 +87,7 @@ def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
 
 def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: RecogniseParams) -> Float64:
     """Return the longest silence that each pair repeats, float64[pairs]: rarer ones are pauses or absences."""
-    order = np.lexsort((-gap_ns, traffic.pair))
+    order = order_by(traffic.pair, -gap_ns)
     first = np.flatnonzero(opens)  # of each pair; the silence of 0 before its first burst sorts last
     silences = np.diff(np.append(first, len(traffic))) - 1
     longest: Float64 = gap_ns[order[first + np.clip(silences, 1, params.usual_repeats) - 1]].astype(np.float64)

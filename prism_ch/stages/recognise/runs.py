@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.params import RecogniseParams
@@ -130,7 +130,7 @@ def _apart(one: tuple[float, float], other: tuple[float, float], tolerance: floa
 
 def distinct(group: Int32, item: Int32) -> tuple[Int32, Int32]:
     """Return the distinct (group, item), sorted."""
-    order = np.lexsort((item, group))
+    order = order_by(group, item)
     first = order[run_starts(group[order], item[order])]
     return group[first], item[first]
 

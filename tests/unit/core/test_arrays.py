@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.core.arrays import check_equal_length, check_groups, run_starts, segment_search
+from prism_ch.core.arrays import check_equal_length, check_groups, order_by, run_starts, segment_search
 
 
 def test_equal_lengths_are_demanded_by_name() -> None:
@@ -31,6 +31,22 @@ def test_groups_are_counted_and_checked() -> None:
 def test_runs_begin_where_any_key_changes() -> None:
     np.testing.assert_array_equal(run_starts(np.array([1, 1, 1, 2]), np.array([0, 5, 5, 5])), [0, 1, 3])
     assert len(run_starts(np.empty(0))) == 0
+
+
+_KEYS = st.tuples(st.integers(0, 3), st.booleans(), st.integers(-(2**61), 2**61), st.integers(-2, 2))
+
+
+@given(st.lists(_KEYS, max_size=30), st.sampled_from([(0, 1, 3), (3, 0, 2), (2, 0), (2, 2, 3), (1,), (2,)]))
+def test_rows_are_ordered_as_by_lexsort_whether_their_keys_fit_into_one_number_or_not(
+    rows: list[tuple[int, ...]], chosen: tuple[int, ...]
+) -> None:
+    dtypes = (np.uint16, np.bool_, np.int64, np.int32)
+    columns = [np.array([row[key] for row in rows], dtype=dtypes[key]) for key in chosen]
+    np.testing.assert_array_equal(order_by(*columns), np.lexsort(columns[::-1]))
+    fractions = np.array([row[3] / 2 for row in rows])
+    np.testing.assert_array_equal(
+        order_by(*columns, fractions, *columns), np.lexsort([*columns[::-1], fractions, *columns[::-1]])
+    )
 
 
 @given(st.lists(st.lists(st.integers(-5, 5), max_size=9), min_size=1, max_size=5), st.lists(st.integers(-6, 6)))

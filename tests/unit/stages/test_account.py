@@ -77,8 +77,9 @@ def examined_life(
     seen = traffic(flows)
     kinds = typed(seen, links(GRID), other=[(0, 3)])
     steps = division(sorted({e for flow in flows for e in (flow.src, flow.dst)}), ends_ms)
-    rebuilt = reconstruct(seen, kinds, steps, first_step, None, np.zeros(steps.end_ns.shape))
-    return ExaminedLife(seen, kinds, number_after(order(seen, kinds, steps), earlier), rebuilt)
+    nobody_late = np.zeros(steps.end_ns.shape)
+    rebuilt = reconstruct(seen, kinds, steps, first_step, None, nobody_late)
+    return ExaminedLife(seen, kinds, number_after(order(seen, kinds, steps), earlier), rebuilt, nobody_late)
 
 
 def pairs_of(revision: JobRevision) -> dict[tuple[int, int], tuple[int, int]]:
@@ -215,8 +216,10 @@ class TestLives:
         seen = traffic(self.SECOND_LIFE)
         kinds = typed(seen, [(0, 4), (1, 5)])
         steps = division([0, 1, 4, 5], every(1000, 5, 31_000))
-        rebuilt = reconstruct(seen, kinds, steps, 10, np.full(4, BEGIN_NS + 10 * SECOND), np.zeros((4, 5)))
-        other = ExaminedLife(seen, kinds, number_after(order(seen, kinds, steps), one.groups.groups), rebuilt)
+        nobody_late = np.zeros((4, 5))
+        rebuilt = reconstruct(seen, kinds, steps, 10, np.full(4, BEGIN_NS + 10 * SECOND), nobody_late)
+        numbered = number_after(order(seen, kinds, steps), one.groups.groups)
+        other = ExaminedLife(seen, kinds, numbered, rebuilt, nobody_late)
         flows = [*self.FIRST, *self.SECOND_LIFE]
         found = replace(examined(flows, [1000]), lives=(one, other), newest=NewestLife(10, BEGIN_NS, 4))
         return job_revision(replace(found, state=state, before=state, history=one.rebuilt.steps))
