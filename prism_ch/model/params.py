@@ -315,6 +315,8 @@ class WorkParams:
     causal_share: float = 0.95
     #: Ranks that exchange data for more than this share of their work inside it do so beside it.
     max_exchange_share: float = 0.5
+    #: A pair that moves as much as usual, but for lost records, moves it all.
+    same_size_tolerance: float = 0.01
     #: So many steps back are looked at together: a GPU slower by little shows over several.
     widths: tuple[int, ...] = (2, 4, 8, 16)
     #: Ranks of a role needed for one of them to stand out.

@@ -47,8 +47,9 @@ def find_slow_gpus(
     Parameters: `measured`, the ranks' work, the measure that tells most first: a later one is for what that can't say;
     `known`, the findings open so far.
     Ranks of a role in one server that are slow together are named together: a tensor group works as one, and its
-    members wait for one another inside the server, where no record shows which. Where as many ranks are slow as are
-    not, nobody can tell which of them are, and nothing is found.
+    members wait for one another inside the server, where no record shows which. Where as many ranks differ from their
+    peers as do not, nobody can tell which of them are slow, and where most differ from what they did before, it is no
+    GPU that is: then nothing is found.
     """
     for compared in compare(measured, division, _expected_s(known, topology), place.params.work):
         slow = list(_units(compared, division, topology, place.params.work))
@@ -78,7 +79,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             excess = np.nan_to_num(robust.median(compared.excess[:, steps], axis=1))
             alike = (compared.among == compared.among[row]) & (excess >= params.together_share * excess[row])
             together = _together(compared.work, row, alike, topology)
-            too_many = 2 * np.count_nonzero(alike) >= np.count_nonzero(compared.among == compared.among[row])
+            too_many = np.count_nonzero(alike) > compared.most[row]
             if len(steps) < params.min_slow_steps or together[0] != row or too_many:
                 continue
             extra_s = float(np.nanmedian(seconds[row, steps] - compared.usual[row, steps]))

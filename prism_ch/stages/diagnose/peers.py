@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.significance import carried_back, corrected_score, spread_of, trailing_low_median
-from prism_ch.model.columns import Float64, Int32
+from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.params import WorkParams
 from prism_ch.stages.diagnose.cost import step_seconds
@@ -25,7 +25,8 @@ class Comparison:
 
     `usual` seconds are those of the others, `excess` the share of the work that is too much, and `score` says how
     surprising it is, corrected for all comparisons in 1,000 GPU-hours; 0 where it is not too much. `among` int32[m]
-    numbers those that are compared with one another. `reference` says in words what a rank was compared with.
+    numbers those that are compared with one another, and at most `most` of them can be told to be slow. `reference`
+    says in words what a rank was compared with.
     """
 
     work: Work
@@ -33,6 +34,7 @@ class Comparison:
     usual: Float64
     excess: Float64
     score: Float64
+    most: Int64
     reference: str
 
 
@@ -62,27 +64,31 @@ def _with_peers(work: Work, step_s: float, params: WorkParams) -> Comparison:
             usual[rows] = robust.median(work.seconds[rows], axis=0)[None]
     scale = np.where(usual > 0, usual, np.nan) if work.absolute else step_s
     excess = (work.seconds - usual) / scale
-    return Comparison(
-        work, work.role, usual, excess, _score(excess, work.role, step_s, params), "the median of its role"
-    )
+    score = _score(excess, work.role, step_s, params)
+    most = (np.bincount(work.role)[work.role] - 1) // 2  # of as many that are slow as are not, nobody knows which
+    return Comparison(work, work.role, usual, excess, score, most, "the median of its role")
 
 
 def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], params: WorkParams) -> Comparison:
     """Compare each rank with itself in its better steps, less what has changed for most ranks of the job alike.
 
-    A quarter of the steps is enough to show what is usual, and half of the ranks what has changed for all.
+    A quarter of the steps is enough to show what is usual. What three quarters of the ranks have in common has changed
+    for all: those of one server may be half of a job.
     """
     line = np.repeat(np.arange(len(work.endpoints), dtype=np.int32), work.seconds.shape[1])
     own = robust.quantile_by(line, work.seconds.ravel(), 0.25, len(work.endpoints))
     own = np.fmin(own, [expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
     change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
-    common = robust.median(change, axis=0)
+    column = np.broadcast_to(np.arange(change.shape[1], dtype=np.int32), change.shape)
+    low, high = (robust.quantile_by(column.ravel(), change.ravel(), q, change.shape[1]) for q in (0.25, 0.75))
+    common = np.clip(1.0, low, high)
     usual = own[:, None] * common[None]
     excess = (work.seconds - usual) / usual
     among = np.zeros(len(work.endpoints), dtype=np.int32)
     # What is compared with its better steps exceeds them by jitter alone.
     score = _score(excess - robust.median(excess, axis=1).clip(0, params.jitter_floor)[:, None], among, step_s, params)
-    return Comparison(work, among, usual, excess, score, "its own work before")
+    most = np.full(len(among), len(among) // 2)
+    return Comparison(work, among, usual, excess, score, most, "its own work before")
 
 
 def _score(excess: Float64, among: Int32, step_s: float, params: WorkParams) -> Float64:

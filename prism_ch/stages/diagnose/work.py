@@ -58,7 +58,11 @@ def measure_work(
     mates = _joined(traffic.pair_src[inside], traffic.pair_dst[inside], division)
     measured = [
         Work(
-            division.endpoints, role, _until_taking_part(kinds.of_kind(traffic, kind), division), mates, absolute=False
+            division.endpoints,
+            role,
+            _until_taking_part(kinds.of_kind(traffic, kind), division, params),
+            mates,
+            absolute=False,
         )
         for kind in (EP, CP, TP, DP)
         if (kinds.burst == kind).any() and not (kind == DP and pipelined)
@@ -83,7 +87,8 @@ def _between_messages(pipeline: Traffic, division: Division, role: Int32, params
         if not outs:
             continue
         total = np.zeros((len(rows), division.steps))
-        free = _free(outs, begin[rows])
+        # Ranks of a role agree on their gradients before any of them goes on, be it inside their server, unseen.
+        free = _free(outs, np.broadcast_to(begin[rows].max(axis=0), (len(rows), division.steps)))
         for out, idle in zip(outs, free, strict=True):
             since = np.maximum.reduce([idle, *(_input_of(out, arrived, params) for arrived in ins)])
             total += np.maximum(out - since, 0).sum(axis=2)
@@ -188,10 +193,13 @@ def _input_of(out: Float64, arrived: Float64, params: WorkParams) -> Float64:
     return found
 
 
-def _until_taking_part(collective: Traffic, division: Division) -> Float64:
+def _until_taking_part(collective: Traffic, division: Division, params: WorkParams) -> Float64:
     """Sum how much later than its peers a rank takes part in each round of a step's collectives: float64[m, k].
 
-    A round is the n-th burst of each pair in the step; a pair takes part in a step where it has as many as usual.
+    A round is the n-th burst of each pair in the step; a pair takes part in a step where it has as many as usual. Where
+    one moves as much as usual in fewer bursts, flows that wait for a late rank run into those of the next round, and no
+    round of the communicator can be told in that step. All of them end together, so whoever is late moves for less
+    time by as much.
     """
     steps = division.steps
     row = np.searchsorted(division.endpoints, collective.src)
@@ -216,7 +224,47 @@ def _until_taking_part(collective: Traffic, division: Division) -> Float64:
         late[rows] = touched[rows] - robust.median(touched[rows], axis=0)[None]
     late[_uneven(collective, division, joined, usual)] = np.nan
     seen = ~np.isnan(late)
-    return np.where(seen.any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
+    late_s = np.where(seen.any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
+    fewer = np.zeros((len(collective.pair_src), steps), dtype=bool)
+    fewer.ravel()[cell[starts]] = counts < usual[cell[starts] // steps]
+    return _where_told(late_s, collective.take(inside), cell, fewer, joined, division, params)
+
+
+def _where_told(
+    late_s: Float64,
+    collective: Traffic,
+    cell: Int64,
+    fewer: Bool,
+    joined: list[Int64],
+    division: Division,
+    params: WorkParams,
+) -> Float64:
+    """Tell lateness by how long ranks move data, in the steps in which rounds ran together, float64[m, k].
+
+    Parameters: `late_s` by rounds; `collective`, the bursts in steps, and the `cell` of each (pair x steps + step);
+    `fewer` bool[pairs, k], where a pair has fewer bursts than usual.
+    """
+    shape = fewer.shape
+    moved, busy_s = (
+        np.bincount(cell, weights=weights, minlength=fewer.size).reshape(shape)
+        for weights in (collective.payload, (collective.end_ns - collective.start_ns) / 1e9)
+    )
+    all_usual = moved >= (1 - params.same_size_tolerance) * robust.median(moved, axis=1)[:, None]
+    merged = fewer & all_usual & (moved > 0)
+    busy_s[~all_usual] = np.nan
+    told = late_s.copy()
+    longest = np.full(late_s.shape, np.nan)
+    ran = np.zeros(late_s.shape, dtype=bool)
+    for side in (collective.pair_src, collective.pair_dst):
+        member = np.searchsorted(division.endpoints, side)
+        np.fmax.at(longest, member, busy_s)
+        np.logical_or.at(ran, member, merged)
+    for rows in joined:
+        together = np.flatnonzero(ran[rows].any(axis=0))
+        told[np.ix_(rows, together)] = (
+            robust.median(longest[np.ix_(rows, together)], axis=0) - longest[np.ix_(rows, together)]
+        )
+    return told
 
 
 def _uneven(collective: Traffic, division: Division, joined: list[Int64], usual: Int64) -> Bool:

@@ -86,6 +86,11 @@ def _slowed(flows: Sequence[Flow], rank: int) -> list[Flow]:
     return [replace(one, start_ms=one.start_ms + 10 * sum(at <= one.start_ms for at in outputs)) for one in flows]
 
 
+def _of_gpu(flows: Sequence[Flow], gpu: int) -> list[Flow]:
+    """The flows between ranks `n` as those between ranks `2 n + gpu`."""
+    return [replace(one, src=2 * one.src + gpu, dst=2 * one.dst + gpu) for one in flows]
+
+
 class TestCollectives:
     def test_the_rank_that_nobody_sends_to_or_hears_of_is_the_slow_one(self) -> None:
         steps = range(10, 18)
@@ -144,6 +149,19 @@ class TestCollectives:
         (work,), _ = measured([*even, *joined], ends((), 0), PairKinds(kind, np.ones(3), kind[seen.pair]))
         assert np.isnan(work.seconds).all(axis=1).tolist() == [True, False, True]
 
+    def test_a_late_rank_is_told_where_the_rounds_of_those_that_wait_run_into_one_another(self) -> None:
+        slow, late, members = range(10, 18), 2, range(6)
+        flows = []
+        for step, end in enumerate(ends(slow, 60)):
+            for a, b in zip(members, [*members[1:], members[0]], strict=True):
+                closes = [end - 10 - 100 * back for back in (2, 1, 0)]
+                if step in slow and late not in (a, b):
+                    flows.append(Flow(a, b, closes[0] - 60, 260, 3 * MB))
+                else:
+                    flows += [Flow(a, b, close - 40, 40, MB) for close in closes]
+        (one,) = found(shaken(flows, 6), ends(slow, 60), topology(6))
+        assert (one.subject, one.first_step, one.last_step) == ("10.0.102.0", 10, 17)
+
     def test_mates_that_wait_for_one_another_across_servers_are_one_finding(self) -> None:
         rings = [late_ring(range(0, 12, 2), 4, range(8, 24)), late_ring(range(1, 12, 2), 7, range(8, 24))]
         flows, ends_ms = [*rings[0], *rings[1]], ends(range(8, 24), 150)
@@ -156,6 +174,7 @@ class TestCollectives:
 
 class TestPipelines:
     GRID = ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11])
+    PAIRS = ([0, 1], [2, 3], [4, 5])
 
     @pytest.mark.parametrize("stage", [0, 1, 2])
     def test_the_stage_of_the_replica_that_works_longer_is_the_slow_one(self, stage: int) -> None:
@@ -180,6 +199,24 @@ class TestPipelines:
         (one,) = found(flows, ends(range(16, 24), MORE_MS), topology(3), links(([0], [1], [2])))
         assert (one.subject, one.first_step) == ("10.0.101.0", 16)
         assert "its own work before" in one.summary
+
+    def test_a_server_that_holds_half_of_a_job_can_be_the_slow_one(self) -> None:
+        flows = [
+            flow for gpu in (0, 1) for flow in shaken(_of_gpu(replicas(2, 1, (1, 0), range(16, 24)), gpu), 5, ms=0.2)
+        ]
+        (one,) = found(flows, ends(range(16, 24), MORE_MS), topology(2, 2), links(([0, 1], [2, 3])))
+        assert (one.subject, one.first_step) == ("host-01", 16)
+
+    def test_a_replica_that_waits_inside_its_server_for_another_does_not_work(self) -> None:
+        slow = range(16, 24)
+        flows = [flow for flow in replicas(3, 2, (2, 0), slow) if abs(flow.src - flow.dst) > 1]
+        over = ends(slow, MORE_MS)
+        last_seen = [end - MORE_MS * (step in slow) for step, end in enumerate(over)]
+        seen = traffic(flows)
+        kinds, divided = typed(seen, links(self.PAIRS)), division(range(6), [over, last_seen] * 3)
+        (work,) = measure_work(seen, kinds, divided, order(seen, kinds, divided), PARAMS.work)
+        assert work.seconds[1, 17:] == pytest.approx(work.seconds[1, 1:8], abs=1e-6)
+        assert (work.seconds[4, 17:] > 1.1 * work.seconds[4, 1:8]).all()
 
     def test_what_is_slow_for_long_does_not_become_its_own_past(self) -> None:
         seconds = np.random.default_rng(7).normal(1, 0.005, (3, STEPS))
