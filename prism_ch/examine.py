@@ -287,7 +287,7 @@ def _tell(
         if one is not job[0]:
             newest = NewestLife(new.first_step, one.life.begin_ns, len(groups))
         lives.append(_rebuild(one, new, groups))
-        looked_at.append(standing.look_at(one.division, lives[-1], new))
+        looked_at.append(standing.look_at(one.division, lives[-1], new, params.stops))
         slowness = _find_slowness(one, lives[-1], new, name.job_id, (*known, *of_switches), topology, params)
         causes.extend(slowness.causes)
         symptoms.extend(slowness.symptoms)

@@ -22,18 +22,21 @@ def is_of_steps(finding: Diagnosis) -> bool:
     return finding.kind != "telemetry" and not diagnose.is_stop(finding)
 
 
-def look_at(division: Division, life: account.ExaminedLife, new: resume.Resumed) -> diagnose.StepsSeen:
+def look_at(
+    division: Division, life: account.ExaminedLife, new: resume.Resumed, params: StopParams
+) -> diagnose.StepsSeen:
     """Measure the rests of a life's steps, those that were said before among them."""
     rebuilt, ends = life.rebuilt.steps, division.job_end_ns()
     said_before = division.steps - len(rebuilt)
     duration_s = np.diff(ends, prepend=ends[:1]) / 1e9
     duration_s[:1] = np.nan
     duration_s[said_before:] = np.where(rebuilt.complete == 1, rebuilt.duration_s, np.nan)
+    rests = diagnose.find_rests(life.traffic, life.kinds, ends)
     return diagnose.StepsSeen(
         new.first_step - said_before + np.arange(division.steps),
         ends,
         duration_s,
-        diagnose.find_rests(life.traffic, life.kinds, ends),
+        diagnose.rests_of_all(rests, duration_s, life.traffic, life.kinds, ends, params),
         new.first_step,
         division.endpoints,
         life.lateness_s,

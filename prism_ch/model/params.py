@@ -442,12 +442,14 @@ class StopParams:
     min_excess_steps: float = 0.5
     #: ... nor where all computing is one rest: there it exceeds that by more than it is.
     min_excess_rests: float = 1.2
+    #: A job stands still where so many of its endpoints do, one after the other; lost records hide a few.
+    rest_of_all_share: float = 0.9
     #: Endpoints that begin later than the others by this share of the stop are waited for ...
     late_share: float = 0.5
     #: ... unless they are more than this share of all: then the job paused as a whole.
     max_late_share: float = 0.5
     #: A job that pauses as a whole between two steps saves or evaluates, which is no fault; one of so many steps, and
-    #: seconds, is looked into.
+    #: seconds (of `saving_hang_s` where something moves to or from other machines), is looked into.
     long_pause_steps: float = 4.0
     long_pause_s: float = 5.0
     #: Of a start-up mesh nearly every rank meets every other; of lost records and strays few meet anybody.

@@ -6,7 +6,7 @@ Whether it stands still, and what can't be told of it, because records are too c
 from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
 from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
 from prism_ch.stages.diagnose.restarts import find_restart
-from prism_ch.stages.diagnose.rests import find_rests
+from prism_ch.stages.diagnose.rests import find_rests, rests_of_all
 from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
@@ -36,6 +36,7 @@ __all__ = [
     "join_slow_switches",
     "not_slow",
     "one_alarm",
+    "rests_of_all",
     "steps_told",
     "usual_pace",
 ]

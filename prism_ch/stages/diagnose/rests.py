@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64, freeze
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import StopParams
@@ -76,6 +77,54 @@ def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
     payload = np.bincount(place, weights=traffic.payload[inside], minlength=steps * len(PAIR_KINDS))
     start_ns, end_ns = longest_rests(traffic.end_ns, job_end_ns)
     return Rests(start_ns, end_ns, payload.reshape(steps, len(PAIR_KINDS)).astype(np.int64))
+
+
+def rests_of_all(
+    rests: Rests, duration_s: Float64, traffic: Traffic, kinds: PairKinds, job_end_ns: Int64, params: StopParams
+) -> Rests:
+    """Return the rests with those of steps in which every endpoint rests too long, if not all at once: the first one's.
+
+    One replica may wait for data while others work on, and then wait for it: each stands still once, and the one to
+    blame first. A GPU that is slow does not rest, and spreads its delay over its messages.
+    Parameters: `duration_s` float64[steps], NaN where unknown; the others as of `find_rests`.
+    """
+    step_s = float(robust.median(duration_s))
+    long = duration_s > (1 + params.min_excess_steps) * step_s
+    rows = np.flatnonzero(long & ~rests.too_long(step_s, params) & ~rests.more_work(params))
+    start_ns, end_ns = rests.start_ns.copy(), rests.end_ns.copy()
+    for row in rows[rows >= params.min_steps].tolist():
+        first = max(row - params.recent_steps, 0)
+        since, until = _own_rests(traffic, kinds, job_end_ns[first : row + 1])
+        length_s = (until - since) / 1e9
+        usual_s = np.median(length_s[:, :-1], axis=1)
+        excess_s = np.maximum(params.min_excess_steps * step_s, params.min_excess_rests * usual_s)
+        if len(usual_s) and (length_s[:, -1] > usual_s + excess_s).mean() >= params.rest_of_all_share:
+            earliest = int(np.argmin(since[:, -1]))
+            start_ns[row], end_ns[row] = since[earliest, -1], until[earliest, -1]
+    return Rests(start_ns, end_ns, rests.payload.copy())
+
+
+def _own_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tuple[Int64, Int64]:
+    """Return the longest time of each endpoint and step in which nothing ends there: since when, and until when.
+
+    int64[endpoints, steps] each, where the endpoints are those that traffic ends at in these steps.
+    """
+    steps = len(job_end_ns)
+    within = (kinds.burst != OTHER) & (traffic.end_ns <= job_end_ns[-1])
+    ends = np.concatenate([traffic.pair_src[traffic.pair[within]], traffic.pair_dst[traffic.pair[within]]])
+    members, row = np.unique(ends, return_inverse=True)
+    end_ns = np.tile(traffic.end_ns[within], 2)
+    order = np.lexsort((end_ns, row))
+    row, end_ns = row[order], end_ns[order]
+    same = np.flatnonzero(row[1:] == row[:-1]) + 1
+    step = np.searchsorted(job_end_ns, end_ns[same])
+    cell = row[same] * steps + step
+    longest = np.lexsort((end_ns[same - 1] - end_ns[same], cell))
+    chosen = same[longest[np.flatnonzero(np.diff(cell[longest], prepend=-1))]]
+    place = (row[chosen], np.searchsorted(job_end_ns, end_ns[chosen]))
+    since, until = np.tile(job_end_ns, (len(members), 1)), np.tile(job_end_ns, (len(members), 1))
+    since[place], until[place] = end_ns[chosen - 1], end_ns[chosen]
+    return since, until
 
 
 def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:

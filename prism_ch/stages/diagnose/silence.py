@@ -29,7 +29,7 @@ from prism_ch.stages.diagnose.stop_finding import (
     subject_of,
     traffic_beside,
 )
-from prism_ch.stages.diagnose.stops import beside_bytes
+from prism_ch.stages.diagnose.stops import unusual_beside
 from prism_ch.stages.diagnose.suspects import Sends, Suspects, Ways, find_suspects
 
 
@@ -223,11 +223,13 @@ def _describe(
 ) -> Diagnosis:
     """Tell a hang from a stall, and put it into words; `excess_s` is by how much a rest is a stop for sure."""
     stops = params.stops
-    beside = _unusual_beside(quiet, stop, topology, stops)
+    beside = unusual_beside(quiet.around, quiet.endpoints, (stop.start_ns, stop.end_ns), topology, stops)
     waits_s = stops.saving_hang_s if beside else stops.hang_s if suspects.amid else stops.idle_hang_s
     hangs = stop.lost_s > max(excess_s, waits_s)
     few = len(suspects.named) <= stops.max_late_share * len(quiet.endpoints)
     named = suspects.named if few else suspects.named[:0]
+    if hangs and suspects.anybody and len(np.unique(topology.server[suspects.endpoints])) == 1:
+        named = suspects.endpoints  # nobody began the step, and these begin it
     where = "in the middle of a step" if suspects.amid else "between two steps"
     if len(named):
         who = f"the first that should have sent on is {listed(named, topology)}"
@@ -260,15 +262,3 @@ def _describe(
         },
         is_open=True,
     )
-
-
-def _unusual_beside(quiet: Quiet, stop: Stop, topology: Topology, params: StopParams) -> dict[str, int]:
-    """Return what moved between members and others during a stop, empty where no more did than before, for its length.
-
-    Some read their data from storage all the time: that says nothing of why they stopped.
-    """
-    beside = beside_bytes(quiet.around, quiet.endpoints, stop.start_ns, stop.end_ns, topology)
-    before = beside_bytes(quiet.around, quiet.endpoints, int(quiet.flows.end_ns.min()), stop.start_ns, topology)
-    length_s = (stop.start_ns - int(quiet.flows.end_ns.min())) / 1e9
-    usual = sum(before.values()) / max(length_s, stop.length_s) * stop.length_s
-    return beside if sum(beside.values()) > params.more_beside * usual else {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
+from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import PairKinds
@@ -124,8 +125,9 @@ def _describe_stall(
     """Put a stall into words and numbers."""
     stop, stops = _stop(seen, row, params), params.stops
     waited_for = _waited_for(seen, row, stop, stops)
-    beside = beside_bytes(around, seen.endpoints, stop.start_ns, stop.end_ns, topology)
-    is_pause = len(waited_for) == 0 and stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.long_pause_s)
+    beside = unusual_beside(around, seen.endpoints, (stop.start_ns, stop.end_ns), topology, stops)
+    longest_s = max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s if beside else stops.long_pause_s)
+    is_pause = len(waited_for) == 0 and stop.length_s < longest_s
     if len(waited_for):
         why = f"the others waited for {listed(waited_for, topology)}: look at what feeds these GPUs with data."
     elif beside:
@@ -155,7 +157,7 @@ def _waited_for(seen: StepsSeen, row: int, stop: Stop, params: StopParams) -> In
     """
     limit = params.max_late_share * len(seen.endpoints)
     late = seen.endpoints[seen.lateness_s[:, row] >= params.late_share * stop.lost_s]
-    if 0 < len(late) <= limit:
+    if 0 < len(late) <= limit and _have_peers(late, seen, params):
         return late
     if row < params.min_steps:
         return seen.endpoints[:0]
@@ -167,6 +169,20 @@ def _waited_for(seen: StepsSeen, row: int, stop: Stop, params: StopParams) -> In
     begin_ns = seen.end_ns[max(row - 1 - params.recent_steps, 0) : row]
     named = find_suspects(sends, ways, begin_ns, seen.step_s, params).named
     return named if len(named) <= limit else named[:0]
+
+
+def _have_peers(late: Int32, seen: StepsSeen, params: StopParams) -> bool:
+    """Say whether others of the same roles are not late: a whole stage is, where an evaluation is only forward."""
+    gradients = np.flatnonzero(seen.kinds.kind == DP)
+    if not len(gradients):
+        return True
+    src, dst = (
+        np.searchsorted(seen.endpoints, part[gradients]) for part in (seen.traffic.pair_src, seen.traffic.pair_dst)
+    )
+    group = components(len(seen.endpoints), src.astype(np.int32), dst.astype(np.int32))
+    members = np.bincount(group)
+    of_late = np.bincount(group[np.searchsorted(seen.endpoints, late)], minlength=len(members))
+    return bool((of_late <= params.max_late_share * members)[of_late > 0].mean() >= params.max_late_share)
 
 
 def _describe_restart(job_id: str, seen: StepsSeen, row: int, params: Params) -> Diagnosis:
@@ -198,13 +214,25 @@ def _stop(seen: StepsSeen, row: int, params: Params) -> Stop:
     )
 
 
-def beside_bytes(around: FlowBatch, endpoints: Int32, start_ns: int, end_ns: int, topology: Topology) -> dict[str, int]:
-    """Return the bytes that members exchanged with others in a span of time, by machine, of those with the most.
+def unusual_beside(
+    around: FlowBatch, endpoints: Int32, span_ns: tuple[int, int], topology: Topology, params: StopParams
+) -> dict[str, int]:
+    """Return what moved between members and others in a span of time, empty where no more did than usual before.
 
-    Parameters: `around`, any flows; `endpoints`, the members.
+    Some read their data from storage all the time: that says nothing of why they stopped.
+    Parameters: `around`, any flows; `endpoints`, the members. Returns bytes by machine, of those with the most.
     """
-    sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
-    rows = (sends != gets) & (around.end_ns > start_ns) & (around.start_ns < end_ns)
-    moved = np.bincount(np.where(sends, around.dst, around.src)[rows], weights=around.bytes[rows])
+    begin_ns = min(int(around.end_ns.min(initial=span_ns[0])), span_ns[0])
+    usual, moved = (_beside_bytes(around, endpoints, *span) for span in ((begin_ns, span_ns[0]), span_ns))
+    length_ns, before_ns = span_ns[1] - span_ns[0], span_ns[0] - begin_ns
+    if moved.sum() <= params.more_beside * usual.sum() * length_ns / max(before_ns, length_ns):
+        return {}
     most = np.argsort(-moved, kind="stable")[:_MACHINES]
     return {topology.endpoints[row]: int(moved[row]) for row in most.tolist() if moved[row] > 0}
+
+
+def _beside_bytes(around: FlowBatch, endpoints: Int32, start_ns: int, end_ns: int) -> Float64:
+    """Return the bytes that members exchanged with others in a span of time, by endpoint of the other, float64[n]."""
+    sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
+    rows = (sends != gets) & (around.end_ns > start_ns) & (around.start_ns < end_ns)
+    return np.bincount(np.where(sends, around.dst, around.src)[rows], weights=around.bytes[rows])

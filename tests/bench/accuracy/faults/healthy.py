@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from prism_ch.simulate import generate
+from prism_ch.simulate import Scenario, generate
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
+from prism_ch.simulate.families.shaping import Chances, cluster_of, scenario, training_job
+from prism_ch.simulate.workload import GradientSync, Layout, Pause, Pipeline
 from tests.bench.accuracy.faults.outcome import NO_FAULT
 from tests.bench.accuracy.faults.stream import windows
 from tests.bench.accuracy.rows import ALL, CLEAN
 
 _WINDOW_S = 60.0
+
+#: Large jobs with long steps: hours of many GPUs for few records. One false alarm in 1,000 GPU-hours shows in no less.
+LONG = {
+    "long-replicas": Layout(tp=8, dp=64),
+    "long-pipeline": Layout(tp=8, pp=4, dp=16),
+}
+_LONG_S, _LONG_WINDOW_S, _LONG_STEP_S = 7200.0, 300.0, 30.0
 
 #: Families in which something is wrong: a straggler, and data that come late.
 _HARMED = ("production-straggler", "late-data")
@@ -44,22 +53,39 @@ NOTHING_HEARD = Alarms(gpu_hours=0.0, said=("failed",))
 
 def all_runs(seeds: range) -> list[Run]:
     """List every family in which nothing is wrong, with records that are whole and that have every defect."""
-    return [
-        Run(family, condition, seed)
-        for family in FAMILIES
-        if family not in _HARMED
-        for condition in (CLEAN, ALL)
-        for seed in seeds
-    ]
+    families = [*LONG, *(family for family in FAMILIES if family not in _HARMED)]
+    return [Run(family, condition, seed) for family in families for condition in (CLEAN, ALL) for seed in seeds]
+
+
+def long_run(family: str, seed: int) -> Scenario:
+    """Describe a job of 512 GPUs that trains for two hours, saves every twenty steps and evaluates every fifty."""
+    chances = Chances(family, seed)
+    step_s = chances.between(_LONG_STEP_S / 1.5, _LONG_STEP_S * 1.5)
+    layout = LONG[family]
+    job = training_job(
+        chances,
+        0,
+        layout,
+        step_s,
+        pipes=Pipeline(microbatches=2 * layout.pp),
+        sync=GradientSync(buffer_bytes=int(chances.between(0.005, 0.03) * step_s * 50e9)),
+    )
+    saves = Pause(kind="checkpoint", duration_s=chances.between(5, 20), every_steps=20, payload_bytes=1 << 30)
+    evaluates = Pause(kind="evaluation", duration_s=chances.between(0.5, 2) * step_s, every_steps=50)
+    job = replace(job, pauses=(saves, evaluates))
+    run = scenario(chances, [job], cluster_of(64, storage_nodes=4), step_s)
+    return replace(run, duration_s=_LONG_S)
 
 
 def work(run: Run) -> Alarms:
     """Simulate and examine a run; of jobs that die and come back, that is rightly said."""
-    scenario = replace(FAMILIES[run.family](run.seed), observation=CONDITIONS[run.condition], phases=False)
+    healthy = long_run(run.family, run.seed) if run.family in LONG else FAMILIES[run.family](run.seed)
+    scenario = replace(healthy, observation=CONDITIONS[run.condition], phases=False)
+    window_s = _LONG_WINDOW_S if run.family in LONG else _WINDOW_S
     no_alarm = (*NO_FAULT, "restart") if any(len(job.lives) > 1 for job in scenario.jobs) else NO_FAULT
     said = {
         f"{one.finding.kind} {one.finding.subject}": one.finding.kind
-        for _, findings in windows(generate(scenario), _WINDOW_S)
+        for _, findings in windows(generate(scenario), window_s)
         for one in findings
         if one.finding.severity != "info" and one.finding.kind not in no_alarm
     }
