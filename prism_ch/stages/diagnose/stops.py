@@ -235,4 +235,5 @@ def _beside_bytes(around: FlowBatch, endpoints: Int32, start_ns: int, end_ns: in
     """Return the bytes that members exchanged with others in a span of time, by endpoint of the other, float64[n]."""
     sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
     rows = (sends != gets) & (around.end_ns > start_ns) & (around.start_ns < end_ns)
-    return np.bincount(np.where(sends, around.dst, around.src)[rows], weights=around.bytes[rows])
+    other = np.where(sends, around.dst, around.src)[rows]
+    return np.bincount(other, weights=around.bytes[rows]).astype(np.float64)
