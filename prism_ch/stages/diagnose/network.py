@@ -82,12 +82,29 @@ class _Blamed:
 
 @dataclass(frozen=True, slots=True)
 class _Delay:
-    """Rows of a Pace compared: `excess` float64[n, k], logarithms over `usual` float64[n, k], and what that is."""
+    """Rows of a Pace compared: `excess` float64[n, k], logarithms over `usual` float64[n, k], and their `spread`.
+
+    `to_past` bool[n] are the rows that are compared with themselves, not with others like them.
+    """
 
     excess: Float64
     usual: Float64
     spread: Float64
-    reference: str
+    to_past: Bool
+
+    def filled(self, other: _Delay) -> _Delay:
+        """Return it with the rows of another that it can't compare."""
+        unknown: Bool = np.asarray(np.isnan(self.excess).all(axis=1))
+        excess, usual = (
+            np.where(unknown[:, None], theirs, mine)
+            for mine, theirs in ((self.excess, other.excess), (self.usual, other.usual))
+        )
+        spread, to_past = np.where(unknown, other.spread, self.spread), np.logical_or(unknown, self.to_past)
+        return _Delay(excess, usual, spread, to_past)
+
+    def reference(self, rows: Bool) -> str:
+        """Say with what most of some rows, bool[n], were compared."""
+        return "before" if 2 * self.to_past[rows].sum() > rows.sum() else "others of the same size"
 
 
 def find_slow_network(
@@ -96,19 +113,33 @@ def find_slow_network(
     """Find the NICs, links and switches that slow a life of a job.
 
     Parameters: `known`, the findings open so far: what has been slow for long is compared with what was usual before.
-    A row is compared with those like it in the same step, and where that tells nothing with its own past. Where several
-    candidates explain the same the finding says so: a ring moves as fast as its slowest link, and shows no more than
-    that one of its members is to blame.
+    A row is compared with those like it in the same step, and where there are none with its own past. Where one
+    candidate explains more of what differs from its past than all that are to blame by comparison with others, most of
+    those others are slow as well, and it is that one. Where several candidates explain the same the finding says so: a
+    ring moves as fast as its slowest link, and shows no more than that one of its members is to blame.
     """
     params = place.params.pace
     if division.steps <= params.min_slow_steps or len(pace.group) == 0:
         return ()
     candidates = _candidates(pace, topology)
-    for delay in (_over_peers(pace, params), _over_past(pace, _remembered(known, pace, topology), params)):
-        blamed = _blame(delay, candidates, pace.site, float(np.median(step_seconds(division))), params)
-        if blamed:
-            return tuple(_describe(one, pace, delay, candidates, division, place, topology) for one in blamed)
-    return ()
+    over_past = _over_past(pace, _remembered(known, pace, topology), params)
+    step_s = float(np.median(step_seconds(division)))
+    accused: tuple[list[_Blamed], _Delay] = ([], over_past)
+    for delay in (_over_peers(pace, params).filled(over_past), over_past):
+        blamed = _blame(delay, candidates, pace.site, step_s, params)
+        if _explains_more(blamed, accused[0]):
+            accused = (blamed, delay)
+    blamed, delay = accused
+    return tuple(_describe(one, pace, delay, candidates, division, place, topology) for one in blamed)
+
+
+def _explains_more(blamed: Sequence[_Blamed], others: Sequence[_Blamed]) -> bool:
+    """Say whether the first to blame explains by itself all that some others together do, and more or with fewer."""
+    if not blamed or not others:
+        return bool(blamed)
+    theirs = np.any([other.rows for other in others], axis=0)
+    more = len(others) > 1 or (blamed[0].rows & ~theirs).any()
+    return bool((blamed[0].rows | ~theirs).all() and more)
 
 
 def _over_peers(pace: Pace, params: PaceParams) -> _Delay:
@@ -123,7 +154,7 @@ def _over_peers(pace: Pace, params: PaceParams) -> _Delay:
     for like in np.unique(pace.like).tolist():
         rows = pace.like == like
         spread[rows] = spread_of(excess[rows], params.jitter_floor)
-    return _Delay(excess, usual, spread, "others of the same size")
+    return _Delay(excess, usual, spread, np.zeros(len(excess), dtype=bool))
 
 
 def _over_past(pace: Pace, remembered: Float64, params: PaceParams) -> _Delay:
@@ -136,7 +167,7 @@ def _over_past(pace: Pace, remembered: Float64, params: PaceParams) -> _Delay:
     # What has been slow for most of the time spreads no wider than its changes from step to step do.
     changes = np.diff(excess, axis=1) / np.sqrt(2)
     spread = np.fmax(robust.MAD_TO_SD * robust.median(np.abs(changes), axis=1), params.jitter_floor)
-    return _Delay(excess, usual, spread, "before")
+    return _Delay(excess, usual, spread, np.ones(len(excess), dtype=bool))
 
 
 def _candidates(pace: Pace, topology: Topology) -> _Candidates:
@@ -341,7 +372,7 @@ def _describe(
         expected=1.0,
         score=float(blamed.scores[steps].max()),
         slowdown=lost,
-        summary=_sentence(verdict, times, delay.reference, topology),
+        summary=_sentence(verdict, times, delay.reference(blamed.rows), topology),
         evidence=json.dumps(_evidence(blamed, verdict, pace, delay, topology, params)),
     )
 
@@ -360,7 +391,7 @@ def _evidence(
         for logs in (pace.log_pace, delay.usual)
     )
     return {
-        "compared_with": delay.reference,
+        "compared_with": delay.reference(blamed.rows),
         "may_also_be": list(verdict.others),
         "observed_s_per_byte": dict(zip(ways, observed, strict=True)),
         "usual_s_per_byte": dict(zip(ways, usual, strict=True)),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
@@ -23,7 +25,7 @@ class Pace:
     """What moves in each step, and for how long: `seconds` and `payload` float64[n, k], NaN and 0 where nothing does.
 
     A row is a directed pair of a pipeline, or a communicator, whose pairs are all as fast as its slowest link. `group`
-    int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage on the same
+    int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage that share
     servers, which may be parts of one communicator, joined inside the servers. `like` int32[n] numbers those that move
     messages of one size the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
     The ways that a row crosses are entries of `row`, `src` and `dst` int32[r].
@@ -93,20 +95,35 @@ def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topolo
     """Give each pair its row, int32[pairs], -1 for none, and each row its group_id and its site, -1 for none."""
     row = np.full(len(traffic.pair_src), -1, dtype=np.int32)
     number: list[int] = []
-    sites: dict[tuple[object, ...], int] = {}
-    site: list[int] = []
+    places: list[tuple[int, int, tuple[int, ...]]] = []
     for group in groups.groups:
         mine = (kinds.kind == group.kind) & np.isin(traffic.pair_src, group.members)
         if group.kind in {PP, OTHER} or not mine.any():
             continue
         row[mine] = len(number)
         number.append(group.group_id)
-        on = (group.kind, group.pp_stage, *np.unique(topology.server[list(group.members)]).tolist())
-        site.append(sites.setdefault(on, len(sites)))
+        servers = np.unique(topology.server[list(group.members)]).tolist()
+        places.append((group.kind, group.pp_stage, tuple(servers)))
     pipeline = np.flatnonzero(kinds.kind == PP)
     row[pipeline] = len(number) + np.arange(len(pipeline))
-    nothing = [-1] * len(pipeline)
-    return row, np.array([*number, *nothing], dtype=np.int32), np.array([*site, *nothing], dtype=np.int32)
+    nothing = np.full(len(pipeline), -1, dtype=np.int32)
+    return row, np.append(np.array(number, dtype=np.int32), nothing), np.append(_sites(places), nothing)
+
+
+def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
+    """Return the number of the site of each group, int32[groups]; `places` are their kinds, stages and servers.
+
+    Each channel of a ring may visit the servers in an order of its own, so that the parts of a data-parallel
+    communicator have some servers in common and not all. In others, all ranks of a server belong to one.
+    """
+    sites: dict[tuple[object, ...], int] = {}
+    first, second = [], []
+    for number, (kind, stage, servers) in enumerate(places):
+        for key in [(kind, stage, one) for one in servers] if kind == DP else [(kind, stage, *servers)]:
+            first.append(number)
+            second.append(len(places) + sites.setdefault(key, len(sites)))
+    joined = (np.array(each, dtype=np.int32) for each in (first, second))
+    return components(len(places) + len(sites), *joined)[: len(places)]
 
 
 def _begun(bursts: Traffic, step: Int64, row: Int32, site: Int32, steps: int) -> Int64:

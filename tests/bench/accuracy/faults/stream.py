@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int32
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
@@ -79,7 +80,7 @@ def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:
         exporter=exporter.indices.to_numpy()[known],
         exporters=tuple(exporter.dictionary.to_pylist()),
     )
-    return FlowBatch.concat([batch])
+    return batch.take(order_by(batch.src, batch.dst, batch.start_ns, batch.end_ns, batch.src_port))
 
 
 def read_topology(table: pa.Table) -> Topology:

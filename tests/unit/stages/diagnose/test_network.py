@@ -114,6 +114,29 @@ class TestWhoIsToBlame:
         assert (one.kind, one.subject) == ("slow_group", "0")
         assert all(where.endpoints[member] in one.summary for member in range(8))
 
+    def test_rings_that_visit_servers_in_orders_of_their_own_are_one_finding(self) -> None:
+        where = topology(16, 2)
+        members = [range(first + gpu, first + 6, 2) for first in range(0, 32, 8) for gpu in (0, 3)]
+        flows = [flow for each in members for flow in ring([*each, each[-1] + 2], [end - 100 for end in ENDS])]
+        (one,) = found(slowed(flows, lambda flow: flow.src < 8), where=where)
+        assert (one.kind, one.subject) == ("slow_group", "0")
+
+    def test_the_ring_of_one_end_tells_it_from_the_other(self) -> None:
+        harmed = slowed(
+            pipelines(), lambda flow: 3 in {flow.src, flow.dst} or (flow.length_ms > 10 and flow.src in GRID[0])
+        )
+        (one,) = found(harmed, links(GRID))
+        assert (one.kind, one.subject) == ("slow_nic", "10.0.103.0")
+        assert json.loads(one.evidence)["may_also_be"] == []
+
+    def test_a_switch_that_slows_half_of_all_is_told_by_what_was_before(self) -> None:
+        grid = TestOneRootCause.GRID
+        where = replace(topology(16, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 8))
+        flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(grid, STEPS)]
+        (one,) = found(slowed(flows, lambda flow: min(flow.src, flow.dst) < 8), links(grid), where)
+        assert (one.kind, one.subject) == ("slow_switch", "a")
+        assert json.loads(one.evidence)["compared_with"] == "before"
+
     def test_waiting_for_a_late_rank_is_not_slowness_of_the_network(self) -> None:
         flows = [
             replace(flow, start_ms=flow.start_ms - 200, length_ms=flow.length_ms + 200)
