@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core import intervals
+from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
@@ -71,12 +72,13 @@ def find_presences(
 
 
 def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
-    """Cut each pair's bursts where it is silent for much longer than it repeatedly is."""
+    """Cut each pair's bursts where it is silent for much longer than it repeatedly is, or all around it is."""
     opens = np.zeros(len(traffic), dtype=bool)
     opens[run_starts(traffic.pair)] = True
     gap_ns = np.zeros(len(traffic), dtype=np.int64)
     gap_ns[1:] = np.where(opens[1:], 0, traffic.start_ns[1:] - traffic.end_ns[:-1])
-    away = gap_ns > params.absence_silences * _usual_silence_ns(traffic, gap_ns, opens, params)[traffic.pair]
+    away_ns = params.absence_silences * _usual_silence_ns(traffic, gap_ns, opens, params)
+    away = (gap_ns > away_ns[traffic.pair]) | _after_common_silence(traffic, gap_ns, opens, away_ns, merged)
     opens |= away & ~merged[traffic.pair]
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(traffic))[: len(first)] - 1
@@ -92,6 +94,31 @@ def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: Reco
     silences = np.diff(np.append(first, len(traffic))) - 1
     longest: Float64 = gap_ns[order[first + np.clip(silences, 1, params.usual_repeats) - 1]].astype(np.float64)
     return longest
+
+
+def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns: Float64, merged: Bool) -> Bool:
+    """Mask the bursts before which all joined to their pair were silent for longer than is usual for most, bool[n].
+
+    Parameters: `away_ns` float64[pairs], what is too long a silence for each pair by itself. A pair that lost records
+    repeats silences of two steps, which most of the others do not.
+    """
+    src, dst = traffic.pair_src, traffic.pair_dst
+    joined = components(int(max(src.max(initial=0), dst.max(initial=0))) + 1, src, dst)[src]
+    usual_ns = robust.median_by(joined[~merged], away_ns[~merged], int(joined.max(initial=0)) + 1)
+    # Bursts of a pair with less between them are one stretch: few of those are left to look at.
+    first = np.flatnonzero(opens | (gap_ns > usual_ns[joined[traffic.pair]]))
+    last = np.append(first[1:], len(traffic))[: len(first)] - 1
+    timed = ~merged[traffic.pair[first]]
+    first, last = first[timed], last[timed]
+    pair = traffic.pair[first]
+    active = intervals.merge(joined[pair], traffic.start_ns[first], traffic.end_ns[last])
+    silent = np.ones(len(active.group), dtype=bool)
+    silent[1:] = active.start[1:] - active.end[:-1] > usual_ns[active.group[1:]]
+    silent[run_starts(active.group)] = True
+    spell = np.cumsum(silent)[active.owner]
+    after = np.zeros(len(traffic), dtype=bool)
+    after[first[1:]] = (pair[1:] == pair[:-1]) & (spell[1:] != spell[:-1])
+    return after
 
 
 def _moves_data(present: Presences, params: RecogniseParams) -> Bool:

@@ -46,6 +46,11 @@ class TestLoad:
         more = [Flow(src, dst, 4500 + at) for src, dst in ((0, 3), (3, 0)) for at in range(100, 400, 50)]
         assert told([*job(GRID, 10), *more]).relayed == 4 * 8 * MB
 
+    def test_records_that_are_lost_here_and_there_leave_it_as_it_is(self) -> None:
+        flows = job(GRID, 10)
+        assert told([flow for place, flow in enumerate(flows) if place % 13]).relayed == told(flows).relayed
+        assert told([flow for place, flow in enumerate(flows) if place % 13]).reduced == told(flows).reduced
+
     def test_takes_two_steps_after_the_first(self) -> None:
         assert load(job(GRID, 3), 3) is not None
         assert load(job(GRID, 3), 2) is None
