@@ -135,8 +135,9 @@ def examine(
     exporters = clocks.estimate(new, history, params.clocks, topology.server)
     history = history.followed_by(exporters, window.start_ns)
     working = resume.at_work(states, new)
-    told = resume.told_before(batch, states, working)
-    seen = _see(new, batch.take(~told), batch.take(~told & ~is_new), history, topology, params)
+    flows, counted = (clocks.correct(each, history, params.clocks) for each in (batch, batch.take(~is_new)))
+    flows, counted = (each.take(~resume.told_before(each, states, working)) for each in (flows, counted))
+    seen = _see(new, batch, flows, counted, topology, params)
     lives = recognise(seen.traffic, ~seen.coarse | seen.merged, seen.merged, topology, working, params.recognise)
     known = {state.job.job_id: state for state in states}
     # A window without any flow is worked only where those who wait for more have given up.
@@ -169,11 +170,15 @@ def examine(
 
 
 def _see(
-    new: FlowBatch, batch: FlowBatch, counted: FlowBatch, history: ExporterHistory, topology: Topology, params: Params
+    new: FlowBatch, batch: FlowBatch, flows: FlowBatch, counted: FlowBatch, topology: Topology, params: Params
 ) -> _Seen:
-    """Count each flow once, at the right time, and see what runs on; `counted` are the observations of before."""
+    """Count each flow once and see what runs on.
+
+    Parameters: `batch`, observations as they were exported, and `flows` those at the right times; `counted`, those of
+    them that are of before.
+    """
     blurs_ns = clocks.blurs_ns(batch, params.clocks)
-    flows, counted = (elect(clocks.correct(each, history, params.clocks), blurs_ns) for each in (batch, counted))
+    flows, counted = (elect(each, blurs_ns) for each in (flows, counted))
     traffic = observe(flows, blurs_ns, params.observe)
     coarse = merged_pairs(traffic, params.merged)
     recurring = recurring_pairs(traffic, topology, params.recognise) & ~coarse
@@ -202,9 +207,22 @@ def _divide(
     kinds = name_merged(kinds, traffic, unresolved, params.merged)
     published = None if settled is None else resume.published_steps(settled, params.going_on)
     division = divide(traffic, kinds, life.endpoints, params.divide, published)
-    if settled is None and division.regular < params.divide.min_regularity:
+    steady = seen.recurring | seen.merged
+    if settled is None and not _trains(traffic, steady, division, topology, params):
         return None
     return _Divided(life, seen, kinds, division, measure_load(traffic, kinds, division))
+
+
+def _trains(traffic: Traffic, steady: Bool, division: Division, topology: Topology, params: Params) -> bool:
+    """Say whether what repeats is training: its steps are alike, or still so few that nobody can tell.
+
+    Parameters: `steady` bool[pairs], those with the life's steady traffic. In training all data goes round; where a
+    server only sends or only receives, as to hand out or to collect, a few steps are not enough.
+    """
+    senders, receivers = (np.unique(topology.server[end[steady]]) for end in (traffic.pair_src, traffic.pair_dst))
+    judged = division.steps >= params.divide.min_judged_steps
+    goes_round = np.array_equal(senders, receivers)
+    return division.regular >= params.divide.min_regularity and (judged or goes_round)
 
 
 def _join_lives(lives: Sequence[_Divided], params: Params) -> list[list[_Divided]]:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 UInt16 = npt.NDArray[np.uint16]
+UInt64 = npt.NDArray[np.uint64]
 UInt8 = npt.NDArray[np.uint8]
 Float64 = npt.NDArray[np.float64]
 Complex128 = npt.NDArray[np.complex128]

@@ -15,7 +15,7 @@ class Division:
 
     `endpoints` int32[m], sorted; `end_ns` int64[m, k], rising along a row; `whole` bool[k], False where a step's
     beginning was not seen. There are no steps where k is 0.
-    `regular` says how much alike the steps are in size and in time, in 0..1; 1 where that can't be told.
+    `regular` says how much alike the steps are in size and in time, beyond chance, in 0..1; 1 where that can't be told.
     """
 
     endpoints: Int32

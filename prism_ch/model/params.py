@@ -275,7 +275,7 @@ class DivideParams:
     silence_contrast: float = 1.05
     #: With fewer steps than this nobody can tell whether they are alike.
     min_judged_steps: int = 8
-    #: Steps less alike than this are no training: serving moves what its clients ask for, when they do.
+    #: Steps less alike than this, beyond chance, are no training: serving moves what its clients ask for, when they do.
     min_regularity: float = 0.4
     #: The most bursts of one communicator in a step.
     max_bursts: int = 512

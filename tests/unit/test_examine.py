@@ -26,6 +26,7 @@ from tests.unit.stages.build import (
     TCP,
     Flow,
     batch,
+    buckets,
     every,
     job,
     pipeline,
@@ -417,6 +418,12 @@ class TestDegenerate:
         assert found.job.steps <= steps
         assert found.diagnoses == ()
 
+    def test_a_few_that_go_one_way_only_are_no_job(self) -> None:
+        """Caches that are handed on look like steps until there are many; in training, data comes back."""
+        one_way = [Flow(src, src + 2, 1000 * place) for place in range(6) for src in (0, 1)]
+        assert work(batch(one_way), topology(4), 60).jobs == {}
+        assert len(work(batch([*one_way, *renamed(one_way, [2, 3, 0, 1])]), topology(4), 60).jobs) > 0
+
     def test_flows_of_no_length_make_steps_too(self) -> None:
         (found,) = look(ring([0, 1, 2], every(1000, 20), length_ms=0), topology(3)).revisions
         assert found.job.steps == 20
@@ -490,6 +497,19 @@ class TestLivesOverWindows:
         assert len(found.steps) == 60
         assert found.steps.complete.tolist() == [0] + [1] * 59
         assert_steps_tile(found)
+
+    def test_a_clock_that_is_behind_brings_back_nothing_of_an_earlier_life(self) -> None:
+        sizes = [20 * MB] * 5
+        lives = buckets([0, 1, 2, 3], every(1000, 15, 1000), sizes, 35)
+        lives += buckets([0, 1, 4, 5], every(1000, 20, 22_000), sizes, 35)
+        seen = [replace(flow, exporter=name, start_ms=flow.start_ms + late) for flow in lives for name, late in CLOCKS]
+        found = work(batch(seen), topology(6), 30).only
+        assert len(found.last.members) == 6
+        assert len(found.steps) == 35
+
+
+#: Exporters and how many milliseconds late they stamp their records.
+CLOCKS = (("one", 0), ("two", 0), ("three", 200))
 
 
 class TestImbalance:

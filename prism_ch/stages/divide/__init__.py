@@ -25,10 +25,11 @@ from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.agreement import agree
 from prism_ch.stages.divide.beside import read_beside
+from prism_ch.stages.divide.chance import regularity
 from prism_ch.stages.divide.made_up import make_up
 from prism_ch.stages.divide.onset import with_onset
 from prism_ch.stages.divide.pipelines import pipeline_ends, without_strays
-from prism_ch.stages.divide.quantum import collective_ends, regularity
+from prism_ch.stages.divide.quantum import collective_ends
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
 
 __all__ = ["Sequences", "divide", "read_sequences"]
@@ -66,7 +67,8 @@ def divide(
         agreed = without_strays(sequences, agreed, params)
     whole = np.ones(agreed.shape[1], dtype=bool)
     whole[0] = _begins_whole(sequences, agreed, params)
-    regular = regularity(sequences, ends, params) if agreed.shape[1] >= params.min_judged_steps else 1.0
+    judged = known is None and agreed.shape[1] >= params.min_judged_steps
+    regular = regularity(sequences, ends, params) if judged else 1.0
     return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole, regular)
 
 

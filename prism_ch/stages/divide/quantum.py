@@ -37,7 +37,7 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
         evident = wanting & (share > regular + params.evident_gain)
         enough = np.maximum(params.even_gain * uneven, params.max_uneven)
         wanted = np.where(irregular | evident, enough, _evener(uneven, size / quantum, params))
-        even = (odd | evident) & (_unevenness(sequences, ends) < wanted)
+        even = (odd | evident) & (unevenness(sequences, ends) < wanted)
         even |= parts & (share >= regular - params.regularity_margin)
         even &= share >= params.min_regular_share
         quantum = np.where(even, size, quantum)
@@ -106,7 +106,7 @@ def _finest_first(sequences: Sequences, proposals: list[Bool], follows: Float64,
                 np.where(
                     _pass_share(sequences, ends, follows, params) >= params.min_plain_share,
                     0.0,
-                    _unevenness(sequences, ends),
+                    unevenness(sequences, ends),
                 ),
             )
             for ends in proposals
@@ -170,7 +170,7 @@ def _evener(uneven: Float64, times: Float64, params: DivideParams) -> Float64:
     return result
 
 
-def _unevenness(sequences: Sequences, ends: Bool) -> Float64:
+def unevenness(sequences: Sequences, ends: Bool) -> Float64:
     """Return how unequal the times of a sequence's pieces are: mean deviation from the median over it, float64[k].
 
     0 for a sequence of fewer than two pieces.
@@ -183,16 +183,6 @@ def _unevenness(sequences: Sequences, ends: Bool) -> Float64:
     count = np.maximum(np.bincount(owner, minlength=len(sequences)), 1)
     deviation = np.bincount(owner, weights=np.abs(took_s - usual[owner]), minlength=len(sequences)) / count
     return np.nan_to_num(deviation / usual)
-
-
-def regularity(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
-    """Return how much alike the pieces are that the masked bursts end, in size and in time, in 0..1.
-
-    The share of the payload in pieces of the most frequent size, over one plus how uneven the pieces are in time.
-    """
-    _, share = most_regular(sequences, ends, params)
-    volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
-    return float(np.average(share, weights=volume) / (1 + np.median(_unevenness(sequences, ends))))
 
 
 def _silence_share(sequences: Sequences, quantum: Float64) -> Float64:
