@@ -2758,131 +2758,87 @@ CREATE VIEW IF NOT EXISTS gpu_time
     `step` UInt64 COMMENT 'Number of the step; of a standstill the one that did not end',
     `start_time` DateTime64(9) COMMENT 'Start of the step or standstill, UTC',
     `end_time` DateTime64(9) COMMENT 'End of it, UTC',
+    `duration_s` Float64 COMMENT 'From start to end, seconds',
     `cause` LowCardinality(String) COMMENT 'Kind of the finding that it counts to, as in losses; empty where there is none',
     `gpu_s` Float64 COMMENT 'Its length over all GPUs of the job, GPU-seconds',
-    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds'
+    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds; all of a standstill'
 )
-COMMENT 'GPU time of jobs and what of it was lost, one row a step or standstill'
+COMMENT 'GPU time of jobs and what of it was lost: gpu_time(from_time = ..., to_time = ...), one row a step or standstill that ended then'
 AS WITH
+    toDateTime({from_time:DateTime('UTC')}, 'UTC') AS since,
+    toDateTime({to_time:DateTime('UTC')}, 'UTC') AS until,
     ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
-    found AS
-    (
-        SELECT
-            job_id,
-            indexOf(from_the_root, CAST(kind, 'String')) AS rank,
-            first_step,
-            last_step,
-            start_time,
-            end_time
-        FROM diagnoses
-        WHERE (job_id != '') AND (rank > 0)
-    ),
     causes AS
     (
         SELECT
             job_id,
             arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(rank) AS rank
-        FROM found
-        GROUP BY
-            job_id,
-            step
-    ),
-    usual AS
-    (
-        SELECT
-            s.job_id AS job_id,
-            max(s.step) AS last_step,
-            quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
-            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s
-        FROM steps AS s
-        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
-        WHERE s.job_id IN (
-            SELECT job_id
-            FROM found
-        )
-        GROUP BY s.job_id
-    )
-SELECT
-    s.job_id AS job_id,
-    s.tenant AS tenant,
-    s.step AS step,
-    s.start_time AS start_time,
-    s.end_time AS end_time,
-    from_the_root[c.rank] AS cause,
-    s.duration_s * j.endpoints AS gpu_s,
-    if(c.rank = 0, 0, greatest(s.duration_s - u.usual_s, 0) * j.endpoints) AS lost_gpu_s
-FROM steps AS s
-INNER JOIN
-(
-    SELECT
-        job_id,
-        endpoints
-    FROM jobs
-) AS j ON s.job_id = j.job_id
-LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
-LEFT JOIN usual AS u ON s.job_id = u.job_id
-UNION ALL
-WITH
-    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
-    found AS
-    (
-        SELECT
-            job_id,
-            indexOf(from_the_root, CAST(kind, 'String')) AS rank,
-            first_step,
-            last_step,
-            start_time,
-            end_time
+            min(indexOf(from_the_root, CAST(kind, 'String'))) AS rank,
+            max(((kind IN ('restart', 'hang', 'stall')) AND (step = first_step), start_time, end_time)) AS standstill
         FROM diagnoses
-        WHERE (job_id != '') AND (rank > 0)
-    ),
-    causes AS
-    (
-        SELECT
-            job_id,
-            arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(rank) AS rank
-        FROM found
+        WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String')) AND (end_time >= (since - toIntervalDay(1))) AND (start_time <= until)
         GROUP BY
             job_id,
             step
     ),
-    usual AS
+    parts AS
     (
         SELECT
-            s.job_id AS job_id,
-            max(s.step) AS last_step,
-            quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
-            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s
-        FROM steps AS s
-        LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
-        WHERE s.job_id IN (
-            SELECT job_id
-            FROM found
-        )
-        GROUP BY s.job_id
+            if(s.job_id = '', c.job_id, s.job_id) AS job_id,
+            s.job_id = '' AS is_standstill,
+            if(is_standstill, c.step, s.step) AS step,
+            c.rank AS rank,
+            if(is_standstill, c.standstill.2, s.start_time) AS start_time,
+            if(is_standstill, c.standstill.3, s.end_time) AS end_time,
+            (s.complete = 1) AND (c.rank = 0) AS is_healthy,
+            if(is_standstill, (toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1000000000., s.duration_s) AS duration_s
+        FROM
+        (
+            SELECT
+                job_id,
+                step,
+                start_time,
+                end_time,
+                duration_s,
+                complete
+            FROM steps
+            WHERE (start_time >= (since - toIntervalDay(1))) AND (start_time <= until)
+        ) AS s
+        FULL OUTER JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
+        WHERE (s.job_id != '') OR (c.standstill.1)
+    ),
+    of_jobs AS
+    (
+        SELECT
+            job_id,
+            quantileExactIf(0.5)(duration_s, is_healthy) AS healthy_s,
+            groupArrayIf((step, start_time, end_time, duration_s, rank, is_standstill), (end_time >= since) AND (end_time <= until)) AS shown
+        FROM parts
+        GROUP BY job_id
     )
 SELECT
-    f.job_id AS job_id,
+    o.job_id AS job_id,
     j.tenant AS tenant,
-    f.first_step AS step,
-    f.start_time AS start_time,
-    f.end_time AS end_time,
-    from_the_root[f.rank] AS cause,
-    ((toUnixTimestamp64Nano(f.end_time) - toUnixTimestamp64Nano(f.start_time)) / 1000000000.) * j.endpoints AS gpu_s,
-    gpu_s AS lost_gpu_s
-FROM found AS f
+    part.1 AS step,
+    part.2 AS start_time,
+    part.3 AS end_time,
+    part.4 AS duration_s,
+    from_the_root[part.5] AS cause,
+    duration_s * j.endpoints AS gpu_s,
+    multiIf(part.6, gpu_s, (part.5) = 0, 0, greatest(duration_s - if(isNaN(o.healthy_s), j.step_s_median, o.healthy_s), 0) * j.endpoints) AS lost_gpu_s
+FROM of_jobs AS o
 INNER JOIN
 (
     SELECT
         job_id,
         tenant,
-        endpoints
+        endpoints,
+        steps,
+        step_s_median
     FROM jobs
-) AS j ON f.job_id = j.job_id
-INNER JOIN usual AS u ON f.job_id = u.job_id
-WHERE (f.rank <= 3) AND (f.first_step > u.last_step);
+) AS j ON o.job_id = j.job_id
+ARRAY JOIN o.shown AS part
+WHERE (NOT (part.6)) OR (step >= j.steps);
 
 CREATE VIEW IF NOT EXISTS job_losses
 (

@@ -80,7 +80,13 @@ SMALL = SampleCluster(
     idle_servers=2,
     jobs=(
         SampleJob(
-            "job-1f0a6c", "acme", 8, 4, 9.1, (Episode(0.55, 0.7, 0.35, 5, 3), Episode(0.96, 1, 0.5, 6, 6, "slow_nic"))
+            "job-1f0a6c",
+            "acme",
+            8,
+            4,
+            9.1,
+            (Episode(0.55, 0.7, 0.35, 5, 3), Episode(0.96, 1, 0.5, 6, 6, "slow_nic")),
+            pause_at=0.2,
         ),
         SampleJob("job-7b21d9", "o'hara labs", 6, 2, 6.6, (Episode(0.3, 0.34, 0.2, 2, 1),), pause_at=0.5),
         SampleJob("job-c44e02", "acme", 3, 1, 4.2, (Episode(0.9, 1, 0.12, 2, 0),)),

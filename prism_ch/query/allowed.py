@@ -12,7 +12,7 @@ from prism_ch.assets import asset
 TABLE_FUNCTIONS = frozenset({"generate_series", "generateseries", "numbers", "numbers_mt", "values", "zeros"})
 
 #: Views of the database that take parameters, and so look like table functions.
-PARAMETERISED_VIEWS = frozenset({"pair_traffic", "switch_traffic"})
+PARAMETERISED_VIEWS = frozenset({"gpu_time", "pair_traffic", "switch_traffic"})
 
 #: Tables of ClickHouse's own that an operator may read: what is stored and how, never users, secrets, logs or others'
 #: statements.

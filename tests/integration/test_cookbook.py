@@ -13,6 +13,7 @@ from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.bench import made_up
 from tests.cookbook import GPUS, OPERATORS_ONLY, STEPS, examples, page
+from tests.two_tenants import named
 
 EXAMPLES = list(examples())
 
@@ -50,6 +51,6 @@ def test_a_tenant_gets_its_own_part_of_each_answer(made_up_run: Store, name: str
 
 @pytest.mark.parametrize("view", sorted(TENANT_VIEWS))
 def test_tenants_have_no_rows_in_common(made_up_run: Store, view: str) -> None:
-    sql = f"SELECT count() FROM {view}"  # noqa: S608 - a name of the schema
+    sql = f"SELECT count() FROM {named(view)}"  # noqa: S608 - a name of the schema
     counts = [int(answer(made_up_run, sql, tenant=who).rows[0][0] or 0) for who in (None, "research", "product")]
     assert counts[0] == counts[1] + counts[2] > 0

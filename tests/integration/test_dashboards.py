@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from prism_ch.store.migrate import migrate
 
 END_S = int(time.time()) // 3600 * 3600
 EVERY = span(END_S, SMALL.hours)
+END = datetime.fromtimestamp(END_S, UTC)
+BEGIN = END - timedelta(hours=SMALL.hours)
 
 
 @pytest.fixture(scope="module")
@@ -95,15 +98,36 @@ def test_queries_are_timed(filled: Store) -> None:
     assert any(line.startswith("slowest: ") for line in report)
 
 
+def gpu_time(since: datetime, until: datetime) -> str:
+    return f"gpu_time(from_time = '{since:%F %T}', to_time = '{until:%F %T}')"
+
+
 def test_losses_and_gpu_time_agree(filled: Store) -> None:
     by_cause = (
         "SELECT job_id, cause::String AS cause, round(gpu_hours_lost, 6) FROM losses WHERE lost_s > 0 ORDER BY ALL"
     )
-    by_step = (
-        "SELECT job_id, cause, round(sum(lost_gpu_s) / 3600, 6) AS lost FROM gpu_time"
-        " GROUP BY ALL HAVING lost > 0 ORDER BY ALL"
-    )
+    columns = "job_id, cause, round(sum(lost_gpu_s) / 3600, 6) AS lost"
+    by_step = f"SELECT {columns} FROM {gpu_time(BEGIN, END)} GROUP BY ALL HAVING lost > 0 ORDER BY ALL"  # noqa: S608 - times of this file
     assert filled.rows(by_step) == filled.rows(by_cause) != []
+
+
+def test_each_step_is_in_one_of_two_spans_that_follow_one_another(filled: Store) -> None:
+    middle = BEGIN + timedelta(minutes=75)
+    # Both ends count, so the next second begins the second span.
+    spans = (gpu_time(BEGIN, middle), gpu_time(middle + timedelta(seconds=1), END), gpu_time(BEGIN, END))
+    asked = "SELECT job_id, tenant, cause, step, start_time, end_time, round(gpu_s, 6) FROM {} ORDER BY ALL"
+    first, second, both = (filled.rows(asked.format(span)) for span in spans)
+    assert first
+    assert second
+    assert sorted(first + second) == both
+
+
+def test_a_job_that_is_slow_all_through_a_span_is_held_against_the_day_before(filled: Store) -> None:
+    late = gpu_time(END - timedelta(minutes=5), END)
+    rows = filled.rows(
+        f"SELECT cause, sum(lost_gpu_s) / sum(gpu_s) FROM {late} WHERE job_id = 'job-c44e02' GROUP BY cause"  # noqa: S608 - as above
+    )
+    assert rows == [("slow_gpu", pytest.approx(0.12 / 1.12, rel=0.05))]
 
 
 def test_nothing_chosen_and_awkward_values_are_no_error(filled: Store) -> None:

@@ -13,7 +13,7 @@ from prism_ch.query.tenancy import TENANT_VIEWS, schema_names
 from prism_ch.store.client import connect
 from prism_ch.store.migrate import migrate
 from tests.serving import OwnEndpoint, endpoint
-from tests.two_tenants import ALPHA, BRAVO, fill
+from tests.two_tenants import ALPHA, BRAVO, fill, named
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ def assert_nothing_of_bravo(text: str) -> None:
 @pytest.mark.parametrize("view", sorted(TENANT_VIEWS))
 def test_a_view_shows_each_tenant_its_own_rows(two: OwnEndpoint, view: str) -> None:
     for user, mine, other in (("alpha", ALPHA, BRAVO), ("bravo", BRAVO, ALPHA), ("alpha", ALPHA, BRAVO)):
-        seen = two.ask(f"SELECT * FROM {view} FORMAT JSONEachRow", user)  # noqa: S608
+        seen = two.ask(f"SELECT * FROM {named(view)} FORMAT JSONEachRow", user)  # noqa: S608
         assert seen.status == 200
         assert mine.name in seen.text
         assert other.name not in seen.text
-    everything = two.ask(f"SELECT * FROM {view} FORMAT JSONEachRow", "reader").text  # noqa: S608
+    everything = two.ask(f"SELECT * FROM {named(view)} FORMAT JSONEachRow", "reader").text  # noqa: S608
     assert ALPHA.name in everything
     assert BRAVO.name in everything
 

@@ -11,7 +11,7 @@ from prism_ch.query.question import TENANT_LIMITS, Limits, Question, engine_sett
 from prism_ch.query.tenancy import TENANT_VIEWS, schema_names
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
-from tests.two_tenants import ALPHA, BRAVO, fill
+from tests.two_tenants import ALPHA, BRAVO, fill, named
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +36,10 @@ def assert_only_alpha(text: str) -> None:
 
 @pytest.mark.parametrize("view", sorted(TENANT_VIEWS))
 def test_a_tenant_sees_its_own_rows_of_every_view_and_no_others(shared: Store, view: str) -> None:
-    seen = answer_bytes(shared, f"SELECT * FROM {view}", "json", tenant=ALPHA.name).decode()  # noqa: S608
+    seen = answer_bytes(shared, f"SELECT * FROM {named(view)}", "json", tenant=ALPHA.name).decode()  # noqa: S608
     assert ALPHA.name in seen
     assert_only_alpha(seen)
-    theirs = answer_bytes(shared, f"SELECT * FROM {view}", "json", tenant=BRAVO.name).decode()  # noqa: S608
+    theirs = answer_bytes(shared, f"SELECT * FROM {named(view)}", "json", tenant=BRAVO.name).decode()  # noqa: S608
     assert BRAVO.name in theirs
     assert ALPHA.name not in theirs
 
@@ -55,8 +55,8 @@ def test_the_engine_alone_hides_the_other_tenant_in_every_table_and_view(shared:
         if name in {"pair_traffic", "switch_traffic"} or engine == "MaterializedView":
             continue
         try:
-            seen = ungated(shared, f"SELECT * FROM {name}")  # noqa: S608
-            counted = ungated(shared, f"SELECT count() AS n FROM {name}")  # noqa: S608
+            seen = ungated(shared, f"SELECT * FROM {named(name)}")  # noqa: S608
+            counted = ungated(shared, f"SELECT count() AS n FROM {named(name)}")  # noqa: S608
         except StoreError as error:
             seen = counted = str(error)
         if name not in {"revisions", "topology_loads", "schema_migrations", "published", "prune_horizon"}:
@@ -95,7 +95,7 @@ def test_a_condition_never_runs_on_a_hidden_row(shared: Store, shape: str) -> No
     for view, column in columns:
         # Harmless on alpha's values, an error on bravo's.
         check = f"toUInt8(if(startsWith({column}, 'bra' || 'vo'), 'x', '1'))"
-        sql = shape.format(view=view, column=column, check=check)
+        sql = shape.format(view=named(view), column=column, check=check)
         assert_only_alpha(answer_bytes(shared, sql, "json", tenant=ALPHA.name).decode())
 
 

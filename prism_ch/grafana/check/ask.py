@@ -102,19 +102,28 @@ def ways(dashboard: Mapping[str, Any], offered: Mapping[str, Sequence[str]]) -> 
         yield from ({**usual, name: choice} for choice in (*alone, *more))
 
 
+def used(query: Query, variables: Mapping[str, Choice]) -> dict[str, Choice]:
+    """Return what is chosen of those variables that a query names."""
+    return {name: choice for name, choice in variables.items() if re.search(rf"\${{?{name}\b", query.sql)}
+
+
 def all_of(store: Store, uid: str, dashboard: Mapping[str, Any], spans: Sequence[Span]) -> Iterator[Asked]:
-    """Ask every query of a dashboard in every way at every span; the first span must have data for each."""
+    """Ask every query of a dashboard as it opens at every span, and in every other way at the first.
+
+    The first span must have data for each query.
+    """
     offered = chosen(store, dashboard, spans[0])
+    usual, *others = ways(dashboard, offered)
     for query in queries(uid, dashboard):
         shown = 0
-        for variables in ways(dashboard, offered):
-            for span in spans:
-                asked = ask(store, query, span, variables)
-                shown += len(asked.frame.rows) if asked.frame is not None and span is spans[0] else 0
-                yield asked
+        named = [way for way in others if used(query, way) != used(query, usual)]
+        for variables, span in [*((usual, span) for span in spans), *((way, spans[0]) for way in named)]:
+            asked = ask(store, query, span, variables)
+            shown += len(asked.frame.rows) if asked.frame is not None and span is spans[0] else 0
+            yield asked
         if not shown:
             yield Asked(query, spans[0], 0.0, None, ("shows nothing, whatever is chosen",))
-        yield _elsewhere(store, query, spans[0], next(ways(dashboard, offered)))
+        yield _elsewhere(store, query, spans[0], usual)
 
 
 def as_opened(store: Store, uid: str, dashboard: Mapping[str, Any], span: Span) -> Iterator[Asked]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from prism_ch.grafana.check.ask import Asked, ask, chosen, ways
+from prism_ch.grafana.check.ask import Asked, ask, chosen, used, ways
 from prism_ch.grafana.check.queries import queries
 from prism_ch.grafana.macros import Span
 from prism_ch.store.client import Store
@@ -39,8 +39,9 @@ def all_of(store: Store, uid: str, dashboard: Mapping[str, Any], span: Span) -> 
         own = chosen(store, dashboard, span, tenant)
         strange = {name: [value for value in values if value not in own[name]] for name, values in everything.items()}
         for query in queries(uid, dashboard):
-            for offered in (own, strange):
-                asked = ask(store, query, span, next(ways(dashboard, offered)), tenant=tenant)
+            usual, foreign = (next(ways(dashboard, offered)) for offered in (own, strange))
+            for variables in (usual, foreign) if used(query, usual) else (usual,):
+                asked = ask(store, query, span, variables, tenant=tenant)
                 seen = others & {str(value) for row in (asked.frame.rows if asked.frame else ()) for value in row}
                 leaks = tuple(f"shows {tenant} what is another's: {name}" for name in sorted(seen)[:3])
                 yield replace(asked, problems=asked.problems + leaks)

@@ -32,8 +32,10 @@ def finding() -> Dashboard:
     excess, cells = "Work beyond peers, by server and GPU", look.heat(-0.1, 0.5)
     question = "What is wrong, who is to blame, and what does that rest on?"
     board = dashboard("finding", "Finding", question, (OPERATORS, TENANTS))
-    board = board.with_variable(choose("finding", "Finding", "shared/findings"))
+    board = board.with_variable(choose("finding", "Finding", "shared/choose_finding"))
     board = board.annotation(annotation("Finding", "finding/annotate"))
+    board = board.annotation(annotation("Findings", "finding/annotate_findings"))
+    board = board.annotation(annotation("Restarts", "finding/annotate_restarts"))
     return with_panels(
         board,
         panel.rows("Verdict", "finding/verdict", 24, FINDING, high=4),

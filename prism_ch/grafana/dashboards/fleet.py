@@ -54,9 +54,9 @@ def fleet() -> Dashboard:
     noted = ((None, GREEN), (1, ORANGE))
     question = "Is the cluster's GPU time spent on training, and if not, where is it lost?"
     board = dashboard("fleet", "Fleet", question, (OPERATORS,))
-    board = board.with_variable(choose("tenant", "Tenant", "shared/tenants", several=True))
-    board = board.annotation(annotation("Findings", "shared/annotate_findings"))
-    board = board.annotation(annotation("Restarts", "shared/annotate_restarts"))
+    board = board.with_variable(choose("tenant", "Tenant", "shared/choose_tenant", several=True))
+    board = board.annotation(annotation("Findings", "fleet/annotate_findings"))
+    board = board.annotation(annotation("Restarts", "fleet/annotate_restarts"))
     share, states = look.SHARE, look.SEVERITY_NUMBERS
     return with_panels(
         board,

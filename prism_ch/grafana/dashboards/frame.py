@@ -62,7 +62,7 @@ def choose(name: str, label: str, query: str, *, several: bool = False) -> build
 
 def annotation(name: str, query: str) -> build.AnnotationQuery:
     """Return spans of time to mark in all panels."""
-    color = {"Restarts": PURPLE, "Failed windows": RED}.get(name, ORANGE)
+    color = {"Restarts": PURPLE, "Failed windows": RED, "Finding": RED}.get(name, ORANGE)
     return (
         build.AnnotationQuery()
         .name(name)

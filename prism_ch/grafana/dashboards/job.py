@@ -64,9 +64,9 @@ def job() -> Dashboard:
     groups = "Data-parallel groups and the pipelines between them"
     question = "Is a job as fast as it usually is, and which of its GPUs makes the others wait?"
     board = dashboard("job", "Job", question, (OPERATORS, TENANTS), "now-1h")
-    board = board.with_variable(choose("job", "Job", "shared/jobs"))
-    board = board.annotation(annotation("Findings", "shared/annotate_job_findings"))
-    board = board.annotation(annotation("Restarts", "shared/annotate_job_restarts"))
+    board = board.with_variable(choose("job", "Job", "shared/choose_job"))
+    board = board.annotation(annotation("Findings", "job/annotate_findings"))
+    board = board.annotation(annotation("Restarts", "job/annotate_restarts"))
     share = look.SHARE
     return with_panels(
         board,

@@ -28,6 +28,7 @@ def network() -> Dashboard:
     leaves, busy_cells = ("From", "To", "Traffic"), look.heat(0, 1e11, "continuous-BlPu")
     board = dashboard("network", "Network", "Which switch, link or NIC is slow or overloaded?", (OPERATORS,), "now-1h")
     board = board.annotation(annotation("Findings", "network/annotate"))
+    board = board.annotation(annotation("Restarts", "network/annotate_restarts"))
     return with_panels(
         board,
         panel.numbers_now("Seen in the span", "network/volume", 12, columns=seen),

@@ -26,6 +26,8 @@ def pipeline() -> Dashboard:
     question = "Can what the other dashboards show be trusted right now?"
     board = dashboard("pipeline", "Pipeline", question, (OPERATORS,), "now-3h")
     board = board.annotation(annotation("Failed windows", "pipeline/annotate_failed"))
+    board = board.annotation(annotation("Findings", "pipeline/annotate_findings"))
+    board = board.annotation(annotation("Restarts", "pipeline/annotate_restarts"))
     lag = panel.lines("Lag of the slowest exporters", "pipeline/exporter_lag", 8, look.SECONDS, by_label="exporter")
     behind = panel.lines("Windows behind", "pipeline/windows_behind", 8, look.COUNT).min(0)
     return with_panels(

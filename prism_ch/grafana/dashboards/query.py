@@ -23,6 +23,34 @@ DATASOURCE = DataSourceRef(type_val=PLUGIN, uid="${datasource}")
 
 
 @dataclass(frozen=True, slots=True)
+class Whose:
+    """Conditions on the rows that a dashboard is about: `$__whose` in shared queries; and on those of no tenant too."""
+
+    rows: str
+    or_nobodys: str
+
+
+def _only(condition: str) -> Whose:
+    """Make no difference for rows of no tenant."""
+    return Whose(condition, condition)
+
+
+_ALL = _only("1 = 1")
+_WHOSE = {
+    "fleet": Whose(
+        "$__conditionalAll(tenant IN (${tenant:sqlstring}), $tenant)",
+        "$__conditionalAll(tenant IN ('', ${tenant:sqlstring}), $tenant)",
+    ),
+    "tenant": _only("tenant = ${tenant:sqlstring}"),
+    "job": _only("job_id = ${job:sqlstring}"),
+    "finding": _only(
+        "job_id != '' AND job_id IN (SELECT job_id FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring})"
+        " AND diagnosis_id != ${finding:sqlstring}"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class ClickHouseQuery(Dataquery):
     """One target of a panel."""
 
@@ -57,15 +85,23 @@ class Target(Builder[ClickHouseQuery]):
 
 
 def sql(name: str) -> str:
-    """Return the query in sql/dashboards/<name>.sql, without the comment that heads it."""
-    lines = asset(f"sql/dashboards/{name}.sql").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.startswith("--"))
+    """Return the query `name`, dashboard/what, without the comment that heads it."""
+    dashboard, _ = name.split("/")
+    query = "\n".join(line for line in _text(name).splitlines() if not line.startswith("--"))
+    whose = _WHOSE.get(dashboard, _ALL)
+    return query.replace("$__whose_or_nobodys", whose.or_nobodys).replace("$__whose", whose.rows)
 
 
 def about(name: str) -> str:
-    """Return the comment that heads sql/dashboards/<name>.sql, which describes the panel."""
-    lines = asset(f"sql/dashboards/{name}.sql").read_text(encoding="utf-8").splitlines()
-    return " ".join(line.removeprefix("-- ") for line in lines if line.startswith("--"))
+    """Return the comment that heads a query, which describes the panel."""
+    return " ".join(line.removeprefix("-- ") for line in _text(name).splitlines() if line.startswith("--"))
+
+
+def _text(name: str) -> str:
+    """Read sql/dashboards/<name>.sql or, where a dashboard asks what others ask too, that of the folder `shared`."""
+    folder, what = name.split("/")
+    own = asset(f"sql/dashboards/{folder}").joinpath(f"{what}.sql")
+    return (own if own.is_file() else asset(f"sql/dashboards/shared/{what}.sql")).read_text(encoding="utf-8")
 
 
 def register() -> None:

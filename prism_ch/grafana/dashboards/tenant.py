@@ -18,17 +18,17 @@ def tenant() -> Dashboard:
         "GPU-hours lost": look.unit(look.PLAIN, 1),
         "Healthy": look.unit(look.SHARE, 1) + look.steps_of(*HEALTH),
     }
-    found = {name: settings for name, settings in FINDINGS.items() if name != "Tenant"}
+    found, jobs = FINDINGS | {"Tenant": look.hidden()}, JOBS | {"Tenant": look.hidden()}
     lost = "GPU-hours lost over time, by cause"
     question = "What do a tenant's jobs get out of their GPUs, and what costs them the rest?"
     board = dashboard("tenant", "Tenant", question, (OPERATORS, TENANTS))
-    board = board.with_variable(choose("tenant", "Tenant", "shared/tenants"))
+    board = board.with_variable(choose("tenant", "Tenant", "shared/choose_tenant"))
     board = board.annotation(annotation("Findings", "tenant/annotate_findings"))
     board = board.annotation(annotation("Restarts", "tenant/annotate_restarts"))
     return with_panels(
         board,
         panel.numbers_now("Account of the span", "tenant/account", 24, steps=((None, BLUE),), columns=account),
-        panel.rows("Jobs, slowest against their own usual first", "tenant/jobs", 24, JOBS),
+        panel.rows("Jobs, slowest against their own usual first", "tenant/jobs", 24, jobs),
         panel.ranking("GPU-hours lost, by cause", "tenant/lost_by_cause", 8, look.PLAIN),
         panel.lines(lost, "tenant/lost_over_time", 16, look.PLAIN, stacked=True, bars=True, by_label="cause"),
         panel.lines("Slowdown against the usual step, by job", "tenant/slower", 12, look.SHARE, by_label="job"),

@@ -7,28 +7,24 @@ WITH
         FROM diagnoses
         WHERE diagnosis_id = ${finding:sqlstring}
     ) AS f,
-    greatest(f.3 - f.2 + 1, 20)::Int64 AS width,
-    picked AS
-    (
-        SELECT step
-        FROM steps
-        WHERE job_id = f.1 AND step >= greatest(f.2::Int64 - width, 0) AND step <= f.3 + width
-            AND step % greatest(intDiv(3 * width + 299, 300), 1) = 0
-    ),
-    member AS (SELECT endpoint, server, pp_stage FROM job_members WHERE job_id = f.1),
-    blamed AS
-    (
-        SELECT endpoint, pp_stage FROM member WHERE endpoint IN (f.4, f.5) OR server = f.4
-    )
+    greatest(f.3 - f.2 + 1, 20)::Int64 AS width
 SELECT
     max(g.end_time) AS time,
-    nullIf(maxIf(g.compute_s + g.pp_s, g.endpoint IN (SELECT endpoint FROM blamed)), 0) AS "Culprit",
+    nullIf(maxIf(g.compute_s + g.pp_s, m.is_blamed), 0) AS "Culprit",
     quantileExact(0.5)(g.compute_s + g.pp_s) AS "Peers",
     quantileExact(0.1)(g.compute_s + g.pp_s) AS "Peers, low",
     quantileExact(0.9)(g.compute_s + g.pp_s) AS "Peers, high"
 FROM gpu_steps AS g
-INNER JOIN member AS m ON g.endpoint = m.endpoint
-WHERE g.job_id = f.1 AND g.step IN (SELECT step FROM picked)
-    AND (m.pp_stage IN (SELECT pp_stage FROM blamed) OR (SELECT count() FROM blamed) = 0)
+INNER JOIN
+(
+    SELECT
+        endpoint,
+        endpoint IN (f.4, f.5) OR server = f.4 AS is_blamed,
+        max(is_blamed) OVER (PARTITION BY pp_stage) OR NOT max(is_blamed) OVER () AS is_compared
+    FROM job_members
+    WHERE job_id = f.1
+) AS m ON g.endpoint = m.endpoint
+WHERE g.job_id = f.1 AND m.is_compared
+    AND g.step <= f.3 + width AND g.step IN (SELECT greatest(f.2::Int64 - width, 0) + number * intDiv(3 * width + 299, 300) FROM numbers(300))
 GROUP BY g.step
 ORDER BY time

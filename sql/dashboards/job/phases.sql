@@ -11,30 +11,21 @@ WITH
             ORDER BY step DESC
             LIMIT 6
         )
-    ) AS shown,
-    chosen AS
-    (
-        SELECT endpoint
-        FROM gpu_steps
-        WHERE job_id = ${job:sqlstring} AND step BETWEEN shown.1 AND shown.2 AND start_time >= shown.3 - INTERVAL 1 HOUR AND start_time <= shown.4
-        GROUP BY endpoint
-        ORDER BY sum(dp_s), endpoint
-        LIMIT 12
-    )
-SELECT p.time AS time, concat(m.server, ' GPU ', toString(m.gpu)) AS gpu, p.phase AS phase
+    ) AS shown
+SELECT point.1 AS time, concat(m.server, ' GPU ', toString(m.gpu)) AS gpu, point.2 AS phase
 FROM
 (
-    SELECT endpoint, start_time AS time, phase::Int8 AS phase
+    SELECT
+        endpoint,
+        arrayPushBack(groupArray((start_time, phase::Int8)), (max(end_time), 0::Int8)) AS points,
+        sumIf(toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time), phase = 'DP') AS waited_ns
     FROM timeline
     WHERE job_id = ${job:sqlstring} AND step BETWEEN shown.1 AND shown.2 AND start_time >= shown.3 - INTERVAL 1 HOUR AND start_time <= shown.4
-        AND endpoint IN (SELECT endpoint FROM chosen)
-    UNION ALL
-    SELECT endpoint, max(end_time) AS time, 0::Int8 AS phase
-    FROM gpu_steps
-    WHERE job_id = ${job:sqlstring} AND step = shown.2 AND start_time >= shown.3 - INTERVAL 1 HOUR AND start_time <= shown.4
-        AND endpoint IN (SELECT endpoint FROM chosen)
     GROUP BY endpoint
+    ORDER BY waited_ns, endpoint
+    LIMIT 12
 ) AS p
-INNER JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON p.endpoint = m.endpoint
+INNER JOIN (SELECT endpoint, server, job_members.gpu AS gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON p.endpoint = m.endpoint
+ARRAY JOIN p.points AS point
 ORDER BY time, gpu
 LIMIT 20000

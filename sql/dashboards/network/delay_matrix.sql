@@ -17,20 +17,22 @@ WITH
         INNER JOIN place AS d ON f.dst_addr = d.endpoint
         GROUP BY sender, receiver
     ),
-    compared AS
     (
-        SELECT sender, receiver, pace / nullIf(median(pace) OVER (), 0) - 1 AS slower
-        FROM paces
-    ),
-    standing_out AS
+        SELECT groupArray((sender, receiver, slower))
+        FROM (SELECT sender, receiver, pace / nullIf(median(pace) OVER (), 0) - 1 AS slower FROM paces)
+    ) AS cells,
     (
-        SELECT server
-        FROM (SELECT arrayJoin([sender, receiver]) AS server, slower FROM compared)
-        GROUP BY server
-        ORDER BY max(slower) DESC, server
-        LIMIT 16
-    )
-SELECT sender AS "Sender", receiver AS "Receiver", slower AS "Slower"
-FROM compared
-WHERE sender IN (SELECT server FROM standing_out) AND receiver IN (SELECT server FROM standing_out)
-ORDER BY sender, receiver
+        SELECT groupArray(server)
+        FROM
+        (
+            SELECT server
+            FROM (SELECT arrayJoin(cells) AS cell, arrayJoin([cell.1, cell.2]) AS server)
+            GROUP BY server
+            ORDER BY max(cell.3) DESC, server
+            LIMIT 16
+        )
+    ) AS standing_out
+SELECT cell.1 AS "Sender", cell.2 AS "Receiver", cell.3 AS "Slower"
+FROM (SELECT arrayJoin(cells) AS cell)
+WHERE has(standing_out, cell.1) AND has(standing_out, cell.2)
+ORDER BY "Sender", "Receiver"

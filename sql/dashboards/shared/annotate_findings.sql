@@ -1,4 +1,4 @@
--- Findings of warning or above in the span.
+-- Findings of warning or above in the span, restarts aside.
 SELECT
     start_time AS time,
     end_time AS timeEnd,
@@ -6,6 +6,6 @@ SELECT
     summary AS text,
     concat(severity::String, ',', status::String) AS tags
 FROM diagnoses
-WHERE end_time >= $__fromTime AND start_time <= $__toTime AND severity != 'info' AND kind != 'restart'
+WHERE end_time >= $__fromTime AND start_time <= $__toTime AND $__whose_or_nobodys AND severity != 'info' AND kind != 'restart'
 ORDER BY time, title, text
 LIMIT 200

@@ -1,6 +1,17 @@
--- The findings in the span, the worst first.
-SELECT diagnosis_id, concat(severity::String, ' ', kind::String, ' of ', subject, if(job_id IN ('', subject), '', concat(' in ', job_id))) AS text
+-- Findings in the span, open ones first, then the worst.
+SELECT
+    diagnosis_id AS "Finding",
+    severity::String AS "Severity",
+    status::String AS "Status",
+    kind::String AS "Kind",
+    subject AS "Subject",
+    job_id AS "Job",
+    tenant AS "Tenant",
+    start_time AS "Since",
+    end_time AS "Until",
+    slowdown AS "Slowdown",
+    summary AS "Summary"
 FROM diagnoses
-WHERE end_time >= $__fromTime AND start_time <= $__toTime
-ORDER BY severity DESC, status, start_time DESC, diagnosis_id
-LIMIT 500
+WHERE end_time >= $__fromTime AND start_time <= $__toTime AND $__whose_or_nobodys
+ORDER BY status, severity DESC, slowdown DESC, start_time DESC
+LIMIT 200

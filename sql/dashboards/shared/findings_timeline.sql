@@ -9,8 +9,7 @@ FROM
 (
     SELECT kind::String AS kind, groupArray((toUnixTimestamp(start_time), toUnixTimestamp(end_time), severity::Int8)) AS found
     FROM diagnoses
-    WHERE end_time >= $__fromTime AND start_time <= $__toTime
-        AND tenant = ${tenant:sqlstring}
+    WHERE end_time >= $__fromTime AND start_time <= $__toTime AND $__whose_or_nobodys
     GROUP BY kind
 ) AS k
 ORDER BY time, kind

@@ -14,7 +14,7 @@ FROM diagnoses AS d
 LEFT JOIN (SELECT endpoint, any(server) AS server FROM topology GROUP BY endpoint) AS t ON d.subject = t.endpoint
 LEFT JOIN (SELECT job_id, endpoints FROM jobs) AS j ON d.job_id = j.job_id
 WHERE d.subject_type IN ('endpoint', 'server') AND d.severity != 'info'
-    AND d.end_time >= $__fromTime AND d.start_time <= $__toTime AND d.tenant = ${tenant:sqlstring}
+    AND d.end_time >= $__fromTime AND d.start_time <= $__toTime AND $__whose
 GROUP BY "Server"
 ORDER BY "GPU-hours lost" DESC, "Server"
 LIMIT 20

@@ -1,6 +1,0 @@
--- Restarts of the tenant in the span.
-SELECT start_time AS time, end_time AS timeEnd, concat('restart of ', job_id) AS title, summary AS text, 'restart' AS tags
-FROM diagnoses
-WHERE tenant = ${tenant:sqlstring} AND end_time >= $__fromTime AND start_time <= $__toTime AND kind = 'restart'
-ORDER BY time, title, text
-LIMIT 200
