@@ -32,7 +32,14 @@ from prism_ch.query.allowed import (
     may_be_called,
 )
 from prism_ch.query.question import OPERATOR_LIMITS, TENANT_LIMITS, Limits, Question, engine_settings
-from prism_ch.query.tenancy import TENANT_SHOWABLE, TENANT_SYSTEM_TABLES, TENANT_VIEWS, schema_names
+from prism_ch.query.tenancy import (
+    TELLING_FORMATS,
+    TELLING_SETTINGS,
+    TENANT_SHOWABLE,
+    TENANT_SYSTEM_TABLES,
+    TENANT_VIEWS,
+    schema_names,
+)
 
 #: Longest text that is looked at; also ClickHouse's own limit.
 LONGEST_STATEMENT = 262_144
@@ -85,6 +92,8 @@ def scope(
     body, tokens = _only_statement(sql)
     body, tokens, written, result_format = _without_tail(body, tokens)
     asked = _settable({**(settings or {}), **written})
+    if tenant is not None:
+        _check_telling(asked, result_format)
     text = _check_statement(body, tokens, database, tenant)
     bounds = limits or (OPERATOR_LIMITS if tenant is None else TENANT_LIMITS)
     return Question(text, engine_settings(database, tenant, bounds, asked), result_format, tenant)
@@ -191,6 +200,14 @@ def _settable(asked: Mapping[str, str]) -> dict[str, str]:
         if not SETTABLE[name].fullmatch(value):
             raise UsageError(f"the setting {name} doesn't take the value {value[:40]!r}")
     return dict(asked)
+
+
+def _check_telling(asked: Mapping[str, str], result_format: str | None) -> None:
+    """Refuse a tenant what would tell how much was read before its own rows were picked out."""
+    for name in asked.keys() & TELLING_SETTINGS:
+        raise UsageError(f"the setting {name} can't be changed by a tenant")
+    if result_format in TELLING_FORMATS:
+        raise UsageError(f"the format {result_format} is not offered to tenants")
 
 
 def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:

@@ -64,6 +64,8 @@ def engine_settings(database: str, tenant: str | None, limits: Limits, asked: Ma
     if tenant is not None:
         settings |= {
             "additional_table_filters": filter_setting(row_filters(database, tenant)),
+            # They count what was read of others, too.
+            "output_format_write_statistics": "0",
             # Conditions of the statement must not run on hidden rows, or an error would tell of them. Moved to PREWHERE
             # they may run before the filter; otherwise both are joined by AND, which goes from left to right.
             "optimize_move_to_prewhere": "0",

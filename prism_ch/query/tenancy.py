@@ -28,6 +28,12 @@ TENANT_SYSTEM_TABLES = frozenset(
 #: What may follow SHOW for a tenant.
 TENANT_SHOWABLE = frozenset({"COLUMNS", "TABLES"})
 
+#: Formats that tell how many rows were read, before a tenant's own were picked out of them.
+TELLING_FORMATS = frozenset({"JSONCompactEachRowWithProgress", "JSONEachRowWithProgress"})
+
+#: Limits on what is read: lowered bit by bit, they would tell the same.
+TELLING_SETTINGS = frozenset({"max_memory_usage", "max_rows_to_read"})
+
 #: Stored tables that hold nothing of anyone: how often the topology was loaded.
 _OPEN = frozenset({"topology_loads"})
 _DEFINITION = re.compile(

@@ -10,6 +10,7 @@ from prism_ch.errors import UsageError
 from prism_ch.query.allowed import FORMATS, SETTABLE
 from prism_ch.query.answer import LIMITS_PASSED, question
 from prism_ch.query.question import Question
+from prism_ch.query.tenancy import TELLING_FORMATS, TELLING_SETTINGS
 from prism_ch.serve.handshake import asks_for_settings
 from prism_ch.serve.refusal import Refusal, access_denied
 from prism_ch.serve.request import Asked
@@ -70,7 +71,7 @@ class Gate:
             statement = Statement(body, result_format or asked.format or _DEFAULT_FORMAT, asked.parameters, behind)
             return Permitted(statement, asked.settings)
         if asks_for_settings(body):
-            return _settings(result_format or asked.format)
+            return _settings(result_format or asked.format, user)
         # The gate takes no FORMAT behind SHOW, which clients put behind everything.
         text = body if first_word(text) == "SHOW" else text
         key = (text, user.tenant, tuple(asked.settings.items()))
@@ -78,7 +79,7 @@ class Gate:
         if passed is None:
             passed = await engine.do(partial(self._pass, key))
         chosen = passed.format or result_format or asked.format or _DEFAULT_FORMAT
-        if chosen not in FORMATS:
+        if chosen not in FORMATS or (user.tenant is not None and chosen in TELLING_FORMATS):
             raise Refusal(73, "UNKNOWN_FORMAT", f"The format {chosen} is not offered")
         return Permitted(Statement(passed.text, chosen, asked.parameters), passed.settings)
 
@@ -108,9 +109,10 @@ def permit_command(user: User, method: str) -> None:
         )
 
 
-def _settings(result_format: str) -> Permitted:
+def _settings(result_format: str, user: User) -> Permitted:
     """Tell clickhouse-connect which settings there are, and that those that can't be changed here can't be changed."""
-    names = ", ".join(map(quoted, sorted(SETTABLE)))
+    fixed = TELLING_SETTINGS if user.tenant is not None else frozenset()
+    names = ", ".join(map(quoted, sorted(SETTABLE.keys() - fixed)))
     text = f"SELECT name, default AS value, toUInt8(name NOT IN ({names})) AS readonly FROM system.settings"  # noqa: S608 - our own names
     return Permitted(Statement(text, result_format or _DEFAULT_FORMAT), {"readonly": "1"})
 

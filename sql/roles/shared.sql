@@ -17,6 +17,7 @@ SETTINGS
     max_rows_to_read = 2000000000,
     max_result_rows = 5000000,
     max_result_bytes = 1073741824,
+    output_format_write_statistics = 0,
     optimize_move_to_prewhere = 0,
     query_plan_optimize_prewhere = 0,
     short_circuit_function_evaluation = 'force_enable',

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prism_ch.query.tenancy import TENANT_VIEWS, schema_names
+from prism_ch.query.tenancy import TELLING_SETTINGS, TENANT_VIEWS, schema_names
 from prism_ch.store.client import connect
 from prism_ch.store.migrate import migrate
 from tests.serving import OwnEndpoint, endpoint
@@ -147,6 +149,60 @@ def test_an_error_far_into_a_result_tells_a_tenant_no_value(two: OwnEndpoint) ->
     assert "CANNOT_PARSE_TEXT" in told
     assert "its error could show what is not yours" in told
     assert "far" not in told
+
+
+@pytest.mark.parametrize(
+    "result_format", ["JSON", "JSONCompact", "JSONStrings", "JSONCompactStrings", "JSONColumnsWithMetadata", "XML"]
+)
+def test_no_format_counts_what_was_read_of_others(two: OwnEndpoint, result_format: str) -> None:
+    question = "SELECT job_id FROM steps SETTINGS output_format_write_statistics = 1"
+    assert "rows_read" in two.ask(question, "reader", default_format=result_format).text
+    told = two.ask(question, "alpha", default_format=result_format)
+    assert told.status == 200
+    assert "rows_read" not in told.text
+    assert json.loads(told.headers["x-clickhouse-summary"])["read_rows"] in {"0", str(ALPHA.rows)}
+
+
+@pytest.mark.parametrize("result_format", ["JSONEachRowWithProgress", "JSONCompactEachRowWithProgress"])
+def test_progress_that_counts_what_is_read_of_others_is_refused(two: OwnEndpoint, result_format: str) -> None:
+    clause = two.ask(f"SELECT job_id FROM steps FORMAT {result_format}", "alpha")  # noqa: S608
+    default = two.ask("SELECT job_id FROM steps", "alpha", default_format=result_format)
+    assert "progress" in two.ask("SELECT job_id FROM steps", "reader", default_format=result_format).text
+    assert (clause.code, default.code) == ("497", "73")
+
+
+@pytest.mark.parametrize("setting", sorted(TELLING_SETTINGS))
+def test_no_limit_can_be_lowered_to_count_what_is_read_of_others(two: OwnEndpoint, setting: str) -> None:
+    for value in ("5", "50", "500"):
+        lowered: dict[str, Any] = {setting: value}
+        url = two.ask("SELECT count() FROM steps", "alpha", **lowered)
+        clause = two.ask(f"SELECT count() FROM steps SETTINGS {setting} = {value}", "alpha")  # noqa: S608
+        assert (url.code, clause.code) == ("497", "497")
+    assert (
+        f"{setting}\t0\t1\n" in two.ask("SELECT name, value, readonly FROM system.settings LIMIT 10000", "alpha").text
+    )
+
+
+def test_a_cancelled_statement_tells_no_progress(two: OwnEndpoint) -> None:
+    headers: dict[str, Any] = {"send_progress_in_http_headers": "1", "http_headers_progress_interval_ms": "1"}
+    told = two.ask(
+        "SELECT count() FROM numbers(3000000000) WHERE sin(number) = 2", "alpha", **headers, max_execution_time="0.2"
+    )
+    assert told.code in {"158", "159"}
+    assert not [name for name in told.headers if "progress" in name or "summary" in name]
+    assert not re.search(r"[0-9]{4,}", told.text.partition("(version")[0])
+
+
+def test_an_error_tells_a_tenant_no_place_on_the_host(two: OwnEndpoint) -> None:
+    for wrong in (
+        "SELECT * FROM jobs LIMIT 1 WITH TIES",
+        "SELECT FROM",
+        "SELECT * FROM jobs LIMIT -",
+        "SELECT nothing FROM jobs",
+    ):
+        answered = two.ask(wrong, "alpha")
+        assert answered.status >= 400
+        assert str(two.sql.folder) not in answered.text, wrong
 
 
 def test_a_limit_tells_a_tenant_no_number(two: OwnEndpoint) -> None:
