@@ -5,6 +5,7 @@ from __future__ import annotations
 from prism_ch.errors import PrismError
 from prism_ch.store.handle import EngineError
 
+_SOCKET_TIMEOUT = 209
 _STATUS = {
     36: 400,  # BAD_ARGUMENTS
     60: 404,  # UNKNOWN_TABLE
@@ -16,7 +17,7 @@ _STATUS = {
     164: 403,  # READONLY
     201: 429,  # QUOTA_EXCEEDED
     202: 503,  # TOO_MANY_SIMULTANEOUS_QUERIES
-    209: 408,  # SOCKET_TIMEOUT
+    _SOCKET_TIMEOUT: 408,
     372: 404,  # SESSION_NOT_FOUND
     373: 409,  # SESSION_IS_LOCKED
     497: 403,  # ACCESS_DENIED
@@ -42,6 +43,11 @@ class Refusal(PrismError):  # noqa: N818 - it is what the client is told
     def status(self) -> int:
         """HTTP status."""
         return _STATUS.get(self.code, 500)
+
+    @property
+    def ends_connection(self) -> bool:
+        """Tell whether the request never came whole, so that no other can follow it."""
+        return self.code == _SOCKET_TIMEOUT
 
     def body(self, version: str) -> bytes:
         """Say it as ClickHouse of a version does; its clients read code and name out of the text."""

@@ -251,6 +251,8 @@ class _Call:
             "X-ClickHouse-Server-Display-Name": self._endpoint.server.name,
             "X-ClickHouse-Query-Id": self.query_id,
         }
+        if refusal.ends_connection:
+            headers["Connection"] = "close"  # what is left of the request will not come
         await self._exchange.start(refusal.status, headers, compress=False, size=len(body))
         await self._exchange.end(body)
 

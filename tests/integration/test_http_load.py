@@ -63,6 +63,8 @@ def test_a_client_that_vanishes_has_its_statement_cancelled(served: OwnEndpoint,
     with begin(served, statement):
         until(lambda: at_work(served, statement) == 1)
     until(lambda: at_work(served, statement) == 0)
+    until(lambda: not served.sql.engine.marks)
+    assert served.ask("SELECT 1").body == b"1\n"
 
 
 def test_a_client_that_reads_nothing_is_let_go(impatient: OwnEndpoint) -> None:
@@ -96,6 +98,7 @@ def test_a_body_that_does_not_come_holds_nothing(impatient: OwnEndpoint) -> None
     with begin(impatient, "INSERT INTO slow FORMAT TSV\n1\n2\n", **{"Content-Length": "1000000"}) as client:
         answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
     assert b"408" in answer.splitlines()[0]
+    assert b"connection: close" in answer.lower()
     assert b"SOCKET_TIMEOUT" in answer
     assert impatient.ask("SELECT count() FROM slow").body == b"0\n"
 
