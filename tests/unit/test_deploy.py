@@ -146,6 +146,17 @@ def test_commands_exist(services: dict[str, Any]) -> None:
         assert services[name]["command"][0] in cli.commands
 
 
+def test_the_page_names_commands_that_exist(services: dict[str, Any]) -> None:
+    page = (DEPLOY / "README.md").read_text()
+    named = re.findall(r"\bprism-ch ([a-z-]+)(?: ([a-z]+))?", page)
+    assert {"tenants", "grafana", "doctor", "serve"} <= {name for name, _ in named} & cli.commands.keys()
+    run = re.findall(r"docker compose (?:exec|run)(?: --rm)?(?: -T)? ([a-z-]+)", page)
+    assert {*run} <= services.keys()
+    (variable,) = set(re.findall(r'--password "\$(\w+)"', page))
+    assert variable in services["clickhouse"]["environment"]
+    assert f"--user {services['clickhouse']['environment']['CLICKHOUSE_USER']} " in page
+
+
 def test_the_image_copies_what_exists() -> None:
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     assert copied
