@@ -13,6 +13,7 @@ from prism_ch.store.claims import end_claim, new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import TRIES, Claim, claim_window, due_windows, new_from_ns, record_window
 from prism_ch.store.turns import Bounds, take_turns
+from tests.e2e.service import until
 from tests.integration.test_ledger import arrive, window, work
 
 
@@ -60,9 +61,9 @@ def test_a_window_that_one_works_is_worked_by_no_other_nor_any_later_one(store: 
 
 def test_who_is_gone_keeps_nobody_out(store: Store) -> None:
     with new_worker(store) as one:
-        claim_window(store, window(0), worker=one)
+        left = claim_window(store, window(0), worker=one)
     with new_worker(store) as other:
-        claim_window(store, window(0), worker=other)
+        assert claim_window(store, window(0), worker=other).revision == left.revision + 1
 
 
 def test_the_embedded_engine_has_no_other_living_process(store: Store) -> None:
@@ -102,8 +103,9 @@ def test_signs_of_life_are_given_while_a_window_is_worked(served: Store, monkeyp
     monkeypatch.setattr(claims, "_BEAT_S", 0.01)
     with new_worker(served) as worker:
         claim_window(served, window(0), worker=worker)
-        while not served.scalar("SELECT count() FROM claim_beats WHERE ended = 0"):
-            pass
+        until(lambda: served.scalar("SELECT count() FROM claim_beats WHERE ended = 0"))
+    beats = "SELECT DISTINCT worker, revision FROM claim_beats WHERE ended = 0"
+    assert served.rows(beats) == [(worker, 1)]
 
 
 def test_of_two_that_claim_at_once_the_later_one_yields(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +163,10 @@ def test_a_lost_connection_stops_no_working(served: Store, monkeypatch: pytest.M
 
     monkeypatch.setattr(Store, "another", unreachable)
     with new_worker(served) as worker:
-        claim_window(served, window(0), worker=worker)
+        claim = claim_window(served, window(0), worker=worker)
+        record_window(served, claim)
+    assert served.rows("SELECT revision, status FROM windows_log") == [(claim.revision, "worked")]
+    assert served.scalar("SELECT count() FROM claim_beats WHERE ended = 0") == 0
 
 
 def test_a_window_that_fails_again_and_again_does_not_hold_up_newer_ones(store: Store) -> None:

@@ -179,7 +179,8 @@ def test_a_clause_lowers_a_limit_and_never_raises_it(shared: Store) -> None:
 
 def test_asking_leaves_the_connection_as_it_was(store: Store) -> None:
     answer(store, "SELECT 1", tenant=ALPHA.name)
-    store.command("INSERT INTO jobs_log (job_id) VALUES ('still-writing')")
+    store.command("INSERT INTO jobs_log (job_id, tenant) VALUES ('still-writing', 'bravo')")
+    assert store.rows("SELECT job_id, tenant FROM jobs_log") == [("still-writing", "bravo")]
 
 
 def test_errors_are_clickhouses_own(shared: Store) -> None:
