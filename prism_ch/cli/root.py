@@ -88,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_for_another(request: Request, streams: Streams, settings: Settings) -> int:
     """Run a command inside the service for another process, on its streams; return the exit status."""
     database = f"{settings.url.partition('?')[0]}?database={request.database}"
-    session = Session(served=settings.model_copy(update={"url": database}), directory=request.directory)
+    session = Session(
+        served=settings.model_copy(update={"url": database}), directory=request.directory, has_left=streams.has_left
+    )
     with streams_named(streams.stdin, streams.stdout, streams.stderr):
         try:
             status = _run(request.arguments, session)
@@ -96,7 +98,7 @@ def run_for_another(request: Request, streams: Streams, settings: Settings) -> i
         except BrokenPipeError:
             return READER_GONE
         except Exception as error:  # noqa: BLE001 - as above
-            return _fail(error, session)
+            return INTERRUPTED if streams.has_left() else _fail(error, session)
     return status if isinstance(status, int) else 0
 
 
@@ -110,7 +112,7 @@ def _have_it_done(arguments: Sequence[str], held: HeldElsewhere, session: Sessio
             held.location.folder, request, [stream.fileno() for stream in (sys.stdin, sys.stdout, sys.stderr)]
         )
     except KeyboardInterrupt:
-        _say("interrupted; the service goes on with it")
+        _say("interrupted" if arguments[:1] == ["sql"] else "interrupted; the service goes on with it")
         return INTERRUPTED
     except ConnectionError as error:
         return _fail(StoreError(f"{held.location}: {error}; run it again"), session)

@@ -47,6 +47,8 @@ class Session:
     served: Settings | None = None
     #: The directory of that process; None is that of this one.
     directory: str | None = None
+    #: Tells whether that process has left; None is nobody to ask.
+    has_left: Callable[[], bool] | None = None
 
     def settings(self) -> Settings:
         """Read the settings, the URL of the command line first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
@@ -42,6 +43,7 @@ def sql(
 
     Anything that could write, or read what is not in the database, is refused, and so is what is not known to be
     harmless. `-` reads the statement from stdin. SETTINGS at its end may change how results look and lower limits.
+    Ctrl-C ends the statement.
 
     \b
     Examples:
@@ -54,19 +56,24 @@ def sql(
       prism-ch sql "DESCRIBE steps"
     """
     from prism_ch.query.answer import BINARY_FORMATS, Answer, FileFormat, answer, answer_bytes, page
+    from prism_ch.query.following import followed
     from prism_ch.query.layout import drawn_table, plain_table
 
     if answer_format in BINARY_FORMATS and output is None and sys.stdout.isatty():
         raise UsageError(f"{answer_format} is binary: send it to a file with --output FILE, or to a pipe")
     output = None if output is None else Path(session.path(str(output)))
     cut = page(rows, first_row)
-    with session.store() as store, progress("asking"):
+    with session.store() as store, ExitStack() as beside:
         question = sys.stdin.read() if statement == "-" else statement
+        report = beside.enter_context(progress("asking", "rows read"))
+        mark = beside.enter_context(followed(store, report, session.has_left))
         found: Answer | bytes
         if answer_format == "table":
-            found = answer(store, question, tenant=tenant, settings=cut)
+            found = answer(store, question, tenant=tenant, settings=cut, mark=mark)
         else:
-            found = answer_bytes(store, question, cast("FileFormat", answer_format), tenant=tenant, settings=cut)
+            found = answer_bytes(
+                store, question, cast("FileFormat", answer_format), tenant=tenant, settings=cut, mark=mark
+            )
     if isinstance(found, bytes):
         _write(found, output)
     elif output is None and sys.stdout.isatty():

@@ -34,15 +34,19 @@ def emit(renderable: RenderableType) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Report | None]:
-    """Show on stderr how far a block has come, if stderr is a terminal; keep quiet otherwise."""
+def progress(what: str, unit: str = "") -> Iterator[Report | None]:
+    """Show on stderr how far a block has come, if stderr is a terminal; keep quiet otherwise.
+
+    Parameters: `unit`, what is counted, where the count is worth showing beside the share.
+    """
     if not sys.stderr.isatty():
         yield None
         return
     here = stream_here(sys.stderr)  # the display has a thread of its own
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    count = (TextColumn(f"{{task.completed:,.0f}} {unit}"),) if unit else ()
     with Progress(
-        *columns, console=Console(file=here), transient=True, redirect_stdout=False, redirect_stderr=False
+        *columns, *count, console=Console(file=here), transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bars:
         task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        yield lambda done, total: bars.update(task, completed=done, total=total or None)

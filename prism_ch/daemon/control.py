@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore, Thread
 from typing import Any, TextIO, cast
@@ -41,11 +42,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The standard streams of whoever asks."""
+    """The standard streams of whoever asks; `has_left` tells whether that one waits no longer."""
 
     stdin: TextIO
     stdout: TextIO
     stderr: TextIO
+    has_left: Callable[[], bool]
 
 
 #: Runs a command on somebody's streams, and returns its exit status.
@@ -188,7 +190,17 @@ def _receive(connection: socket.socket, opened: ExitStack) -> tuple[Request, Str
         for number, mode in zip(numbers, ("r", "w", "w"), strict=True)
     )
     opened.callback(_let_go, stdin, stdout, stderr)
-    return request, Streams(stdin, stdout, stderr)
+    return request, Streams(stdin, stdout, stderr, partial(_has_left, connection))
+
+
+def _has_left(connection: socket.socket) -> bool:
+    """Tell whether the other end is closed; it sends nothing behind its request."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _flush(*streams: TextIO) -> None:

@@ -59,20 +59,24 @@ def answer_bytes(
     *,
     tenant: str | None = None,
     settings: Mapping[str, str] | None = None,
+    mark: str = "",
 ) -> bytes:
     """Return the result of a statement as a file: CSV with header, one JSON object a line, Arrow IPC or Parquet.
 
     Parameters: `tenant`, whose rows the statement may see, None for an operator, who sees all; `settings`, as of
-    question().
+    question(); `mark`, by which following.followed() knows the statement.
     Raises UsageError where the statement does more than read, StoreError where the engine refuses it.
     """
-    return run(store, _plain(question(store, sql, tenant=tenant, settings=settings)), ENGINE_FORMATS[file_format])
+    asked = _plain(question(store, sql, tenant=tenant, settings=settings))
+    return run(store, asked, ENGINE_FORMATS[file_format], mark=mark)
 
 
-def answer(store: Store, sql: str, *, tenant: str | None = None, settings: Mapping[str, str] | None = None) -> Answer:
+def answer(
+    store: Store, sql: str, *, tenant: str | None = None, settings: Mapping[str, str] | None = None, mark: str = ""
+) -> Answer:
     """Return the result of a statement as text to lay out; parameters and errors as of answer_bytes()."""
     asked = _plain(question(store, sql, tenant=tenant, settings=settings))
-    lines = run(store, asked, "JSONCompactStringsEachRowWithNamesAndTypes").decode(errors="replace")
+    lines = run(store, asked, "JSONCompactStringsEachRowWithNamesAndTypes", mark=mark).decode(errors="replace")
     names, types, *rows = (json.loads(line) for line in lines.removesuffix("\n").split("\n"))
     return Answer(
         tuple(names), tuple(types), tuple(tuple(None if value == _NULL else value for value in row) for row in rows)
@@ -102,21 +106,28 @@ def question(
     return asked
 
 
-def run(store: Store, asked: Question, engine_format: str, parameters: Mapping[str, Any] | None = None) -> bytes:
+def run(
+    store: Store,
+    asked: Question,
+    engine_format: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    mark: str = "",
+) -> bytes:
     """Return the result of a checked statement in a format of ClickHouse's, given by its name.
 
     Raises StoreError with ClickHouse's own words; to a tenant it does not tell what was read of others.
     """
     with store.another() as connection:
-        _prepare(connection, asked)
+        _prepare(connection, asked, mark)
         try:
             return connection.raw(asked.text, parameters, fmt=engine_format)
         except StoreError as error:
             _tell(error, asked, f"{connection.location}: ")
 
 
-def _prepare(connection: Store, asked: Question) -> None:
-    """Apply a statement's settings to a connection."""
+def _prepare(connection: Store, asked: Question, mark: str) -> None:
+    """Apply a statement's settings to a connection, and its mark."""
     if asked.tenant is not None and connection.cluster:
         raise StoreError("on a cluster a tenant's rows are not filtered from here; give --url the tenant's own user")
     # A user whom the server already holds to reading may not even say so again.
@@ -127,6 +138,8 @@ def _prepare(connection: Store, asked: Question) -> None:
                 "this user's settings are fixed, so rows can't be filtered; give --url the tenant's own user"
             )
         return
+    if mark:
+        connection.client.set_client_setting("log_comment", mark)
     for name, value in asked.settings.items():
         connection.client.set_client_setting(name, value)
 
@@ -148,7 +161,7 @@ def _engine_reading(store: Store, sql: str) -> str:
     try:
         return str(store.scalar(statement("normal_form"), {"sql": sql}))
     except StoreError as error:
-        text = re.sub(r"^.*?(?=Syntax error)", "", str(error))
+        text = re.sub(r"^.*?(?=Syntax error)", "", str(error).removeprefix(f"{store.location}: "))
         text = re.split(r"[.:]? (?:Expected one of|In scope SELECT)\b", text)[0].rstrip(". ")
         raise UsageError(f"the statement can't be read: {text}") from error
 

@@ -15,6 +15,7 @@ import pytest
 
 from prism_ch.daemon import control as control_module
 from prism_ch.daemon.control import Request, Streams, call, controlled
+from tests.e2e.service import until
 
 REQUEST = Request(["sql", "SELECT 1"], "prism", "/here")
 
@@ -64,6 +65,23 @@ def test_several_commands_run_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert sorted(str(each) for each in found) == ["0", "1", "2"]
+
+
+def test_a_command_knows_when_whoever_asked_has_left(tmp_path: Path) -> None:
+    left: list[bool] = []
+
+    def run(request: Request, streams: Streams) -> int:
+        left.append(streams.has_left())
+        caller.close()
+        until(streams.has_left)
+        left.append(True)
+        return 0
+
+    with controlled(tmp_path, run) as control, pipes() as (streams, _), socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(json.loads((tmp_path / "serve.json").read_text())["socket"])
+        socket.send_fds(caller, [json.dumps(asdict(REQUEST)).encode() + b"\n"], streams)
+        until(lambda: len(left) == 2 and not control.busy)
+    assert left == [False, True]
 
 
 def test_what_is_no_request_harms_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
