@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -97,6 +97,11 @@ class Lander(AbstractContextManager["Lander"]):
         self._idle: SimpleQueue[Store] = SimpleQueue()
         self._idle.put(store)
         self._opened = 1
+
+    def __enter__(self) -> Self:
+        """Begin; raises StoreError where the database is not ready, before a large file is read for nothing."""
+        self._store.rows(statement("landing_state"), {"landing": ""})
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

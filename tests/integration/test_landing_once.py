@@ -7,14 +7,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from prism_ch.ingest import batches, lines
+from prism_ch.errors import StoreError
+from prism_ch.ingest import batches, files, lines
+from prism_ch.ingest.contents import Chunk, Content
 from prism_ch.ingest.files import land_files
-from prism_ch.store.client import Store
+from prism_ch.ingest.landing import Lander
+from prism_ch.ingest.lines import Block, LineReader
+from prism_ch.ingest.sources import Format
+from prism_ch.store.client import Store, connect
 from tests.integration import land_in_pieces
 from tests.integration.land_in_pieces import sums
 from tests.records import csv_text, json_text, record, records, write, write_parquet
@@ -56,6 +62,36 @@ def test_another_format_makes_it_another_content(store: Store, tmp_path: Path) -
     other = write(tmp_path / "other.jsonl", csv_text(records(3)))
     assert land_files(store, [str(other)]).rejected == {"not_json": 4}
     assert land_files(store, [str(other)], "csv").landed == 3
+
+
+def test_a_content_is_read_only_two_chunks_ahead_of_what_has_landed(store: Store) -> None:
+    landed, ahead = 0, []
+
+    def chunks() -> Iterator[Chunk]:
+        reader = LineReader("flows.jsonl", is_csv=False)
+        for number in range(1, 21):
+            ahead.append(number - 1 - landed)
+            yield Chunk(reader.table, reader.rows(Block(json_text([record(number)]).encode(), number)), number)
+
+    def note(read: int) -> None:
+        nonlocal landed
+        landed = read
+
+    with Lander(store) as lander:
+        outcome = lander.land(Content("flows.jsonl", Format.JSONL, "digest", 20, chunks()), note)
+    assert outcome.landed == landed == len(ahead) == 20
+    assert max(ahead) == 2
+
+
+def test_no_file_is_read_where_there_is_no_database_yet(
+    engine_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "flows.jsonl", json_text(records(3)))
+    read: list[object] = []
+    monkeypatch.setattr(files, "in_batches", read.append)
+    with connect(f"chdb://{engine_folder}?database=never_made") as nowhere, pytest.raises(StoreError, match="migrate"):
+        files.land_files(nowhere, [str(file)])
+    assert not read
 
 
 def test_a_landing_that_was_cut_short_is_completed(

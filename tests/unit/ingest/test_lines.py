@@ -1,7 +1,7 @@
 """Text is cut at line ends only, whatever the sizes in which it arrives."""
 
 import io
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import BinaryIO
 
 import pytest
@@ -53,6 +53,26 @@ def test_blocks_are_whole_lines_and_lose_nothing(
     for block in found:
         assert block.first_line == before.count(b"\n") + 1
         before += block.text
+
+
+def test_an_endless_text_is_read_no_farther_than_blocks_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "CHUNK_BYTES", 1000)
+
+    class Endless(io.BytesIO):
+        """A stream of lines without an end, that counts the bytes it hands out."""
+
+        handed_out = 0
+
+        def read1(self, size: int | None = -1, /) -> bytes:
+            assert size is not None
+            assert size > 0
+            self.handed_out += size
+            return (b"0123456\n" * size)[:size]
+
+    stream = Endless()
+    for number, block in enumerate(islice(read_blocks(b"", stream, "flows.csv"), 100), start=1):
+        assert len(block.text) <= 1000
+        assert stream.handed_out <= 1000 * number
 
 
 @given(content=st.text("ab\n").map(str.encode), sizes=st.lists(st.integers(1, 30), min_size=2, max_size=2))
