@@ -317,7 +317,8 @@ def _tell(
     even, causes, symptoms = standing.leave_out_stops(looked_at, steps, causes, symptoms, params.stops)
     why = [*causes, *switches]
     peers = lives[-1].groups.largest_role
-    slow = diagnose.find_slow_steps(name, even, known, why, peers, topology, params.diagnose)
+    moved = standing.what_moved(looked_at, params)
+    slow = diagnose.find_slow_steps(name, even, known, why, peers, topology, params.diagnose, moved)
     found = diagnose.one_alarm([*slow, *causes, *symptoms, *shape], switches)
     first_step = 0 if stays is None else int(stays.steps.step[-1]) + 1
     open_before = () if state is None else state.diagnoses

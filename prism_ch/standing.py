@@ -45,6 +45,17 @@ def look_at(
     )
 
 
+def what_moved(seen: Sequence[diagnose.StepsSeen], params: Params) -> diagnose.Moved:
+    """Put together what the steps of lives moved, and whether their ranks are seen to be ready one after the other."""
+    if not seen:
+        return diagnose.Moved.unknown()
+    newest = seen[-1]
+    late_s = newest.lateness_s.max(axis=0, initial=0) - np.median(newest.lateness_s, axis=0)
+    shows_late = bool(np.median(late_s) > params.diagnose.ready_spread * newest.step_s) if late_s.size else False
+    number = np.concatenate([one.number for one in seen])
+    return diagnose.Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late)
+
+
 def leave_out_stops(
     seen: Sequence[diagnose.StepsSeen],
     steps: Steps,

@@ -394,6 +394,12 @@ class DiagnoseParams:
     #: what a single step needs.
     drift_steps: int = 16
     min_drift: float = 0.05
+    #: Slow steps that nobody is to blame for are usual from so many on that are alike.
+    regime_steps: int = 16
+    #: Steps that move so much more than those before do other work (as `StopParams.more_work`).
+    other_work: float = 0.1
+    #: Ranks are seen to be ready one after the other where the last one is by so much of a step later than most.
+    ready_spread: float = 0.002
     #: So many normal steps end an episode.
     close_after_steps: int = 3
     #: Lost time is graded over at least so many steps: one slow step in twenty is no more than that.
@@ -456,6 +462,8 @@ class StopParams:
     mesh_share: float = 0.5
     #: Bytes beyond those of a usual step that are other work, an evaluation say: lost records never add any.
     more_work: float = 0.1
+    #: ... unless so many steps in a row move more: then that is their work.
+    lasting_steps: int = 4
     #: Pauses that come so often at equal distance are a habit ...
     habit_times: int = 3
     #: ... with at most this share of them left out or of another length.

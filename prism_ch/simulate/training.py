@@ -71,6 +71,10 @@ class _LifeEngine:
         self._job = replace(job, layout=job.layout_of(self._life), lives=(self._life,))
         self._grid = rank_grid(self._job.layout, self._life.gpus, network)
         self._engine = step_engine(self._job, self._grid, links)
+        self._engines = [(0, self._engine)] + [
+            (change.from_step, step_engine(self._job.with_batch(change.factor), self._grid, links))
+            for change in sorted(job.batch_changes, key=lambda change: change.from_step)
+        ]
         self._pauses = Pauses(self._job, self._grid, links, network)
         self._ailing = [
             (fault, np.isin(self._grid.gpu, fault.gpu).reshape(self._grid.stages, self._grid.lanes, -1).any(axis=2))
@@ -101,7 +105,8 @@ class _LifeEngine:
             rng = self._rng(len(outcomes))
             loaded = begin + self._job.compute.data_s * rng.uniform(0.8, 1.2, shape)
             pace = own_pace * rng.lognormal(0.0, self._job.compute.step_spread)
-            outcomes.append(self._engine.run(loaded, hold, pace * self._slowness(step, begin), rng))
+            engine = [engine for since, engine in self._engines if since <= step][-1]
+            outcomes.append(engine.run(loaded, hold, pace * self._slowness(step, begin), rng))
             begin, hold = outcomes[-1].next_s, outcomes[-1].hold_s
         return LifeRun(
             life=self._life,

@@ -217,6 +217,21 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchChange:
+    """From step `from_step` on a microbatch holds `factor` times as many samples as the job's description says.
+
+    Computing takes so many times as long, and activations are so many times as large; gradients stay as they are.
+    """
+
+    from_step: int
+    factor: float
+
+    def __post_init__(self) -> None:
+        """Refuse a batch without samples."""
+        require(self.from_step >= 0 and self.factor > 0, "a batch changes at a step, to a positive size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """One uninterrupted run of a job: where (GPU numbers in rank order, server x GPUs a server + GPU) and when.
 
@@ -253,6 +268,7 @@ class Job:
     context: InnerTraffic | None = None
     tensor: InnerTraffic | None = None
     pauses: tuple[Pause, ...] = ()
+    batch_changes: tuple[BatchChange, ...] = ()
     queue_pairs: int = 1
 
     def __post_init__(self) -> None:
@@ -267,6 +283,22 @@ class Job:
         require(1 <= self.queue_pairs <= 64, f"a pair has 1 to 64 queue pairs, not {self.queue_pairs}")
         weights = self.compute.stage_weights
         require(len(weights) in (0, self.layout.pp), f"{len(weights)} stage weights for {self.layout.pp} stages")
+
+    def with_batch(self, factor: float) -> Job:
+        """Return the job with so many times as many samples in a microbatch."""
+
+        def larger(traffic: InnerTraffic | None) -> InnerTraffic | None:
+            """Return the traffic of so many times as many samples."""
+            return traffic and replace(traffic, payload_bytes=round(factor * traffic.payload_bytes))
+
+        return replace(
+            self,
+            compute=replace(self.compute, forward_s=factor * self.compute.forward_s),
+            pipeline=replace(self.pipeline, message_bytes=round(factor * self.pipeline.message_bytes)),
+            experts=larger(self.experts),
+            context=larger(self.context),
+            tensor=larger(self.tensor),
+        )
 
     def layout_of(self, life: Life) -> Layout:
         """Return the layout of one life."""

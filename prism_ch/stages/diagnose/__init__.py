@@ -5,6 +5,7 @@ Whether it stands still, and what can't be told of it, because records are too c
 
 from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
 from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
+from prism_ch.stages.diagnose.regimes import Moved
 from prism_ch.stages.diagnose.restarts import find_restart
 from prism_ch.stages.diagnose.rests import find_rests, rests_of_all
 from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
@@ -17,6 +18,7 @@ from prism_ch.stages.diagnose.telemetry import find_merged_records, steps_told
 
 __all__ = [
     "Life",
+    "Moved",
     "Place",
     "Quiet",
     "Slowness",

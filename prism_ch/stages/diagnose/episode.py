@@ -74,12 +74,13 @@ def carry_on(
     A finding on the same subject that begins where an open one could go on takes its identity and its beginning. An
     open one that nothing carries on is closed. What ended before the first new step was said before and is left out.
     """
-    going = {(finding.kind, finding.subject): finding for finding in known if finding.status == "open"}
+    going = [finding for finding in known if finding.status == "open"]
     said = []
     for finding in found:
-        before = going.get((finding.kind, finding.subject))
-        if before is not None and continues(before, finding.first_step, finding.last_step, params):
-            del going[finding.kind, finding.subject]
+        of_it = (one for one in going if (one.kind, one.subject) == (finding.kind, finding.subject))
+        before = next((one for one in of_it if continues(one, finding.first_step, finding.last_step, params)), None)
+        if before is not None:
+            going.remove(before)
             said.append(
                 replace(
                     finding,
@@ -90,7 +91,7 @@ def carry_on(
             )
         elif finding.last_step + params.close_after_steps >= first_new_step:
             said.append(finding)
-    return (*said, *(replace(finding, status="closed") for finding in going.values()))
+    return (*said, *(replace(finding, status="closed") for finding in going))
 
 
 def one_alarm(found: Sequence[Diagnosis], switches: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:

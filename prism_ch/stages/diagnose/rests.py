@@ -91,16 +91,17 @@ def rests_of_all(
     step_s = float(robust.median(duration_s))
     long = duration_s > (1 + params.min_excess_steps) * step_s
     rows = np.flatnonzero(long & ~rests.too_long(step_s, params) & ~rests.more_work(params))
+    if len(rests) < params.min_steps or not len(rows):
+        return rests
+    since, until = _own_rests(traffic, kinds, job_end_ns)
+    length_s = (until - since) / 1e9
+    usual_s = np.median(length_s, axis=1)
+    excess_s = np.maximum(params.min_excess_steps * step_s, params.min_excess_rests * usual_s)
     start_ns, end_ns = rests.start_ns.copy(), rests.end_ns.copy()
-    for row in rows[rows >= params.min_steps].tolist():
-        first = max(row - params.recent_steps, 0)
-        since, until = _own_rests(traffic, kinds, job_end_ns[first : row + 1])
-        length_s = (until - since) / 1e9
-        usual_s = np.median(length_s[:, :-1], axis=1)
-        excess_s = np.maximum(params.min_excess_steps * step_s, params.min_excess_rests * usual_s)
-        if len(usual_s) and (length_s[:, -1] > usual_s + excess_s).mean() >= params.rest_of_all_share:
-            earliest = int(np.argmin(since[:, -1]))
-            start_ns[row], end_ns[row] = since[earliest, -1], until[earliest, -1]
+    for row in rows.tolist():
+        if len(usual_s) and (length_s[:, row] > usual_s + excess_s).mean() >= params.rest_of_all_share:
+            earliest = int(np.argmin(since[:, row]))
+            start_ns[row], end_ns[row] = since[earliest, row], until[earliest, row]
     return Rests(start_ns, end_ns, rests.payload.copy())
 
 

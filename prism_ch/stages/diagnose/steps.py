@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -18,6 +18,7 @@ from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.stages.diagnose.episode import Episode, continues, episodes, identity, severity
+from prism_ch.stages.diagnose.regimes import Moved, computes_longer, newest_run
 
 
 def find_slow_steps(
@@ -28,6 +29,7 @@ def find_slow_steps(
     peers: int,
     topology: Topology,
     params: DiagnoseParams,
+    moved: Moved | None = None,
 ) -> tuple[Diagnosis, ...]:
     """Find the episodes of slow steps in a job's history.
 
@@ -35,20 +37,105 @@ def find_slow_steps(
     far: one of them keeps its identity and its baseline however far back it began; `causes`, what was found to slow the
     job, one of which may explain an episode; `peers`, how many ranks the largest role has. Each step is compared with
     the healthy steps before it, so what is found does not depend on where the data were cut. Steps whose beginning was
-    not seen are left out.
+    not seen are left out. `moved`, what is known of what steps move, tells other work from slowness; what has become
+    usual is told once, as information.
     """
     seen = steps.take(steps.complete == 1)
     if len(seen) < params.min_baseline_steps:
         return ()
-    going = next((finding for finding in known if finding.kind == "slow_step" and finding.status == "open"), None)
-    compared = _compare(seen, going, params)
-    found = []
-    for episode in episodes(compared.slow.tolist(), params.close_after_steps):
-        first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-        begin = going.first_step if going is not None and continues(going, first, last, params) else first
-        cause = _cause(first, last, causes)
-        found.append(_describe(job, compared, episode, begin, cause, peers, topology, params))
-    return tuple(found)
+    open_before = [finding for finding in known if finding.kind == "slow_step" and finding.status == "open"]
+    going = next((finding for finding in open_before if not _is_usual_now(finding)), None)
+    found: list[Diagnosis] = []
+    told_before = tuple(filter(_is_usual_now, open_before))
+    context = _Context(job, causes, peers, moved or Moved.unknown(), told_before, topology, params)
+    while True:
+        compared = _compare(seen, going, params)
+        told = episodes(compared.slow.tolist(), params.close_after_steps)
+        found.extend(_describe(context, compared, episode, going) for episode in told)
+        if not told or (begin := _new_regime(context, compared, told[-1], going)) is None:
+            return tuple(found)
+        found[-1] = _usual_now(found[-1], seen, begin)
+        seen, going = seen.take(np.arange(begin, len(seen))), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What is known of a job beside its steps: see `find_slow_steps`; `told_before`, what had become usual."""
+
+    job: RecognisedJob
+    causes: Sequence[Diagnosis]
+    peers: int
+    moved: Moved
+    told_before: tuple[Diagnosis, ...]
+    topology: Topology
+    params: DiagnoseParams
+
+
+def _new_regime(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> int | None:
+    """Return the row from which on slow steps are what is usual now, None where they are not.
+
+    They last and are alike, and nobody is to blame. Where that is not for sure, only that nobody can be told, they last
+    for longer: a job that becomes slow by one of its ranks stays slow.
+    """
+    params, seen, bad = context.params, compared.steps, list(episode.abnormal)
+    if episode.closed or _cause_of(context, seen, episode) is not None:
+        return None
+    if _is_nobodys(context, compared, episode, going):
+        least = params.regime_steps
+    elif _stands_out(_most_frequent(seen.slowest[bad])[1], len(bad), len(context.job.endpoints), params):
+        return None
+    else:
+        least = params.baseline_steps
+    if len(bad) < least:
+        return None
+    begin = newest_run(seen.duration_s, params)
+    same = abs(begin - episode.first) <= params.close_after_steps and episode.first > 0
+    return episode.first if same and len(seen) - begin >= least else None
+
+
+def _cause_of(context: _Context, seen: Steps, episode: Episode) -> Diagnosis | None:
+    """Return the cause that explains an episode, None where there is none."""
+    return _cause(int(seen.step[episode.first]), int(seen.step[episode.last]), context.causes)
+
+
+def _is_nobodys(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> bool:
+    """Say whether slow steps are nobody's fault: they move more, or every rank computes longer, and nobody is late."""
+    params, seen, bad = context.params, compared.steps, list(episode.abnormal)
+    first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
+    if _cause_of(context, seen, episode) is not None:
+        return False
+    if context.moved.changed(first, last, params.other_work):
+        return True
+    before = context.told_before if going is None else (*context.told_before, going)
+    if any(continues(one, first, last, params) and json.loads(one.evidence).get("nobodys") for one in before):
+        return True
+    times, endpoints = _most_frequent(seen.slowest[bad])[1], len(context.job.endpoints)
+    would_show = context.moved.shows_late and context.peers >= params.work.min_peers
+    enough = _stands_out(len(bad), len(bad), endpoints, params) and len(bad) >= params.work.min_slow_steps
+    blamed = _stands_out(times, len(bad), endpoints, params)
+    return would_show and enough and not blamed and computes_longer(seen, bad, episode.first)
+
+
+def _is_usual_now(finding: Diagnosis) -> bool:
+    """Say whether a finding is of steps that became slow, and are usual now."""
+    return "usual_since" in json.loads(finding.evidence or "{}")
+
+
+def _usual_now(finding: Diagnosis, seen: Steps, begin: int) -> Diagnosis:
+    """Say that what was slow is usual now, and no step since is slow for that.
+
+    What is nobody's fault stays open while earlier steps are known that later ones might be compared with.
+    """
+    since = int(seen.step[begin])
+    end = min(begin + 1, len(seen) - 1)
+    return replace(
+        finding,
+        status="open" if finding.severity == "info" else "closed",
+        summary=f"{finding.summary.removesuffix('.')}. Since step {since} that is usual.",
+        last_step=int(seen.step[end]),
+        end_ns=int(seen.end_ns[end]),
+        evidence=json.dumps(json.loads(finding.evidence) | {"usual_since": since}),
+    )
 
 
 #: The standard deviation of a median over that of a mean, of normal data: sqrt(pi / 2).
@@ -111,41 +198,40 @@ def _drifted(value: float, recent: float, oldest: tuple[float, float], params: D
     return bool(surprising and recent > (1 + params.min_drift) * usual and value > (1 + params.min_drift / 2) * usual)
 
 
-def _describe(
-    job: RecognisedJob,
-    compared: _Compared,
-    episode: Episode,
-    begin: int,
-    cause: Diagnosis | None,
-    peers: int,
-    topology: Topology,
-    params: DiagnoseParams,
-) -> Diagnosis:
+def _describe(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> Diagnosis:
     """Put an episode into words and numbers."""
+    job, topology, params = context.job, context.topology, context.params
     span = slice(episode.first, episode.last + 1)
     seen, expected = compared.steps, compared.expected
+    first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
+    cause = _cause_of(context, seen, episode)
     duration = seen.duration_s
     bad = list(episode.abnormal)
     usual = float(np.median(expected[bad]))
     observed = float(np.median(duration[bad]))
     lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
-    slowdown = lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
+    nobodys = _is_nobodys(context, compared, episode, going)
+    slowdown = 0.0 if nobodys else lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
     culprit, times = _most_frequent(seen.slowest[bad])
-    stands_out = _stands_out(times, len(bad), len(job.endpoints), params)
-    otherwise = _nobody(peers, params.work.min_peers) if cause is None else cause.summary
+    stands_out = not nobodys and _stands_out(times, len(bad), len(job.endpoints), params)
+    otherwise = _nobody(context.peers, params.work.min_peers) if cause is None else cause.summary
+    otherwise = _OTHER_WORK if nobodys else otherwise
     waited_for = _who(seen.slowest[bad], topology) if stands_out else otherwise
     evidence: dict[str, object] = {
         "durations_s": np.round(duration[span], 6).tolist()[: params.evidence_rows],
         "expected_s": round(usual, 6),
         "last_ready": topology.endpoints[culprit] if times else "",
         "last_ready_share": round(times / len(bad), 4),
-        "lost_s": round(lost_s, 6),
+        "lost_s": 0.0 if nobodys else round(lost_s, 6),
     }
+    if nobodys:
+        evidence["nobodys"] = True
     if cause is not None:
         evidence["root_cause"] = {"kind": cause.kind, "subject": cause.subject}
     elif stands_out:
         evidence["root_cause"] = {"kind": "slow_gpu", "subject": topology.endpoints[culprit]}
-    first, last = begin, int(seen.step[episode.last])
+    if going is not None and continues(going, first, last, params):
+        first = going.first_step
     return Diagnosis(
         diagnosis_id=identity(job.job_id, "slow_step", job.job_id, first),
         kind="slow_step",
@@ -164,6 +250,13 @@ def _describe(
         summary=f"{_what(first, last, observed, usual)}; {waited_for}",
         evidence=json.dumps(evidence),
     )
+
+
+#: What longer steps are that are nobody's fault.
+_OTHER_WORK = (
+    "all ranks work longer alike, and none keeps the others waiting: a larger batch, longer sequences or lower clocks, "
+    "no part to look for."
+)
 
 
 def _cause(first: int, last: int, causes: Sequence[Diagnosis]) -> Diagnosis | None:

@@ -96,12 +96,21 @@ def find_stops(
 def not_slow(seen: Sequence[StepsSeen], history: Steps, params: StopParams) -> Bool:
     """Mask the steps of a job's history that are long for another reason than slowness, bool[n].
 
-    They hold a stop, are long by habit, or hold other work. `seen`: of the lives that a window shows.
+    They hold a stop, are long by habit, or hold other work; what is the work of all steps from one on is looked at.
+    `seen`: of the lives that a window shows.
     """
     mask = habitual(history, params)
     for life in seen:
-        other = life.stopped(params) | life.rests.more_work(params)
+        more = life.rests.more_work(params)
+        other = life.stopped(params) | (more & ~_lasting(more, params))
         mask |= np.isin(history.step, life.number[other])
+    return mask
+
+
+def _lasting(marked: Bool, params: StopParams) -> Bool:
+    """Mask what is marked in so many steps in a row that it is no single evaluation, bool[n]."""
+    run = np.cumsum(np.diff(marked, prepend=False))
+    mask: Bool = marked & (np.bincount(run, minlength=1)[run] >= params.lasting_steps)
     return mask
 
 

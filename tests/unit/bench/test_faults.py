@@ -12,7 +12,7 @@ from tests.bench.accuracy.faults.cases import KINDS, Case, all_cases
 from tests.bench.accuracy.faults.healthy import Alarms, Run, all_runs
 from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, is_named, names
 from tests.bench.accuracy.faults.stream import Said, windows
-from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table
+from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table, most_alarms
 
 SECOND = 10**9
 FINDING = Diagnosis(
@@ -153,6 +153,7 @@ def test_false_alarms_are_counted_by_gpu_hours() -> None:
         (Run("zero2", "clean", 1), Alarms(500.0, ())),
         (Run("zero2", "all", 1), Alarms(500.0, ("slow_step", "slow_step", "hang"))),
     ]
+    assert most_alarms(0) == pytest.approx(3.0, abs=0.01)
     rows = healthy_table(worked).rows
-    assert rows[0] == ("zero2", "1000.0", "0", "3", "3", "no", "2 slow_step, 1 hang")
+    assert rows[0] == ("zero2", "1000.0", "0", "3", "3", "7.75", "no", "2 slow_step, 1 hang")
     assert rows[-1][0] == "all families"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from prism_ch.simulate import Scenario, generate
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
 from prism_ch.simulate.families.shaping import Chances, cluster_of, scenario, training_job
-from prism_ch.simulate.workload import GradientSync, Layout, Pause, Pipeline
+from prism_ch.simulate.workload import BatchChange, GradientSync, Layout, Pause, Pipeline
 from tests.bench.accuracy.faults.outcome import NO_FAULT
 from tests.bench.accuracy.faults.stream import windows
 from tests.bench.accuracy.rows import ALL, CLEAN
@@ -20,6 +20,9 @@ LONG = {
     "long-pipeline": Layout(tp=8, pp=4, dp=16),
 }
 _LONG_S, _LONG_WINDOW_S, _LONG_STEP_S = 7200.0, 300.0, 30.0
+
+#: Families of which a job changes the size of its batches in the middle of the recording.
+CHANGED = {f"{family}, batch changed": family for family in ("gradient-accumulation", "pipeline-1f1b", "experts")}
 
 #: Families in which something is wrong: a straggler, and data that come late.
 _HARMED = ("production-straggler", "late-data")
@@ -53,7 +56,7 @@ NOTHING_HEARD = Alarms(gpu_hours=0.0, said=("failed",))
 
 def all_runs(seeds: range) -> list[Run]:
     """List every family in which nothing is wrong, with records that are whole and that have every defect."""
-    families = [*LONG, *(family for family in FAMILIES if family not in _HARMED)]
+    families = [*LONG, *CHANGED, *(family for family in FAMILIES if family not in _HARMED)]
     return [Run(family, condition, seed) for family in families for condition in (CLEAN, ALL) for seed in seeds]
 
 
@@ -77,10 +80,25 @@ def long_run(family: str, seed: int) -> Scenario:
     return replace(run, duration_s=_LONG_S)
 
 
+def changed_run(family: str, seed: int) -> Scenario:
+    """Describe a run of a family that lasts twice as long, and in which batches become larger after half of it."""
+    run = FAMILIES[family](seed)
+    chances = Chances(f"{family} changed", seed)
+    change = BatchChange(from_step=chances.one_of(40, 50, 60), factor=chances.one_of(1.25, 1.5, 2.0))
+    jobs = (replace(run.jobs[0], batch_changes=(change,)), *run.jobs[1:])
+    return replace(run, jobs=jobs, duration_s=2.5 * run.duration_s)
+
+
+def _healthy(run: Run) -> Scenario:
+    """Describe a healthy run with whole records."""
+    if run.family in CHANGED:
+        return changed_run(CHANGED[run.family], run.seed)
+    return long_run(run.family, run.seed) if run.family in LONG else FAMILIES[run.family](run.seed)
+
+
 def work(run: Run) -> Alarms:
     """Simulate and examine a run; of jobs that die and come back, that is rightly said."""
-    healthy = long_run(run.family, run.seed) if run.family in LONG else FAMILIES[run.family](run.seed)
-    scenario = replace(healthy, observation=CONDITIONS[run.condition], phases=False)
+    scenario = replace(_healthy(run), observation=CONDITIONS[run.condition], phases=False)
     window_s = _LONG_WINDOW_S if run.family in LONG else _WINDOW_S
     no_alarm = (*NO_FAULT, "restart") if any(len(job.lives) > 1 for job in scenario.jobs) else NO_FAULT
     said = {

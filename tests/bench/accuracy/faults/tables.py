@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from scipy import special
+
 from tests.bench.accuracy.faults.cases import Case
 from tests.bench.accuracy.faults.healthy import Alarms, Run
 from tests.bench.accuracy.faults.outcome import FaultOutcome
@@ -106,8 +108,22 @@ def magnitudes_table(worked: Sequence[Worked]) -> Table:
 
 
 def healthy_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
-    """Return a row a family: false alarms in 1,000 GPU-hours, with whole records and with all defects."""
-    header = ("healthy runs of", "GPU-hours", "whole records", "all defects", "a 1,000 GPU-hours", "holds", "said")
+    """Return a row a family: false alarms in 1,000 GPU-hours, with whole records and with all defects.
+
+    Chance allows for as many as the upper bound of the 95 % confidence interval says.
+    """
+    header = (
+        *(
+            "healthy runs of",
+            "GPU-hours",
+            "whole records",
+            "all defects",
+            "a 1,000 GPU-hours",
+            "at most, 95 %",
+            "holds",
+        ),
+        "said",
+    )
     by_family: dict[str, list[tuple[Run, Alarms]]] = {}
     for item in worked:
         by_family.setdefault(item[0].family, []).append(item)
@@ -153,15 +169,26 @@ def _healthy_cells(family: str, worked: Sequence[tuple[Run, Alarms]]) -> Cells:
         condition: sum(len(alarms.said) for run, alarms in worked if run.condition == condition)
         for condition in (CLEAN, ALL)
     }
-    rate = sum(by_condition.values()) / hours * 1000 if hours else float("inf")
+    alarms = sum(by_condition.values())
+    rate = alarms / hours * 1000 if hours else float("inf")
+    most = most_alarms(alarms) / hours * 1000 if hours else float("inf")
     return (
         family,
         f"{hours:.1f}",
-        *(str(alarms) for alarms in by_condition.values()),
+        *(str(count) for count in by_condition.values()),
         f"{rate:.3g}",
+        f"{most:.3g}",
         "yes" if rate <= _MOST_ALARMS else "no",
         _counted(kind for _, alarms in worked for kind in alarms.said),
     )
+
+
+def most_alarms(alarms: int, confidence: float = 0.95) -> float:
+    """Return how many events are to be expected at most, with a confidence, where so many were counted.
+
+    Source: Garwood, "Fiducial Limits for the Poisson Distribution", Biometrika 28, 1936.
+    """
+    return float(special.gammaincinv(alarms + 1, confidence))
 
 
 def _counted(texts: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.stages.diagnose.regimes import Moved, newest_run
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from tests.unit.stages.build import BEGIN_NS, steps_of, topology
 
@@ -213,3 +214,49 @@ class TestWhoIsWaitedFor:
             "last_ready_share": 0.75,
             "lost_s": 2.0,
         }
+
+
+class TestRegimes:
+    """Other work than before, as of a larger batch, is told once, and as information."""
+
+    @staticmethod
+    def payload(before: int, after: int, times: float) -> Moved:
+        size = np.array([[100, 40]] * before + [[100, round(40 * times)]] * after)
+        return Moved(np.arange(before + after), size)
+
+    def test_steps_that_move_more_are_no_fault_and_what_comes_after_them_is_usual(self) -> None:
+        durations_s = [*[1.0] * 30, *[2.0] * 40, 3.0, *[2.0] * 5]
+        moved = self.payload(30, 46, 2.0)
+        first, *later = find_slow_steps(JOB, steps_of(durations_s), (), (), 4, WHERE, PARAMS, moved)
+        assert (first.first_step, first.last_step, first.severity, first.slowdown) == (30, 31, "info", 0)
+        assert "Since step 30 that is usual" in first.summary
+        assert [(one.first_step, one.last_step, one.expected) for one in later] == [(70, 70, 2.0)]
+
+    @pytest.mark.parametrize("shows_late, severity, usual", [(True, "info", True), (False, "critical", False)])
+    def test_where_a_late_rank_would_show_steps_that_all_compute_longer_are_no_fault(
+        self, shows_late: bool, severity: str, usual: bool
+    ) -> None:
+        durations_s = [*[1.0] * 30, *[2.0] * 40]
+        alike = Moved(np.arange(70), np.full((70, 2), 100), shows_late)
+        steps = steps_of(durations_s, [0, 1, 2, 3] * 17 + [0, 1])
+        steps = replace(steps, compute_s=0.9 * steps.duration_s)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, alike)
+        assert (told.severity, told.status, "usual" in told.summary) == (severity, "open", usual)
+        again = [*durations_s, *[2.0] * 30]
+        longer = steps_of(again, [0, 1, 2, 3] * 25)
+        longer = replace(longer, compute_s=0.9 * longer.duration_s)
+        (told,) = find_slow_steps(JOB, longer, (told,), (), 4, WHERE, PARAMS)
+        assert (told.severity, told.last_step, "usual" in told.summary) == (severity, 31, True)
+
+    def test_a_rank_that_keeps_the_others_waiting_is_to_blame(self) -> None:
+        steps = steps_of([*[1.0] * 30, *[2.0] * 40], [0, 1, 2, 3] * 7 + [0, 1] + [2] * 40)
+        steps = replace(steps, compute_s=0.9 * steps.duration_s)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
+        assert (told.severity, told.status) == ("critical", "open")
+
+    def test_the_newest_run_begins_where_steps_begin_to_last_as_long_as_now(self) -> None:
+        rng = np.random.default_rng(3)
+        durations_s = np.repeat([1.0, 2.0, 1.5], [40, 30, 20]) * rng.normal(1, 0.02, 90)
+        assert newest_run(durations_s, PARAMS) - 70 in {0, 1}
+        assert newest_run(durations_s[:70], PARAMS) - 40 in {0, 1}
+        assert newest_run(durations_s[:40], PARAMS) <= 3
