@@ -215,6 +215,19 @@ class IdentifyParams:
     same_size_tolerance: float = 0.01
     #: A size of which more than this share is moved in closings belongs to them.
     closing_only_share: float = 0.5
+    #: Closing bursts nearer than this share of the mean time between two closings are of one: a step's gradients and
+    #: parameters follow on one another, and forward and backward, which part two closings, take most of a step.
+    one_closing_share: float = 0.1
+    #: A class of neighbouring sizes that is wider is none: its sizes vary freely, and lie close by being many.
+    max_size_spread: float = 0.05
+    #: A pair of a tensor group or a context ring has one size or two, half of its bursts each. One that fewer than this
+    #: share have, or so few, is a stray ...
+    settled_share: float = 0.2
+    stray_sizes: int = 2
+    #: ... and sizes are settled where most bursts have such a one: lost records and joined bursts are few.
+    min_settled: float = 0.5
+    #: Half way between the one size that a tensor group reduces and the two of a context ring: means over pairs.
+    several_sizes: float = 1.5
     #: No amount of one kind of evidence is worth more than this.
     certain_log_odds: float = 6.0
     #: ... and what the graph says is worth less than what a link itself shows.

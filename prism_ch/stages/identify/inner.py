@@ -33,11 +33,11 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
     on_collective = collective[link]
     closing_rate = _least_rate(line, rate, collective)
     closes = collective & (rate < params.inner_rate * closing_rate)
-    closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link])
+    closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link], params)
     for number in np.unique(classes[collective & ~closes]):
         rows = on_collective & (classes == number)[link] & ~closes[link]
         if _coverage(traffic, line[link], rows, closing) >= params.inner_coverage:
-            kind[rows] = _name(traffic, rows)
+            kind[rows] = _name(traffic, rows, params)
             kind[rows & _closing_too(traffic, line[link], rows, closing, params)] = DP
     return kind
 
@@ -55,11 +55,11 @@ def _least_rate(line: Int32, rate: Float64, collective: Bool) -> Float64:
     return least[line]
 
 
-def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64) -> intervals.Merged:
+def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64, params: IdentifyParams) -> intervals.Merged:
     """Join each line's closing bursts into closings: those much nearer to one another than a closing to the next."""
     span_ns = float(traffic.end_ns.max() - traffic.start_ns.min())
-    # Half of a tenth of the mean distance to either side stretches bursts until those of one closing touch.
-    reach = np.minimum(0.05 * span_ns / rate[rows], 2.0**40).astype(np.int64)
+    # Half of the distance to either side stretches bursts until those of one closing touch.
+    reach = np.minimum(params.one_closing_share / 2 * span_ns / rate[rows], 2.0**40).astype(np.int64)
     stretched = intervals.merge(line[rows], traffic.start_ns[rows] - reach, traffic.end_ns[rows] + reach)
     first = np.full(len(stretched.group), np.iinfo(np.int64).max)
     last = np.full(len(stretched.group), np.iinfo(np.int64).min)
@@ -112,7 +112,7 @@ def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.M
     return touched & own_size[size]
 
 
-def _name(traffic: Traffic, rows: Bool) -> int:
+def _name(traffic: Traffic, rows: Bool, params: IdentifyParams) -> int:
     """Name an inner collective by its sizes.
 
     Experts are sent what the router chooses: sizes vary without steps. Context rings pass keys and values on the way
@@ -120,27 +120,14 @@ def _name(traffic: Traffic, rows: Bool) -> int:
     always.
     """
     pair, payload = traffic.pair[rows], traffic.payload[rows]
-    size = robust.size_classes(payload, _EXACT, pair)
+    size = robust.size_classes(payload, params.same_size_tolerance, pair)
     smallest, largest = np.full(int(size.max()) + 1, np.inf), np.zeros(int(size.max()) + 1)
     np.minimum.at(smallest, size, payload)
     np.maximum.at(largest, size, payload)
     count = np.bincount(size)
-    often = np.maximum(_OFTEN * np.bincount(pair), _REPEATS)[pair]
-    settled = (largest < (1 + _VARIES) * smallest)[size] & (count[size] > often)
-    if settled.mean() < _MOSTLY:
+    often = np.maximum(params.settled_share * np.bincount(pair), params.stray_sizes)[pair]
+    settled = (largest < (1 + params.max_size_spread) * smallest)[size] & (count[size] > often)
+    if settled.mean() < params.min_settled:
         return EP
     sizes_a_pair = len(np.unique(size[settled])) / len(np.unique(pair[settled]))
-    return CP if sizes_a_pair > 1.5 else TP
-
-
-#: Sizes closer than this are one: payload counts of equal messages agree better.
-_EXACT = 0.01
-
-#: A class whose sizes chain over more than this is no class: the sizes vary continuously.
-_VARIES = 0.05
-
-#: A size that fewer of a pair's bursts have, or so few, is a stray.
-_OFTEN, _REPEATS = 0.2, 2
-
-#: Sizes are settled where they are those of more than half of the bursts; lost records and joined bursts are few.
-_MOSTLY = 0.5
+    return CP if sizes_a_pair > params.several_sizes else TP
