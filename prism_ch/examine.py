@@ -320,6 +320,9 @@ def _tell(
     moved = standing.what_moved(looked_at, params)
     slow = diagnose.find_slow_steps(name, even, known, why, peers, topology, params.diagnose, moved)
     found = diagnose.one_alarm([*slow, *causes, *symptoms, *shape], switches)
+    found, of_its_switches = (
+        diagnose.with_sample_flows(each, seen.flows, topology, params.diagnose) for each in (found, switches)
+    )
     first_step = 0 if stays is None else int(stays.steps.step[-1]) + 1
     open_before = () if state is None else state.diagnoses
     spans = [(one.seen.traffic, one.life.endpoints) for one in job]
@@ -337,7 +340,7 @@ def _tell(
     revision = account.job_revision(examined)
     if any(stop.status == "open" and stop.kind in ("stall", "hang") for stop in stops):
         revision = replace(revision, job=replace(revision.job, status="stalled"))
-    return revision, switches
+    return revision, list(of_its_switches)
 
 
 def _find_merged(

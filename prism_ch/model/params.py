@@ -442,6 +442,8 @@ class DiagnoseParams:
     peer_jitter_floor: float = 0.05
     #: A group that moves so many times its usual bytes in a step is not compared in it; two steps are twice.
     max_step_payload: float = 1.5
+    #: Flow records shown with a finding: enough to look it up, few enough to read.
+    sample_flows: int = 5
     #: Bursts of a pair in a window before its pace counts for its switches.
     min_pair_bursts: int = 3
     #: Rows of evidence kept with a finding.

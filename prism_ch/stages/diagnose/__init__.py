@@ -8,6 +8,7 @@ from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
 from prism_ch.stages.diagnose.regimes import Moved
 from prism_ch.stages.diagnose.restarts import find_restart
 from prism_ch.stages.diagnose.rests import find_rests, rests_of_all
+from prism_ch.stages.diagnose.samples import with_sample_flows
 from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
@@ -41,4 +42,5 @@ __all__ = [
     "rests_of_all",
     "steps_told",
     "usual_pace",
+    "with_sample_flows",
 ]
