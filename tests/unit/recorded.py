@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.topology import Topology
@@ -101,4 +102,4 @@ def _flows(path: Path, topology: Topology) -> FlowBatch:
         exporter=exporter.astype(np.int32),
         exporters=tuple(exporters.tolist()),
     )
-    return FlowBatch.concat([batch])
+    return batch.take(order_by(batch.src, batch.dst, batch.start_ns, batch.end_ns, batch.src_port))
