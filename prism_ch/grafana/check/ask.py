@@ -58,7 +58,7 @@ def ask(
         return Asked(query, span, time.perf_counter() - started, None, (str(error),))
     seconds = time.perf_counter() - started
     found = list(frames.problems(query, frame))
-    if frame.rows_read > MOST_ROWS_READ and tenant is None:
+    if frame.rows_read is not None and frame.rows_read > MOST_ROWS_READ:
         found.append(f"reads {frame.rows_read:,} rows, more than {MOST_ROWS_READ:,}")
     return Asked(query, span, seconds, frame, tuple(found))
 
@@ -75,7 +75,7 @@ def answered(store: Store, sql: str, *, tenant: str | None = None, zone: str = "
         tuple(column["name"] for column in meta),
         tuple(column["type"] for column in meta),
         document["data"],
-        document["statistics"]["rows_read"],
+        document["statistics"]["rows_read"] if tenant is None else None,
     )
 
 

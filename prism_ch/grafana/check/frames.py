@@ -19,12 +19,12 @@ _WRAPPED = re.compile(r"^(?:LowCardinality|Nullable)\((.*)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A result: names and ClickHouse types of the columns, rows, and how many rows were read for it."""
+    """A result: names and ClickHouse types of the columns, rows, and how many rows were read for it, which a tenant is not told."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
     rows: list[list[Any]]
-    rows_read: int
+    rows_read: int | None
 
     def of_kind(self, *kinds: str) -> list[str]:
         """Return the names of the columns of these kinds: time, number, text, other."""
