@@ -332,7 +332,7 @@ def _tell(
     if len(job) > 1 or any(one.kind == "restart" for one in open_before):
         stops += standing.find_restart(name.job_id, newest, spans, steps, gpu_steps, open_before, topology, params)
     diagnoses = (
-        *diagnose.carry_on(known, found, first_step, params.diagnose),
+        *diagnose.carry_on(known, standing.doubt(found, stops), first_step, params.diagnose),
         *diagnose.carry_on_stops(open_before, stops, int(steps.end_ns[:-1].max(initial=0))),
         *_find_merged(name.job_id, job[-1], open_before, window, params.merged),
     )

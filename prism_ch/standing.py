@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -106,6 +107,26 @@ def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and
     if lasting is not None:
         return [*over, lasting]
     return [*over, *diagnose.find_lost_exporters(quiet, pace, new, params)]
+
+
+def doubt(found: Sequence[Diagnosis], stops: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Grade as information slow steps that begin when exporters fall silent, and that nobody is found to cause.
+
+    Where the ends of steps are not seen, two look like one.
+    """
+    gaps = [stop for stop in stops if stop.kind == "telemetry"]
+
+    def in_a_gap(one: Diagnosis) -> bool:
+        """Say whether the first of some slow steps holds the beginning of a gap, or lies in it."""
+        first_end_ns = one.start_ns + round(one.observed * 1e9)
+        return any(gap.start_ns < first_end_ns and one.start_ns < gap.end_ns for gap in gaps)
+
+    return [
+        replace(one, severity="info")
+        if one.kind == "slow_step" and "root_cause" not in one.evidence and in_a_gap(one)
+        else one
+        for one in found
+    ]
 
 
 def stands_still(

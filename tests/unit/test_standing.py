@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from prism_ch.model.result import Diagnosis
+from prism_ch.standing import doubt
 from tests.unit.chain import Published, Results, work
 from tests.unit.stages.build import BEGIN_NS, MB, Flow, batch, every, job, renamed, ring, shaken, shifted, topology
 
@@ -171,6 +172,27 @@ class TestLostExporters:
         assert (missing.kind, missing.subject, missing.status) == ("telemetry", "right", "open")
         assert (missing.start_ns - BEGIN_NS) / SECOND == pytest.approx(30, abs=1)
         assert results.only.last.job.status == "running"
+
+    def test_steps_whose_ends_are_not_seen_are_not_called_slow(self) -> None:
+        seen = [*by("left", job(GRID, 60), (0, 2, 4)), *by("right", cut(job(GRID, 60), 30_000), (1, 3, 5))]
+        (gap,) = stops(worked(seen, 10).only)
+        slow = replace(gap, kind="slow_step", severity="critical", observed=2.0, evidence="{}")
+        merged = replace(slow, start_ns=gap.start_ns - SECOND)
+        earlier = replace(slow, start_ns=gap.start_ns - 3 * SECOND)
+        caused = replace(slow, evidence='{"root_cause": {}}')
+        graded = doubt([merged, earlier, caused], [gap])
+        assert [one.severity for one in graded] == ["info", "critical", "critical"]
+        assert doubt([merged], []) == [merged]
+
+    @pytest.mark.parametrize("share", [2, 4])
+    def test_one_that_loses_a_part_of_its_records_is_no_stop(self, share: int) -> None:
+        right = [
+            flow
+            for row, flow in enumerate(by("right", job(GRID, 60), (1, 3, 5)))
+            if flow.start_ms < 30_000 or row % share
+        ]
+        found = worked([*by("left", job(GRID, 60), (0, 2, 4)), *right], 10).only
+        assert [one.kind for one in found.diagnoses.values() if one.kind in {"stall", "hang", "restart"}] == []
 
     def test_one_that_comes_back_is_not_missed_any_more(self) -> None:
         right = [flow for flow in job(GRID, 60) if not 25_000 < flow.start_ms < 45_000]
