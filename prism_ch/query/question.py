@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,7 +55,8 @@ class Question:
 def engine_settings(database: str, tenant: str | None, limits: Limits, asked: Mapping[str, str]) -> dict[str, str]:
     """Return the settings to run a statement with: those asked for, limits, a tenant's row filters, `readonly` last.
 
-    Parameters: `asked`, settings that may be changed, of allowed values; those that are limits can only be lowered.
+    Parameters: `asked`, settings that may be changed, of allowed values; those that are limits can only be lowered. How
+    many rows a tenant's statement may read is drawn anew each time, between half of the limit and all of it.
     """
     settings = {name: value for name, value in asked.items() if name not in _LIMIT_SETTINGS}
     for name, field in _LIMIT_SETTINGS.items():
@@ -62,6 +64,10 @@ def engine_settings(database: str, tenant: str | None, limits: Limits, asked: Ma
         if bounds:
             settings[name] = f"{min(bounds):.15g}"
     if tenant is not None:
+        if limits.rows_read:
+            # It counts what was read of others, too. If it were the same each time, rows of one's own making, as of
+            # numbers(), could be added until it is reached, and tell to a row how many there are.
+            settings["max_rows_to_read"] = str(limits.rows_read - secrets.randbelow(limits.rows_read // 2 + 1))
         settings |= {
             "additional_table_filters": filter_setting(row_filters(database, tenant)),
             # They count what was read of others, too.

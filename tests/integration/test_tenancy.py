@@ -170,6 +170,16 @@ def test_a_limit_tells_a_tenant_no_numbers(shared: Store) -> None:
     assert str(refusal.value) == "the statement reads too many rows; ask for fewer jobs or a shorter time"
 
 
+def test_rows_of_ones_own_making_do_not_measure_how_many_are_hidden(shared: Store) -> None:
+    limits = [int(question(shared, "SELECT 1", tenant=ALPHA.name).settings["max_rows_to_read"]) for _ in range(8)]
+    assert len(set(limits)) > 1
+    assert all(TENANT_LIMITS.rows_read // 2 <= limit <= TENANT_LIMITS.rows_read for limit in limits)
+    operators = {
+        question(shared, "SELECT 1", limits=Limits(rows_read=9)).settings["max_rows_to_read"] for _ in range(8)
+    }
+    assert operators == {"9"}
+
+
 def test_a_clause_lowers_a_limit_and_never_raises_it(shared: Store) -> None:
     raised = question(shared, "SELECT 1 SETTINGS max_result_rows = 1000", limits=Limits(result_rows=3))
     lowered = question(shared, "SELECT 1 SETTINGS max_result_rows = 2", limits=Limits(result_rows=3))

@@ -19,7 +19,7 @@ _WRAPPED = re.compile(r"^(?:LowCardinality|Nullable)\((.*)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A result: names and ClickHouse types of the columns, rows, and how many rows were read for it, which a tenant is not told."""
+    """A result: names and ClickHouse types of the columns, rows, and how many were read for it, None for a tenant."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
