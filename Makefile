@@ -47,10 +47,11 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md over a week
+bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md and the dashboards over a week
 	@$(BIN)/python -m tests.bench.throughput
 	@$(BIN)/python -m tests.bench.questions
 	@$(BIN)/python -m tests.bench.endpoint
+	@$(BIN)/prism-ch grafana check --bench
 
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
 	@$(BIN)/python -m tests.bench.soak --live-minutes 3

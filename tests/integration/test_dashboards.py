@@ -1,5 +1,6 @@
 """The queries of all dashboards, asked of the engine on a made-up cluster."""
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -96,6 +97,10 @@ def test_queries_are_timed(filled: Store) -> None:
     report = list(findings.lines())
     assert report[0].startswith("1 dashboards, 13 queries asked 13 times: median")
     assert any(line.startswith("slowest: ") for line in report)
+    assert any(
+        re.fullmatch(r"bounds: p95 200 ms, longest 1,000 ms; a query of nothing takes \d+ ms here", line)
+        for line in report
+    )
 
 
 def gpu_time(since: datetime, until: datetime) -> str:

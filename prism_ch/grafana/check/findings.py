@@ -10,7 +10,11 @@ from prism_ch.grafana.check.ask import Asked
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found: the queries of how many dashboards were asked, the slowest, the largest, the problems."""
+    """What a check found: the queries of how many dashboards were asked, the slowest, the largest, the problems.
+
+    Where times matter, `bounds_s` are the seconds within which 95 of 100 queries and all of them are to be answered,
+    and `least_s` what a query of nothing took on the same machine.
+    """
 
     dashboards: int = 0
     asked: list[tuple[str, float]] = field(default_factory=list)
@@ -18,6 +22,8 @@ class Findings:
     largest: Asked | None = None
     problems: list[str] = field(default_factory=list)
     models_checked: bool = False
+    bounds_s: tuple[float, float] | None = None
+    least_s: float = 0.0
 
     def add(self, asked: Asked) -> None:
         """Take in what came of one query."""
@@ -48,7 +54,11 @@ class Findings:
             yield f"slowest: {self.slowest.seconds * 1000:,.0f} ms, {self.slowest.query}"
         if self.largest is not None:
             yield f"largest: {_rows(self.largest):,} rows, {self.largest.query}"
-        if not self.models_checked:
+        if self.bounds_s is not None:
+            p95, longest = (f"{bound * 1000:,.0f} ms" for bound in self.bounds_s)
+            least = f"a query of nothing takes {self.least_s * 1000:.0f} ms here"
+            yield f"bounds: p95 {p95}, longest {longest}; {least}"
+        elif not self.models_checked:
             yield "not checked against Grafana's models: grafana-foundation-sdk is not installed"
         yield from (f"problem: {problem}" for problem in self.problems)
         yield f"problems: {len(self.problems)}"

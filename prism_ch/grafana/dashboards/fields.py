@@ -37,7 +37,7 @@ PHASES = {
     3: ("DP", ORANGE),
     4: ("EP", PURPLE),
     5: ("CP", YELLOW),
-    6: ("TP", "#5794f2"),
+    6: ("TP", "#00a3a3"),
 }
 SEVERITY_NUMBERS = {0: ("none", "#2b3b2f"), 1: ("info", BLUE), 2: ("warning", ORANGE), 3: ("critical", RED)}
 

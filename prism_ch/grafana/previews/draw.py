@@ -59,7 +59,9 @@ def _time_axis(canvas: Canvas) -> None:
     axes = canvas.axes
     axes.set_xlim(*canvas.span)
     axes.xaxis.set_major_locator(MaxNLocator(max(int(canvas.width), 3)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: looks.moment(at)[:5]))
+    # Minutes would repeat themselves on a short span.
+    shown = 5 if np.ptp(canvas.span) > 60 * canvas.width else 8
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: looks.moment(at)[:shown]))
     axes.tick_params(colors=FAINT, labelsize=7, length=0)
     for side in axes.spines.values():
         side.set_visible(False)

@@ -56,7 +56,7 @@ def written(value: Any, unit: str = "", decimals: int | None = None) -> str:
     if unit == "s":
         return _duration(float(value), decimals)
     if unit in _SUFFIXES:
-        return _scaled(float(value), decimals) + (f" {_SUFFIXES[unit]}" if _SUFFIXES[unit] else "")
+        return (_scaled(float(value), decimals) + _SUFFIXES[unit]).rstrip()
     digits = decimals if decimals is not None else 0 if float(value).is_integer() else 2
     return f"{value:,.{digits}f}{unit.removeprefix('suffix:') if unit.startswith('suffix:') else ''}"
 
@@ -97,4 +97,4 @@ def _scaled(value: float, decimals: int | None) -> str:
     for prefix, size in _SCALES:
         if abs(value) >= size:
             return f"{value / size:.{1 if decimals is None else decimals}f} {prefix}"
-    return f"{value:.0f}" if value.is_integer() else f"{value:.{1 if decimals is None else decimals}f}"
+    return (f"{value:.0f}" if value.is_integer() else f"{value:.{1 if decimals is None else decimals}f}") + " "
