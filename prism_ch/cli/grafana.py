@@ -67,10 +67,19 @@ def _scope_options(command: _Command) -> _Command:
 @grafana.command(short_help="Write what differs.")
 @_scope_options
 @click.option("--passwords", is_flag=True, help="Write the data sources' passwords anew; Grafana can't show them.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be written, as diff does.")
 @shared_options
 @pass_session
-def apply(session: Session, tenants: tuple[str, ...], operators: bool, force: bool, passwords: bool) -> None:  # noqa: FBT001 - click's form
-    """Write what differs, and nothing else; `diff` shows beforehand what that is.
+def apply(
+    session: Session,
+    tenants: tuple[str, ...],
+    *,
+    operators: bool,
+    force: bool,
+    passwords: bool,
+    dry_run: bool,
+) -> None:
+    """Write what differs, and nothing else; `diff` and --dry-run show beforehand what that is.
 
     A dashboard that somebody has edited since is told and kept, unless with --force. Interrupted, or refused half-way:
     run it again, and it goes on where it was.
@@ -83,6 +92,9 @@ def apply(session: Session, tenants: tuple[str, ...], operators: bool, force: bo
     """
     from prism_ch.grafana.provision import Manner, changes, datasource_problem
 
+    if dry_run:
+        _tell_differences(session, tenants, operators, Manner(force, passwords))
+        return
     with _task(session, tenants, operators) as task:
         click.echo(count(task.go(changes, Manner(force, passwords), write=True), "write"))
         for organisation in task.wanted:
@@ -102,10 +114,17 @@ def diff(session: Session, tenants: tuple[str, ...], operators: bool, force: boo
     Example:
       prism-ch grafana diff
     """
-    from prism_ch.grafana.provision import Manner, changes
+    from prism_ch.grafana.provision import Manner
+
+    _tell_differences(session, tenants, operators, Manner(force, passwords))
+
+
+def _tell_differences(session: Session, tenants: tuple[str, ...], operators: bool, manner: Manner) -> None:  # noqa: FBT001 - click's form
+    """Say what would be written."""
+    from prism_ch.grafana.provision import changes
 
     with _task(session, tenants, operators) as task:
-        found = task.go(changes, Manner(force, passwords), write=False)
+        found = task.go(changes, manner, write=False)
     click.echo(f"{count(found, 'difference')}, nothing written")
 
 

@@ -109,6 +109,7 @@ class Run:
 
 def test_a_new_grafana_is_filled_and_a_second_run_writes_nothing(grafana: FakeGrafana, run: Run) -> None:
     would = run("diff")
+    assert run("apply", "--dry-run") == would
     assert grafana.writes == []
     did = run("apply")
     assert run.status == 0
