@@ -192,10 +192,11 @@ def _candidates(sequences: _Sequences, partners: _Partners, reach: int, params: 
     """
     pairs, end_ns = len(partners.first), sequences.seen.end_ns
     length = sequences.length[partners.left]
-    before = np.repeat(sequences.first[partners.left], length) + _count_up(length)
-    partner, pair = np.repeat(partners.right.astype(np.int32), length), np.repeat(partners.pair, length)
-    some = _sample(pair, np.ones(len(pair)), params.max_observations, pairs, _GOLDEN)
-    before, partner, pair = before[some], partner[some], pair[some]
+    row = np.repeat(np.arange(len(length), dtype=np.int32), length)
+    some = np.flatnonzero(_sample(partners.pair[row], None, params.max_observations, pairs, _GOLDEN))
+    row = row[some]
+    before = (sequences.first[partners.left] - (np.cumsum(length) - length))[row] + some
+    partner, pair = partners.right[row].astype(np.int32), partners.pair[row]
     begin = group_search(sequences.of, end_ns, partner, end_ns[before] - reach - 1)
     count = group_search(sequences.of, end_ns, partner, end_ns[before] + reach) - begin
     most = max(params.max_candidates / max(pairs, 1), params.min_candidates)
@@ -223,8 +224,8 @@ def _differences(seen: FlowBatch, candidates: _Candidates, params: ClockParams) 
     return pair[order], difference[order], weight[order]
 
 
-def _sample(pair: Int32, cost: Float64 | Int64, most: float, pairs: int, step: float) -> Bool:
-    """Mask evenly as many rows of each pair as cost `most` together; all of them where they cost less."""
+def _sample(pair: Int32, cost: Int64 | None, most: float, pairs: int, step: float) -> Bool:
+    """Mask evenly as many rows of each pair as cost `most` together, None: 1 each; all of them where they cost less."""
     total = np.bincount(pair, cost, pairs)
     share = np.minimum(most / np.maximum(total, 1), 1)
     turn = np.arange(len(pair)) * step
