@@ -1,4 +1,4 @@
-"""Imbalance: data-parallel groups that move more bytes than the others in every step, because the model is so divided.
+"""Imbalance: groups that move more bytes, or stages that work longer, in every step, because the model is so divided.
 
 That is a job's shape and no fault: nobody has to be called, but who divides the model may want to know.
 """
@@ -21,6 +21,8 @@ from prism_ch.model.traffic import Traffic
 from prism_ch.stages.diagnose.cost import step_seconds
 from prism_ch.stages.diagnose.episode import Place, identity
 from prism_ch.stages.diagnose.groups import measure_groups
+from prism_ch.stages.diagnose.uneven import find_uneven_stages
+from prism_ch.stages.diagnose.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,14 @@ def find_imbalance(
     kinds: PairKinds,
     division: Division,
     group_set: GroupSet,
+    measured: Sequence[Work],
     known: Sequence[Diagnosis],
     place: Place,
 ) -> tuple[Diagnosis, ...]:
-    """Find whether some data-parallel groups of one life of a job always move more bytes than most.
+    """Find whether some stages of one life of a job always work longer, or groups always move more bytes, than most.
 
-    Parameters: as the division and groups of the life were found; `known`, the findings open so far.
+    Parameters: as the division and groups of the life were found; `measured`, the work of its ranks; `known`, the
+    findings open so far. A job has one shape: of both, the bytes are said.
     It must have been so from the life's first step on: what changes later is no shape. One that is known stays open
     where there are too few steps to tell.
     """
@@ -63,12 +67,13 @@ def find_imbalance(
     if division.steps < params.min_baseline_steps:
         return () if going is None else (replace(going, last_step=last_step, end_ns=end_ns),)
     groups = _of_usual_size(group_set)
+    stages = find_uneven_stages(measured, division, going, place)
     if len(groups) < params.min_peers:
-        return ()
+        return stages
     heavy = _heavy(_compare(traffic, kinds, division, groups), going, params)
     step_s = float(np.median(step_seconds(division)))
     if not heavy.groups or heavy.extra_s.max() < params.min_imbalance_share * step_s:
-        return ()
+        return stages
     return (_describe(heavy, group_set, division, step_s, place),)
 
 

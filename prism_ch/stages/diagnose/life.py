@@ -66,7 +66,7 @@ def find_slowness(life: Life, known: Sequence[Diagnosis], place: Place, topology
         tuple(one for one in (*own, *said) if one.kind != "slow_group"),
         tuple(one for one in (*own, *said) if one.kind == "slow_group"),
         tuple(one for one in network if one.kind == "slow_switch"),
-        find_imbalance(life.traffic, life.kinds, life.division, life.groups, known, place),
+        find_imbalance(life.traffic, life.kinds, life.division, life.groups, work, known, place),
     )
 
 

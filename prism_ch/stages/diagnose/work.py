@@ -32,7 +32,8 @@ class Work:
     `endpoints` int32[m] and their `role` int32[m], the pipeline stage: ranks of a role do the same work.
     `mates` int32[m] joins ranks that wait for one another inside a step's operations: those of one tensor, expert or
     context group. `absolute` says that the seconds are those of the rank itself, whatever its peers do; else only the
-    differences between peers mean something.
+    differences between peers mean something. `turn_s` float64[m, k], where there is one, is the work of ranks whose
+    n-th output is made of their n-th input: that of different stages compares too, and is NaN of a first stage.
     """
 
     endpoints: Int32
@@ -40,6 +41,7 @@ class Work:
     seconds: Float64
     mates: Int32
     absolute: bool
+    turn_s: Float64 | None = None
 
 
 def measure_work(
@@ -68,21 +70,27 @@ def measure_work(
         if (kinds.burst == kind).any() and not (kind == DP and pipelined)
     ]
     if pipelined:
-        seconds = _between_messages(kinds.of_kind(traffic, PP), division, role, params)
+        seconds, turn_s = _between_messages(kinds.of_kind(traffic, PP), division, role, params)
         seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
-        measured.append(Work(division.endpoints, role, seconds, mates, absolute=True))
+        measured.append(Work(division.endpoints, role, seconds, mates, absolute=True, turn_s=turn_s))
     return tuple(measured)
 
 
-def _between_messages(pipeline: Traffic, division: Division, role: Int32, params: WorkParams) -> Float64:
-    """Sum the time from when a rank was free, and had its input, to each of its outputs: float64[m, k]."""
+def _between_messages(
+    pipeline: Traffic, division: Division, role: Int32, params: WorkParams
+) -> tuple[Float64, Float64]:
+    """Sum the time from when a rank was free, and had its input, to each of its outputs: float64[m, k].
+
+    By the inputs that outputs can't do without, and by those that come in the same turn.
+    """
     sent = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, division, role)
     received = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, division, role)
-    seconds = np.full(division.end_ns.shape, np.nan)
+    seconds, turn_s = (np.full(division.end_ns.shape, np.nan) for _ in range(2))
     begin = np.concatenate([division.end_ns[:, :1] * 0, division.end_ns[:, :-1]], axis=1)
     for stage in np.unique(role).tolist():
         rows = np.flatnonzero(role == stage)
-        outs = [sent[key].of(rows) for key in sorted(sent) if key[0] == stage]
+        keys = [key for key in sorted(sent) if key[0] == stage]
+        outs = [sent[key].of(rows) for key in keys]
         ins = [received[key].of(rows) for key in sorted(received) if key[0] == stage]
         if not outs:
             continue
@@ -93,8 +101,29 @@ def _between_messages(pipeline: Traffic, division: Division, role: Int32, params
             since = np.maximum.reduce([idle, *(_input_of(out, arrived, params) for arrived in ins)])
             total += np.maximum(out - since, 0).sum(axis=2)
         seconds[rows] = total / 1e9
-    seconds[:, 0] = np.nan  # where the first step began is not known
-    return seconds
+        fed = [_in_turn(key, sent, received) for key in keys]
+        if all(arrived is not None for arrived in fed):
+            since = [np.maximum(idle, each.of(rows)) for idle, each in zip(free, fed, strict=True) if each is not None]
+            turn_s[rows] = sum(np.maximum(out - at, 0).sum(axis=2) for out, at in zip(outs, since, strict=True)) / 1e9
+    seconds[:, 0] = turn_s[:, 0] = np.nan  # where the first step began is not known
+    return seconds, turn_s
+
+
+def _in_turn(
+    key: tuple[int, int], sent: dict[tuple[int, int], _Messages], received: dict[tuple[int, int], _Messages]
+) -> _Messages | None:
+    """Return the inputs of which the outputs of a link (own stage, other stage) are made one by one; None without.
+
+    What goes on comes from the other side, and a last stage answers what it gets. A first stage begins with what no
+    message brings; and of a pipeline that wraps round, or sends more than it gets, turns are not known.
+    """
+    stage, other = key
+    away = 2 * stage - other
+    fed = received.get((stage, away))
+    if fed is None and other < stage and not any(mine == stage and far > stage for mine, far in received):
+        fed = received.get(key)
+    steady = abs(stage - other) == 1 and fed is not None and fed.ns.shape == sent[key].ns.shape
+    return fed if steady else None
 
 
 def _without_exchanges(seconds: Float64, inner: Traffic, division: Division, params: WorkParams) -> Float64:

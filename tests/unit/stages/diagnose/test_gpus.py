@@ -184,6 +184,12 @@ class TestPipelines:
         assert json.loads(one.evidence)["measure"] == "work between messages"
         assert one.observed > 1.1 * one.expected
 
+    def test_stages_of_equal_length_work_equally_long_turn_by_turn(self) -> None:
+        (work,), _ = measured(replicas(3, 4, None, ()), ends((), 0), pp=links(self.GRID))
+        assert work.turn_s is not None
+        assert np.isnan(work.turn_s[:4]).all()  # no message tells when a first stage is given work
+        assert work.turn_s[4:, 1:] == pytest.approx(4 * 0.060, abs=1e-6)
+
     def test_a_healthy_pipeline_accuses_nobody(self) -> None:
         flows = shaken(replicas(3, 4, None, ()), 4)
         assert found(flows, ends((), 0), topology(12), links(self.GRID)) == ()

@@ -43,7 +43,7 @@ def found(
     kinds = typed(seen)
     divided = division(sorted({flow.src for flow in flows}), every(1000, steps, 1000))
     place = Place("job", 0, PARAMS) if place is None else place
-    return find_imbalance(seen, kinds, divided, order(seen, kinds, divided), known, place)
+    return find_imbalance(seen, kinds, divided, order(seen, kinds, divided), (), known, place)
 
 
 def later(first_step: int) -> Place:

@@ -1,0 +1,117 @@
+"""Uneven stages: those of a pipeline that work longer than the others in every step, because the model is so divided.
+
+As `imbalance`, of which it is a kind: a job's shape, and no fault of a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.model.columns import Float64, Int32
+from prism_ch.model.division import Division
+from prism_ch.model.result import Diagnosis
+from prism_ch.stages.diagnose.cost import step_seconds
+from prism_ch.stages.diagnose.episode import Place, identity
+from prism_ch.stages.diagnose.work import Work
+
+#: A first stage, which shows less of its work than the others, one to compare with, and a last one.
+_LEAST_STAGES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """Stages compared: `ratio` and `seconds` float64[stages, steps], work over that of those between the ends."""
+
+    stages: Int32
+    ratio: Float64
+    seconds: Float64
+
+    @property
+    def extra_s(self) -> Float64:
+        """Seconds a step that each stage works more than the others, float64[stages]."""
+        return robust.median(self.seconds * (1 - 1 / self.ratio), axis=1)
+
+
+def find_uneven_stages(
+    measured: Sequence[Work], division: Division, going: Diagnosis | None, place: Place
+) -> tuple[Diagnosis, ...]:
+    """Find whether some stages of a life's pipeline always work longer than most.
+
+    Parameters: `measured`, see `measure_work`; `going`, the finding of this kind that is open. It must have been so
+    from the life's first step on, which whoever calls has to see to. The first stage can't be compared, since no
+    message tells when it is given work; those after it but for the last are the measure.
+    """
+    params = place.params
+    work = next((each for each in measured if each.absolute), None)
+    if work is None or division.steps < params.min_baseline_steps:
+        return ()
+    compared = _compare(work)
+    if compared is None:
+        return ()
+    least = 1 + params.min_imbalance * (1 if going is None else params.imbalance_hysteresis)
+    always = (compared.ratio[:, 1:] >= least).mean(axis=1) >= params.imbalance_steps_share
+    step_s = float(np.median(step_seconds(division)))
+    heavy = np.flatnonzero(always & (compared.extra_s >= params.min_imbalance_share * step_s))
+    return (_describe(compared, heavy.tolist(), division, step_s, place),) if len(heavy) else ()
+
+
+def _compare(work: Work) -> _Stages | None:
+    """Compare the stages in each step; None where there are too few. NaN in steps in which a stage is not known."""
+    stages = np.unique(work.role)
+    if len(stages) < _LEAST_STAGES or work.turn_s is None:
+        return None
+    stages = stages[1:]
+    seconds = np.array([robust.median(work.turn_s[work.role == stage], axis=0) for stage in stages.tolist()])
+    usual = robust.median(seconds[:-1], axis=0)
+    ratio = np.divide(seconds, usual, out=np.full(seconds.shape, np.nan), where=usual > 0)
+    return _Stages(stages, ratio, seconds)
+
+
+def _describe(compared: _Stages, heavy: Sequence[int], division: Division, step_s: float, place: Place) -> Diagnosis:
+    """Put it into words and numbers: those of the stage that works longest."""
+    worst = max(heavy, key=lambda row: float(compared.extra_s[row]))
+    ratio, extra_s = compared.ratio[worst], float(compared.extra_s[worst])
+    times, observed = float(robust.median(ratio)), float(robust.median(compared.seconds[worst]))
+    spread = max(float(robust.mad(ratio[~np.isnan(ratio)])), place.params.peer_jitter_floor)
+    stages = compared.stages[list(heavy)].tolist()
+    who = f"Pipeline stage {stages[0]} works" if len(stages) == 1 else f"{len(stages)} pipeline stages work"
+    job_end_ns = division.job_end_ns()
+    return Diagnosis(
+        diagnosis_id=identity(place.job_id, "imbalance", place.job_id, place.first_step),
+        kind="imbalance",
+        subject_type="job",
+        subject=place.job_id,
+        first_step=place.first_step,
+        last_step=place.first_step + division.steps - 1,
+        start_ns=int(job_end_ns[0]),
+        end_ns=int(job_end_ns[-1]),
+        status="open",
+        severity="info",
+        observed=observed,
+        expected=observed - extra_s,
+        score=(times - 1) / spread,
+        slowdown=min(extra_s / step_s, 1.0),
+        summary=(
+            f"{who} up to {times:.2g} times as long as the others in every step, and the job waits up to {extra_s:.2g} "
+            "s a step for that: the model could be divided more evenly."
+        ),
+        evidence=json.dumps(
+            {
+                "pp_stages": stages,
+                "work_s": dict(
+                    zip(
+                        map(str, compared.stages.tolist()),
+                        robust.median(compared.seconds, axis=1).tolist(),
+                        strict=True,
+                    )
+                ),
+                "work_to_median": np.round(np.nan_to_num(ratio), 4).tolist()[: place.params.evidence_rows],
+                "extra_s": round(extra_s, 6),
+            }
+        ),
+    )
