@@ -193,9 +193,9 @@ def _candidates(sequences: _Sequences, partners: _Partners, reach: int, params: 
     pairs, end_ns = len(partners.first), sequences.seen.end_ns
     length = sequences.length[partners.left]
     row = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    some = np.flatnonzero(_sample(partners.pair[row], None, params.max_observations, pairs, _GOLDEN))
-    row = row[some]
-    before = (sequences.first[partners.left] - (np.cumsum(length) - length))[row] + some
+    place = np.flatnonzero(_sample(partners.pair[row], None, params.max_observations, pairs, _GOLDEN))
+    row = row[place]
+    before = (sequences.first[partners.left] - (np.cumsum(length) - length))[row] + place
     partner, pair = partners.right[row].astype(np.int32), partners.pair[row]
     begin = group_search(sequences.of, end_ns, partner, end_ns[before] - reach - 1)
     count = group_search(sequences.of, end_ns, partner, end_ns[before] + reach) - begin
