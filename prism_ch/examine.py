@@ -315,6 +315,8 @@ def _tell(
         gpu_steps = GpuSteps.concat([gpu_steps, lives[-1].rebuilt.gpu_steps])
         groups = account.add_groups(groups, lives[-1].groups)
     even, causes, symptoms = standing.leave_out_stops(looked_at, steps, causes, symptoms, params.stops)
+    pace = params.diagnose.pace
+    causes = list(diagnose.tell_congestion(causes, name.job_id, around.flows, endpoints, topology, pace))
     why = [*causes, *switches]
     peers = lives[-1].groups.largest_role
     moved = standing.what_moved(looked_at, params)

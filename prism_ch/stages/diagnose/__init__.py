@@ -3,6 +3,7 @@
 Whether it stands still, and what can't be told of it, because records are too coarse or missing.
 """
 
+from prism_ch.stages.diagnose.congestion import tell_congestion
 from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
 from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
 from prism_ch.stages.diagnose.regimes import Moved
@@ -41,6 +42,7 @@ __all__ = [
     "one_alarm",
     "rests_of_all",
     "steps_told",
+    "tell_congestion",
     "usual_pace",
     "with_sample_flows",
 ]

@@ -31,7 +31,7 @@ from prism_ch.stages.diagnose.pace import Pace
 #: Which rows each candidate touches: 1, else 0.
 Touches: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 
-_NETWORK_KINDS = ("slow_nic", "slow_link", "slow_switch", "slow_group")
+_NETWORK_KINDS = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
 
 #: A link is two ways; a communicator over two pods crosses the switches of both.
 _BOTH_WAYS = _BOTH_SIDES = 2
