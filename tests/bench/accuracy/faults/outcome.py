@@ -186,7 +186,7 @@ def injected(case: Case, made: Simulation) -> Injected:
         end_ns,
         min(shown_ns, end_ns),
         _ACCEPTED.get(case.kind, tuple(fault["accept_kinds"])),
-        frozenset({fault["subject"], *fault["alt_subjects"]} - {""}),
+        frozenset({fault["subject"], *(() if case.kind == "slow_nic" else fault["alt_subjects"])} - {""}),
         fault["impact"] if case.kind in _OF_COMPUTING else max(fault["impact"], fault["dp_impact"]),
         ends,
         tellable=case.kind not in _OF_SOMEBODY or is_tellable(made.scenario, made.scenario.faults[0]),
