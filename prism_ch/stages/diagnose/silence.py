@@ -14,7 +14,7 @@ import numpy as np
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params, StopParams
-from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.model.result import PP, Diagnosis, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.stages.diagnose.episode import identity
 from prism_ch.stages.diagnose.habits import is_due
@@ -225,10 +225,13 @@ def _describe(
     stops = params.stops
     beside = unusual_beside(quiet.around, quiet.endpoints, (stop.start_ns, stop.end_ns), topology, stops)
     waits_s = stops.saving_hang_s if beside else stops.hang_s if suspects.amid else stops.idle_hang_s
-    hangs = stop.lost_s > max(excess_s, waits_s)
+    # Where no replica begins a step, it is not one rank that hangs: all wait for the same, or the job has ended.
+    apart = len(np.unique(topology.server[suspects.endpoints])) > 1
+    together = not suspects.begun and apart and bool((quiet.ways.kind == PP).any())
+    hangs = stop.lost_s > max(excess_s, waits_s) and not together
     few = len(suspects.named) <= stops.max_late_share * len(quiet.endpoints)
     named = suspects.named if few else suspects.named[:0]
-    if hangs and suspects.anybody and len(np.unique(topology.server[suspects.endpoints])) == 1:
+    if hangs and not suspects.begun and not apart:
         named = suspects.endpoints  # nobody began the step, and these begin it
     where = "in the middle of a step" if suspects.amid else "between two steps"
     if len(named):
@@ -245,12 +248,14 @@ def _describe(
         else ""
     )
     verb, advice = ("hangs", "look at that rank's process") if hangs else ("stands still", "look at data and storage")
+    if not suspects.begun:
+        advice = f"it may have ended; else {advice}"
     return stop_finding(
         "hang" if hangs else "stall",
         quiet.job_id,
         stop,
         subject_of(named, quiet.job_id, topology),
-        "critical" if hangs else "info",
+        "critical" if hangs and suspects.begun else "info",
         f"The job {verb} since step {stop.step - 1}, for {stop.length_s:.3g} s, {where}{aside}; {who}: {advice}."
         + doubt,
         {

@@ -47,12 +47,14 @@ class Suspects:
     `endpoints` int32[n], sorted, whose sends were due first; of several, any may be it. `due_ns`: when that was, None
     where it can't be told. `amid`: they had worked in the step since its data were read. `anybody`: no peer has come
     farther, since nobody began the step, or takes part in the collective that is due: what it is may concern them all.
+    `begun`: somebody sent in the step; else the job may have ended with the one before.
     """
 
     endpoints: Int32
     due_ns: int | None = None
     amid: bool = False
     anybody: bool = False
+    begun: bool = True
 
     @property
     def named(self) -> Int32:
@@ -106,11 +108,13 @@ def find_suspects(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, para
     # Whom a collective singles out is more than whom nothing exculpates.
     together = [one for one in together if not one[2]] or together
     endpoints = np.unique(np.concatenate([who for _, who, _ in together])).astype(np.int32)
+    begun = bool(progress.touched.any())
     return Suspects(
         endpoints,
         int(begin_ns[-1]) + round(first_s * 1e9),
         _worked(endpoints, sends, ways, int(begin_ns[-1])),
-        not progress.touched.any() or all(one[2] for one in together),
+        not begun or all(one[2] for one in together),
+        begun,
     )
 
 
