@@ -298,9 +298,6 @@ class DivideParams:
     followed_weight: float = 2.0
     #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
     passing_share: float = 0.25
-    #: Links that stray alike by lost messages are fewer than this share: those of a delayed tensor group of eight are
-    #: more in pipelines of up to ten stages.
-    stray_share: float = 0.1
     #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
     #: two forward ones, log 2 = 0.7.
     min_haste: float = 0.2

@@ -28,7 +28,7 @@ from prism_ch.stages.divide.beside import read_beside
 from prism_ch.stages.divide.chance import regularity
 from prism_ch.stages.divide.made_up import make_up
 from prism_ch.stages.divide.onset import with_onset
-from prism_ch.stages.divide.pipelines import pipeline_ends, without_strays
+from prism_ch.stages.divide.pipelines import chains, pipeline_ends, without_strays
 from prism_ch.stages.divide.quantum import collective_ends
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
 
@@ -64,7 +64,7 @@ def divide(
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
     if closing_kind != DP:
-        agreed = without_strays(sequences, agreed, params)
+        agreed = without_strays(sequences, agreed, chains(closing, line_of_pair), params)
     whole = np.ones(agreed.shape[1], dtype=bool)
     whole[0] = _begins_whole(sequences, agreed, params)
     judged = known is None and agreed.shape[1] >= params.min_judged_steps

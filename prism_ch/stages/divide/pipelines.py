@@ -34,7 +34,7 @@ def pipeline_ends(
     sent = np.cumsum(signed)
     level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
     low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
-    chain = communicators(traffic)[np.unique(line_of_pair, return_index=True)[1]]
+    chain = chains(traffic, line_of_pair)
     ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
     quantum, _ = most_regular(sequences, ends, params)
     preference = np.where(ends, params.balance_log_odds, -params.balance_log_odds)
@@ -44,26 +44,25 @@ def pipeline_ends(
     return closed | closed_by_silence(sequences, closed, quantum, data_end_ns, params)
 
 
-def without_strays(sequences: Sequences, ends: Int64, params: DivideParams) -> Int64:
+def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: DivideParams) -> Int64:
     """Return when steps end on each link; where one strays, when it would end with the others, int64[links, steps].
 
-    Parameters: `ends` int64[links, steps]. Messages that are lost shift the balance of single links. What delays a
-    stage delays all links of its tensor group: a link that ends a step at another distance than usual, and few others
-    as well, ends it with its last message by then.
+    Parameters: `ends` int64[links, steps]; `chain` int32[links], the pipeline of each. Messages that are lost shift the
+    balance of single links, or of those that one exporter sees, as of one rail. What delays a stage delays its tensor
+    group, one pipeline of which is on every rail: a link that ends a step at another distance than usual, and few
+    others or those of few pipelines as well, ends it with its last message by then.
     """
     lag = np.median(ends - np.median(ends, axis=0), axis=1)
     centre = np.median(ends - lag[:, None], axis=0)
     late = ends - lag[:, None] - centre
     near = params.jitter_share * float(np.median(np.diff(centre))) if ends.shape[1] > 1 else np.inf
-    ordered = np.sort(late, axis=0)
-    with_it = np.array(
-        [
-            np.searchsorted(ordered[:, step], late[:, step] + near, side="right")
-            - np.searchsorted(ordered[:, step], late[:, step] - near)
-            for step in range(ends.shape[1])
-        ]
-    ).T
-    strays = (np.abs(late) > near) & (with_it < max(params.min_repeats, params.stray_share * len(ends)))
+    strays = np.abs(late) > near
+    of_chain = chain[:, None] == np.unique(chain)
+    for number in np.flatnonzero(strays.any(axis=0)).tolist():
+        moved = np.flatnonzero(strays[:, number])
+        alike = np.abs(late[moved, None, number] - late[None, :, number]) <= near
+        links, pipelines = np.count_nonzero(alike, axis=1), np.count_nonzero(alike @ of_chain, axis=1)
+        strays[moved, number] = (links < params.min_repeats) | (pipelines < params.quorum * of_chain.shape[1])
     link, step = np.nonzero(strays)
     by_ns = (centre[step] + lag[link] + near).astype(np.int64)
     last = group_search(sequences.line, sequences.end_ns, link.astype(np.int32), by_ns) - 1
@@ -71,6 +70,11 @@ def without_strays(sequences: Sequences, ends: Int64, params: DivideParams) -> I
     settled = ends.copy()
     settled[link[known], step[known]] = sequences.end_ns[last[known]]
     return np.maximum.accumulate(settled, axis=1)
+
+
+def chains(traffic: Traffic, line_of_pair: Int32) -> Int32:
+    """Return the number of the pipeline that each link is a part of, int32[links]."""
+    return communicators(traffic)[np.unique(line_of_pair, return_index=True)[1]]
 
 
 def _extremes(level: Float64, sequences: Sequences, messages: int | None) -> tuple[Bool, Bool]:

@@ -13,6 +13,8 @@ from tests.unit.stages.build import BEGIN_NS, MS, every, pipeline, traffic
 PARAMS = DivideParams()
 STARTS = every(1000, 10)
 SEEN = traffic([flow for pair in range(8) for flow in pipeline([2 * pair, 2 * pair + 1], STARTS, microbatches=4)])
+#: Each link is a pipeline of its own, as on as many rails.
+CHAIN = np.arange(8, dtype=np.int32)
 
 
 def read() -> tuple[Sequences, Int64]:
@@ -28,30 +30,38 @@ def read() -> tuple[Sequences, Int64]:
 
 def test_links_that_end_together_stay_as_they_are() -> None:
     sequences, ends = read()
-    np.testing.assert_array_equal(without_strays(sequences, ends, PARAMS), ends)
+    np.testing.assert_array_equal(without_strays(sequences, ends, CHAIN, PARAMS), ends)
 
 
 def test_a_link_that_ends_a_step_late_by_itself_ended_it_with_its_last_message_before() -> None:
     sequences, ends = read()
     strayed = ends.copy()
     strayed[3, 4] += 200 * MS
-    np.testing.assert_array_equal(without_strays(sequences, strayed, PARAMS), ends)
+    np.testing.assert_array_equal(without_strays(sequences, strayed, CHAIN, PARAMS), ends)
 
 
 def test_links_that_are_late_together_were_held_up() -> None:
     sequences, ends = read()
     late = ends.copy()
     late[2:6, 4] += 200 * MS
-    np.testing.assert_array_equal(without_strays(sequences, late, PARAMS), late)
+    np.testing.assert_array_equal(without_strays(sequences, late, CHAIN, PARAMS), late)
+
+
+def test_links_of_one_pipeline_that_are_late_together_lost_messages_on_its_rail() -> None:
+    sequences, ends = read()
+    strayed = ends.copy()
+    strayed[2:6, 4] += 200 * MS
+    chain = np.array([0, 1, 2, 2, 2, 2, 3, 4], dtype=np.int32)
+    np.testing.assert_array_equal(without_strays(sequences, strayed, chain, PARAMS), ends)
 
 
 def test_a_link_keeps_its_usual_distance() -> None:
     sequences, ends = read()
     first = ends.copy()
     first[0] -= 200 * MS
-    np.testing.assert_array_equal(without_strays(sequences, first, PARAMS), first)
+    np.testing.assert_array_equal(without_strays(sequences, first, CHAIN, PARAMS), first)
 
 
 def test_of_a_single_step_nobody_can_tell() -> None:
     sequences, ends = read()
-    np.testing.assert_array_equal(without_strays(sequences, ends[:, :1], PARAMS), ends[:, :1])
+    np.testing.assert_array_equal(without_strays(sequences, ends[:, :1], CHAIN, PARAMS), ends[:, :1])
