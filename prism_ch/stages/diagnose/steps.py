@@ -70,6 +70,10 @@ class _Context:
     topology: Topology
     params: DiagnoseParams
 
+    def servers(self) -> int:
+        """Count the servers that the job is on."""
+        return len(np.unique(self.topology.server[self.job.endpoints]))
+
 
 def _new_regime(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> int | None:
     """Return the row from which on slow steps are what is usual now, None where they are not.
@@ -82,7 +86,7 @@ def _new_regime(context: _Context, compared: _Compared, episode: Episode, going:
         return None
     if _is_nobodys(context, compared, episode, going):
         least = params.regime_steps
-    elif _stands_out(_most_frequent(seen.slowest[bad])[1], len(bad), len(context.job.endpoints), params):
+    elif _stands_out(_most_frequent(seen.slowest[bad])[1], len(bad), context.servers(), params):
         return None
     else:
         least = params.baseline_steps
@@ -109,10 +113,10 @@ def _is_nobodys(context: _Context, compared: _Compared, episode: Episode, going:
     before = context.told_before if going is None else (*context.told_before, going)
     if any(continues(one, first, last, params) and json.loads(one.evidence).get("nobodys") for one in before):
         return True
-    times, endpoints = _most_frequent(seen.slowest[bad])[1], len(context.job.endpoints)
+    times, servers = _most_frequent(seen.slowest[bad])[1], context.servers()
     would_show = context.moved.shows_late and context.peers >= params.work.min_peers
-    enough = _stands_out(len(bad), len(bad), endpoints, params) and len(bad) >= params.work.min_slow_steps
-    blamed = _stands_out(times, len(bad), endpoints, params)
+    enough = _stands_out(len(bad), len(bad), servers, params) and len(bad) >= params.work.min_slow_steps
+    blamed = _stands_out(times, len(bad), servers, params)
     return would_show and enough and not blamed and computes_longer(seen, bad, episode.first)
 
 
@@ -213,7 +217,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, going: D
     nobodys = _is_nobodys(context, compared, episode, going)
     slowdown = 0.0 if nobodys else lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
     culprit, times = _most_frequent(seen.slowest[bad])
-    stands_out = not nobodys and _stands_out(times, len(bad), len(job.endpoints), params)
+    stands_out = not nobodys and _stands_out(times, len(bad), context.servers(), params)
     otherwise = _nobody(context.peers, params.work.min_peers) if cause is None else cause.summary
     otherwise = _OTHER_WORK if nobodys else otherwise
     waited_for = _who(seen.slowest[bad], topology) if stands_out else otherwise
@@ -254,8 +258,8 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, going: D
 
 #: What longer steps are that are nobody's fault.
 _OTHER_WORK = (
-    "all ranks work longer alike, and none keeps the others waiting: a larger batch, longer sequences or lower clocks, "
-    "no part to look for."
+    "all ranks work longer alike, and none keeps the others waiting: a larger batch, longer sequences, or what they "
+    "all share, such as cooling, clocks and the load of their hosts."
 )
 
 
@@ -275,9 +279,12 @@ def _what(first: int, last: int, observed_s: float, usual_s: float) -> str:
     return f"{steps} took {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
 
 
-def _stands_out(times: int, count: int, endpoints: int, params: DiagnoseParams) -> bool:
-    """Say whether chance would hardly make one of a job's `endpoints` last in so many of `count` slow steps."""
-    by_chance = float(special.bdtrc(times - 1, count, 1 / endpoints)) * endpoints
+def _stands_out(times: int, count: int, servers: int, params: DiagnoseParams) -> bool:
+    """Say whether chance would hardly make an endpoint on one of `servers` last in so many of `count` slow steps.
+
+    The endpoints of a server are late together, so chance draws servers.
+    """
+    by_chance = float(special.bdtrc(times - 1, count, 1 / servers)) * servers
     return times >= params.min_culprit_share * count and by_chance <= params.max_culprit_chance
 
 
