@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -16,6 +17,8 @@ from prism_ch.store.statements import split_statements
 
 _SECOND_NS = 1_000_000_000
 _MINUTE_S = 60
+#: Delay per byte, the same as in sql/sample/flows.sql.
+_USUAL_S_PER_BYTE = 1e-9 / 46
 #: Settings under which the engine makes rows: partitions are days, and a block of a week spans several.
 _SETTINGS = {"max_partitions_per_insert_block": 0, "max_insert_threads": 2}
 
@@ -85,10 +88,22 @@ SMALL = SampleCluster(
             8,
             4,
             9.1,
-            (Episode(0.55, 0.7, 0.35, 5, 3), Episode(0.96, 1, 0.5, 6, 6, "slow_nic")),
+            (
+                Episode(0.55, 0.7, 0.35, 5, 3),
+                Episode(0.78, 0.86, 0.3, 3, 2, "slow_nic"),
+                Episode(0.96, 1, 0.5, 6, 6, "slow_nic"),
+            ),
             pause_at=0.2,
         ),
-        SampleJob("job-7b21d9", "o'hara labs", 6, 2, 6.6, (Episode(0.3, 0.34, 0.2, 2, 1),), pause_at=0.5),
+        SampleJob(
+            "job-7b21d9",
+            "o'hara labs",
+            6,
+            2,
+            6.6,
+            (Episode(0.3, 0.34, 0.2, 2, 1), Episode(0.8, 0.83, 0.15, 4, 5, "slow_link")),
+            pause_at=0.5,
+        ),
         SampleJob("job-c44e02", "acme", 3, 1, 4.2, (Episode(0.9, 1, 0.12, 2, 0),)),
         SampleJob("job-e93b58", "o'hara labs", 2, 1, 12.5, status="stalled", ended_s=420),
         SampleJob("job-05d7aa", "zenith", 2, 2, 12.0, status="ended", ended_s=5400),
@@ -217,13 +232,16 @@ def _slow(store: Store, job: SampleJob, episode: Episode, first_server: int, ste
     server = first_server + episode.server
     who = endpoint(server, episode.gpu)
     longer = f"Steps {first} to {last} took {episode.factor:.0%} longer"
-    return _finding(
+    ways = [] if episode.kind == "slow_gpu" else _ways(store, job.job_id, who)
+    if episode.kind == "slow_link":
+        ways = ways[:1]
+    found = _finding(
         job,
         episode.kind,
-        who,
+        ways[0] if episode.kind == "slow_link" else who,
         (first, last),
         _span(store, job.job_id, first, last),
-        subject_type="endpoint",
+        subject_type="link" if episode.kind == "slow_link" else "endpoint",
         status="open" if episode.stop == 1 else "closed",
         severity="critical" if episode.factor > 0.3 else "warning",
         slowdown=episode.factor / (1 + episode.factor),
@@ -231,6 +249,15 @@ def _slow(store: Store, job: SampleJob, episode: Episode, first_server: int, ste
         expected=job.step_s,
         summary=f"{longer}; the others waited for {who} (host-{server:03}, GPU {episode.gpu})",
     )
+    if ways:
+        found["evidence"] = json.dumps({**json.loads(str(found["evidence"])), **_delays(ways)})
+    return found
+
+
+def _delays(ways: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return as evidence that pairs take more than twice as long for their bytes, each a bit longer than the last."""
+    slower = {way: _USUAL_S_PER_BYTE * (2.2 + 0.1 * place) for place, way in enumerate(ways)}
+    return {"observed_s_per_byte": slower, "usual_s_per_byte": dict.fromkeys(ways, _USUAL_S_PER_BYTE)}
 
 
 def _finding(
@@ -271,6 +298,17 @@ def _span(store: Store, job_id: str, first: int, last: int) -> tuple[int, int]:
         {"job_id": job_id, "first": first, "last": last},
     )
     return spans[0][0], spans[0][1]
+
+
+def _ways(store: Store, job_id: str, who: str) -> list[str]:
+    """Return the directed pairs of an endpoint, named as findings name them; those on which it sends come first."""
+    pairs = store.rows(
+        "SELECT DISTINCT src_addr, dst_addr FROM pairs_log"
+        " WHERE job_id = {job_id:String} AND {who:String} IN (src_addr, dst_addr)"
+        " ORDER BY src_addr = {who:String} DESC, src_addr, dst_addr",
+        {"job_id": job_id, "who": who},
+    )
+    return [f"{src}->{dst}" for src, dst in pairs]
 
 
 def _make(store: Store, name: str, parameters: dict[str, object]) -> None:

@@ -17,6 +17,7 @@ from prism_ch.grafana.sample import SMALL, fill
 from prism_ch.grafana.wanted import shipped_dashboards
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
+from prism_ch.store.statements import split_statements
 
 END_S = int(time.time()) // 3600 * 3600
 EVERY = span(END_S, SMALL.hours)
@@ -26,7 +27,7 @@ BEGIN = END - timedelta(hours=SMALL.hours)
 
 @pytest.fixture(scope="module")
 def filled(engine_folder: Path) -> Iterator[Store]:
-    """A database with the small cluster's results, shared by the tests here: they only read."""
+    """A database with the small cluster's results, shared by the tests here: they only read, or add repeats."""
     with connect(f"chdb://{engine_folder}?database=dashboards") as store:
         migrate(store)
         fill(store, SMALL, END_S)
@@ -118,8 +119,8 @@ def test_losses_and_gpu_time_agree(filled: Store) -> None:
 
 def test_each_step_is_in_one_of_two_spans_that_follow_one_another(filled: Store) -> None:
     middle = BEGIN + timedelta(minutes=75)
-    # Both ends count, so the next second begins the second span.
-    spans = (gpu_time(BEGIN, middle), gpu_time(middle + timedelta(seconds=1), END), gpu_time(BEGIN, END))
+    # Both ends count, but nothing ends on the very nanosecond in the middle.
+    spans = (gpu_time(BEGIN, middle), gpu_time(middle, END), gpu_time(BEGIN, END))
     asked = "SELECT job_id, tenant, cause, step, start_time, end_time, round(gpu_s, 6) FROM {} ORDER BY ALL"
     first, second, both = (filled.rows(asked.format(span)) for span in spans)
     assert first
@@ -133,6 +134,58 @@ def test_a_job_that_is_slow_all_through_a_span_is_held_against_the_day_before(fi
         f"SELECT cause, sum(lost_gpu_s) / sum(gpu_s) FROM {late} WHERE job_id = 'job-c44e02' GROUP BY cause"  # noqa: S608 - as above
     )
     assert rows == [("slow_gpu", pytest.approx(0.12 / 1.12, rel=0.05))]
+
+
+ALL_SLOW = """
+    -- Steps of 20 s, none of them seen whole; the last two have a finding.
+    INSERT INTO steps_log (job_id, revision, tenant, step, start_time, end_time, duration_s, complete)
+    WITH {end:UInt32} - 80 + number * 20 AS start_s
+    SELECT 'job', 1, 'alpha', number, toDateTime(start_s), toDateTime(start_s + 20), 20, 0 FROM numbers(4);
+    INSERT INTO diagnoses_log
+        (job_id, revision, diagnosis_id, tenant, kind, first_step, last_step, start_time, end_time)
+    SELECT 'job', 1, 'one', 'alpha', 'slow_gpu', 2, 3, toDateTime({end:UInt32} - 40), toDateTime({end:UInt32});
+    INSERT INTO jobs_log (job_id, revision, tenant, first_seen, last_seen, endpoints, steps, step_s_median)
+    SELECT 'job', 1, 'alpha', toDateTime({end:UInt32} - 80), toDateTime({end:UInt32}), 8, 4, 15;
+    INSERT INTO revisions (job_id, revision, window_start, cuts, next_step, last_time)
+    SELECT arrayJoin(['', 'job']), 1, toDateTime({end:UInt32} - 80), 0, 4, toDateTime({end:UInt32});
+"""
+
+
+def test_a_job_without_healthy_steps_is_held_against_the_median_of_its_steps(store: Store) -> None:
+    for made in split_statements(ALL_SLOW):
+        store.command(made, {"end": END_S})
+    asked = f"SELECT step, cause, gpu_s, lost_gpu_s FROM {gpu_time(BEGIN, END)} ORDER BY step"  # noqa: S608 - as above
+    assert store.rows(asked) == [(0, "", 160, 0), (1, "", 160, 0), (2, "slow_gpu", 160, 40), (3, "slow_gpu", 160, 40)]
+
+
+def _panel(filled: Store, uid: str, title: str, finding: str = "") -> list[list[object]]:
+    (query,) = [found for found in queries(uid, shipped_dashboards()[uid]) if found.place == f"panel {title!r}"]
+    frame = ask.ask(filled, query, EVERY, {"finding": Choice((finding,))}).frame
+    assert frame is not None
+    return frame.rows
+
+
+def test_a_finding_about_a_nic_shows_which_of_its_ways_are_slow(filled: Store) -> None:
+    ((finding,),) = filled.rows("SELECT diagnosis_id FROM diagnoses WHERE kind = 'slow_nic' AND status = 'closed'")
+    cells = _panel(filled, "prism-finding", "Delay per byte from sender to receiver, against usual", finding)
+    assert cells
+    assert all("host-003/2" in cell[:2] for cell in cells)
+    assert min(float(str(cell[2])) for cell in cells) == pytest.approx(1.2)
+
+
+def test_repeats_of_records_change_neither_links_nor_delays(filled: Store) -> None:
+    links = "Links, those with findings and the slowest first"
+    titles = (links, "Delay per byte from server to server, against the middle")
+    before = [_panel(filled, "prism-network", title) for title in titles]
+    assert before[0][0][8:10] == [1, "closed"]
+    named = "SELECT name FROM system.columns WHERE database = 'dashboards' AND table = 'flows_log'"
+    columns = ", ".join(name for (name,) in filled.rows(named))
+    filled.command("SYSTEM STOP MERGES flows_log")
+    ((once,),) = filled.rows("SELECT count() FROM flows_log")
+    repeated = "FROM flows_log WHERE bytes < 100000000"
+    filled.command(f"INSERT INTO flows_log ({columns}) SELECT {columns} {repeated}")
+    assert filled.rows("SELECT count() FROM flows_log")[0][0] > once
+    assert [_panel(filled, "prism-network", title) for title in titles] == before
 
 
 def test_nothing_chosen_and_awkward_values_are_no_error(filled: Store) -> None:

@@ -30,6 +30,8 @@ def finding() -> Dashboard:
     peers = {"Peers, high": band("Peers, low"), "Peers, low": invisible(), "Peers": color(GREEN), "Culprit": color(RED)}
     during = {"Before and after": color(BLUE), "During": color(RED)}
     excess, cells = "Work beyond peers, by server and GPU", look.heat(-0.1, 0.5)
+    delays, slow_cells = "Delay per byte from sender to receiver, against usual", look.heat(-0.1, 1)
+    ends = ("Sender", "Receiver", "Slower")
     question = "What is wrong, who is to blame, and what does that rest on?"
     board = dashboard("finding", "Finding", question, (OPERATORS, TENANTS))
     board = board.with_variable(choose("finding", "Finding", "shared/choose_finding"))
@@ -44,6 +46,7 @@ def finding() -> Dashboard:
         panel.lines("Step time before, during and after", "finding/step_time", 12, look.SECONDS, columns=during),
         panel.matrix(excess, "finding/excess", 14, ("Server", "GPU", "Excess"), look.SHARE, cells),
         panel.rows("Before and after", "finding/before_and_after", 10, PARTS, high=10),
-        panel.rows("Evidence", "finding/evidence", 10, {"Evidence": look.width(180)}),
-        panel.rows("Other findings at the time", "finding/beside", 14, BESIDE),
+        panel.matrix(delays, "finding/delays", 14, ends, look.SHARE, slow_cells).no_value("It rests on no delays"),
+        panel.rows("Evidence", "finding/evidence", 10, {"Evidence": look.width(180)}, high=10),
+        panel.rows("Other findings at the time", "finding/beside", 24, BESIDE),
     )

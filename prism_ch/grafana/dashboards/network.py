@@ -17,6 +17,17 @@ EXPORTERS = {
     "Open findings": look.width(110),
 }
 ELEPHANTS = {"Bytes": look.unit(look.BYTES, 1), "At once": look.gauge(0, 16, (None, GREEN), (4, ORANGE), (8, RED))}
+LINKS = {
+    "Sender": look.width(100),
+    "Receiver": look.width(100),
+    "Job": look.link("Open the job", "job", "job") + look.width(110),
+    "Bytes": look.unit(look.BYTES, 1),
+    "Delay per byte": look.unit("suffix: ns", 3),
+    "Slower": look.unit(look.SHARE, 0) + look.gauge(0, 2, (None, GREEN), (0.25, ORANGE), (1, RED)),
+    "Findings": look.link("Open the finding", "finding", "finding", "Finding") + look.width(80),
+    "Status": look.colored(look.STATES) + look.width(70),
+    "Finding": look.hidden(),
+}
 FOUND = look.only(FINDINGS, "Finding", "Severity", "Status", "Kind", "Subject", "Job", "Since", "Until", "Summary")
 
 
@@ -43,5 +54,6 @@ def network() -> Dashboard:
         panel.matrix("Traffic from leaf to leaf", "network/leaf_matrix", 12, leaves, look.BITS, busy_cells),
         panel.matrix(delay, "network/delay_matrix", 14, ("Sender", "Receiver", "Slower"), look.SHARE, slow_cells),
         panel.rows("Receivers of most large flows at once", "network/elephants", 10, ELEPHANTS, high=10),
+        panel.rows("Links, those with findings and the slowest first", "network/links", 24, LINKS, high=9),
         panel.rows("Findings about the network", "network/findings", 24, FOUND, high=7),
     )

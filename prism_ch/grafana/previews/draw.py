@@ -16,6 +16,8 @@ from prism_ch.grafana.previews import looks
 from prism_ch.grafana.previews.looks import CARD, FAINT, PALETTE, TEXT
 
 _HOT = colormaps["RdYlGn_r"]
+#: Sum of red, green and blue, each 0 to 1, below which a cell is too dark for dark letters.
+_DARK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +211,10 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         cells[row_texts.index(row), column_texts.index(column)] = np.nan if value is None else value
     override = {setting["id"]: setting["value"] for setting in panel["fieldConfig"]["overrides"][0]["properties"]}
     if not cells.size:
-        _blank(canvas)
+        nothing = looks.defaults(panel).get("noValue", "No data")
+        _blank(canvas).text(0.5, 0.5, nothing, ha="center", va="center", color=FAINT, fontsize=9)
         return
-    axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=override["min"], vmax=override["max"], alpha=0.85)
+    picture = axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=override["min"], vmax=override["max"], alpha=0.85)
     axes.set_xticks(range(len(column_texts)), column_texts)
     axes.set_yticks(range(len(row_texts)), row_texts)
     axes.tick_params(colors=FAINT, labelsize=6.5, length=0, labeltop=True, labelbottom=False)
@@ -220,7 +223,8 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     for (row, column), value in np.ndenumerate(cells):
         if not np.isnan(value):
             text = looks.written(float(value), override["unit"], override.get("decimals"))
-            axes.text(column, row, text, ha="center", va="center", fontsize=6, color="#101010")
+            is_dark = sum(picture.cmap(picture.norm(value))[:3]) < _DARK
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=TEXT if is_dark else "#101010")
     for side in axes.spines.values():
         side.set_visible(False)
 
