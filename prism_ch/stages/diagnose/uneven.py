@@ -25,16 +25,20 @@ _LEAST_STAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """Stages compared: `ratio` and `seconds` float64[stages, steps], work over that of those between the ends."""
+    """Stages compared, float64[stages, steps]: the `seconds` of work, their `ratio` to those between the ends.
+
+    `extra`: what they work more than those, in seconds. NaN in steps in which either is not known.
+    """
 
     stages: Int32
     ratio: Float64
     seconds: Float64
+    extra: Float64
 
     @property
     def extra_s(self) -> Float64:
         """Seconds a step that each stage works more than the others, float64[stages]."""
-        return robust.median(self.seconds * (1 - 1 / self.ratio), axis=1)
+        return robust.median(self.extra, axis=1)
 
 
 def find_uneven_stages(
@@ -61,7 +65,7 @@ def find_uneven_stages(
 
 
 def _compare(work: Work) -> _Stages | None:
-    """Compare the stages in each step; None where there are too few. NaN in steps in which a stage is not known."""
+    """Compare the stages in each step; None where there are too few."""
     stages = np.unique(work.role)
     if len(stages) < _LEAST_STAGES or work.turn_s is None:
         return None
@@ -69,7 +73,7 @@ def _compare(work: Work) -> _Stages | None:
     seconds = np.array([robust.median(work.turn_s[work.role == stage], axis=0) for stage in stages.tolist()])
     usual = robust.median(seconds[:-1], axis=0)
     ratio = np.divide(seconds, usual, out=np.full(seconds.shape, np.nan), where=usual > 0)
-    return _Stages(stages, ratio, seconds)
+    return _Stages(stages, ratio, seconds, np.where(usual > 0, seconds - usual, np.nan))
 
 
 def _describe(compared: _Stages, heavy: Sequence[int], division: Division, step_s: float, place: Place) -> Diagnosis:

@@ -53,8 +53,15 @@ def test_it_is_no_slow_gpu() -> None:
 
 @pytest.mark.parametrize(
     "measured",
-    [work(0.4, 0.4, 0.4, 0.44), work(0.4, 0.4, 0.4, 0.6, late=True), work(0.4, 0.6), work(0.004, 0.004, 0.004, 0.006)],
-    ids=["little", "later", "two stages", "no share of the step"],
+    [
+        work(0.4, 0.4, 0.4, 0.44),
+        work(0.4, 0.4, 0.4, 0.6, late=True),
+        work(0.4, 0.6),
+        work(0.004, 0.004, 0.004, 0.006),
+        work(0.4, 0.4, 0.4, 0.0),
+        work(0.4, 0.0, 0.0, 0.4),
+    ],
+    ids=["little", "later", "two stages", "no share of the step", "a stage without work", "most without work"],
 )
 def test_nothing_is_said_of(measured: Work) -> None:
     assert found(measured) == ()
