@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -118,12 +119,19 @@ def run(
 
     Raises StoreError with ClickHouse's own words; to a tenant it does not tell what was read of others.
     """
-    with store.another() as connection:
-        _prepare(connection, asked, mark)
+    with prepared(store, asked, mark=mark) as connection:
         try:
             return connection.raw(asked.text, parameters, fmt=engine_format)
         except StoreError as error:
             _tell(error, asked, f"{connection.location}: ")
+
+
+@contextmanager
+def prepared(store: Store, asked: Question, *, mark: str = "") -> Iterator[Store]:
+    """Open a connection of its own that has a checked statement's settings, for a block that runs just that."""
+    with store.another() as connection:
+        _prepare(connection, asked, mark)
+        yield connection
 
 
 def _prepare(connection: Store, asked: Question, mark: str) -> None:

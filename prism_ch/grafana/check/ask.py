@@ -14,7 +14,7 @@ from prism_ch.grafana.check import frames
 from prism_ch.grafana.check.frames import Frame
 from prism_ch.grafana.check.queries import Query, choices, queries
 from prism_ch.grafana.macros import UNEXPANDED, Choice, Span, expand
-from prism_ch.query.answer import question, run
+from prism_ch.query.answer import prepared, question, run
 from prism_ch.store.client import Store
 
 #: Most rows that the engine may read for one query of the small sample.
@@ -127,17 +127,32 @@ def all_of(store: Store, uid: str, dashboard: Mapping[str, Any], spans: Sequence
 
 
 def as_opened(store: Store, uid: str, dashboard: Mapping[str, Any], span: Span) -> Iterator[Asked]:
-    """Ask every query of a dashboard as it is when it opens; yield the middle one of three, files being in memory."""
+    """Ask every query of a dashboard as it is when it opens; the seconds are of its statement alone, see timed()."""
     variables = next(ways(dashboard, chosen(store, dashboard, span)))
     for query in queries(uid, dashboard):
-        times = [ask(store, query, span, variables) for _ in range(4)][1:]
-        yield replace(sorted(times, key=lambda asked: asked.seconds)[1], problems=())
+        asked = ask(store, query, span, variables)
+        seconds = asked.seconds if asked.problems else timed(store, expand(query.sql, span, variables))
+        yield replace(asked, seconds=seconds, problems=())
+
+
+def timed(store: Store, sql: str) -> float:
+    """Return the seconds that an operator's statement takes: the middle one of three, files being in memory.
+
+    Over a connection that is open, as Grafana keeps its own, and without the gate, which operators do not pass there.
+    """
+    asked = question(store, sql)
+    seconds = []
+    with prepared(store, asked) as connection:
+        for _ in range(4):
+            started = time.perf_counter()
+            connection.raw(asked.text, fmt="JSONCompact")
+            seconds.append(time.perf_counter() - started)
+    return sorted(seconds[1:])[1]
 
 
 def least_s(store: Store) -> float:
     """Return the seconds that a query of nothing takes: what each query costs besides its own work."""
-    nothing = Query("", "", "stat", "SELECT 1")
-    return sorted(ask(store, nothing, Span(0, 1000), {}).seconds for _ in range(9))[4]
+    return timed(store, "SELECT 1")
 
 
 def _elsewhere(store: Store, query: Query, span: Span, variables: Mapping[str, Choice]) -> Asked:
