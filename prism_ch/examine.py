@@ -239,7 +239,8 @@ def _join_lives(lives: Sequence[_Divided], params: Params) -> list[list[_Divided
         answer = False if before is None else _is_one_job(before, one, params)
         if answer is None or (one.is_unclear and one.life.is_over):
             continue
-        job = job_of[before.life.job_id] if before is not None and answer else []
+        # What it took over from may itself have been left for later: then this is the first that is known of the job.
+        job = job_of.get(before.life.job_id, []) if before is not None and answer else []
         if not job or job[-1] is not before:
             job = []
             jobs.append(job)
