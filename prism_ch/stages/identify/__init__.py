@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.model.columns import Bool
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, UInt8
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import OTHER, PAIR_KINDS, PP
@@ -49,12 +50,27 @@ def identify(traffic: Traffic, recurring: Bool, params: IdentifyParams) -> PairK
     link = links.of_pair[steady.pair]
     of_burst = np.where(pipeline[link], PP, np.where(tied[link], OTHER, of_burst)).astype(np.uint8)
     burst[recurring[traffic.pair]] = of_burst
-    # A pair of two kinds is called by that of most of its payload.
-    payload = np.bincount(
-        steady.pair * len(PAIR_KINDS) + of_burst,
-        weights=steady.payload,
-        minlength=len(steady.pair_src) * len(PAIR_KINDS),
-    ).reshape(-1, len(PAIR_KINDS))
-    kind[recurring] = np.argmax(payload, axis=1)
+    kind[recurring] = _main_kinds(steady, of_burst, params)
     confidence[recurring] = (1 / (1 + np.exp(-np.abs(odds))))[links.of_pair]
     return PairKinds(kind, confidence, burst)
+
+
+def _main_kinds(traffic: Traffic, of_burst: UInt8, params: IdentifyParams) -> UInt8:
+    """Call each pair by the kind of most of its payload, uint8[pairs].
+
+    Parameters: `of_burst` uint8[n], the kind of each burst.
+    Pairs that carry about as much of every kind are called alike, by what all of them carry: where two kinds have
+    nearly equal parts, a few lost records of its own would decide what a pair is called.
+    """
+    payload = np.bincount(
+        traffic.pair * len(PAIR_KINDS) + of_burst,
+        weights=traffic.payload,
+        minlength=len(traffic.pair_src) * len(PAIR_KINDS),
+    ).reshape(-1, len(PAIR_KINDS))
+    alike = np.zeros(len(payload), dtype=np.int32)
+    for carried in payload.T:
+        alike = robust.size_classes(carried, params.class_payload_tolerance, alike)
+    together = np.zeros((int(alike.max()) + 1, len(PAIR_KINDS)))
+    np.add.at(together, alike, payload)
+    kind: UInt8 = np.argmax(together, axis=1)[alike].astype(np.uint8)
+    return kind

@@ -166,6 +166,15 @@ class TestInnerCollectives:
         assert {name for name, size in zip(named, seen.payload[mine], strict=True) if size == 5 * MB} == {"TP"}
         assert kinds(flows)[0, 1] == "TP"
 
+    def test_replicas_whose_pairs_carry_two_kinds_in_nearly_equal_parts_are_called_alike_whatever_one_lost(
+        self,
+    ) -> None:
+        inner = [self.throughout(pair, [5 * MB] * 24) for pair in ([0, 1], [2, 3], [4, 5], [6, 7])]
+        closing = ring(range(8), STEPS, length_ms=80, size=126 * MB)
+        lost = [flow for flow in closing if (flow.src, flow.dst) == (2, 3)][4]
+        found = kinds([flow for flow in (*closing, *(one for pair in inner for one in pair)) if flow != lost])
+        assert of_kind(found, "DP") == {(member, (member + 1) % 8) for member in range(8)}
+
 
 class TestWhatIsLeft:
     def test_pairs_that_do_not_recur_are_other_and_nothing_is_believed_of_them(self) -> None:
