@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import number_after, order
 from prism_ch.stages.recognise import recognise, recurring_pairs
 from prism_ch.stages.reconstruct import lateness_s, reconstruct
-from prism_ch.stages.succession import Load, goes_on, is_too_early, measure_load
+from prism_ch.stages.succession import Load, join_lives, measure_load
 from prism_ch.stages.timeouts import infer_timeouts
 
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
@@ -107,11 +107,6 @@ class _Divided:
     division: Division
     load: Load | None
 
-    @property
-    def is_unclear(self) -> bool:
-        """Whether it is new and has not made steps enough to say what it moves."""
-        return self.load is None and not self.life.known
-
 
 def examine(
     batch: FlowBatch,
@@ -152,9 +147,12 @@ def examine(
         state = known.get(job[0].life.job_id)
         return _tell(job, seen, window, until_ns, topology, state, cluster_findings, params)
 
+    identity_min = params.recognise.identity_min
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         steps = list(pool.map(divided, lives))
-        found = list(pool.map(told_of, _join_lives([one for one in steps if one is not None], params)))
+        found = list(
+            pool.map(told_of, join_lives([one for one in steps if one is not None], identity_min, params.going_on))
+        )
     fresh = [one for one in found if one is not None]
     revisions = [revision for revision, _ in fresh]
     not_training = [life.job_id for life, one in zip(lives, steps, strict=True) if one is None and life.known]
@@ -223,51 +221,6 @@ def _trains(traffic: Traffic, steady: Bool, division: Division, topology: Topolo
     judged = division.steps >= params.divide.min_judged_steps
     goes_round = np.array_equal(senders, receivers)
     return division.regular >= params.divide.min_regularity and (judged or goes_round)
-
-
-def _join_lives(lives: Sequence[_Divided], params: Params) -> list[list[_Divided]]:
-    """Put the lives of each job together, in order.
-
-    A life that is over before it made steps enough to say what it moves was no training, or too little to tell. One
-    that took over from another, but has not yet made as many, is left for a later window.
-    """
-    by_name = {one.life.job_id: one for one in lives}
-    job_of: dict[str, list[_Divided]] = {}
-    jobs = []
-    for one in sorted(lives, key=lambda divided: divided.life.begin_ns):
-        before = None if one.life.known else _before(one, by_name)
-        answer = False if before is None else _is_one_job(before, one, params)
-        if answer is None or (one.is_unclear and one.life.is_over):
-            continue
-        # What it took over from may itself have been left for later: then this is the first that is known of the job.
-        job = job_of.get(before.life.job_id, []) if before is not None and answer else []
-        if not job or job[-1] is not before:
-            job = []
-            jobs.append(job)
-        job.append(one)
-        job_of[one.life.job_id] = job
-    return jobs
-
-
-def _before(one: _Divided, by_name: Mapping[str, _Divided]) -> _Divided | None:
-    """Return the life that one took over from, passing over those that were too short to tell."""
-    before = by_name.get(one.life.follows)
-    while before is not None and before.is_unclear:
-        before = by_name.get(before.life.follows)
-    return before
-
-
-def _is_one_job(before: _Divided, after: _Divided, params: Params) -> bool | None:
-    """Say whether a life goes on with the job that it took over from; None where that can't be told yet.
-
-    Of a job known before that made too few steps to compare with, it does.
-    """
-    if after.load is None:
-        return None
-    if before.load is None:
-        return True
-    one = goes_on(before.load, after.load, params.recognise.identity_min, params.going_on)
-    return one or (None if is_too_early(before.load, after.load, params.going_on) else False)
 
 
 def _tell(

@@ -8,7 +8,9 @@ another job; two runs of the very same configuration can't be told from a restar
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import PairKinds
+from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic
@@ -44,6 +47,72 @@ class Load:
     step_s: float
     seen_s: float
     bursts: Float64
+
+
+class Measured(Protocol):
+    """One life of a job with what it moves, None where it made too few steps to say."""
+
+    @property
+    def life(self) -> RecognisedJob:
+        """Its members, since when and until when."""
+
+    @property
+    def load(self) -> Load | None:
+        """What it moves."""
+
+
+Life = TypeVar("Life", bound=Measured)
+
+
+def join_lives(lives: Sequence[Life], least_shared: float, params: ContinueParams) -> list[list[Life]]:
+    """Put the lives of each job together, in order.
+
+    A life that is over before it made steps enough to say what it moves was no training, or too little to tell. One
+    that took over from another, but has not yet made as many, is left for a later window. `least_shared`: as for
+    `goes_on`.
+    """
+    by_name = {one.life.job_id: one for one in lives}
+    job_of: dict[str, list[Life]] = {}
+    jobs = []
+    for one in sorted(lives, key=lambda measured: measured.life.begin_ns):
+        before = None if one.life.known else _before(one, by_name)
+        answer = False if before is None else _is_one_job(before, one, least_shared, params)
+        if answer is None or (_is_unclear(one) and one.life.is_over):
+            continue
+        # What it took over from may itself have been left for later: then this is the first that is known of the job.
+        job = job_of.get(before.life.job_id, []) if before is not None and answer else []
+        if not job or job[-1] is not before:
+            job = []
+            jobs.append(job)
+        job.append(one)
+        job_of[one.life.job_id] = job
+    return jobs
+
+
+def _is_unclear(one: Measured) -> bool:
+    """Say whether a life is new and has not made steps enough to say what it moves."""
+    return one.load is None and not one.life.known
+
+
+def _before(one: Life, by_name: Mapping[str, Life]) -> Life | None:
+    """Return the life that one took over from, passing over those that were too short to tell."""
+    before = by_name.get(one.life.follows)
+    while before is not None and _is_unclear(before):
+        before = by_name.get(before.life.follows)
+    return before
+
+
+def _is_one_job(before: Measured, after: Measured, least_shared: float, params: ContinueParams) -> bool | None:
+    """Say whether a life goes on with the job that it took over from; None where that can't be told yet.
+
+    Of a job known before that made too few steps to compare with, it does.
+    """
+    if after.load is None:
+        return None
+    if before.load is None:
+        return True
+    one = goes_on(before.load, after.load, least_shared, params)
+    return one or (None if is_too_early(before.load, after.load, params) else False)
 
 
 def measure_load(traffic: Traffic, kinds: PairKinds, division: Division) -> Load | None:

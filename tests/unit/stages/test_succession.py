@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from prism_ch.model.jobset import FOREVER_NS, RecognisedJob
 from prism_ch.model.params import ContinueParams
-from prism_ch.stages.succession import Load, goes_on, is_too_early, measure_load
+from prism_ch.stages.succession import Load, goes_on, is_too_early, join_lives, measure_load
 from tests.unit.stages.build import MB, Flow, division, every, job, links, ring, traffic, typed
 
 PARAMS = ContinueParams()
@@ -107,3 +108,60 @@ class TestEarlyDays:
         assert sorted(set(self.BEFORE.bursts.tolist())) == [8 * MB, 40 * MB]
         bursts = np.where(self.BEFORE.bursts == 8 * MB, 8 * MB, 50 * MB)
         assert not is_too_early(self.BEFORE, replace(self.OTHER, bursts=bursts), PARAMS)
+
+
+@dataclass(frozen=True)
+class One:
+    """A life that is named by a letter, with what it moves."""
+
+    life: RecognisedJob
+    load: Load | None
+
+
+class TestLivesOfOneJob:
+    """Lives that take over endpoints from one another, a minute each."""
+
+    LOAD = told(job(GRID, 10))
+    #: Of the same gradients in steps so long that three of the others' take less than three of its own.
+    SLOW = replace(LOAD, step_s=5.0, seen_s=50.0)
+    OTHER = replace(LOAD, message=16 * MB, steps=100)
+
+    def joined(self, *loads: Load | None, known: str = "") -> list[str]:
+        """The names of the lives of each job; each follows the one before it."""
+        names = "abcdef"[: len(loads)]
+        lives = [
+            One(
+                RecognisedJob(
+                    job_id=name,
+                    tenant="acme",
+                    endpoints=self.LOAD.endpoints,
+                    known=name in known,
+                    begin_ns=60 * place,
+                    end_ns=60 * place + 60 if place + 1 < len(loads) else FOREVER_NS,
+                    follows=names[place - 1] if place else "",
+                ),
+                load,
+            )
+            for place, (name, load) in enumerate(zip(names, loads, strict=True))
+        ]
+        return ["".join(one.life.job_id for one in job) for job in join_lives(lives[::-1], 0.5, PARAMS)]
+
+    def test_the_same_load_is_one_job(self) -> None:
+        assert self.joined(self.LOAD, self.LOAD, self.LOAD) == ["abc"]
+
+    def test_another_load_is_another_job(self) -> None:
+        assert self.joined(self.LOAD, self.OTHER, self.OTHER) == ["a", "bc"]
+
+    def test_a_life_too_short_to_tell_is_passed_over(self) -> None:
+        assert self.joined(self.LOAD, None, self.LOAD) == ["ac"]
+
+    def test_one_that_has_just_begun_is_left_for_later(self) -> None:
+        assert self.joined(self.LOAD, None) == ["a"]
+        assert self.joined(self.SLOW, self.OTHER) == ["a"]
+
+    def test_a_life_of_a_known_job_that_is_too_short_to_compare_with_is_gone_on_with(self) -> None:
+        assert self.joined(None, self.LOAD, known="a") == ["ab"]
+
+    def test_one_that_goes_on_with_a_life_that_was_left_for_later_begins_a_job(self) -> None:
+        assert self.joined(self.SLOW, self.OTHER, self.OTHER) == ["a", "c"]
+        assert self.joined(self.SLOW, self.OTHER, self.OTHER, self.OTHER) == ["a", "cd"]
