@@ -60,11 +60,12 @@ def divide(
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
         ends = pipeline_ends(closing, line_of_pair, sequences, int(traffic.end_ns.max()), params)
-    agreed = agree(sequences, ends, params)
+    chain = None if closing_kind == DP else chains(closing, line_of_pair)
+    agreed = agree(sequences, ends, params, chain)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
-    if closing_kind != DP:
-        agreed = without_strays(sequences, agreed, chains(closing, line_of_pair), params)
+    if chain is not None:
+        agreed = without_strays(sequences, agreed, chain, params)
     whole = np.ones(agreed.shape[1], dtype=bool)
     whole[0] = _begins_whole(sequences, agreed, params)
     judged = known is None and agreed.shape[1] >= params.min_judged_steps

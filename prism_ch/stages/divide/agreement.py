@@ -10,10 +10,11 @@ from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide.sequences import Sequences
 
 
-def agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
+def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 | None = None) -> Int64:
     """Return the end of each step of the job on each line, int64[lines, steps].
 
-    Parameters: `ends` bool[n], the bursts with which a line ends a step by itself.
+    Parameters: `ends` bool[n], the bursts with which a line ends a step by itself; `chain` int32[lines], the pipeline
+    of each where lines are links of pipelines.
     Lines of one job end a step at different moments but at a steady distance. Ends are pooled after that distance is
     taken off; a moment that fewer than half of the lines confirm is no step; a line that misses one is given its
     usual distance. A step that some line may yet end, after the data, is left for later.
@@ -39,11 +40,28 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams) -> Int64:
     # A line whose last burst ends when its step usually does has ended it, whatever records of it are lost.
     arrived = ~seen & (np.abs(last_ns - expected) < params.jitter_share * step_ns)
     silent = voting & ~seen & ~arrived & (result.max(axis=1)[:, None] < centre[None, :])
+    if chain is not None:
+        silent &= ~_overtaken(silent, seen, lag, chain, params)
     pending = _pending(silent, expected, int(sequences.end_ns.max()), step_ns, params)
     # ... but that it has tells half as much as a whole step.
     votes = seen.sum(axis=0) + (voting & arrived).sum(axis=0) / 2
     confirmed = (votes >= params.quorum * np.count_nonzero(voting)) & ~pending
     return np.where(seen, result, np.where(arrived, last_ns, expected))[:, confirmed]
+
+
+def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: DivideParams) -> Bool:
+    """Mask the ends of steps that only lost records hide, bool[lines, steps].
+
+    Parameters: `silent`, `seen` bool[lines, steps], which lines have not ended a step, and which have; `lag`
+    int64[lines], how long after the others. A gradient passes a pipeline link by link: where most of those it reaches
+    later have ended a step, it has passed this one.
+    """
+    overtaken = np.zeros_like(silent)
+    for line in np.flatnonzero(silent.any(axis=1)):
+        later = seen[(chain == chain[line]) & (lag > lag[line])]
+        if len(later):
+            overtaken[line] = later.mean(axis=0) > params.quorum
+    return overtaken
 
 
 def _pending(silent: Bool, expected: Int64, data_end_ns: int, step_ns: float, params: DivideParams) -> Bool:

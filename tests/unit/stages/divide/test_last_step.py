@@ -7,7 +7,7 @@ import pytest
 
 from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide import divide
-from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, buckets, every, ring, traffic, typed
+from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, buckets, every, pipeline, ring, traffic, typed
 
 PARAMS = DivideParams()
 GROUP = range(8)
@@ -50,3 +50,26 @@ def test_groups_that_lost_half_of_a_last_burst_have_ended_with_the_others(short:
     groups = [ring([2 * g, 2 * g + 1], ENDS) for g in range(10)]
     kept = [flow for g, flows in enumerate(groups) for flow in (flows[:-1] if g < short else flows)]
     assert ends_ms(kept) == pytest.approx(ENDS)
+
+
+#: Pipelines of four stages without replicas, on as many rails.
+PIPELINES = [range(4 * rail, 4 * rail + 4) for rail in range(4)]
+
+
+def ends_of_pipelines_ms(lost: list[tuple[int, int]]) -> list[float]:
+    """When steps end without the last message from one member to another of some pairs."""
+    flows = [flow for stages in PIPELINES for flow in pipeline(stages, every(1000, 20), microbatches=4)]
+    last = {(flow.src, flow.dst): flow for flow in sorted(flows, key=lambda flow: flow.start_ms)}
+    seen = traffic([flow for flow in flows if (flow.src, flow.dst) not in lost or flow != last[flow.src, flow.dst]])
+    links = [(flow.src, flow.dst) for flow in flows]
+    found = divide(seen, typed(seen, pp=links), np.arange(16, dtype=np.int32), PARAMS)
+    return [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+
+
+@pytest.mark.parametrize("lost", [[(2, 1), (6, 5)], [(3, 2), (7, 6), (11, 10)]])
+def test_a_gradient_that_has_reached_the_first_stage_has_passed_the_links_before(lost: list[tuple[int, int]]) -> None:
+    assert ends_of_pipelines_ms(lost) == pytest.approx(ends_of_pipelines_ms([]))
+
+
+def test_gradients_that_have_not_reached_the_first_stage_are_waited_for() -> None:
+    assert ends_of_pipelines_ms([(1, 0), (5, 4)]) == pytest.approx(ends_of_pipelines_ms([])[:-1])
