@@ -259,7 +259,7 @@ def _tell(
         if one is not job[0]:
             newest = NewestLife(new.first_step, one.life.begin_ns, len(groups))
         lives.append(_rebuild(one, new, groups))
-        looked_at.append(standing.look_at(one.division, lives[-1], new, params.stops))
+        looked_at.append(standing.look_at(one.division, lives[-1], new, around.flows, params.stops))
         slowness = _find_slowness(one, lives[-1], new, name.job_id, (*known, *of_switches), topology, params)
         causes.extend(slowness.causes)
         symptoms.extend(slowness.symptoms)
@@ -268,7 +268,7 @@ def _tell(
         steps = Steps.concat([steps, lives[-1].rebuilt.steps])
         gpu_steps = GpuSteps.concat([gpu_steps, lives[-1].rebuilt.gpu_steps])
         groups = account.add_groups(groups, lives[-1].groups)
-    even, causes, symptoms = standing.leave_out_stops(looked_at, steps, causes, symptoms, params.stops)
+    even, causes, symptoms = standing.leave_out_stops(looked_at, steps, causes, symptoms, params)
     pace = params.diagnose.pace
     causes = list(diagnose.tell_congestion(causes, name.job_id, around.flows, endpoints, topology, pace))
     why = [*causes, *switches]

@@ -175,7 +175,7 @@ def _read(
     parts = [batch]
     quiet = resume.at_rest(states, batch, window.start_ns, params.going_on)
     resting = min((resume.rests_since_ns(state, params.going_on) for state in quiet), default=window.start_ns)
-    # Beside a job at rest something may go on with storage, which is in no job.
+    # Beside a job at rest something may go on with storage, which is in no job ...
     resting_with = (_members(quiet, topology) | ~_members(states, topology)) & ~in_settled & ~newcomers
     for chosen, since, until in (
         (resting_with, resting, window.start_ns),
@@ -184,6 +184,13 @@ def _read(
     ):
         if chosen.any() and since < until:
             parts.append(read_flows(store, topology, since, until, endpoints=np.flatnonzero(chosen)))
+    # ... and beside one that goes on something may have until now.
+    idle = ~(_members(states, topology) | active)
+    since = min((resume.looked_at_from_ns(state, params.going_on) for state in awake), default=window.start_ns)
+    if idle.any() and since < window.start_ns:
+        working = np.flatnonzero(_members(awake, topology))
+        beside = read_flows(store, topology, since, window.start_ns, endpoints=working, beside=True)
+        parts.append(beside.take(idle[beside.src] | idle[beside.dst]))
     parts = [part for part in parts if len(part)]
     return FlowBatch.concat(parts) if parts else batch, history
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.newest_life import NewestLife
@@ -24,20 +24,22 @@ def is_of_steps(finding: Diagnosis) -> bool:
 
 
 def look_at(
-    division: Division, life: account.ExaminedLife, new: resume.Resumed, params: StopParams
+    division: Division, life: account.ExaminedLife, new: resume.Resumed, around: FlowBatch, params: StopParams
 ) -> diagnose.StepsSeen:
-    """Measure the rests of a life's steps, those that were said before among them."""
+    """Measure the rests of a life's steps, those that were said before among them; `around`, any flows of that time."""
     rebuilt, ends = life.rebuilt.steps, division.job_end_ns()
     said_before = division.steps - len(rebuilt)
     duration_s = np.diff(ends, prepend=ends[:1]) / 1e9
     duration_s[:1] = np.nan
     duration_s[said_before:] = np.where(rebuilt.complete == 1, rebuilt.duration_s, np.nan)
     rests = diagnose.find_rests(life.traffic, life.kinds, ends)
+    rests = diagnose.rests_of_all(rests, duration_s, life.traffic, life.kinds, ends, params)
     return diagnose.StepsSeen(
         new.first_step - said_before + np.arange(division.steps),
         ends,
         duration_s,
-        diagnose.rests_of_all(rests, duration_s, life.traffic, life.kinds, ends, params),
+        rests,
+        diagnose.with_storage(rests, duration_s, around, division.endpoints, params),
         new.first_step,
         division.endpoints,
         life.lateness_s,
@@ -62,20 +64,26 @@ def leave_out_stops(
     steps: Steps,
     causes: Sequence[Diagnosis],
     symptoms: Sequence[Diagnosis],
-    params: StopParams,
+    params: Params,
 ) -> tuple[Steps, list[Diagnosis], list[Diagnosis]]:
     """Return what is left of steps, causes and symptoms without steps that are long for another reason than slowness.
 
     Parameters: `seen`, the lives that a window shows; `steps`, all that is known of the job's.
     """
-    other = diagnose.not_slow(seen, steps, params)
-    left_out = set(steps.step[other].tolist())
+    other = diagnose.not_slow(seen, steps, params.stops)
+    left_out = steps.step[other]
 
     def kept(findings: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Keep what is found in other steps as well."""
-        return [one for one in findings if not left_out.issuperset(range(one.first_step, one.last_step + 1))]
+        """Keep what is found in as many other steps as make it more than a hiccup, or in no such step at all."""
+        return [one for one in findings if _enough_beside(one, left_out, params.diagnose.work.min_slow_steps)]
 
     return steps.take(~other), kept(causes), kept(symptoms)
+
+
+def _enough_beside(finding: Diagnosis, left_out: Int64, least: int) -> bool:
+    """Say whether a finding holds none of the steps that are left out, or so many others."""
+    without = int(np.count_nonzero((left_out >= finding.first_step) & (left_out <= finding.last_step)))
+    return without == 0 or finding.last_step - finding.first_step + 1 - without >= least
 
 
 def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and around it, and how to judge that

@@ -488,6 +488,9 @@ class StopParams:
     usual_share: float = 0.4
     #: The first send that is overdue names the suspects, with those due within this share of a step.
     together_share: float = 0.02
+    #: A suspect has missed more sends than records that are lost by chance explain, in more than one of so many stops:
+    #: of 512 ranks with two sends a step, 2 % of which are lost, one in five steps misses both of some rank.
+    max_lost_chance: float = 0.01
     #: Records of other jobs may come some seconds earlier: a silence that is shorter is none.
     min_silence_s: float = 5.0
     #: A job that stops in the middle of a step hangs, data loaders and checkpoints come between steps: a send that is
@@ -499,6 +502,9 @@ class StopParams:
     saving_hang_s: float = 60.0
     #: ... so many times what usually does, in the time before.
     more_beside: float = 2.0
+    #: What is saved or loaded is no less than this share of what a step moves: gradients are as large as the model's
+    #: weights. Strays and control messages are less.
+    min_saved_share: float = 0.01
     #: An exporter that sends nothing more was lost if it should have shown so many other records since.
     min_missed_records: float = 5.0
     #: ... or while so many steps go on of a job that it always saw.

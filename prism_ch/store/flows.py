@@ -34,11 +34,18 @@ class UnknownEndpoints:
 
 
 def read_flows(
-    store: Store, topology: Topology, from_ns: int, to_ns: int, *, endpoints: npt.NDArray[np.integer[Any]] | None = None
+    store: Store,
+    topology: Topology,
+    from_ns: int,
+    to_ns: int,
+    *,
+    endpoints: npt.NDArray[np.integer[Any]] | None = None,
+    beside: bool = False,
 ) -> FlowBatch:
     """Return the flows that end in [from_ns, to_ns) between endpoints of a topology, sorted, exact repeats folded.
 
-    Parameters: `topology`, read from this store; `endpoints`, rows of it: only flows between two of these.
+    Parameters: `topology`, read from this store; `endpoints`, rows of it: only flows between two of these, or where
+    those `beside` them are asked for, between one of these and one that is not.
     Returns the batch sorted by (src, dst, start_ns, end_ns, src_port, dst_port, proto, bytes, packets, exporter).
     """
     wanted = np.arange(len(topology)) if endpoints is None else np.unique(endpoints)
@@ -49,11 +56,12 @@ def read_flows(
         "from_ns": from_ns,
         "to_ns": to_ns,
         "addresses": [topology.endpoints[row] for row in wanted] if few else [],
+        "ends": 1 if beside else 2,
     }
     table = store.arrow(statement("read_flows"), parameters).unify_dictionaries().combine_chunks()
     if not table.num_rows:
         return FlowBatch.empty()
-    rows = {topology.endpoints[row]: int(row) for row in wanted}
+    rows = {topology.endpoints[row]: int(row) for row in (range(len(topology)) if beside else wanted)}
     exporter, exporters = _codes(table["sampler_address"])
     batch = FlowBatch(
         start_ns=table["time_flow_start_ns"].to_numpy(),
@@ -70,6 +78,8 @@ def read_flows(
         exporters=exporters,
     )
     usable = (batch.src >= 0) & (batch.dst >= 0) & _is_new(batch)
+    if beside:
+        usable &= np.isin(batch.src, wanted) != np.isin(batch.dst, wanted)
     return batch if usable.all() else batch.take(usable)
 
 

@@ -101,6 +101,20 @@ def test_only_between_some_endpoints(
     assert len(read_flows(store, topology, 0, 2**63 - 1, endpoints=np.array([], dtype=np.int64))) == 0
 
 
+def test_only_beside_some_endpoints(
+    store: Store, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = some_records(seed=2, count=300)
+    land_files(store, [str(write_parquet(tmp_path / "a.parquet", records))])
+    chosen = np.array([3, 0, 2])
+    aside = [r for r in expected(records, topology, 0, 2**63 - 1) if len({*r[2:4]} & set(chosen.tolist())) == 1]
+    aside = [r for r in aside if r[2] != r[3]]
+    assert aside
+    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, beside=True)) == aside
+    monkeypatch.setattr(flows, "_ADDRESSES_IN_PARAMETER", 2)
+    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, beside=True)) == aside
+
+
 def test_a_span_without_flows(store: Store, topology: Topology) -> None:
     assert len(read_flows(store, topology, 0, 2**63 - 1)) == 0
 

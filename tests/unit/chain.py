@@ -81,11 +81,14 @@ def work(
 def work_window(results: Results, batch: FlowBatch, topology: Topology, window: Window, params: Params) -> None:
     """Work one window and publish what it says."""
 
-    def read(_store: None, _topology: Topology, since: int, to: int, endpoints: Int32 | None = None) -> FlowBatch:
+    def read(
+        _store: None, _topology: Topology, since: int, to: int, endpoints: Int32 | None = None, beside: bool = False
+    ) -> FlowBatch:
         """Hand over flows as `store.read_flows` does."""
         rows = (batch.end_ns >= since) & (batch.end_ns < to)
         if endpoints is not None:
-            rows &= np.isin(batch.src, endpoints) & np.isin(batch.dst, endpoints)
+            ends = np.isin(batch.src, endpoints).astype(int) + np.isin(batch.dst, endpoints)
+            rows &= ends == (1 if beside else 2)
         return batch.take(rows)
 
     states = [job.state(params.going_on.history_steps) for _, job in sorted(results.jobs.items())]

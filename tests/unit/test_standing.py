@@ -8,10 +8,24 @@ from dataclasses import replace
 
 import pytest
 
+from prism_ch.model.params import Params
 from prism_ch.model.result import Diagnosis
-from prism_ch.standing import doubt
+from prism_ch.standing import doubt, leave_out_stops
 from tests.unit.chain import Published, Results, work
-from tests.unit.stages.build import BEGIN_NS, MB, Flow, batch, every, job, renamed, ring, shaken, shifted, topology
+from tests.unit.stages.build import (
+    BEGIN_NS,
+    MB,
+    Flow,
+    batch,
+    every,
+    job,
+    renamed,
+    ring,
+    shaken,
+    shifted,
+    steps_of,
+    topology,
+)
 
 SECOND = 10**9
 GRID = ((0, 1), (2, 3), (4, 5))
@@ -49,6 +63,18 @@ class TestStalls:
         assert stall.observed == pytest.approx(3.2, abs=0.3)
         assert "all paused together" in stall.summary
         assert [one for one in found.diagnoses.values() if one.severity != "info"] == []
+
+    @pytest.mark.parametrize("saves, kind", [(True, "stall"), (False, "slow_step")])
+    def test_of_a_job_that_computes_in_one_go_a_short_pause_shows_by_what_it_saves(
+        self, saves: bool, kind: str
+    ) -> None:
+        """What takes the data is in no job, and sends nothing in the window in which the step ends."""
+        ends_ms = [*every(2000, 20, 2000), *every(2000, 20, 44_000)]
+        beside = [Flow(rank, 7, 40_100 + 50 * rank, 700, size=900 * MB) for rank in range(6)]
+        found = worked([*ring(range(6), ends_ms), *(beside if saves else [])], 5).only
+        (one,) = (one for one in found.diagnoses.values() if one.kind != "imbalance")
+        assert (one.kind, one.first_step) == (kind, 20)
+        assert one.severity == ("info" if saves else "warning")
 
     def test_a_long_pause_warns(self) -> None:
         (stall,) = stops(worked(paused(8.0), 60).only)
@@ -228,3 +254,14 @@ class TestLostExporters:
         assert hang.kind == "hang"
         assert json.loads(hang.evidence)["only_exporter"] == "leaf"
         assert hang.summary.endswith("Nothing else comes from leaf: if that was lost, the job may go on.")
+
+
+def test_what_is_slow_beside_a_stop_is_so_in_as_many_other_steps_as_make_it_no_hiccup() -> None:
+    """Every tenth step is long by habit."""
+    steps = steps_of([*[1.0] * 10, 3.0] * 4)
+    (stall,) = stops(worked(paused(3.0), 30).only)
+    spans = ((8, 9), (9, 10), (10, 10), (10, 11), (9, 11))
+    causes = [replace(stall, kind="slow_gpu", first_step=first, last_step=last) for first, last in spans]
+    left, kept, none = leave_out_stops([], steps, causes, [], Params())
+    assert (len(left), none) == (40, [])
+    assert [(one.first_step, one.last_step) for one in kept] == [(8, 9), (9, 11)]

@@ -3,6 +3,7 @@
 Whether it stands still, and what can't be told of it, because records are too coarse or missing.
 """
 
+from prism_ch.stages.diagnose.beside import with_storage
 from prism_ch.stages.diagnose.congestion import tell_congestion
 from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
 from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
@@ -45,4 +46,5 @@ __all__ = [
     "tell_congestion",
     "usual_pace",
     "with_sample_flows",
+    "with_storage",
 ]

@@ -16,6 +16,7 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import PP, Diagnosis, Steps
 from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.beside import unusual_beside
 from prism_ch.stages.diagnose.episode import identity
 from prism_ch.stages.diagnose.habits import is_due
 from prism_ch.stages.diagnose.rests import least_stop_s, longest_rests
@@ -29,7 +30,6 @@ from prism_ch.stages.diagnose.stop_finding import (
     subject_of,
     traffic_beside,
 )
-from prism_ch.stages.diagnose.stops import unusual_beside
 from prism_ch.stages.diagnose.suspects import Sends, Suspects, Ways, find_suspects
 
 

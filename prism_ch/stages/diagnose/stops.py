@@ -20,29 +20,28 @@ from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import DP, OTHER, Diagnosis, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
+from prism_ch.stages.diagnose.beside import unusual_beside
 from prism_ch.stages.diagnose.episode import severity
 from prism_ch.stages.diagnose.habits import habitual
 from prism_ch.stages.diagnose.rests import Rests
 from prism_ch.stages.diagnose.stop_finding import Stop, listed, stop_finding, subject_of, traffic_beside
 from prism_ch.stages.diagnose.suspects import Sends, Ways, find_suspects
 
-#: Machines beside a job that evidence names.
-_MACHINES = 3
-
 
 @dataclass(frozen=True, slots=True)
 class StepsSeen:
     """What a window shows of the steps of one life, those looked at again and the new ones from `first_new` on.
 
-    A row a step: its `number`, `end_ns`, `duration_s` (NaN where its beginning was not seen) and `rests`; `lateness_s`
-    float64[endpoints, steps] of `endpoints`, see `lateness_s` in reconstruct. `traffic` and `kinds` are the bursts of
-    the life.
+    A row a step: its `number`, `end_ns`, `duration_s` (NaN where its beginning was not seen) and `rests`; `storage`
+    bool[steps] marks those in whose rest data went to or from other machines; `lateness_s` float64[endpoints, steps] of
+    `endpoints`, see `lateness_s` in reconstruct. `traffic` and `kinds` are the bursts of the life.
     """
 
     number: Int64
     end_ns: Int64
     duration_s: Float64
     rests: Rests
+    storage: Bool
     first_new: int
     endpoints: Int32
     lateness_s: Float64
@@ -68,7 +67,7 @@ class StepsSeen:
         """
         if len(self.number) < params.min_steps:
             return np.zeros(len(self.number), dtype=bool)
-        long = self.rests.too_long(self.step_s, params) & ~np.isnan(self.duration_s)
+        long = (self.rests.too_long(self.step_s, params) | self.storage) & ~np.isnan(self.duration_s)
         by_itself = long.copy()
         by_itself[1:] &= ~long[:-1]
         by_itself[:-1] &= ~long[1:]
@@ -177,7 +176,7 @@ def _waited_for(seen: StepsSeen, row: int, stop: Stop, params: StopParams) -> In
     sends = Sends(number[seen.traffic.pair], seen.traffic.start_ns).before((stop.start_ns + stop.end_ns) // 2)
     begin_ns = seen.end_ns[max(row - 1 - params.recent_steps, 0) : row]
     named = find_suspects(sends, ways, begin_ns, seen.step_s, params).named
-    return named if len(named) <= limit else named[:0]
+    return named if 0 < len(named) <= limit and _have_peers(named, seen, params) else named[:0]
 
 
 def _have_peers(late: Int32, seen: StepsSeen, params: StopParams) -> bool:
@@ -221,28 +220,3 @@ def _stop(seen: StepsSeen, row: int, params: Params) -> Stop:
         rest_s - usual_s,
         (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s),
     )
-
-
-def unusual_beside(
-    around: FlowBatch, endpoints: Int32, span_ns: tuple[int, int], topology: Topology, params: StopParams
-) -> dict[str, int]:
-    """Return what moved between members and others in a span of time, empty where no more did than usual before.
-
-    Some read their data from storage all the time: that says nothing of why they stopped.
-    Parameters: `around`, any flows; `endpoints`, the members. Returns bytes by machine, of those with the most.
-    """
-    begin_ns = min(int(around.end_ns.min(initial=span_ns[0])), span_ns[0])
-    usual, moved = (_beside_bytes(around, endpoints, *span) for span in ((begin_ns, span_ns[0]), span_ns))
-    length_ns, before_ns = span_ns[1] - span_ns[0], span_ns[0] - begin_ns
-    if moved.sum() <= params.more_beside * usual.sum() * length_ns / max(before_ns, length_ns):
-        return {}
-    most = np.argsort(-moved, kind="stable")[:_MACHINES]
-    return {topology.endpoints[row]: int(moved[row]) for row in most.tolist() if moved[row] > 0}
-
-
-def _beside_bytes(around: FlowBatch, endpoints: Int32, start_ns: int, end_ns: int) -> Float64:
-    """Return the bytes that members exchanged with others in a span of time, by endpoint of the other, float64[n]."""
-    sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
-    rows = (sends != gets) & (around.end_ns > start_ns) & (around.start_ns < end_ns)
-    other = np.where(sends, around.dst, around.src)[rows]
-    return np.bincount(other, weights=around.bytes[rows]).astype(np.float64)

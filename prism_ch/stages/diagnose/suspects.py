@@ -4,6 +4,8 @@ A pipeline's message waits for its sender alone. In a collective all wait for wh
 to send, or are waiting for it on every link that they share, and so of the ranks of a communicator the suspect is the
 one that is behind on all of its links, out and in, while others are not. Sources: Jiang et al., "MegaScale", NSDI 2024,
 section 5.2, and NCCL's flight recorder: the rank that never entered the last collective.
+
+A record that was lost looks like a send that was never made: nobody is suspected of what chance loses as easily.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import run_starts
@@ -67,12 +70,24 @@ class _Progress:
     """How far each pair is in the step that does not end, one row a pair.
 
     `left` int64[pairs], the sends that it usually makes yet; `due_s` float64[pairs], when the next is due, in seconds
-    since the step began, NaN where none is; `touched` bool[pairs], it sent in this step.
+    since the step began, NaN where none is; `touched` bool[pairs], it sent in this step. `usual` is how many sends all
+    of them make in a step, and `lost` the share of those that no record showed in the steps before.
     """
 
     left: Int64
     due_s: Float64
     touched: Bool
+    usual: int
+    lost: float
+
+    def stopped_amid(self, params: StopParams) -> bool:
+        """Say whether more sends are missing than records that are lost explain: all stopped before they were made."""
+        return float(special.bdtrc(int(self.left.sum()) - 1, self.usual, self.lost)) <= params.max_lost_chance
+
+    def missed(self, sends: Int64, candidates: int, params: StopParams) -> Bool:
+        """Mask those of some candidates that missed more sends than lost records explain, bool[n]."""
+        mask: Bool = candidates * self.lost**sends <= params.max_lost_chance
+        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +113,9 @@ def find_suspects(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, para
     progress = _progress(sends, ways, begin_ns, step_s, params)
     if len(begin_ns) > params.min_steps + 1:
         before = _progress(sends, ways, begin_ns[:-1], step_s, params)
-        if any(len(who) and not anybody for _, who, anybody in _of_collectives(before, ways, idle=True)):
+        if any(len(who) and not anybody for _, who, anybody in _of_collectives(before, ways, params, idle=True)):
             begin_ns, progress = begin_ns[:-1], before
-    candidates = [*_of_pipeline(progress, ways), *_of_collectives(progress, ways)]
+    candidates = [*_of_pipeline(progress, ways, params), *_of_collectives(progress, ways, params)]
     if not candidates:
         return Suspects(np.empty(0, dtype=np.int32))
     first_s = min(due_s for due_s, _, _ in candidates)
@@ -143,19 +158,25 @@ def _progress(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, params: 
     passed = (usual_s < latest_s[:, None] - params.together_share * step_s).sum(axis=1) + (sent > 0)
     done = np.maximum(sent, passed)
     due_s = np.where(done < turns, usual_s[np.arange(pairs), np.minimum(done, turns - 1)], np.nan)
-    return _Progress(np.maximum(often.sum(axis=1) - done, 0), due_s, sent > 0)
+    usual = often.sum(axis=1)
+    seen = np.bincount(pair[before] * steps + step[before], minlength=pairs * steps).reshape(pairs, steps)
+    lost = np.maximum(usual[:, None] - seen, 0).sum() / max(int(usual.sum()) * steps, 1)
+    return _Progress(np.maximum(usual - done, 0), due_s, sent > 0, int(usual.sum()), float(lost))
 
 
 _Candidate = tuple[float, Int32, bool]
 
 
-def _of_pipeline(progress: _Progress, ways: Ways) -> list[_Candidate]:
-    """List the messages of a pipeline that are due: when, in seconds, who should send, and that it is nobody else."""
-    rows = np.flatnonzero((ways.kind == PP) & ~np.isnan(progress.due_s))
+def _of_pipeline(progress: _Progress, ways: Ways, params: StopParams) -> list[_Candidate]:
+    """List the messages of a pipeline that are due: when, in seconds, who should send, and that it is nobody else.
+
+    What comes after it in a step is missing as well, whoever sends it.
+    """
+    rows = np.flatnonzero((ways.kind == PP) & ~np.isnan(progress.due_s) & progress.stopped_amid(params))
     return [(float(progress.due_s[pair]), ways.src[pair : pair + 1], False) for pair in rows.tolist()]
 
 
-def _of_collectives(progress: _Progress, ways: Ways, *, idle: bool = False) -> list[_Candidate]:
+def _of_collectives(progress: _Progress, ways: Ways, params: StopParams, *, idle: bool = False) -> list[_Candidate]:
     """List the collectives that are due: when, in seconds, who takes no part, and whether that is all of them.
 
     Parameters: `idle`, only those whose missing members sent nothing in the step.
@@ -170,8 +191,11 @@ def _of_collectives(progress: _Progress, ways: Ways, *, idle: bool = False) -> l
         least = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
         np.minimum.at(least, of_pair, progress.left[rows])
         due = ~np.isnan(progress.due_s[rows])
-        behind = due & (progress.left[rows] > least[of_pair])
+        more = progress.left[rows] - least[of_pair]
+        behind = due & (more > 0)
+        missing = np.bincount(np.concatenate([src, dst]), np.tile(more, 2)).astype(np.int64)
         blocked = _all_of(behind & ~(idle & progress.touched[rows]), src, dst, len(members))
+        blocked &= progress.missed(missing, len(members), params)
         for number in np.unique(of_pair[due]).tolist():
             mine = due & (of_pair == number)
             late = mine & behind

@@ -30,7 +30,10 @@ def look(ends_ms: list[float], met: Iterable[Flow] = (), first_new: int = 0) -> 
     late = np.zeros((4, len(ends_ms)))
     rests = find_rests(bursts, kinds, ends_ns)
     endpoints = np.arange(4, dtype=np.int32)
-    return StepsSeen(np.arange(len(ends_ms)), ends_ns, duration_s, rests, first_new, endpoints, late, bursts, kinds)
+    storage = np.zeros(len(ends_ms), dtype=bool)
+    return StepsSeen(
+        np.arange(len(ends_ms)), ends_ns, duration_s, rests, storage, first_new, endpoints, late, bursts, kinds
+    )
 
 
 def found(seen: StepsSeen) -> tuple[Diagnosis, ...]:

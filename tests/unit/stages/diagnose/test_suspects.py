@@ -80,3 +80,25 @@ def test_whom_a_message_waits_for_comes_before_the_collectives_that_wait_for_it(
     flows = [*[flow for flow in sent if flow.start_ms < 20_000 or flow.src < 2], *reduced]
     found = suspects(flows, {(src, dst): PP for src, dst, _ in messages})
     assert (found.endpoints.tolist(), found.amid) == ([2], False)
+
+
+@pytest.mark.parametrize("lost, named", [(0, [7]), (1, [])])
+def test_whose_sends_chance_may_have_lost_is_not_suspected(lost: int, named: list[int]) -> None:
+    """All of 64 begin a collective but one, of whom no record shows: some step before one was lost of each, or none."""
+    members = range(64)
+    flows = [
+        flow
+        for step, end in enumerate(every(1000, 20, 900))
+        for flow in ring(members, [end])
+        if not lost or flow.src % 20 != step
+    ]
+    begun = [flow for flow in ring(members, [20_900]) if 7 not in {flow.src, flow.dst}]
+    assert suspects([*flows, *begun]).named.tolist() == named
+
+
+def test_one_message_that_was_lost_accuses_nobody_of_a_pause_between_steps() -> None:
+    """Eight pipelines of two ranks, of which each step loses the last message of one, and then all pause."""
+    links = {(2 * lane, 2 * lane + 1): PP for lane in range(8)}
+    sent = [Flow(*pair, step * 1000 + at) for step in range(21) for pair in links for at in (200, 400)]
+    kept = [flow for flow in sent if flow.start_ms % 1000 == 200 or flow.src // 2 != flow.start_ms // 1000 % 8]
+    assert suspects(kept, links).endpoints.tolist() == []
