@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prism_ch.cli.session import HeldElsewhere, Session, pass_session, shared_options
+from prism_ch.cli.terminal import progress
 from prism_ch.errors import GrafanaError, SettingsError, UsageError
 from prism_ch.report.words import count
 
@@ -275,7 +276,8 @@ def check_command(*, bench: bool) -> None:
     """
     from prism_ch.grafana.check.run import check_shipped
 
-    findings = check_shipped(bench=bench)
+    with progress("timing the dashboards' queries" if bench else "checking the dashboards") as report:
+        findings = check_shipped(bench=bench, report=report)
     for line in findings.lines():
         click.echo(line)
     if findings.problems:

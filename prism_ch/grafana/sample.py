@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from time import sleep
 
 from prism_ch.assets import asset
 from prism_ch.store.client import Store
@@ -17,6 +18,8 @@ from prism_ch.store.statements import split_statements
 
 _SECOND_NS = 1_000_000_000
 _MINUTE_S = 60
+#: The engine begins merges one after the other: they are over once none was seen for so many seconds.
+_QUIET_S = 3
 #: Delay per byte, the same as in sql/sample/flows.sql.
 _USUAL_S_PER_BYTE = 1e-9 / 46
 #: Settings under which the engine makes rows: partitions are days, and a block of a week spans several.
@@ -167,6 +170,14 @@ def fill(store: Store, cluster: SampleCluster, end_s: int) -> None:
         _make(store, "finding", finding)
 
 
+def settle(store: Store) -> None:
+    """Wait until the engine merges nothing any more: a week's rows come within a week, these came within a minute."""
+    quiet_s = 0
+    while quiet_s < _QUIET_S:
+        sleep(1)
+        quiet_s = 0 if store.scalar(_statement("merges"), {"database": store.database}) else quiet_s + 1
+
+
 def endpoint(server: int, gpu: int) -> str:
     """Return the address of a GPU's NIC, as sql/sample/topology.sql gives it."""
     return f"10.{100 + gpu}.{server // 250}.{server % 250 + 1}"
@@ -278,7 +289,7 @@ def _shared_findings(end_ns: int) -> list[dict[str, object]]:
     begun_ns = end_ns - 25 * _MINUTE_S * _SECOND_NS
     slow = {"subject_type": "switch", "status": "open", "observed": 5.5e9, "expected": 1e10}
     slow["summary"] = "Switch leaf-0-5 moves its bytes at 55 % of the speed of its peers: look at its uplinks"
-    busy = {"subject_type": "link", "observed": 1.6e10, "expected": 1e10}
+    busy = {"subject_type": "link", "severity": "info", "observed": 1.6e10, "expected": 1e10}
     busy["summary"] = "Spine spine-2 carries 60 % more than its peers"
     late = {"subject_type": "exporter", "status": "open", "severity": "info", "observed": 25.0}
     late["summary"] = "Records of leaf-0-1 come 25 s later than those of the others"
@@ -292,22 +303,13 @@ def _shared_findings(end_ns: int) -> list[dict[str, object]]:
 
 def _span(store: Store, job_id: str, first: int, last: int) -> tuple[int, int]:
     """Return when the first of a job's steps began and the last ended, nanoseconds since the epoch."""
-    spans = store.rows(
-        "SELECT toUnixTimestamp64Nano(min(start_time)), toUnixTimestamp64Nano(max(end_time)) FROM steps_log"
-        " WHERE job_id = {job_id:String} AND step BETWEEN {first:UInt64} AND {last:UInt64}",
-        {"job_id": job_id, "first": first, "last": last},
-    )
+    spans = store.rows(_statement("steps_span"), {"job_id": job_id, "first": first, "last": last})
     return spans[0][0], spans[0][1]
 
 
 def _ways(store: Store, job_id: str, who: str) -> list[str]:
     """Return the directed pairs of an endpoint, named as findings name them; those on which it sends come first."""
-    pairs = store.rows(
-        "SELECT DISTINCT src_addr, dst_addr FROM pairs_log"
-        " WHERE job_id = {job_id:String} AND {who:String} IN (src_addr, dst_addr)"
-        " ORDER BY src_addr = {who:String} DESC, src_addr, dst_addr",
-        {"job_id": job_id, "who": who},
-    )
+    pairs = store.rows(_statement("pairs_of_endpoint"), {"job_id": job_id, "who": who})
     return [f"{src}->{dst}" for src, dst in pairs]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -12,12 +12,14 @@ from typing import Any
 from prism_ch.grafana.check import ask, structure, tenancy
 from prism_ch.grafana.check.findings import Findings
 from prism_ch.grafana.macros import Span
-from prism_ch.grafana.sample import LARGE, SMALL, SampleCluster, fill
+from prism_ch.grafana.sample import LARGE, SMALL, SampleCluster, fill, settle
 from prism_ch.grafana.wanted import shipped_dashboards
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 
 Dashboards = Mapping[str, Mapping[str, Any]]
+#: Takes note of how many dashboards are done, and of how many there are.
+Report = Callable[[int, int], None]
 
 #: How many points a panel asks for, which sets the interval.
 POINTS = 300
@@ -26,21 +28,25 @@ P95_S, LONGEST_S = 0.2, 1.0
 _HOUR_S = 3600
 
 
-def check_shipped(*, bench: bool) -> Findings:
+def check_shipped(*, bench: bool, report: Report | None = None) -> Findings:
     """Check the shipped dashboards on a small cluster, or time their queries on a large one."""
     cluster = LARGE if bench else SMALL
+    dashboards = shipped_dashboards()
     with made(cluster) as (store, end_s):
         every = span(end_s, cluster.hours)
-        return time_queries(store, shipped_dashboards(), every) if bench else check(store, shipped_dashboards(), every)
+        if not bench:
+            return check(store, dashboards, every, report=report)
+        settle(store)
+        return time_queries(store, dashboards, every, report=report)
 
 
-def check(store: Store, dashboards: Dashboards, every: Span, *more: Span) -> Findings:
+def check(store: Store, dashboards: Dashboards, every: Span, *more: Span, report: Report | None = None) -> Findings:
     """Check dashboards: their form, what their queries answer, and that tenants see nothing of others.
 
     Parameters: `every`, all of the time that the store has data for; `more`, other spans to ask for.
     """
     findings = Findings(dashboards=len(dashboards), models_checked=find_spec("grafana_foundation_sdk") is not None)
-    for uid, dashboard in dashboards.items():
+    for uid, dashboard in _reported(dashboards, report):
         findings.problems += structure.problems(uid, dashboards)
         if findings.models_checked:
             from prism_ch.grafana.check import models  # noqa: PLC0415 - needs a library that is not always there
@@ -54,10 +60,10 @@ def check(store: Store, dashboards: Dashboards, every: Span, *more: Span) -> Fin
     return findings
 
 
-def time_queries(store: Store, dashboards: Dashboards, every: Span) -> Findings:
+def time_queries(store: Store, dashboards: Dashboards, every: Span, *, report: Report | None = None) -> Findings:
     """Ask each query as it is when its dashboard opens on all of the time; the middle one of three counts."""
     findings = Findings(dashboards=len(dashboards), bounds_s=(P95_S, LONGEST_S))
-    for uid, dashboard in dashboards.items():
+    for uid, dashboard in _reported(dashboards, report):
         for asked in ask.as_opened(store, uid, dashboard, every):
             findings.add(asked)
     findings.least_s = ask.least_s(store)
@@ -70,6 +76,14 @@ def time_queries(store: Store, dashboards: Dashboards, every: Span) -> Findings:
     ]
     findings.problems += slow
     return findings
+
+
+def _reported(dashboards: Dashboards, report: Report | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the dashboards, and report each once it is done."""
+    for done, item in enumerate(dashboards.items(), start=1):
+        yield item
+        if report is not None:
+            report(done, len(dashboards))
 
 
 def span(end_s: int, hours: float) -> Span:
