@@ -25,8 +25,14 @@ class ObserveParams:
     acknowledgement_share: float = 0.01
     #: unless most of its payload is in records of which most bytes are: a ring one way may run beside a thin tree.
     data_share: float = 0.5
-    #: Bursts smaller than this share of the pair's typical one are control messages beside the data.
+    #: Bursts smaller than this share of the pair's typical one are control messages beside the data ...
     control_share: float = 0.005
+    #: ... unless they are as large as data: barriers, norms and metadata take bytes to kilobytes, while tokens for an
+    #: expert are megabytes beside gradients of gigabytes on the same pair.
+    control_bytes: int = 1_000_000
+    #: ... where the typical ones are messages: records that run on for longer than any (as `MergedParams.min_record_s`)
+    #: hold many of them.
+    message_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +215,9 @@ class IdentifyParams:
     answer_weight: float = 2.0
     #: An inner collective moves data so many times as often as the one that closes the step, at the least,
     inner_rate: float = 3.0
+    #: and where both run over the same pairs, messages so many times smaller: tokens for an expert are some MB to 100,
+    #: gradients up to GB, while those of buckets and of layers vary by less from one size to the next.
+    inner_size_gap: float = 4.0
     #: and fills this share of the time between two closings; gradients reduced during the backward fill two thirds.
     inner_coverage: float = 0.75
     #: Bursts of one message size agree better than this.

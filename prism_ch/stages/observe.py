@@ -75,11 +75,11 @@ def observe(batch: FlowBatch, blurs_ns: Int64, params: ObserveParams) -> Traffic
         pair_dst.astype(np.int32),
         pair_blur_ns,
     )
-    return bursts.take(_is_data(bursts, params.control_share)).keep_pairs(carries_data)
+    return bursts.take(_is_data(bursts, params)).keep_pairs(carries_data)
 
 
-def _is_data(bursts: Traffic, share: float) -> Bool:
-    """Mask the bursts that are not dwarfed by their pair's typical one, bool[n].
+def _is_data(bursts: Traffic, params: ObserveParams) -> Bool:
+    """Mask the bursts that are not dwarfed by their pair's typical one, or are as large as data all the same, bool[n].
 
     Typical is the burst size above which half the pair's payload lies: many small control messages do not move it.
     """
@@ -90,7 +90,10 @@ def _is_data(bursts: Traffic, share: float) -> Bool:
     upper_half = np.cumsum(payload) - before[pair] >= total[pair] / 2
     typical = np.full(len(total), np.iinfo(np.int64).max)
     np.minimum.at(typical, pair[upper_half], payload[upper_half])
-    return bursts.payload >= share * typical[bursts.pair]
+    longest_ns = np.zeros(len(total), dtype=np.int64)
+    np.maximum.at(longest_ns, pair[upper_half], (bursts.end_ns - bursts.start_ns)[order[upper_half]])
+    large = (bursts.payload >= params.control_bytes) & (longest_ns < params.message_s * 1e9)[bursts.pair]
+    return (bursts.payload >= params.control_share * typical[bursts.pair]) | large
 
 
 def _pairs(batch: FlowBatch) -> tuple[Int64, Int64, Int64]:

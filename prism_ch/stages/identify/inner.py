@@ -22,15 +22,21 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
     """Tell the kind of every burst on a collective link, uint8[n]: DP, EP, CP or TP; DP elsewhere.
 
     Parameters: `traffic`, the steady bursts; `links` and their `classes` int32[k]; `collective` bool[k].
-    Where all collective links move data equally often there is one collective, and it closes the step.
+    Where all collective links move data equally often there is one collective, and it closes the step; or there are two
+    over the same ranks, as where there are as many experts as replicas, and the size of the bursts tells them apart.
     """
     kind = np.full(len(traffic), DP, dtype=np.uint8)
-    rate = robust.median_by(classes, links.bursts.max(axis=0))[classes]
-    if not collective.any() or rate[collective].max() < params.inner_rate * rate[collective].min():
+    if not collective.any():
         return kind
+    rate = robust.median_by(classes, links.bursts.max(axis=0))[classes]
     line = _lines(links, collective)
     link = links.of_pair[traffic.pair]
     on_collective = collective[link]
+    if rate[collective].max() < params.inner_rate * rate[collective].min():
+        rows = _dwarfed(traffic, line[link], on_collective, params)
+        if rows.any():
+            kind[rows] = _name(traffic, rows, params)
+        return kind
     closing_rate = _least_rate(line, rate, collective)
     closes = collective & (rate < params.inner_rate * closing_rate)
     closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link], params)
@@ -40,6 +46,38 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
             kind[rows] = _name(traffic, rows, params)
             kind[rows & _closing_too(traffic, line[link], rows, closing, params)] = DP
     return kind
+
+
+def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: IdentifyParams) -> Bool:
+    """Mask the bursts of an inner collective that shares its links with the one that closes the step, bool[n].
+
+    A few bursts of some pairs are much larger than all others there: these close the step. The others, on all pairs of
+    the same lines, are many, and fill the time in between; else there is but one collective, and nothing is masked.
+    """
+    closes = on_collective & _much_larger(traffic, params)
+    if not closes.any():
+        return closes
+    rate = np.bincount(traffic.pair[closes], minlength=len(traffic.pair_src)).astype(np.float64)
+    closing = _closings(traffic, line, closes, rate[traffic.pair], params)
+    rows = on_collective & ~closes & np.isin(line, line[closes])
+    return rows & (_coverage(traffic, line, rows, closing) >= params.inner_coverage)
+
+
+def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
+    """Mask the few bursts of each pair above a wide gap between its sizes, bool[n]."""
+    order = np.lexsort((traffic.payload, traffic.pair))
+    pair, payload = traffic.pair[order], traffic.payload[order].astype(np.float64)
+    times = np.append(payload[1:] / np.maximum(payload[:-1], 1), 1.0)
+    times[np.append(pair[1:] != pair[:-1], True)] = 1.0
+    count = np.bincount(pair, minlength=len(traffic.pair_src))
+    last = np.cumsum(count)
+    place = np.arange(len(pair)) - (last - count)[pair]  # so many of the pair are smaller
+    few = place + 1 >= params.inner_rate * (count[pair] - place - 1)
+    from_size = np.full(len(count), np.inf)
+    gap = np.flatnonzero(few & (times >= params.inner_size_gap))
+    np.minimum.at(from_size, pair[gap], payload[gap + 1] if len(gap) else payload[:0])
+    mask: Bool = traffic.payload >= from_size[traffic.pair]
+    return mask
 
 
 def _lines(links: Links, collective: Bool) -> Int32:

@@ -145,6 +145,24 @@ class TestInnerCollectives:
         ]
         assert of_kind(kinds(self.CLOSING + steps), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
 
+    @pytest.mark.parametrize("times", [8, 60])
+    def test_as_many_experts_as_replicas_are_told_from_their_gradients_by_size(self, times: int) -> None:
+        chance = np.random.default_rng(3)
+        apart = [
+            replace(flow, size=int(flow.size * chance.uniform(0.7, 1.4)))
+            for pair in ([0, 2], [1, 3])
+            for flow in self.throughout(pair, [5 * MB] * 24)
+        ]
+        closing = [replace(flow, size=times * 5 * MB) for flow in self.CLOSING]
+        seen = traffic(closing + apart)
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        assert {PAIR_KINDS[kind] for kind in found.burst[seen.payload < 8 * MB]} == {"EP"}
+        assert [PAIR_KINDS[kind] for kind in found.burst[seen.payload > 8 * MB]] == ["DP"] * len(closing)
+
+    def test_buckets_of_two_sizes_are_of_one_collective(self) -> None:
+        sizes = [40 * MB] * 2 + [5 * MB] * 8
+        assert set(kinds(buckets([0, 1], STEPS, sizes, apart_ms=100)).values()) == {"DP"}
+
     def test_bursts_shorter_than_a_tick_fill_a_step_as_well(self) -> None:
         flows = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
         seen = traffic(self.CLOSING + [replace(flow, length_ms=0) for flow in flows], blur_ms=1.1)

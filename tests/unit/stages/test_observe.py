@@ -165,6 +165,14 @@ class TestObserve:
         control = [Flow(0, 1, at, 0, size=1000) for at in every(5, 60, 301)]
         assert [size for *_, size, _ in rows(observe(batch(data + control), PARAMS))] == [40 * MB] * 3
 
+    def test_what_is_as_large_as_data_stays_however_large_the_rest(self) -> None:
+        gradients = [Flow(0, 1, at, size=2500 * MB) for at in every(100, 3)]
+        tokens = [Flow(0, 1, at, size=8 * MB) for at in every(100, 3, 50)]
+        assert (
+            sorted(row[-2] for row in rows(observe(batch(gradients + tokens), PARAMS)))
+            == [8 * MB] * 3 + [2500 * MB] * 3
+        )
+
     def test_what_is_small_depends_on_the_pair(self) -> None:
         large = [Flow(0, 1, at, size=40 * MB) for at in every(100, 3)]
         small = [Flow(0, 2, at, size=100_000) for at in every(100, 3)] + [
