@@ -317,15 +317,16 @@ def _judge(blamed: _Blamed, pace: Pace, candidates: _Candidates, topology: Topol
     """Choose among candidates that explain the same.
 
     One endpoint is to blame rather than its only link, a link rather than both of its ends, and a group rather than any
-    of its members.
+    of its members. A switch that just the same flows cross may be to blame as well.
     """
     by_kind: dict[DiagnosisKind, list[str]] = {"slow_nic": [], "slow_link": [], "slow_switch": []}
     for number in blamed.candidates:
         by_kind[candidates.kind(number)].append(candidates.name(number, topology))
     endpoints, links, switches = by_kind["slow_nic"], by_kind["slow_link"], by_kind["slow_switch"]
     groups = pace.group[blamed.rows & (pace.group >= 0)]
+    through = _switches_of_the_same(blamed, pace, candidates, topology)
     if len(endpoints) == 1:
-        return _Verdict("slow_nic", "endpoint", endpoints[0], ())
+        return _Verdict("slow_nic", "endpoint", endpoints[0], through)
     several = len(endpoints) > _BOTH_WAYS or len(links) > _BOTH_WAYS or len(switches) > _BOTH_SIDES
     if len(groups) and several:
         crossed = np.isin(pace.row, np.flatnonzero(blamed.rows))
@@ -333,10 +334,25 @@ def _judge(blamed: _Blamed, pace: Pace, candidates: _Candidates, topology: Topol
         others = (*(topology.endpoints[member] for member in members), *switches)
         return _Verdict("slow_group", "group", str(int(groups[0])), others)
     if links:
-        return _Verdict("slow_link", "link", links[0], (*links[1:], *endpoints))
+        return _Verdict("slow_link", "link", links[0], (*links[1:], *endpoints, *through))
     if endpoints:
         return _Verdict("slow_nic", "endpoint", endpoints[0], (*endpoints[1:], *switches))
     return _Verdict("slow_switch", "switch", switches[0], tuple(switches[1:]))
+
+
+def _switches_of_the_same(blamed: _Blamed, pace: Pace, candidates: _Candidates, topology: Topology) -> tuple[str, ...]:
+    """Name the switches that all that is known to be blamed crosses, and nothing else that is known.
+
+    Of one that explains nearly as much, but that other flows cross at their usual pace, these say that it is not slow.
+    """
+    known = ~np.isnan(pace.log_pace).all(axis=1)
+    touches = candidates.touches[list(blamed.candidates)].toarray()[:, known] > 0
+    same = (touches == touches[0]).all(axis=1)
+    return tuple(
+        candidates.name(number, topology)
+        for number in np.array(blamed.candidates)[same].tolist()
+        if candidates.kind(number) == "slow_switch"
+    )
 
 
 def _describe(

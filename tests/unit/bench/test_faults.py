@@ -10,7 +10,7 @@ from prism_ch.simulate import generate
 from prism_ch.simulate.textbook import textbook
 from tests.bench.accuracy.faults.cases import KINDS, Case, all_cases
 from tests.bench.accuracy.faults.healthy import Alarms, Run, all_runs
-from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, is_named, names
+from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, is_about, is_named, names
 from tests.bench.accuracy.faults.stream import Said, windows
 from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table, most_alarms
 
@@ -120,6 +120,16 @@ def test_where_records_cannot_tell_only_a_sure_accusation_is_wrong() -> None:
     assert is_named([replace(FINDING, subject="10.0.0.9")], truth) is False
     counted = magnitudes_table([(Case("slow_nic", 0.4, 1), FaultOutcome(8, 0.2, found=True, tellable=False))])
     assert counted.rows[0][4:7] == ("100%", "-", "1")
+
+
+def test_what_the_same_flows_cross_may_be_called_by_any_of_its_names_if_the_culprit_is_among_them() -> None:
+    truth = replace(TRUTH, tellable=False, accepted=("slow_switch", "slow_step"), culprits=frozenset({"leaf-1"}))
+    link = replace(FINDING, kind="slow_link", subject="10.0.0.1->10.0.0.2", evidence='{"may_also_be": ["leaf-1"]}')
+    assert is_about(link, truth)
+    assert not is_about(link, replace(truth, tellable=True))
+    assert not is_about(replace(link, evidence="{}"), truth)
+    assert not is_about(replace(link, kind="slow_gpu"), truth)
+    assert not is_about(replace(link, kind="slow_nic", subject="leaf-1"), replace(truth, accepted=("slow_gpu",)))
 
 
 def test_promises_are_held_against_what_can_be_felt() -> None:

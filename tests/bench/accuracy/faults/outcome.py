@@ -40,6 +40,9 @@ _OF_COMPUTING = ("slow_gpu", "slow_step", "slow_drift", "hang")
 #: Kinds of which records may not tell who is to blame.
 _OF_SOMEBODY = ("slow_gpu", "slow_drift", "slow_nic", "slow_link", "slow_switch", "hang")
 
+#: Findings that accuse a part of the network, by what it is.
+_OF_PATHS = frozenset({"slow_nic", "slow_link", "slow_switch"})
+
 #: A job of which nothing moves has to be said to hang so soon, whether or not it goes on in the end.
 _HANGS_AFTER_NS = 15 * 10**9
 
@@ -139,8 +142,15 @@ def compare(truth: Injected, seen: Iterable[tuple[Window, list[Said]]], gpus: in
 
 
 def is_about(finding: Diagnosis, truth: Injected) -> bool:
-    """Say whether a finding is of a kind that calls the fault rightly, at the time of its effect."""
-    return finding.kind in truth.accepted and finding.start_ns < truth.end_ns and finding.end_ns > truth.start_ns
+    """Say whether a finding is of a kind that calls the fault rightly, at the time of its effect.
+
+    Where just the same flows cross a NIC, a link and a switch, records can't tell them apart, and no name is better
+    than another: then it is by any of the three, if the culprit is among those whom the finding says it may be.
+    """
+    if finding.start_ns >= truth.end_ns or finding.end_ns <= truth.start_ns:
+        return False
+    either = not truth.tellable and finding.kind in _OF_PATHS and not _OF_PATHS.isdisjoint(truth.accepted)
+    return finding.kind in truth.accepted or (either and not truth.culprits.isdisjoint(accuses(finding)))
 
 
 def is_named(about: Sequence[Diagnosis], truth: Injected) -> bool | None:

@@ -129,6 +129,15 @@ class TestWhoIsToBlame:
         assert (one.kind, one.subject) == ("slow_nic", "10.0.103.0")
         assert json.loads(one.evidence)["may_also_be"] == []
 
+    @pytest.mark.parametrize("behind, told", [((2, 3), True), ((2, 3, 4, 5), False)])
+    def test_a_switch_that_just_the_same_flows_cross_may_be_to_blame_as_well(
+        self, behind: Sequence[int], told: bool
+    ) -> None:
+        where = replace(topology(16, leaves=("a", "b")), leaf=np.isin(np.arange(16), behind).astype(np.int32))
+        (one,) = found(slowed(rings(8, members=2), lambda flow: flow.src in {2, 3}), where=where)
+        assert (one.kind, "b" in json.loads(one.evidence)["may_also_be"]) == ("slow_link", told)
+        assert ("b, which the same flows cross" in one.summary) == told
+
     def test_a_switch_that_slows_half_of_all_is_told_by_what_was_before(self) -> None:
         grid = TestOneRootCause.GRID
         where = replace(topology(16, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 8))
