@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from prism_ch.core import robust
 from prism_ch.core.significance import trailing_low_median
-from prism_ch.model.columns import Bool, Float64, Int32
+from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.stages.diagnose.episode import Episode, continues, episodes, identity, severity
 from prism_ch.stages.diagnose.regimes import Moved, computes_longer, newest_run
+from prism_ch.stages.diagnose.waited_for import WaitedFor, find_waited_for, most_frequent, stands_out
 
 
 def find_slow_steps(
@@ -86,7 +86,7 @@ def _new_regime(context: _Context, compared: _Compared, episode: Episode, going:
         return None
     if _is_nobodys(context, compared, episode, going):
         least = params.regime_steps
-    elif _stands_out(_most_frequent(seen.slowest[bad])[1], len(bad), context.servers(), params):
+    elif _waited_for(context, compared, episode) is not None:
         return None
     else:
         least = params.baseline_steps
@@ -113,11 +113,19 @@ def _is_nobodys(context: _Context, compared: _Compared, episode: Episode, going:
     before = context.told_before if going is None else (*context.told_before, going)
     if any(continues(one, first, last, params) and json.loads(one.evidence).get("nobodys") for one in before):
         return True
-    times, servers = _most_frequent(seen.slowest[bad])[1], context.servers()
+    servers = context.servers()
     would_show = context.moved.shows_late and context.peers >= params.work.min_peers
-    enough = _stands_out(len(bad), len(bad), servers, params) and len(bad) >= params.work.min_slow_steps
-    blamed = _stands_out(times, len(bad), servers, params)
+    enough = stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.work.min_slow_steps
+    blamed = _waited_for(context, compared, episode) is not None
     return would_show and enough and not blamed and computes_longer(seen, bad, episode.first)
+
+
+def _waited_for(context: _Context, compared: _Compared, episode: Episode) -> WaitedFor | None:
+    """Find whom the others waited for in the slow steps of an episode."""
+    slowest = compared.steps.slowest
+    # What gets slower bit by bit was so before it was found: the oldest steps say what is usual.
+    before = slowest[: episode.first][~compared.slow[: episode.first]][: context.params.baseline_steps]
+    return find_waited_for(slowest[list(episode.abnormal)], before, context.servers(), context.topology, context.params)
 
 
 def _is_usual_now(finding: Diagnosis) -> bool:
@@ -216,15 +224,15 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, going: D
     lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
     nobodys = _is_nobodys(context, compared, episode, going)
     slowdown = 0.0 if nobodys else lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
-    culprit, times = _most_frequent(seen.slowest[bad])
-    stands_out = not nobodys and _stands_out(times, len(bad), context.servers(), params)
+    last_ready, times = most_frequent(seen.slowest[bad])
+    blamed = None if nobodys else _waited_for(context, compared, episode)
     otherwise = _nobody(context.peers, params.work.min_peers) if cause is None else cause.summary
     otherwise = _OTHER_WORK if nobodys else otherwise
-    waited_for = _who(seen.slowest[bad], topology) if stands_out else otherwise
+    who = otherwise if blamed is None else blamed.sentence(topology)
     evidence: dict[str, object] = {
         "durations_s": np.round(duration[span], 6).tolist()[: params.evidence_rows],
         "expected_s": round(usual, 6),
-        "last_ready": topology.endpoints[culprit] if times else "",
+        "last_ready": topology.endpoints[last_ready] if times else "",
         "last_ready_share": round(times / len(bad), 4),
         "lost_s": 0.0 if nobodys else round(lost_s, 6),
     }
@@ -232,8 +240,8 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, going: D
         evidence["nobodys"] = True
     if cause is not None:
         evidence["root_cause"] = {"kind": cause.kind, "subject": cause.subject}
-    elif stands_out:
-        evidence["root_cause"] = {"kind": "slow_gpu", "subject": topology.endpoints[culprit]}
+    elif blamed is not None:
+        evidence["root_cause"] = {"kind": "slow_gpu", "subject": blamed.name(topology)}
     if going is not None and continues(going, first, last, params):
         first = going.first_step
     return Diagnosis(
@@ -251,7 +259,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, going: D
         expected=usual,
         score=float(np.median(compared.score[bad])),
         slowdown=slowdown,
-        summary=f"{_what(first, last, observed, usual)}; {waited_for}",
+        summary=f"{_what(first, last, observed, usual)}; {who}",
         evidence=json.dumps(evidence),
     )
 
@@ -279,15 +287,6 @@ def _what(first: int, last: int, observed_s: float, usual_s: float) -> str:
     return f"{steps} took {observed_s:.3g} s instead of {usual_s:.3g} s (+{observed_s / usual_s - 1:.0%})"
 
 
-def _stands_out(times: int, count: int, servers: int, params: DiagnoseParams) -> bool:
-    """Say whether chance would hardly make an endpoint on one of `servers` last in so many of `count` slow steps.
-
-    The endpoints of a server are late together, so chance draws servers.
-    """
-    by_chance = float(special.bdtrc(times - 1, count, 1 / servers)) * servers
-    return times >= params.min_culprit_share * count and by_chance <= params.max_culprit_chance
-
-
 def _nobody(peers: int, min_peers: int) -> str:
     """Say why no GPU is named, and what to do; `peers`, how many ranks the largest role has."""
     if peers >= min_peers:
@@ -298,19 +297,3 @@ def _nobody(peers: int, min_peers: int) -> str:
         else f"only {peers} ranks have the same role, so none can be told from its peer"
     )
     return f"{why}: check the GPUs and hosts of them all, and what they share."
-
-
-def _who(last_ready: Int32, topology: Topology) -> str:
-    """Say which GPU was waited for, and what to do; `last_ready`, an endpoint a slow step."""
-    culprit, times, count = *_most_frequent(last_ready), len(last_ready)
-    place = f"{topology.server_names[topology.server[culprit]]}, GPU {topology.gpu[culprit]}"
-    return (
-        f"the others waited for {topology.endpoints[culprit]} ({place}), last to be ready in {times} of {count} slow "
-        "steps: check that GPU and its host."
-    )
-
-
-def _most_frequent(endpoints: Int32) -> tuple[int, int]:
-    """Return the endpoint that occurs most often, and how often; one that has left the topology (-1) does not count."""
-    times = np.bincount(endpoints[endpoints >= 0], minlength=1)
-    return int(np.argmax(times)), int(times.max())

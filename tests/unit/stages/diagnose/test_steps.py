@@ -197,6 +197,17 @@ class TestWhoIsWaitedFor:
         (one,) = find_slow_steps(JOB, steps, (), (), 1, WHERE, PARAMS)
         assert "waited for 10.0.102.0" in one.summary
 
+    def test_a_server_whose_gpus_take_turns_to_be_last_is_named(self) -> None:
+        # Sixteen ranks on four servers: those of the third wait for one another inside it.
+        where, ranks = topology(4, 4), np.arange(16, dtype=np.int32)
+        job = RecognisedJob("job", "acme", ranks, known=False)
+        for usual, named in (([0, 5, 10, 15], True), ([8, 9, 10, 11], False)):
+            steps = steps_of([1.0] * 20 + [1.5] * 12, [*usual * 5, *[8, 9, 10, 11] * 3])
+            (one,) = find_slow_steps(job, steps, (), (), 16, where, PARAMS)
+            cause = json.loads(one.evidence).get("root_cause")
+            assert cause == ({"kind": "slow_gpu", "subject": "host-02"} if named else None)
+            assert ("waited for host-02, whose GPUs were last to be ready in 12 of 12" in one.summary) == named
+
     def test_a_single_slow_step_reads_so(self) -> None:
         assert self.summary([1]).startswith("Step 20 took 1.5 s instead of 1 s (+50%);")
 
