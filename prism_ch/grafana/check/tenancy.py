@@ -10,19 +10,7 @@ from prism_ch.grafana.check.ask import Asked, ask, chosen, used, ways
 from prism_ch.grafana.check.queries import queries
 from prism_ch.grafana.macros import Span
 from prism_ch.store.client import Store
-
-_NAMES = """
-    SELECT tenant, groupUniqArrayArray(names)
-    FROM
-    (
-        SELECT tenant, [tenant, job_id] AS names FROM jobs
-        UNION ALL
-        SELECT j.tenant, [m.endpoint, m.server] FROM job_members AS m INNER JOIN jobs AS j ON m.job_id = j.job_id
-        UNION ALL SELECT tenant, [diagnosis_id, summary] FROM diagnoses WHERE tenant != ''
-        UNION ALL SELECT 'nobody', [diagnosis_id, summary] FROM diagnoses WHERE tenant = ''
-    )
-    GROUP BY tenant
-"""
+from prism_ch.store.statements import statement
 
 
 def for_tenants(dashboard: Mapping[str, Any]) -> bool:
@@ -32,7 +20,7 @@ def for_tenants(dashboard: Mapping[str, Any]) -> bool:
 
 def all_of(store: Store, uid: str, dashboard: Mapping[str, Any], span: Span) -> Iterator[Asked]:
     """Ask every query as each tenant, for its own and for another's values of the variables; yield what came of it."""
-    names: dict[str, set[str]] = {tenant: set(found) for tenant, found in store.rows(_NAMES)}
+    names: dict[str, set[str]] = {tenant: set(found) for tenant, found in store.rows(statement("tenants_names"))}
     everything = chosen(store, dashboard, span)
     for tenant in sorted(names.keys() - {"nobody"}):
         others = set().union(*(found for owner, found in names.items() if owner != tenant)) - names[tenant]

@@ -21,6 +21,7 @@ from prism_ch.grafana.sample import SMALL, fill
 from prism_ch.grafana.wanted import shipped_dashboards
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import apply_migrations
+from prism_ch.store.statements import statement
 
 #: When the data end, so that a picture drawn again is the same: 2026-01-15 12:00 UTC.
 END_S = 1_768_478_400
@@ -37,8 +38,6 @@ _ROOM = {
     "table": (0.12, 0.1, 0.36, 0.06),
     "nodeGraph": (0.1, 0.1, 0.55, 0.1),
 }
-#: The finding that shows most: one about a NIC, which rests on delays too, that has an end.
-_TELLING = "SELECT diagnosis_id FROM diagnoses WHERE kind = 'slow_nic' AND status = 'closed' ORDER BY slowdown DESC"
 _MATRIX_ROOM = (0.8, 0.1, 0.75, 0.1)
 
 
@@ -58,7 +57,7 @@ def picture(store: Store, dashboard: Mapping[str, Any], shown: Span) -> Figure:
     """Return a picture of a dashboard as it opens: the first value of each variable, or All."""
     offered = chosen(store, dashboard, shown)
     if "finding" in offered:
-        offered["finding"] = [row[0] for row in store.rows(_TELLING)]
+        offered["finding"] = [row[0] for row in store.rows(statement("most_telling_finding"))]
     variables = next(ways(dashboard, offered))
     panels = dashboard["panels"]
     width, units = 24 * COLUMN, max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
