@@ -94,10 +94,13 @@ def family_table(rated: Sequence[Rated]) -> Table:
 
 
 def bounds_table(rated: Sequence[Rated], checks: Mapping[str, Sequence[tuple[str, bool]]]) -> Table:
-    """Return a row a promise. Checks are by name, each with the scenarios and whether it came out the same there."""
+    """Return a row a promise, those about rows where there is a row.
+
+    Checks are by name, each with the scenarios and whether it came out the same there.
+    """
     header = ("what", "bound", "measured", "holds", "rows beyond it")
     rows: list[Cells] = []
-    for verdict in (judge(bound, rated) for bound in BOUNDS):
+    for verdict in (judge(bound, rated) for bound in BOUNDS if rated):
         bound, value = verdict.bound, verdict.value
         holds = {True: "yes", False: "no", None: NOTHING}[verdict.holds]
         shown = NOTHING if value is None else _value(bound, value)

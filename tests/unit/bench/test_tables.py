@@ -2,9 +2,10 @@ from collections import Counter
 
 import pytest
 
+from tests.bench.accuracy.bounds import BOUNDS
 from tests.bench.accuracy.calibration import bins, expected_error
 from tests.bench.accuracy.layout import fault, line, markdown, share, table
-from tests.bench.accuracy.report import ROW_COLUMNS, row_cells
+from tests.bench.accuracy.report import ROW_COLUMNS, bounds_table, row_cells
 from tests.bench.accuracy.rows import CLEAN, PLAIN, Row
 from tests.bench.accuracy.tally import Tally
 from tests.bench.accuracy.work import Outcome
@@ -45,3 +46,13 @@ def test_confidence_is_compared_with_how_often_it_is_right() -> None:
     assert (high.high, high.pairs, high.right) == (1.0, 30, 1.0)
     assert expected_error([low, high]) == pytest.approx(30 * 0.001 / 40)
     assert expected_error([]) == 0.0
+
+
+def test_what_is_promised_of_rows_is_shown_where_rows_were_worked() -> None:
+    checks = {"shuffled": [("a", True), ("b", True)], "duplicated": [("a", True), ("b", False)]}
+    same = [
+        ("shuffled: same results", "always", "2 of 2", "yes", ""),
+        ("duplicated: same results", "always", "1 of 2", "no", "b"),
+    ]
+    assert bounds_table([], checks).rows == same
+    assert bounds_table([(Row(PLAIN, CLEAN), Tally())], checks).rows[len(BOUNDS) :] == same
