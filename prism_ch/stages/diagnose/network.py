@@ -324,7 +324,7 @@ def _judge(blamed: _Blamed, pace: Pace, candidates: _Candidates, topology: Topol
         by_kind[candidates.kind(number)].append(candidates.name(number, topology))
     endpoints, links, switches = by_kind["slow_nic"], by_kind["slow_link"], by_kind["slow_switch"]
     groups = pace.group[blamed.rows & (pace.group >= 0)]
-    through = _switches_of_the_same(blamed, pace, candidates, topology)
+    through = _switches_of_the_same(blamed, pace, topology)
     if len(endpoints) == 1:
         return _Verdict("slow_nic", "endpoint", endpoints[0], through)
     several = len(endpoints) > _BOTH_WAYS or len(links) > _BOTH_WAYS or len(switches) > _BOTH_SIDES
@@ -336,22 +336,22 @@ def _judge(blamed: _Blamed, pace: Pace, candidates: _Candidates, topology: Topol
     if links:
         return _Verdict("slow_link", "link", links[0], (*links[1:], *endpoints, *through))
     if endpoints:
-        return _Verdict("slow_nic", "endpoint", endpoints[0], (*endpoints[1:], *switches))
+        return _Verdict("slow_nic", "endpoint", endpoints[0], (*endpoints[1:], *dict.fromkeys((*switches, *through))))
     return _Verdict("slow_switch", "switch", switches[0], tuple(switches[1:]))
 
 
-def _switches_of_the_same(blamed: _Blamed, pace: Pace, candidates: _Candidates, topology: Topology) -> tuple[str, ...]:
+def _switches_of_the_same(blamed: _Blamed, pace: Pace, topology: Topology) -> tuple[str, ...]:
     """Name the switches that all that is known to be blamed crosses, and nothing else that is known.
 
     Of one that explains nearly as much, but that other flows cross at their usual pace, these say that it is not slow.
     """
-    known = ~np.isnan(pace.log_pace).all(axis=1)
-    touches = candidates.touches[list(blamed.candidates)].toarray()[:, known] > 0
-    same = (touches == touches[0]).all(axis=1)
+    known: Bool = np.asarray(~np.isnan(pace.log_pace).all(axis=1))
+    row, leaf = np.tile(pace.row, 2), topology.leaf[np.concatenate([pace.src, pace.dst])]
+    told = blamed.rows & known
     return tuple(
-        candidates.name(number, topology)
-        for number in np.array(blamed.candidates)[same].tolist()
-        if candidates.kind(number) == "slow_switch"
+        topology.leaf_names[number]
+        for number in np.unique(leaf[told[row]]).tolist()
+        if np.array_equal(np.isin(np.arange(len(known)), row[leaf == number]) & known, told)
     )
 
 

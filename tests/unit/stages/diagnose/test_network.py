@@ -129,7 +129,7 @@ class TestWhoIsToBlame:
         assert (one.kind, one.subject) == ("slow_nic", "10.0.103.0")
         assert json.loads(one.evidence)["may_also_be"] == []
 
-    @pytest.mark.parametrize("behind, told", [((2, 3), True), ((2, 3, 4, 5), False)])
+    @pytest.mark.parametrize("behind, told", [((2, 3), True), ((2,), True), ((2, 3, 4, 5), False)])
     def test_a_switch_that_just_the_same_flows_cross_may_be_to_blame_as_well(
         self, behind: Sequence[int], told: bool
     ) -> None:
