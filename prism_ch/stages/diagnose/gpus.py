@@ -82,10 +82,18 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             too_many = np.count_nonzero(alike) > compared.most[row]
             if len(steps) < params.min_slow_steps or together[0] != row or too_many:
                 continue
+            if not (compared.by_others[row] or _knows_better(seconds[row], episode, params)):
+                continue
             extra_s = float(np.nanmedian(seconds[row, steps] - compared.usual[row, steps]))
             lost = lost_share(division, episode, extra_s, params.min_steps_beside)
             if lost >= params.min_lost_share:
                 yield _Unit(together, episode, extra_s, lost)
+
+
+def _knows_better(seconds: Float64, episode: Episode, params: WorkParams) -> bool:
+    """Say whether enough of a rank's steps outside an episode are known to say what is usual of it."""
+    outside = np.append(seconds[: episode.first], seconds[episode.last + 1 :])
+    return int(np.count_nonzero(~np.isnan(outside))) >= params.min_steps_beside
 
 
 def _together(work: Work, row: int, alike: Bool, topology: Topology) -> Int64:

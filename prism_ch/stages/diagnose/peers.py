@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.significance import carried_back, corrected_score, spread_of, trailing_low_median
-from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.params import WorkParams
 from prism_ch.stages.diagnose.cost import step_seconds
@@ -26,7 +26,8 @@ class Comparison:
     `usual` seconds are those of the others, `excess` the share of the work that is too much, and `score` says how
     surprising it is, corrected for all comparisons in 1,000 GPU-hours; 0 where it is not too much. `among` int32[m]
     numbers those that are compared with one another, and at most `most` of them can be told to be slow. `reference`
-    says in words what a rank was compared with.
+    says in words what a rank was compared with. `by_others` bool[m]: that is not only the other steps looked at, of
+    which a young job may not have enough to say what is usual.
     """
 
     work: Work
@@ -36,6 +37,7 @@ class Comparison:
     score: Float64
     most: Int64
     reference: str
+    by_others: Bool
 
 
 def compare(
@@ -66,7 +68,8 @@ def _with_peers(work: Work, step_s: float, params: WorkParams) -> Comparison:
     excess = (work.seconds - usual) / scale
     score = _score(excess, work.role, step_s, params)
     most = (np.bincount(work.role)[work.role] - 1) // 2  # of as many that are slow as are not, nobody knows which
-    return Comparison(work, work.role, usual, excess, score, most, "the median of its role")
+    by_others = np.ones(len(most), dtype=bool)
+    return Comparison(work, work.role, usual, excess, score, most, "the median of its role", by_others)
 
 
 def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], params: WorkParams) -> Comparison:
@@ -77,7 +80,8 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     """
     line = np.repeat(np.arange(len(work.endpoints), dtype=np.int32), work.seconds.shape[1])
     own = robust.quantile_by(line, work.seconds.ravel(), 0.25, len(work.endpoints))
-    own = np.fmin(own, [expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
+    before = np.array([expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
+    own = np.fmin(own, before)
     change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
     column = np.broadcast_to(np.arange(change.shape[1], dtype=np.int32), change.shape)
     low, high = (robust.quantile_by(column.ravel(), change.ravel(), q, change.shape[1]) for q in (0.25, 0.75))
@@ -88,7 +92,7 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     # What is compared with its better steps exceeds them by jitter alone.
     score = _score(excess - robust.median(excess, axis=1).clip(0, params.jitter_floor)[:, None], among, step_s, params)
     most = np.full(len(among), len(among) // 2)
-    return Comparison(work, among, usual, excess, score, most, "its own work before")
+    return Comparison(work, among, usual, excess, score, most, "its own work before", ~np.isnan(before))
 
 
 def _score(excess: Float64, among: Int32, step_s: float, params: WorkParams) -> Float64:

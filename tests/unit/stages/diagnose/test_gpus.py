@@ -206,6 +206,15 @@ class TestPipelines:
         assert (one.subject, one.first_step) == ("10.0.101.0", 16)
         assert "its own work before" in one.summary
 
+    @pytest.mark.parametrize("first, told", [(5, True), (4, False)])
+    def test_a_young_job_has_no_past_to_compare_with(self, first: int, told: bool) -> None:
+        seconds = np.random.default_rng(7).normal(1, 0.005, (3, 12))
+        seconds[1, first:] += 0.2
+        each = np.arange(3, dtype=np.int32)
+        divided = division(range(3), ends((), 0)[:12])
+        work = Work(each, each, seconds, each, absolute=True)
+        assert bool(find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(3))) == told
+
     def test_a_server_that_holds_half_of_a_job_can_be_the_slow_one(self) -> None:
         flows = [
             flow for gpu in (0, 1) for flow in shaken(_of_gpu(replicas(2, 1, (1, 0), range(16, 24)), gpu), 5, ms=0.2)
