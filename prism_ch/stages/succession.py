@@ -9,7 +9,8 @@ another job; two runs of the very same configuration can't be told from a restar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -68,19 +69,21 @@ def join_lives(lives: Sequence[Life], least_shared: float, params: ContinueParam
     """Put the lives of each job together, in order.
 
     A life that is over before it made steps enough to say what it moves was no training, or too little to tell. One
-    that took over from another, but has not yet made as many, is left for a later window. `least_shared`: as for
-    `goes_on`.
+    that took over from another, but has not yet made as many, is left for a later window, and what follows it is held
+    against the one before: while few steps are seen, the passes of a pipeline may look like lives. `least_shared`: as
+    for `goes_on`.
     """
     by_name = {one.life.job_id: one for one in lives}
     job_of: dict[str, list[Life]] = {}
+    left: set[str] = set()
     jobs = []
     for one in sorted(lives, key=lambda measured: measured.life.begin_ns):
-        before = None if one.life.known else _before(one, by_name)
+        before = None if one.life.known else _before(one, by_name, left)
         answer = False if before is None else _is_one_job(before, one, least_shared, params)
         if answer is None or (_is_unclear(one) and one.life.is_over):
+            left.add(one.life.job_id)
             continue
-        # What it took over from may itself have been left for later: then this is the first that is known of the job.
-        job = job_of.get(before.life.job_id, []) if before is not None and answer else []
+        job = job_of[before.life.job_id] if before is not None and answer else []
         if not job or job[-1] is not before:
             job = []
             jobs.append(job)
@@ -94,10 +97,10 @@ def _is_unclear(one: Measured) -> bool:
     return one.load is None and not one.life.known
 
 
-def _before(one: Life, by_name: Mapping[str, Life]) -> Life | None:
-    """Return the life that one took over from, passing over those that were too short to tell."""
+def _before(one: Life, by_name: Mapping[str, Life], left: AbstractSet[str]) -> Life | None:
+    """Return the life that one took over from, passing over those too short to tell, or `left` for a later window."""
     before = by_name.get(one.life.follows)
-    while before is not None and _is_unclear(before):
+    while before is not None and (_is_unclear(before) or before.life.job_id in left):
         before = by_name.get(before.life.follows)
     return before
 
@@ -162,6 +165,24 @@ def goes_on(before: Load, after: Load, least_shared: float, params: ContinuePara
     shared = len(np.intersect1d(before.endpoints, after.endpoints, assume_unique=True))
     if shared < least_shared * min(len(before.endpoints), len(after.endpoints)):
         return False
+    return _moves_the_same(before, after, params) or _moves_the_same(
+        before, _in_whole_steps(before, after, params), params
+    )
+
+
+def _in_whole_steps(before: Load, after: Load, params: ContinueParams) -> Load:
+    """Return what a later life moves in steps as long as those of an earlier one, where it moves the same bursts.
+
+    Few steps may be cut in parts that are alike, as where gradients are reduced in two parts.
+    """
+    parts = round(before.step_s / after.step_s)
+    if parts <= 1 or not _same_bursts(before, after, params):
+        return after
+    return replace(after, relayed=parts * after.relayed, reduced=parts * after.reduced, step_s=parts * after.step_s)
+
+
+def _moves_the_same(before: Load, after: Load, params: ContinueParams) -> bool:
+    """Say whether a later life moves as many bytes a step as an earlier one."""
     # The microbatches of a step stay as many, or replicas that are fewer share out those of all.
     relayed = _alike(before.relayed, after.relayed, params) or _alike(
         before.relayed * before.replicas, after.relayed * after.replicas, params

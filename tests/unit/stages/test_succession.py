@@ -83,6 +83,14 @@ class TestGoingOn:
         assert self.goes_on(replicas=2, reduced=30 * MB, relayed=48 * MB)
         assert not self.goes_on(replicas=2, reduced=30 * MB, relayed=64 * MB)
 
+    def test_steps_may_be_cut_in_equal_parts_while_few_are_seen(self) -> None:
+        halves = {"step_s": 0.5, "relayed": 16 * MB, "reduced": 20 * MB}
+        assert self.goes_on(**halves)
+        assert not self.goes_on(**halves | {"reduced": 40 * MB})
+        assert not self.goes_on(**halves | {"step_s": 1.0})
+        other = replace(self.BEFORE, bursts=self.BEFORE.bursts * 1.5, step_s=0.5, relayed=16.0 * MB, reduced=20.0 * MB)
+        assert not goes_on(self.BEFORE, other, 0.5, PARAMS)
+
     @pytest.mark.parametrize("shift, same", [(3, True), (4, False)])
     def test_half_of_the_endpoints_may_be_others(self, shift: int, same: bool) -> None:
         after = replace(self.BEFORE, endpoints=self.BEFORE.endpoints + shift)
@@ -162,6 +170,7 @@ class TestLivesOfOneJob:
     def test_a_life_of_a_known_job_that_is_too_short_to_compare_with_is_gone_on_with(self) -> None:
         assert self.joined(None, self.LOAD, known="a") == ["ab"]
 
-    def test_one_that_goes_on_with_a_life_that_was_left_for_later_begins_a_job(self) -> None:
-        assert self.joined(self.SLOW, self.OTHER, self.OTHER) == ["a", "c"]
-        assert self.joined(self.SLOW, self.OTHER, self.OTHER, self.OTHER) == ["a", "cd"]
+    def test_what_follows_a_life_that_was_left_for_later_is_held_against_the_one_before(self) -> None:
+        """The passes of a pipeline, each of which looks like a life, begin no job of their own."""
+        assert self.joined(self.SLOW, self.OTHER, self.OTHER) == ["a"]
+        assert self.joined(self.SLOW, self.OTHER, self.SLOW) == ["ac"]
