@@ -88,12 +88,15 @@ def test_all_is_silent_and_the_rank_that_hangs_is_named(told: Callable[..., Told
     assert gap_s == pytest.approx(90 - STOPS_S, abs=5)
 
 
-def test_a_job_that_waits_for_storage_stalls(told: Callable[..., Told]) -> None:
+@pytest.mark.parametrize("saves, warns", [(1 << 30, []), (0, [("stall", "closed")])])
+def test_a_job_that_waits_stalls_which_is_no_fault_where_it_saves(
+    told: Callable[..., Told], saves: int, warns: list[tuple[str, str]]
+) -> None:
     run = healthy()
-    pause = Pause(kind="checkpoint", duration_s=12.0, at_step=28, payload_bytes=1 << 30)
+    pause = Pause(kind="checkpoint", duration_s=12.0, at_step=28, payload_bytes=saves)
     job = replace(run.jobs[0], pauses=(pause,))
     found = told(generate(replace(run, jobs=(job,), cluster=replace(run.cluster, storage_nodes=2))))
-    assert [(kind, status) for kind, _, status in found.findings] == [("stall", "closed")]
+    assert [(kind, status) for kind, _, status in found.findings] == warns
     assert found.status == "running"
     assert found.losses == [("stall", 1, 12.0, 0, 0, True)]
 

@@ -4,7 +4,7 @@ import pytest
 
 from prism_ch.simulate.scenario import Cluster, Scenario
 from prism_ch.simulate.workload import Compute, Fault, FaultKind, GradientSync, Job, Layout, Life
-from tests.bench.accuracy.faults.tellable import is_tellable
+from tests.bench.accuracy.faults.tellable import computes_in_one_go, is_tellable
 
 
 def run(layout: Layout, kind: FaultKind, gpu: int = 8, peer: int = -1, *, servers: int = 4, eager: bool = True) -> bool:
@@ -56,3 +56,21 @@ def test_a_gpu_is_told_by_messages_that_wait_for_it_alone(
 def test_a_path_is_told_by_messages_that_cross_it_alone(layout: Layout, kind: FaultKind, peer: int, told: bool) -> None:
     servers = layout.gpus // 8
     assert run(layout, kind, peer=peer, servers=servers) is told
+
+
+@pytest.mark.parametrize(
+    "layout, sync, told",
+    [
+        (REPLICAS, GradientSync(buckets=4), True),
+        (REPLICAS, GradientSync(mode="distributed_optimizer"), True),
+        (REPLICAS, GradientSync(buckets=4, overlap=True), False),  # buckets are reduced while gradients are computed
+        (REPLICAS, GradientSync(mode="zero2"), False),
+        (Layout(tp=8, pp=2, dp=2), GradientSync(), False),
+    ],
+)
+def test_a_job_computes_in_one_go_where_all_it_moves_is_gradients_at_the_end(
+    layout: Layout, sync: GradientSync, told: bool
+) -> None:
+    life = Life(gpus=tuple(range(layout.gpus)))
+    job = Job(job_id="j", tenant="t", layout=layout, compute=Compute(forward_s=0.1), lives=(life,), sync=sync)
+    assert computes_in_one_go(Scenario(name="n", cluster=Cluster(servers=4), jobs=(job,), duration_s=60.0)) is told

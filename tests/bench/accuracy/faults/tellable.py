@@ -17,6 +17,18 @@ from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.workload import COMPUTE_FAULTS, Fault
 
 
+def computes_in_one_go(scenario: Scenario) -> bool:
+    """Say whether the first job moves nothing over the network but gradients, after all computing of a step.
+
+    A rank that begins late leaves the same records there as one that computes for longer.
+    """
+    network, job = build_network(scenario.cluster), scenario.jobs[0]
+    plan = step_engine(job, rank_grid(job.layout, job.lives[0].gpus, network), Links(network, ())).plan
+    crosses = network.server[plan.src] != network.server[plan.dst]
+    at_the_end = job.sync.mode in ("allreduce", "distributed_optimizer") and not job.sync.overlap
+    return at_the_end and bool((plan.kind[crosses] == DP).all())
+
+
 def is_tellable(scenario: Scenario, fault: Fault) -> bool:
     """Say whether the records of a scenario's first job tell the culprit of a fault from everybody else."""
     network, job = build_network(scenario.cluster), scenario.jobs[0]
