@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, UInt8
+from prism_ch.model.columns import Bool, Float64, Int64, UInt8
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.params import IdentifyParams
-from prism_ch.model.result import OTHER, PAIR_KINDS, PP
+from prism_ch.model.result import CP, DP, EP, OTHER, PAIR_KINDS, PP, TP
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.identify.inner import collective_kinds
 from prism_ch.stages.identify.links import find_links, link_classes
@@ -62,11 +62,16 @@ def _main_kinds(traffic: Traffic, of_burst: UInt8, params: IdentifyParams) -> UI
     Pairs that carry about as much of every kind are called alike, by what all of them carry: where two kinds have
     nearly equal parts, a few lost records of its own would decide what a pair is called.
     """
-    payload = np.bincount(
-        traffic.pair * len(PAIR_KINDS) + of_burst,
-        weights=traffic.payload,
-        minlength=len(traffic.pair_src) * len(PAIR_KINDS),
-    ).reshape(-1, len(PAIR_KINDS))
+    payload = (
+        np.bincount(
+            traffic.pair * len(PAIR_KINDS) + of_burst,
+            weights=traffic.payload,
+            minlength=len(traffic.pair_src) * len(PAIR_KINDS),
+        )
+        .reshape(-1, len(PAIR_KINDS))
+        .astype(np.float64)
+    )
+    payload = _parted(payload, np.bincount(traffic.pair[of_burst == DP], minlength=len(payload)), params)
     alike = np.zeros(len(payload), dtype=np.int32)
     for carried in payload.T:
         alike = robust.size_classes(carried, params.class_payload_tolerance, alike)
@@ -74,3 +79,25 @@ def _main_kinds(traffic: Traffic, of_burst: UInt8, params: IdentifyParams) -> UI
     np.add.at(together, alike, payload)
     kind: UInt8 = np.argmax(together, axis=1)[alike].astype(np.uint8)
     return kind
+
+
+def _parted(payload: Float64, closings: Int64, params: IdentifyParams) -> Float64:
+    """Return what pairs carry of each kind, less what bursts of gradients hold of an inner collective before them.
+
+    Parameters: `payload` float64[pairs, kinds]; `closings` int64[pairs], the bursts of gradients of each pair.
+    A ring passes as much along every edge. Where a pair of two kinds moves a little more in such a burst than pairs
+    that carry nothing else, another message has run into it.
+    """
+    inner = payload[:, (EP, CP, TP)]
+    size = payload[:, DP] / np.maximum(closings, 1)
+    alone = np.sort(size[(closings > 0) & (inner.sum(axis=1) == 0)])
+    if len(alone) == 0:
+        return payload
+    place = np.searchsorted(alone, size, side="right") - 1
+    usual = alone[place]
+    more = (inner.sum(axis=1) > 0) & (place >= 0) & (size <= (1 + params.class_payload_tolerance) * usual)
+    excess = np.where(more, (size - usual) * closings, 0.0)
+    parted = payload.copy()
+    parted[:, DP] -= excess
+    parted[np.arange(len(parted)), np.array((EP, CP, TP))[np.argmax(inner, axis=1)]] += excess
+    return parted

@@ -193,6 +193,17 @@ class TestInnerCollectives:
         found = kinds([flow for flow in (*closing, *(one for pair in inner for one in pair)) if flow != lost])
         assert of_kind(found, "DP") == {(member, (member + 1) % 8) for member in range(8)}
 
+    def test_what_runs_into_a_burst_of_gradients_is_not_counted_among_them(self) -> None:
+        closing = [
+            replace(flow, start_ms=flow.start_ms - 10, length_ms=flow.length_ms + 10, size=flow.size + 5 * MB)
+            if flow.src % 2 == 0
+            else flow
+            for flow in ring(range(8), STEPS, length_ms=80, size=116 * MB)
+        ]
+        inner = [flow for low in range(0, 8, 2) for flow in self.throughout([low, low + 1], [5 * MB] * 24)]
+        found = kinds([*closing, *inner])
+        assert of_kind(found, "DP") == {(member, (member + 1) % 8) for member in range(1, 8, 2)}
+
 
 class TestWhatIsLeft:
     def test_pairs_that_do_not_recur_are_other_and_nothing_is_believed_of_them(self) -> None:
