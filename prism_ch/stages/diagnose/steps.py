@@ -74,6 +74,16 @@ class _Context:
         """Count the servers that the job is on."""
         return len(np.unique(self.topology.server[self.job.endpoints]))
 
+    def is_other_work(self, first_step: int, last_step: int, going: Diagnosis | None) -> bool:
+        """Say whether steps move more or less than those before, or go on with some that were nobody's fault."""
+        if self.moved.changed(first_step, last_step, self.params.other_work):
+            return True
+        before = self.told_before if going is None else (*self.told_before, going)
+        return any(
+            continues(one, first_step, last_step, self.params) and json.loads(one.evidence).get("nobodys")
+            for one in before
+        )
+
 
 def _new_regime(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> int | None:
     """Return the row from which on slow steps are what is usual now, None where they are not.
@@ -82,7 +92,7 @@ def _new_regime(context: _Context, compared: _Compared, episode: Episode, going:
     for longer: a job that becomes slow by one of its ranks stays slow.
     """
     params, seen, bad = context.params, compared.steps, list(episode.abnormal)
-    if episode.closed or _cause_of(context, seen, episode) is not None:
+    if episode.closed or _cause_of(context, seen, episode, going) is not None:
         return None
     if _is_nobodys(context, compared, episode, going):
         least = params.regime_steps
@@ -97,21 +107,23 @@ def _new_regime(context: _Context, compared: _Compared, episode: Episode, going:
     return episode.first if same and len(seen) - begin >= least else None
 
 
-def _cause_of(context: _Context, seen: Steps, episode: Episode) -> Diagnosis | None:
-    """Return the cause that explains an episode, None where there is none."""
-    return _cause(int(seen.step[episode.first]), int(seen.step[episode.last]), context.causes)
+def _cause_of(context: _Context, seen: Steps, episode: Episode, going: Diagnosis | None) -> Diagnosis | None:
+    """Return the cause that explains an episode, None where there is none.
+
+    Steps of other work are longer by that, and not by what costs the job next to nothing.
+    """
+    first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
+    costly = [one for one in context.causes if one.severity != "info"]
+    return _cause(first, last, costly if context.is_other_work(first, last, going) else context.causes)
 
 
 def _is_nobodys(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> bool:
     """Say whether slow steps are nobody's fault: they move more, or every rank computes longer, and nobody is late."""
     params, seen, bad = context.params, compared.steps, list(episode.abnormal)
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-    if _cause_of(context, seen, episode) is not None:
+    if _cause_of(context, seen, episode, going) is not None:
         return False
-    if context.moved.changed(first, last, params.other_work):
-        return True
-    before = context.told_before if going is None else (*context.told_before, going)
-    if any(continues(one, first, last, params) and json.loads(one.evidence).get("nobodys") for one in before):
+    if context.is_other_work(first, last, going):
         return True
     servers = context.servers()
     would_show = context.moved.shows_late and context.peers >= params.work.min_peers
@@ -216,7 +228,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, going: D
     span = slice(episode.first, episode.last + 1)
     seen, expected = compared.steps, compared.expected
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-    cause = _cause_of(context, seen, episode)
+    cause = _cause_of(context, seen, episode, going)
     duration = seen.duration_s
     bad = list(episode.abnormal)
     usual = float(np.median(expected[bad]))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
-from prism_ch.model.result import Diagnosis, Steps
+from prism_ch.model.result import Diagnosis, Severity, Steps
 from prism_ch.stages.diagnose.regimes import Moved, newest_run
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from tests.unit.stages.build import BEGIN_NS, steps_of, topology
@@ -242,6 +242,20 @@ class TestRegimes:
         assert (first.first_step, first.last_step, first.severity, first.slowdown) == (30, 31, "info", 0)
         assert "Since step 30 that is usual" in first.summary
         assert [(one.first_step, one.last_step, one.expected) for one in later] == [(70, 70, 2.0)]
+
+    @pytest.mark.parametrize("severity, blamed", [("info", False), ("warning", True)])
+    def test_steps_that_move_more_are_not_long_by_what_costs_next_to_nothing(
+        self, severity: Severity, blamed: bool
+    ) -> None:
+        durations_s = [*[1.0] * 30, *[2.0] * 10]
+        (slow,) = found(durations_s)
+        cause = replace(slow, kind="slow_switch", severity=severity, slowdown=0.001, first_step=35, summary="A switch.")
+        moved = self.payload(30, 10, 2.0)
+        (told,) = find_slow_steps(JOB, steps_of(durations_s), (), (cause,), 4, WHERE, PARAMS, moved)
+        assert (told.severity, "root_cause" in told.evidence) == ("critical" if blamed else "info", blamed)
+        going, later = (told,), steps_of([*durations_s, *[2.0] * 5])
+        (told,) = find_slow_steps(JOB, later, going, (cause,), 4, WHERE, PARAMS)
+        assert (told.severity, "root_cause" in told.evidence) == ("critical" if blamed else "info", blamed)
 
     @pytest.mark.parametrize("shows_late, severity, usual", [(True, "info", True), (False, "critical", False)])
     def test_where_a_late_rank_would_show_steps_that_all_compute_longer_are_no_fault(
