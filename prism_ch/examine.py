@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -106,6 +106,35 @@ class _Divided:
     kinds: PairKinds
     division: Division
     load: Load | None
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the lives of a job show one after the other: their steps, in all, and what slows them.
+
+    `newest` is the last of them; of the job's `shape` the last says most.
+    """
+
+    newest: NewestLife = field(default_factory=NewestLife)
+    steps: Steps = field(default_factory=Steps.empty)
+    gpu_steps: GpuSteps = field(default_factory=GpuSteps.empty)
+    lives: list[account.ExaminedLife] = field(default_factory=list)
+    looked_at: list[diagnose.StepsSeen] = field(default_factory=list)
+    causes: list[Diagnosis] = field(default_factory=list)
+    symptoms: list[Diagnosis] = field(default_factory=list)
+    switches: list[Diagnosis] = field(default_factory=list)
+    shape: tuple[Diagnosis, ...] = ()
+
+    def add(self, life: account.ExaminedLife, looked_at: diagnose.StepsSeen, slowness: diagnose.Slowness) -> None:
+        """Add the next life."""
+        self.lives.append(life)
+        self.looked_at.append(looked_at)
+        self.causes.extend(slowness.causes)
+        self.symptoms.extend(slowness.symptoms)
+        self.switches.extend(slowness.switches)
+        self.shape = slowness.shape
+        self.steps = Steps.concat([self.steps, life.rebuilt.steps])
+        self.gpu_steps = GpuSteps.concat([self.gpu_steps, life.rebuilt.gpu_steps])
 
 
 def examine(
@@ -242,40 +271,18 @@ def _tell(
     if len(seen.new) == 0:
         return None
     stays = resume.what_stays(state, params.going_on)
-    steps = Steps.empty() if stays is None else stays.steps
-    gpu_steps = GpuSteps.empty() if stays is None else stays.gpu_steps
-    groups: tuple[Group, ...] = () if stays is None else stays.groups
-    newest = NewestLife() if state is None else NewestLife.of(state.job)
     name = replace(job[-1].life, job_id=job[0].life.job_id)
     known = () if stays is None else tuple(one for one in stays.diagnoses if standing.is_of_steps(one))
-    lives, causes, symptoms, switches = [], list[Diagnosis](), list[Diagnosis](), list[Diagnosis]()
-    looked_at: list[diagnose.StepsSeen] = []
-    shape: tuple[Diagnosis, ...] = ()
-    for one in job:
-        if one is job[0] and resume.is_settled(state, params.going_on):
-            new = resume.resume(one.division, state, params.going_on)
-        else:
-            new = resume.begin_anew(one.division, steps, gpu_steps)
-        if one is not job[0]:
-            newest = NewestLife(new.first_step, one.life.begin_ns, len(groups))
-        lives.append(_rebuild(one, new, groups))
-        looked_at.append(standing.look_at(one.division, lives[-1], new, around.flows, params.stops))
-        slowness = _find_slowness(one, lives[-1], new, name.job_id, (*known, *of_switches), topology, params)
-        causes.extend(slowness.causes)
-        symptoms.extend(slowness.symptoms)
-        switches.extend(slowness.switches)
-        shape = slowness.shape
-        steps = Steps.concat([steps, lives[-1].rebuilt.steps])
-        gpu_steps = GpuSteps.concat([gpu_steps, lives[-1].rebuilt.gpu_steps])
-        groups = account.add_groups(groups, lives[-1].groups)
-    even, causes, symptoms = standing.leave_out_stops(looked_at, steps, causes, symptoms, params)
+    told = _go_through(job, around, topology, state, stays, (*known, *of_switches), params)
+    lives, looked_at, steps, switches = told.lives, told.looked_at, told.steps, told.switches
+    even, causes, symptoms = standing.leave_out_stops(looked_at, steps, told.causes, told.symptoms, params)
     pace = params.diagnose.pace
     causes = list(diagnose.tell_congestion(causes, name.job_id, around.flows, endpoints, topology, pace))
     why = [*causes, *switches]
     peers = lives[-1].groups.largest_role
     moved = standing.what_moved(looked_at, params)
     slow = diagnose.find_slow_steps(name, even, known, why, peers, topology, params.diagnose, moved)
-    found = diagnose.one_alarm([*slow, *causes, *symptoms, *shape], switches)
+    found = diagnose.one_alarm([*slow, *causes, *symptoms, *told.shape], switches)
     found, of_its_switches = (
         diagnose.with_sample_flows(each, seen.flows, topology, params.diagnose) for each in (found, switches)
     )
@@ -286,17 +293,52 @@ def _tell(
         name.job_id, looked_at, steps, around.flows, around.new, until_ns, open_before, topology, params
     )
     if len(job) > 1 or any(one.kind == "restart" for one in open_before):
-        stops += standing.find_restart(name.job_id, newest, spans, steps, gpu_steps, open_before, topology, params)
+        stops += standing.find_restart(
+            name.job_id, told.newest, spans, steps, told.gpu_steps, open_before, topology, params
+        )
     diagnoses = (
         *diagnose.carry_on(known, standing.doubt(found, stops), first_step, params.diagnose),
         *diagnose.carry_on_stops(open_before, stops, int(steps.end_ns[:-1].max(initial=0))),
         *_find_merged(name.job_id, job[-1], open_before, window, params.merged),
     )
-    examined = account.Examined(name, seen.flows, seen.counted, tuple(lives), newest, steps, diagnoses, state, stays)
+    examined = account.Examined(
+        name, seen.flows, seen.counted, tuple(lives), told.newest, steps, diagnoses, state, stays
+    )
     revision = account.job_revision(examined)
     if any(stop.status == "open" and stop.kind in ("stall", "hang") for stop in stops):
         revision = replace(revision, job=replace(revision.job, status="stalled"))
     return revision, list(of_its_switches)
+
+
+def _go_through(
+    job: Sequence[_Divided],
+    around: _Seen,
+    topology: Topology,
+    state: JobState | None,
+    stays: JobState | None,
+    known: Sequence[Diagnosis],
+    params: Params,
+) -> _Told:
+    """Go through the lives of a job: rebuild and number their new steps, and look for what slows them.
+
+    Parameters: `state`, what was known of the job, and what of it `stays`; `known`, findings that may go on.
+    """
+    told = _Told() if stays is None else _Told(steps=stays.steps, gpu_steps=stays.gpu_steps)
+    groups: tuple[Group, ...] = () if stays is None else stays.groups
+    if state is not None:
+        told.newest = NewestLife.of(state.job)
+    for one in job:
+        if one is job[0] and resume.is_settled(state, params.going_on):
+            new = resume.resume(one.division, state, params.going_on)
+        else:
+            new = resume.begin_anew(one.division, told.steps, told.gpu_steps)
+        if one is not job[0]:
+            told.newest = NewestLife(new.first_step, one.life.begin_ns, len(groups))
+        life = _rebuild(one, new, groups)
+        slowness = _find_slowness(one, life, new, job[0].life.job_id, known, topology, params)
+        told.add(life, standing.look_at(one.division, life, new, around.flows, params.stops), slowness)
+        groups = account.add_groups(groups, life.groups)
+    return told
 
 
 def _find_merged(
