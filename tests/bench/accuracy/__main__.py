@@ -114,7 +114,9 @@ def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
     )
     found = [(case, _told(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
     heard = [(healthy, _told(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
-    for table in (faults.kinds_table(found), faults.magnitudes_table(found), faults.healthy_table(heard)):
+    for table in (faults.kinds_table(found), faults.magnitudes_table(found)):
+        _show(table, chosen)
+    for table in (faults.healthy_table(heard), faults.thresholds_table(heard)):
         _show(table, chosen)
 
 

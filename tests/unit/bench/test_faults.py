@@ -1,18 +1,35 @@
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from prism_ch.model.result import Diagnosis
+from prism_ch.model import params
+from prism_ch.model.result import Diagnosis, DiagnosisKind
 from prism_ch.model.window import Window
 from prism_ch.simulate import generate
 from prism_ch.simulate.textbook import textbook
 from tests.bench.accuracy.faults.cases import KINDS, Case, all_cases
 from tests.bench.accuracy.faults.healthy import Alarms, Run, all_runs
-from tests.bench.accuracy.faults.outcome import FaultOutcome, Injected, compare, injected, is_about, is_named, names
+from tests.bench.accuracy.faults.outcome import (
+    NO_FAULT,
+    FaultOutcome,
+    Injected,
+    compare,
+    injected,
+    is_about,
+    is_named,
+    names,
+)
 from tests.bench.accuracy.faults.stream import Said, windows
-from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table, most_alarms
+from tests.bench.accuracy.faults.tables import (
+    healthy_table,
+    kinds_table,
+    magnitudes_table,
+    most_alarms,
+    thresholds_table,
+)
 
 SECOND = 10**9
 FINDING = Diagnosis(
@@ -167,3 +184,15 @@ def test_false_alarms_are_counted_by_gpu_hours() -> None:
     rows = healthy_table(worked).rows
     assert rows[0] == ("zero2", "1000.0", "0", "3", "3", "7.75", "no", "2 slow_step, 1 hang")
     assert rows[-1][0] == "all families"
+    by_kind = {row[0]: row for row in thresholds_table(worked).rows}
+    assert by_kind["hang"][1:4] == ("1", "1", "4.74")
+    assert by_kind["stall"][1:4] == ("0", "0", "3")
+    assert set(by_kind) == {kind for kind in get_args(DiagnosisKind) if kind not in NO_FAULT}
+    assert thresholds_table([]).rows == []
+
+
+def test_every_threshold_that_false_alarms_are_stated_of_is_one() -> None:
+    for row in thresholds_table([(Run("zero2", "clean", 1), Alarms(1.0, ()))]).rows:
+        for named in row[-1].split("; "):
+            name, parts = named.split(".")
+            assert {field.name for field in fields(getattr(params, name))} >= set(parts.split(", "))

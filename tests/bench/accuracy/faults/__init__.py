@@ -5,7 +5,7 @@ from tests.bench.accuracy.faults.healthy import NOTHING_HEARD, all_runs
 from tests.bench.accuracy.faults.healthy import work as listen
 from tests.bench.accuracy.faults.outcome import NOTHING_FOUND
 from tests.bench.accuracy.faults.outcome import work as find
-from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table
+from tests.bench.accuracy.faults.tables import healthy_table, kinds_table, magnitudes_table, thresholds_table
 
 __all__ = [
     "NOTHING_FOUND",
@@ -17,4 +17,5 @@ __all__ = [
     "kinds_table",
     "listen",
     "magnitudes_table",
+    "thresholds_table",
 ]

@@ -131,6 +131,44 @@ def healthy_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
     return Table(header, [*rows, _healthy_cells("all families", worked)] if rows else [], prose=True)
 
 
+#: What settles how often a kind of finding is a false alarm, of `prism_ch.model.params`.
+_THRESHOLDS = {
+    "slow_step": "DiagnoseParams.min_score, min_excess, min_drift",
+    "slow_group": "PaceParams.min_score, min_excess",
+    "slow_gpu": "WorkParams.min_score, min_excess, min_slow_steps",
+    "slow_nic": "PaceParams.min_score, min_excess, min_slow_steps",
+    "slow_link": "PaceParams.min_score, min_excess, min_slow_steps",
+    "slow_switch": "PaceParams.min_score, min_excess, min_slow_steps",
+    "congestion": "PaceParams.min_score, min_excess, min_slow_steps",
+    "stall": "StopParams.min_excess_steps, min_excess_rests, max_lost_chance, long_pause_steps, long_pause_s",
+    "hang": "StopParams.min_silence_s, hang_s, idle_hang_s, saving_hang_s",
+    "restart": "StopParams.mesh_share; RecogniseParams.absence_silences, min_met",
+}
+
+
+def thresholds_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
+    """Return a row a kind of finding: its false alarms in 1,000 GPU-hours of healthy runs, and what settles them."""
+    header = ("finding", "false alarms", "a 1,000 GPU-hours", "at most, 95 %", "thresholds")
+    hours = sum(alarms.gpu_hours for _, alarms in worked)
+    said = Counter(text.split()[0] for _, alarms in worked for text in alarms.said)
+    return Table(
+        header,
+        [
+            (
+                kind,
+                str(said[kind]),
+                f"{said[kind] / hours * 1000:.3g}",
+                f"{most_alarms(said[kind]) / hours * 1000:.3g}",
+                _THRESHOLDS.get(kind, NOTHING),
+            )
+            for kind in (*_THRESHOLDS, *sorted(said.keys() - _THRESHOLDS.keys()))
+        ]
+        if hours
+        else [],
+        prose=True,
+    )
+
+
 def _kind_cells(promise: Promise, worked: Sequence[Worked]) -> Cells:
     """Return the row of a promise."""
     outcomes = [outcome for _, outcome in worked]
