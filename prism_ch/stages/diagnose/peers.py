@@ -50,22 +50,29 @@ def compare(
     """
     if division.steps <= max(params.min_slow_steps, 1):
         return
-    step_s = float(np.median(step_seconds(division)))
+    lasts_s = step_seconds(division)
+    step_s = float(np.median(lasts_s))
     for work in measured:
-        yield _with_peers(work, step_s, params)
+        yield _with_peers(work, np.append(np.nan, lasts_s), params)
         if work.absolute:
             yield _with_past(work, step_s, expected_s, params)
 
 
-def _with_peers(work: Work, step_s: float, params: WorkParams) -> Comparison:
-    """Compare each rank with the median of its role in each step."""
+def _with_peers(work: Work, lasts_s: Float64, params: WorkParams) -> Comparison:
+    """Compare each rank with the median of its role in each step.
+
+    Parameters: `lasts_s` float64[k], how long steps last. No rank works for longer than others by more than the step:
+    there its steps were told wrongly, and say nothing.
+    """
+    step_s = float(robust.median(lasts_s))
     usual = np.full(work.seconds.shape, np.nan)
     for stage in np.unique(work.role).tolist():
         rows = np.flatnonzero(work.role == stage)
         if len(rows) >= params.min_peers:
             usual[rows] = robust.median(work.seconds[rows], axis=0)[None]
     scale = np.where(usual > 0, usual, np.nan) if work.absolute else step_s
-    excess = (work.seconds - usual) / scale
+    too_long = work.seconds - usual > np.where(np.isnan(lasts_s), step_s, lasts_s)
+    excess = np.where(too_long, np.nan, work.seconds - usual) / scale
     score = _score(excess, work.role, step_s, params)
     most = (np.bincount(work.role)[work.role] - 1) // 2  # of as many that are slow as are not, nobody knows which
     by_others = np.ones(len(most), dtype=bool)

@@ -274,3 +274,19 @@ class TestPipelines:
         steps = range(8, 24)
         both = [*late_ring(range(6), 2, steps), *late_ring(range(6, 12), 8, steps)]
         assert found(both, ends(steps, 150), topology(12)) == ()
+
+
+def test_a_rank_that_seems_later_than_a_step_is_long_has_its_steps_told_wrongly() -> None:
+    """Of eight ranks whose last one is late in eight steps of a second, or seems to be by three of them."""
+
+    def scores(late_s: float) -> list[bool]:
+        seconds = np.random.default_rng(5).normal(0, 0.002, (8, 16))
+        seconds[7, 4:12] += late_s
+        nobody = np.arange(8, dtype=np.int32)
+        work = Work(nobody, np.zeros(8, dtype=np.int32), seconds, nobody, absolute=False)
+        divided = division(range(8), [STEP_MS * step for step in range(1, 17)])
+        (compared,) = compare([work], divided, {}, PARAMS.work)
+        return [bool((row > 0).any()) for row in compared.score]
+
+    assert scores(0.8) == [False] * 7 + [True]
+    assert scores(3.0) == [False] * 8
