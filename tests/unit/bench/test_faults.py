@@ -108,6 +108,22 @@ def test_a_finding_is_right_by_kind_and_time_and_its_delay_counts_from_the_reada
     assert (outcome.delay_s, outcome.delay_steps) == (20.0, 10)
 
 
+def test_a_stall_is_told_once_the_job_is_rightly_said_to_hang() -> None:
+    stall = replace(FINDING, kind="stall")
+    truth = replace(TRUTH, accepted=("stall",), meanwhile=("hang",), meanwhile_ns=120 * SECOND)
+    hang = replace(stall, kind="hang")
+    told = [(window, [Said("job", hang)]) for window, _ in said(stall)[1:]]
+    later = [(Window((110 + n) * SECOND, (120 + n) * SECOND), [Said("job", hang)]) for n in (0, 10, 20)]
+    over = [(Window(140 * SECOND, 150 * SECOND), [Said("job", stall)])]
+    outcome = compare(truth, [*said(), *told, *later, *over], 8)
+    assert (outcome.found, outcome.wrong, outcome.delay_s) == (True, 0, 10.0)
+    assert not compare(truth, [*said(), *told, *later], 8).found
+    assert compare(replace(truth, meanwhile=()), [*said(), *told, *later, *over], 8).delay_s == 40.0
+    restart = replace(truth, accepted=("restart",))
+    begun = [(over[0][0], [Said("job", replace(stall, kind="restart"))])]
+    assert compare(restart, [*said(), *told, *later, *begun], 8).delay_s == 40.0
+
+
 def test_information_accuses_nobody() -> None:
     outcome = compare(TRUTH, said(replace(FINDING, kind="slow_switch", severity="info")), 8)
     assert (outcome.found, outcome.named, outcome.right, outcome.wrong) == (False, None, 0, 0)

@@ -123,12 +123,13 @@ def compare(truth: Injected, seen: Iterable[tuple[Window, list[Said]]], gpus: in
         for one in said:
             if one.finding.severity != "info" and one.finding.kind not in NO_FAULT:
                 key = (one.finding.kind, one.finding.subject)
-                may_be = one.finding.kind in truth.meanwhile and window.end_ns >= truth.meanwhile_ns
-                right = is_about(one.finding, truth) or may_be
+                right = is_about(one.finding, truth) or may_be_about(one.finding, truth, window)
                 warned[key] = warned.get(key, False) or right
         if truth.readable_ns < window.end_ns and not readable_ns:
             readable_ns = window.end_ns
-        if about and not found_ns:
+        # That a job stands still is told when it is rightly said to hang, and not only when it goes on in the end.
+        stands_still = "stall" in truth.accepted and any(may_be_about(one.finding, truth, window) for one in said)
+        if not found_ns and (about or stands_still):
             found_ns = window.end_ns
     wrongly = tuple(" ".join(key) for key, right in warned.items() if not right)
     rightly = len(warned) - len(wrongly)
@@ -153,6 +154,11 @@ def is_about(finding: Diagnosis, truth: Injected) -> bool:
         return False
     either = not truth.tellable and finding.kind in _OF_PATHS and not _OF_PATHS.isdisjoint(truth.accepted)
     return finding.kind in truth.accepted or (either and not truth.culprits.isdisjoint(accuses(finding)))
+
+
+def may_be_about(finding: Diagnosis, truth: Injected, window: Window) -> bool:
+    """Say whether a finding is of a kind that is right as well, of a job that has stood still for long enough."""
+    return finding.kind in truth.meanwhile and window.end_ns >= truth.meanwhile_ns
 
 
 def is_named(about: Sequence[Diagnosis], truth: Injected) -> bool | None:
