@@ -230,7 +230,7 @@ class IdentifyParams:
     #: A class of neighbouring sizes that is wider is none: its sizes vary freely, and lie close by being many.
     max_size_spread: float = 0.05
     #: A pair of a tensor group or a context ring has one size or two, half of its bursts each. One that fewer than this
-    #: share have, or so few, is a stray ...
+    #: share have, or so few, is a stray; so is what a pair moves in fewer than this share of the closings ...
     settled_share: float = 0.2
     stray_sizes: int = 2
     #: ... and sizes are settled where most bursts have such a one: lost records and joined bursts are few.

@@ -131,7 +131,8 @@ def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merg
 def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams) -> Bool:
     """Mask those of the masked bursts that belong to a closing on the same pair, bool[n].
 
-    They overlap a closing of their line, and are of the size that a pair moves then and at no other time.
+    They overlap a closing of their line, and are of the size that a pair moves then and at no other time. Of sizes that
+    vary freely one or another is moved only once, and that may be then: a pair that closes steps does so in many.
     """
     touched = np.zeros(len(traffic), dtype=bool)
     touched[rows] = intervals.meets(
@@ -147,7 +148,11 @@ def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.M
     then = np.bincount(size[touched], minlength=int(size.max()) + 1)
     ever = np.bincount(size[rows], minlength=len(then))
     own_size = then > params.closing_only_share * np.maximum(ever, 1)
-    return touched & own_size[size]
+    own = touched & own_size[size]
+    often = np.bincount(traffic.pair[own], minlength=len(traffic.pair_src))[traffic.pair]
+    closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line]
+    closes: Bool = own & (often > params.settled_share * closings)
+    return closes
 
 
 def _name(traffic: Traffic, rows: Bool, params: IdentifyParams) -> int:

@@ -163,6 +163,17 @@ class TestInnerCollectives:
         sizes = [40 * MB] * 2 + [5 * MB] * 8
         assert set(kinds(buckets([0, 1], STEPS, sizes, apart_ms=100)).values()) == {"DP"}
 
+    @pytest.mark.parametrize("strays", [1, 2])
+    def test_an_exchange_beside_a_closing_is_no_gradient_though_no_other_has_its_size(self, strays: int) -> None:
+        chance = np.random.default_rng(3)
+        even = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
+        exchanged = [replace(flow, size=int(flow.size * chance.uniform(0.5, 1.5))) for flow in even]
+        beside = [Flow(0, 1, STEPS[3 + number] - 40, 10, (9 + number) * MB) for number in range(strays)]
+        seen = traffic([*self.CLOSING, *exchanged, *beside])
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        mine = (seen.src == 0) & (seen.dst == 1)
+        assert {PAIR_KINDS[kind] for kind in found.burst[mine]} == {"EP"}
+
     def test_bursts_shorter_than_a_tick_fill_a_step_as_well(self) -> None:
         flows = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
         seen = traffic(self.CLOSING + [replace(flow, length_ms=0) for flow in flows], blur_ms=1.1)
