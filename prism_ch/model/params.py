@@ -483,6 +483,8 @@ class StopParams:
     #: seconds (of `saving_hang_s` where something moves to or from other machines), is looked into.
     long_pause_steps: float = 4.0
     long_pause_s: float = 5.0
+    #: A stop that loses less is a hiccup, as of garbage collection or a page that is read: nobody need look.
+    min_lost_s: float = 1.0
     #: Of a start-up mesh nearly every rank meets every other; of lost records and strays few meet anybody.
     mesh_share: float = 0.5
     #: Bytes beyond those of a usual step that are other work, an evaluation say: lost records never add any.

@@ -135,7 +135,7 @@ def _describe_stall(
     waited_for = _waited_for(seen, row, stop, stops)
     beside = unusual_beside(around, seen.endpoints, (stop.start_ns, stop.end_ns), topology, stops)
     longest_s = max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s if beside else stops.long_pause_s)
-    is_pause = len(waited_for) == 0 and stop.length_s < longest_s
+    is_pause = (len(waited_for) == 0 and stop.length_s < longest_s) or stop.lost_s < stops.min_lost_s
     if len(waited_for):
         why = f"the others waited for {listed(waited_for, topology)}: look at what feeds these GPUs with data."
     elif beside:

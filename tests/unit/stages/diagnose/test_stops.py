@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 
 import numpy as np
+import pytest
 
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
@@ -73,3 +74,11 @@ def test_of_few_steps_nothing_is_said_and_none_is_left_out() -> None:
 
 def test_a_step_that_holds_a_stop_is_not_slow() -> None:
     assert np.flatnonzero(not_slow([look(ENDS_MS)], HISTORY, PARAMS.stops)).tolist() == [6]
+
+
+@pytest.mark.parametrize("lost_ms, severity", [(900.0, "info"), (1100.0, "warning")])
+def test_a_stop_of_less_than_a_second_is_a_hiccup_whoever_is_waited_for(lost_ms: float, severity: str) -> None:
+    seen = look([*every(300, 20, 300), *every(300, 5, 6300 + lost_ms)])
+    seen.lateness_s[1, 20] = lost_ms / 1000
+    (stall,) = found(seen)
+    assert (stall.kind, stall.subject, stall.severity) == ("stall", WHERE.endpoints[1], severity)
