@@ -79,8 +79,8 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             excess = np.nan_to_num(robust.median(compared.excess[:, steps], axis=1))
             alike = (compared.among == compared.among[row]) & (excess >= params.together_share * excess[row])
             together = _together(compared.work, row, alike, topology)
-            too_many = np.count_nonzero(alike) > compared.most[row]
-            if len(steps) < params.min_slow_steps or together[0] != row or too_many:
+            can_be_told = compared.least[row] <= np.count_nonzero(alike) <= compared.most[row]
+            if len(steps) < params.min_slow_steps or together[0] != row or not can_be_told:
                 continue
             if not (compared.by_others[row] or _knows_better(seconds[row], episode, params)):
                 continue

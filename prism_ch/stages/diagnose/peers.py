@@ -25,7 +25,7 @@ class Comparison:
 
     `usual` seconds are those of the others, `excess` the share of the work that is too much, and `score` says how
     surprising it is, corrected for all comparisons in 1,000 GPU-hours; 0 where it is not too much. `among` int32[m]
-    numbers those that are compared with one another, and at most `most` of them can be told to be slow. `reference`
+    numbers those that are compared with one another, and `least` to `most` of them can be told to be slow. `reference`
     says in words what a rank was compared with. `by_others` bool[m]: that is not only the other steps looked at, of
     which a young job may not have enough to say what is usual.
     """
@@ -35,6 +35,7 @@ class Comparison:
     usual: Float64
     excess: Float64
     score: Float64
+    least: Int64
     most: Int64
     reference: str
     by_others: Bool
@@ -56,6 +57,7 @@ def compare(
         yield _with_peers(work, np.append(np.nan, lasts_s), params)
         if work.absolute:
             yield _with_past(work, step_s, expected_s, params)
+            yield _with_quicker(work, step_s, params)
 
 
 def _with_peers(work: Work, lasts_s: Float64, params: WorkParams) -> Comparison:
@@ -75,8 +77,32 @@ def _with_peers(work: Work, lasts_s: Float64, params: WorkParams) -> Comparison:
     excess = np.where(too_long, np.nan, work.seconds - usual) / scale
     score = _score(excess, work.role, step_s, params)
     most = (np.bincount(work.role)[work.role] - 1) // 2  # of as many that are slow as are not, nobody knows which
-    by_others = np.ones(len(most), dtype=bool)
-    return Comparison(work, work.role, usual, excess, score, most, "the median of its role", by_others)
+    one, by_others = np.ones(len(most), dtype=np.int64), np.ones(len(most), dtype=bool)
+    return Comparison(work, work.role, usual, excess, score, one, most, "the median of its role", by_others)
+
+
+def _with_quicker(work: Work, step_s: float, params: WorkParams) -> Comparison:
+    """Compare each rank with the quicker half of its role in each step, where just the other half may be slow.
+
+    Of a role on two servers, half of the ranks are slow with one of them. By the median nobody could tell which half
+    it is, and what gets slower bit by bit doesn't show against its own steps just before; but a job waits for the
+    slower half, and GPUs do not become quicker than they are made.
+    """
+    usual = np.full(work.seconds.shape, np.nan)
+    quicker = np.zeros(len(work.role), dtype=bool)
+    each_s = robust.median(work.seconds, axis=1)
+    for stage in np.unique(work.role).tolist():
+        rows = np.flatnonzero(work.role == stage)
+        if len(rows) > params.min_peers and len(rows) % 2 == 0 and not np.isnan(each_s[rows]).any():
+            half = rows[np.argsort(each_s[rows], kind="stable")[: len(rows) // 2]]
+            quicker[half] = True
+            usual[rows] = robust.median(work.seconds[half], axis=0)[None]
+    excess = (work.seconds - usual) / np.where(usual > 0, usual, np.nan)
+    score = _score(excess, work.role, step_s, params, quicker)
+    half_of_role = np.bincount(work.role)[work.role] // 2
+    by_others = np.ones(len(half_of_role), dtype=bool)
+    reference = "the quicker half of its role"
+    return Comparison(work, work.role, usual, excess, score, half_of_role, half_of_role, reference, by_others)
 
 
 def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], params: WorkParams) -> Comparison:
@@ -98,20 +124,24 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     among = np.zeros(len(work.endpoints), dtype=np.int32)
     # What is compared with its better steps exceeds them by jitter alone.
     score = _score(excess - robust.median(excess, axis=1).clip(0, params.jitter_floor)[:, None], among, step_s, params)
-    most = np.full(len(among), len(among) // 2)
-    return Comparison(work, among, usual, excess, score, most, "its own work before", ~np.isnan(before))
+    one, most = np.ones(len(among), dtype=np.int64), np.full(len(among), len(among) // 2)
+    return Comparison(work, among, usual, excess, score, one, most, "its own work before", ~np.isnan(before))
 
 
-def _score(excess: Float64, among: Int32, step_s: float, params: WorkParams) -> Float64:
-    """Return how surprising each excess is, with those of the steps around it: float64[m, k], 0 where it is not."""
+def _score(excess: Float64, among: Int32, step_s: float, params: WorkParams, calm: Bool | None = None) -> Float64:
+    """Return how surprising each excess is, with those of the steps around it: float64[m, k], 0 where it is not.
+
+    Parameters: `calm` bool[m], the ranks that say how wide an excess spreads by chance; by default all.
+    """
     best = np.zeros(excess.shape)
     comparisons = max(len(params.widths) * _COUNTED_S / step_s, 1.0)
     for group in np.unique(among).tolist():
         rows = np.flatnonzero(among == group)
-        single = spread_of(excess[rows], params.jitter_floor)
+        still = rows if calm is None else rows[calm[rows]]
+        single = spread_of(excess[still], params.jitter_floor)
         for width in params.widths:
             smooth = trailing_low_median(excess[rows], width)
-            deviate = smooth / spread_of(smooth, single / np.sqrt(width))
+            deviate = smooth / spread_of(smooth[np.isin(rows, still)], single / np.sqrt(width))
             told = corrected_score(np.nan_to_num(deviate, nan=-1.0), comparisons)
             hit = np.where((told >= params.min_score) & (smooth >= params.min_excess), told, 0)
             best[rows] = np.maximum(best[rows], carried_back(hit, excess[rows], smooth, width))

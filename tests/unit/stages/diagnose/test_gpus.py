@@ -206,6 +206,22 @@ class TestPipelines:
         assert (one.subject, one.first_step) == ("10.0.101.0", 16)
         assert "its own work before" in one.summary
 
+    @pytest.mark.parametrize(
+        "slow, told", [((0, 1, 2, 3), "host-00"), ((0, 1, 4, 5), None), ((0, 1), None)], ids=["half", "both", "some"]
+    )
+    def test_the_slower_half_of_a_role_is_a_server_that_has_always_been_slow(
+        self, slow: Sequence[int], told: str | None
+    ) -> None:
+        seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
+        seconds[list(slow)] += 0.1
+        each = np.arange(8, dtype=np.int32)
+        work = Work(each, np.zeros(8, dtype=np.int32), seconds, each, absolute=True)
+        named = find_slow_gpus((work,), division(range(8), ends((), 0)), (), Place("job", 0, PARAMS), topology(2, 4))
+        if len(slow) > 2:
+            assert [one.subject for one in named] == ([told] if told else [])
+        else:
+            assert all("quicker half" not in one.summary for one in named)
+
     @pytest.mark.parametrize("first, told", [(5, True), (4, False)])
     def test_a_young_job_has_no_past_to_compare_with(self, first: int, told: bool) -> None:
         seconds = np.random.default_rng(7).normal(1, 0.005, (3, 12))
@@ -239,9 +255,9 @@ class TestPipelines:
         each = np.arange(3, dtype=np.int32)
         work = Work(each, each, seconds, each, absolute=True)
         divided = division(range(3), ends((), 0))
-        *_, alone = compare((work,), divided, {}, PARAMS.work)
+        _, alone, _ = compare((work,), divided, {}, PARAMS.work)
         assert not alone.score.any()
-        *_, remembered = compare((work,), divided, {1: 1.0}, PARAMS.work)
+        _, remembered, _ = compare((work,), divided, {1: 1.0}, PARAMS.work)
         assert np.flatnonzero(remembered.score[1]).tolist() == list(range(3, STEPS))
         assert not remembered.score[[0, 2]].any()
 
