@@ -30,14 +30,24 @@ class Peaks:
     evidence: Float64
 
 
-def densest(group: Int32, values: Int64, weights: Float64, widths: Int64, attainable: Float64, reach: int) -> Peaks:
+def densest(
+    group: Int32,
+    values: Int64,
+    weights: Float64,
+    widths: Int64,
+    attainable: Float64,
+    reach: int,
+    *,
+    nearest: bool = True,
+) -> Peaks:
     """Find the window, of one of some widths, that holds the most values of each group against chance.
 
     Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`;
     `weights` float64[n], positive; `widths` int64[w, g], those tried for each group; `attainable` float64[g], the
     weight that the window holds where nothing is lost.
     The width is that of the greatest scan statistic. Of the windows that are as full, up to what losses make by chance,
-    the one nearest to 0 is taken: where values recur at a period nothing else tells its multiples apart.
+    the one nearest to 0 is taken: where values recur at a period nothing else tells its multiples apart. Where not the
+    `nearest` is wanted it is the fullest.
     Source: Kulldorff, "A Spatial Scan Statistic", Communications in Statistics 26, 1997, the Poisson model.
     """
     check_equal_length(group=group, values=values, weights=weights)
@@ -50,10 +60,10 @@ def densest(group: Int32, values: Int64, weights: Float64, widths: Int64, attain
         fullest = np.zeros(groups)
         np.maximum.at(fullest, group, held)
         found = _scan_statistic(fullest, total * tried / (2 * reach))
-        enough = fullest - _SAME_FILL * _chance(fullest, attainable) - 1e-6
-        nearest = _nearest_to_zero(group, values + tried[group] // 2, held >= enough[group], groups)
+        enough = fullest - (_SAME_FILL * _chance(fullest, attainable) if nearest else 0.0) - 1e-6
+        row = _nearest_to_zero(group, values + tried[group] // 2, held >= enough[group], groups)
         better = found > evidence
-        evidence[better], width[better], begin[better] = found[better], tried[better], values[nearest[better]]
+        evidence[better], width[better], begin[better] = found[better], tried[better], values[row[better]]
     return _centred(group, values, weights, begin, width, evidence)
 
 

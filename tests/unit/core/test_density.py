@@ -13,14 +13,16 @@ REACH = 10**9
 WIDTHS = (10**5, 10**6, 10**7)
 
 
-def peaks(*groups: list[int], widths: tuple[int, ...] = WIDTHS, attainable: float | None = None) -> Peaks:
+def peaks(
+    *groups: list[int], widths: tuple[int, ...] = WIDTHS, attainable: float | None = None, nearest: bool = True
+) -> Peaks:
     """Look at groups of values of weight 1."""
     values = [np.sort(np.array(group, np.int64)) for group in groups]
     number = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in values])
     most = [attainable if attainable is not None else len(group) for group in values]
     wide = np.repeat(np.array(widths)[:, None], len(groups), axis=1)
     together = np.concatenate([np.empty(0, np.int64), *values])
-    return densest(number, together, np.ones(len(together)), wide, np.array(most, np.float64), REACH)
+    return densest(number, together, np.ones(len(together)), wide, np.array(most, np.float64), REACH, nearest=nearest)
 
 
 def scattered(count: int, seed: int = 1) -> list[int]:
@@ -54,6 +56,12 @@ def test_the_width_is_that_of_what_lies_together() -> None:
     found = peaks(spread + scattered(300))
     assert found.mean[0] == pytest.approx(300_000_000, abs=400_000)
     assert 1_000_000 < found.spread[0] < 3_000_000
+
+
+def test_or_the_one_that_is_fullest() -> None:
+    multiples = [n * 100_000_000 for n in range(-9, 9) for _ in range(20 - abs(n - 3))]
+    assert peaks(multiples, attainable=30).mean[0] == 0
+    assert peaks(multiples, attainable=30, nearest=False).mean[0] == 300_000_000
 
 
 def test_of_the_multiples_of_a_period_the_one_nearest_to_0_counts() -> None:

@@ -256,6 +256,15 @@ class TestLanes:
         flows = seen(paths=self.RAILS, at_ms=moments(900.0, 1, jitter=0.0), loss=0.02)
         assert np.nan_to_num(list(self.found(flows).values())) == pytest.approx([0, 0, 0], abs=1e-4)
 
+    @pytest.mark.parametrize("ahead_s", [0.2, -0.25])
+    def test_of_a_clock_that_is_wrong_a_few_messages_that_recur_tell_the_period(self, ahead_s: float) -> None:
+        rails: dict[tuple[int, int], Path] = {(2 * rail, 2 * rail + 1): (f"rail-{rail}",) for rail in range(8)}
+        at_ms = moments(900.0, 1, jitter=0.0005, messages=32)
+        flows = seen({"rail-3": ahead_s}, paths=rails, at_ms=at_ms, loss=0.02, tick_ns=MS)
+        few = replace(PARAMS, max_candidates=15_000, min_candidates=100)
+        found = offsets(estimate(flows, NEW, few, np.tile(np.array([0, 1], np.int32), 8)))
+        assert found == pytest.approx({f"rail-{rail}": ahead_s * (rail == 3) for rail in range(8)}, abs=3e-4)
+
     def test_shared_flows_count_before_lanes(self) -> None:
         shared = seen({"b": 0.2}, paths={(0, 1): ("a", "b"), (0, 2): ("a",)}, at_ms=moments(900.0, 1))
         server = np.array([0, 1, 2], np.int32)
