@@ -58,14 +58,14 @@ def test_the_width_is_that_of_what_lies_together() -> None:
     assert 1_000_000 < found.spread[0] < 3_000_000
 
 
+def test_of_the_multiples_of_a_period_the_one_nearest_to_0_counts() -> None:
+    assert peaks([n * 100_000_000 + 30_000_000 for n in range(-9, 9) for _ in range(20)]).mean[0] == 30_000_000
+
+
 def test_or_the_one_that_is_fullest() -> None:
     multiples = [n * 100_000_000 for n in range(-9, 9) for _ in range(20 - abs(n - 3))]
     assert peaks(multiples, attainable=30).mean[0] == 0
     assert peaks(multiples, attainable=30, nearest=False).mean[0] == 300_000_000
-
-
-def test_of_the_multiples_of_a_period_the_one_nearest_to_0_counts() -> None:
-    assert peaks([n * 100_000_000 + 30_000_000 for n in range(-9, 9) for _ in range(20)]).mean[0] == 30_000_000
 
 
 def test_losses_do_not_decide_between_periods() -> None:
