@@ -56,7 +56,7 @@ bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
 	@$(BIN)/python -m tests.bench.soak --live-minutes 3
 
-accuracy: $(VENV)/.stamp-run ## results against known truth; half an hour on 2 cores
+accuracy: $(VENV)/.stamp-run ## results against known truth; more than an hour on 2 cores
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2
 	@$(BIN)/python -m tests.bench.accuracy $(ARGS)
 
