@@ -51,8 +51,11 @@ def find_slow_steps(
     while True:
         compared = _compare(seen, going, params)
         told = episodes(compared.slow.tolist(), params.close_after_steps)
-        found.extend(_describe(context, compared, episode, going) for episode in told)
-        if not told or (begin := _new_regime(context, compared, told[-1], going)) is None:
+        reasons = [_reason(context, compared, episode, going) for episode in told]
+        found.extend(
+            _describe(context, compared, episode, reason, going) for episode, reason in zip(told, reasons, strict=True)
+        )
+        if not told or (begin := _new_regime(compared, told[-1], reasons[-1], params)) is None:
             return tuple(found)
         found[-1] = _usual_now(found[-1], seen, begin)
         seen, going = seen.take(np.arange(begin, len(seen))), None
@@ -85,51 +88,41 @@ class _Context:
         )
 
 
-def _new_regime(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> int | None:
-    """Return the row from which on slow steps are what is usual now, None where they are not.
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """Why the steps of an episode are slow, as far as it is known.
 
-    They last and are alike, and nobody is to blame. Where that is not for sure, only that nobody can be told, they last
-    for longer: a job that becomes slow by one of its ranks stays slow.
+    `cause`, what was found to slow the job then; `waited_for`, whom the others waited for, None where that is nobody;
+    `nobodys`: it is nobody's fault.
     """
-    params, seen, bad = context.params, compared.steps, list(episode.abnormal)
-    if episode.closed or _cause_of(context, seen, episode, going) is not None:
-        return None
-    if _is_nobodys(context, compared, episode, going):
-        least = params.regime_steps
-    elif _waited_for(context, compared, episode) is not None:
-        return None
-    else:
-        least = params.baseline_steps
-    if len(bad) < least:
-        return None
-    begin = newest_run(seen.duration_s, params)
-    same = abs(begin - episode.first) <= params.close_after_steps and episode.first > 0
-    return episode.first if same and len(seen) - begin >= least else None
+
+    cause: Diagnosis | None
+    waited_for: WaitedFor | None
+    nobodys: bool
 
 
-def _cause_of(context: _Context, seen: Steps, episode: Episode, going: Diagnosis | None) -> Diagnosis | None:
-    """Return the cause that explains an episode, None where there is none.
+def _reason(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> _Reason:
+    """Find why the steps of an episode are slow.
 
-    Steps of other work are longer by that, and not by what costs the job next to nothing.
+    Steps of other work are longer by that, and not by what costs the job next to nothing. They are nobody's fault, as
+    are those in which every rank computes longer and nobody is late.
     """
+    seen = compared.steps
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
+    other_work = context.is_other_work(first, last, going)
     costly = [one for one in context.causes if one.severity != "info"]
-    return _cause(first, last, costly if context.is_other_work(first, last, going) else context.causes)
+    cause = _cause(first, last, costly if other_work else context.causes)
+    waited_for = _waited_for(context, compared, episode)
+    nobodys = cause is None and (other_work or (waited_for is None and _all_compute_longer(context, seen, episode)))
+    return _Reason(cause, None if nobodys else waited_for, nobodys)
 
 
-def _is_nobodys(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> bool:
-    """Say whether slow steps are nobody's fault: they move more, or every rank computes longer, and nobody is late."""
-    params, seen, bad = context.params, compared.steps, list(episode.abnormal)
-    first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-    if _cause_of(context, seen, episode, going) is not None:
-        return False
-    if context.is_other_work(first, last, going):
-        return True
-    servers = context.servers()
+def _all_compute_longer(context: _Context, seen: Steps, episode: Episode) -> bool:
+    """Say whether every rank computes longer in the slow steps of an episode, enough of them to show who is late."""
+    params, bad, servers = context.params, list(episode.abnormal), context.servers()
     would_show = context.moved.shows_late and context.peers >= params.work.min_peers
     enough = stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.work.min_slow_steps
-    blamed = _waited_for(context, compared, episode) is not None
-    return would_show and enough and not blamed and computes_longer(seen, bad, episode.first)
+    return would_show and enough and computes_longer(seen, bad, episode.first)
 
 
 def _waited_for(context: _Context, compared: _Compared, episode: Episode) -> WaitedFor | None:
@@ -138,6 +131,22 @@ def _waited_for(context: _Context, compared: _Compared, episode: Episode) -> Wai
     # What gets slower bit by bit was so before it was found: the oldest steps say what is usual.
     before = slowest[: episode.first][~compared.slow[: episode.first]][: context.params.baseline_steps]
     return find_waited_for(slowest[list(episode.abnormal)], before, context.servers(), context.topology, context.params)
+
+
+def _new_regime(compared: _Compared, episode: Episode, reason: _Reason, params: DiagnoseParams) -> int | None:
+    """Return the row from which on slow steps are what is usual now, None where they are not.
+
+    They last and are alike, and nobody is to blame. Where that is not for sure, only that nobody can be told, they last
+    for longer: a job that becomes slow by one of its ranks stays slow.
+    """
+    seen = compared.steps
+    if episode.closed or reason.cause is not None or reason.waited_for is not None:
+        return None
+    if len(episode.abnormal) < (least := params.regime_steps if reason.nobodys else params.baseline_steps):
+        return None
+    begin = newest_run(seen.duration_s, params)
+    same = abs(begin - episode.first) <= params.close_after_steps and episode.first > 0
+    return episode.first if same and len(seen) - begin >= least else None
 
 
 def _is_usual_now(finding: Diagnosis) -> bool:
@@ -222,22 +231,22 @@ def _drifted(value: float, recent: float, oldest: tuple[float, float], params: D
     return bool(surprising and recent > (1 + params.min_drift) * usual and value > (1 + params.min_drift / 2) * usual)
 
 
-def _describe(context: _Context, compared: _Compared, episode: Episode, going: Diagnosis | None) -> Diagnosis:
+def _describe(
+    context: _Context, compared: _Compared, episode: Episode, reason: _Reason, going: Diagnosis | None
+) -> Diagnosis:
     """Put an episode into words and numbers."""
     job, topology, params = context.job, context.topology, context.params
     span = slice(episode.first, episode.last + 1)
     seen, expected = compared.steps, compared.expected
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-    cause = _cause_of(context, seen, episode, going)
+    cause, blamed, nobodys = reason.cause, reason.waited_for, reason.nobodys
     duration = seen.duration_s
     bad = list(episode.abnormal)
     usual = float(np.median(expected[bad]))
     observed = float(np.median(duration[bad]))
     lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
-    nobodys = _is_nobodys(context, compared, episode, going)
     slowdown = 0.0 if nobodys else lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
     last_ready, times = most_frequent(seen.slowest[bad])
-    blamed = None if nobodys else _waited_for(context, compared, episode)
     otherwise = _nobody(context.peers, params.work.min_peers) if cause is None else cause.summary
     otherwise = _OTHER_WORK if nobodys else otherwise
     who = otherwise if blamed is None else blamed.sentence(topology)
