@@ -49,8 +49,9 @@ def divide(
     if len(closing) == 0:
         return Division.none(endpoints)
     line_of_pair = communicators(closing) if closing_kind == DP else links(closing)
+    chain = None if closing_kind == DP else chains(closing, line_of_pair)
     sequences = read_sequences(closing, line_of_pair, params)
-    if closing_kind == DP:
+    if chain is None:
         line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, endpoints))
         beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
         pipelined = (kinds.burst == PP).any()
@@ -59,8 +60,7 @@ def divide(
         ends = collective_ends(sequences, follows, int(traffic.end_ns.max()), params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
-        ends = pipeline_ends(closing, line_of_pair, sequences, int(traffic.end_ns.max()), params)
-    chain = None if closing_kind == DP else chains(closing, line_of_pair)
+        ends = pipeline_ends(closing, line_of_pair, chain, sequences, int(traffic.end_ns.max()), params)
     agreed = agree(sequences, ends, params, chain)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)

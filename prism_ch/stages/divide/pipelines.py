@@ -19,12 +19,12 @@ from prism_ch.stages.divide.sequences import Sequences, communicators
 
 
 def pipeline_ends(
-    traffic: Traffic, line_of_pair: Int32, sequences: Sequences, data_end_ns: int, params: DivideParams
+    traffic: Traffic, line_of_pair: Int32, chain: Int32, sequences: Sequences, data_end_ns: int, params: DivideParams
 ) -> Bool:
     """Mask the bursts that close a step on a pipeline link: where every activation sent has its gradient back.
 
-    What has been sent either way over a link balances when a step ends, and only then. `data_end_ns`: as for
-    `collective_ends`.
+    What has been sent either way over a link balances when a step ends, and only then. `chain` int32[links], the
+    pipeline of each; `data_end_ns`: as for `collective_ends`.
     """
     depth = _depth(traffic)
     downward = (depth[traffic.pair_src] < depth[traffic.pair_dst])[traffic.pair]
@@ -34,7 +34,6 @@ def pipeline_ends(
     sent = np.cumsum(signed)
     level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
     low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
-    chain = chains(traffic, line_of_pair)
     ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
     quantum, _ = most_regular(sequences, ends, params)
     preference = np.where(ends, params.balance_log_odds, -params.balance_log_odds)
