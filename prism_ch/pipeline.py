@@ -160,7 +160,7 @@ def _read(
     awake = resume.at_work(states, batch)
     settled = [state for state in awake if resume.is_settled(state, params.going_on)]
     young = [state for state in awake if not resume.is_settled(state, params.going_on)]
-    in_settled = _members(settled, topology)
+    in_jobs, in_settled = _members(states, topology), _members(settled, topology)
     newcomers = (active | _members(young, topology)) & ~in_settled
     context = min((resume.looked_at_from_ns(s, params.going_on) for s in settled), default=window.start_ns)
     lookback = min(
@@ -176,7 +176,7 @@ def _read(
     quiet = resume.at_rest(states, batch, window.start_ns, params.going_on)
     resting = min((resume.rests_since_ns(state, params.going_on) for state in quiet), default=window.start_ns)
     # Beside a job at rest something may go on with storage, which is in no job ...
-    resting_with = (_members(quiet, topology) | ~_members(states, topology)) & ~in_settled & ~newcomers
+    resting_with = (_members(quiet, topology) | ~in_jobs) & ~in_settled & ~newcomers
     for chosen, since, until in (
         (resting_with, resting, window.start_ns),
         (in_settled | newcomers, from_ns, window.start_ns),
@@ -185,7 +185,7 @@ def _read(
         if chosen.any() and since < until:
             parts.append(read_flows(store, topology, since, until, endpoints=np.flatnonzero(chosen)))
     # ... and beside one that goes on something may have until now.
-    idle = ~(_members(states, topology) | active)
+    idle = ~(in_jobs | active)
     since = min((resume.looked_at_from_ns(state, params.going_on) for state in awake), default=window.start_ns)
     if idle.any() and since < window.start_ns:
         working = np.flatnonzero(_members(awake, topology))

@@ -1,6 +1,6 @@
 -- Purpose: read the flow records that end in a span of time, between endpoints of any topology ever loaded.
 -- Parameters: from_ns, to_ns: the span [from, to) of the time at which flows end, nanoseconds since the epoch;
---   addresses: where not empty, only flows between these; ends: 2, or 1 for flows between one of these and any other.
+--   addresses: where not empty, only flows of which so many `ends` are among these: 2 between them, 1 beside them.
 -- Result: the columns of a flow record but sampling_rate and path, addresses as dictionaries; sorted so that exact repeats,
 --   which are not folded here, follow one another. One day is one part of the table and one minute one prefix of its key, so
 --   that little else is read.
@@ -22,19 +22,8 @@ WHERE time_flow_end_ns >= {from_ns:Int64}
     AND dst_addr IN (SELECT endpoint FROM topology_log)
     AND (
         empty({addresses:Array(String)})
-        OR {ends:UInt8} = 1
-        OR src_addr IN (SELECT arrayJoin({addresses:Array(String)}))
-    )
-    AND (
-        empty({addresses:Array(String)})
-        OR {ends:UInt8} = 1
-        OR dst_addr IN (SELECT arrayJoin({addresses:Array(String)}))
-    )
-    AND (
-        empty({addresses:Array(String)})
-        OR {ends:UInt8} = 2
         OR (src_addr IN (SELECT arrayJoin({addresses:Array(String)})))
-        != (dst_addr IN (SELECT arrayJoin({addresses:Array(String)})))
+        + (dst_addr IN (SELECT arrayJoin({addresses:Array(String)}))) = {ends:UInt8}
     )
 ORDER BY
     src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns,
