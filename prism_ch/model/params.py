@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+#: Records that last for longer hold more than a message: the largest bucket of gradients, 2 GB, takes 1.6 s at
+#: 10 Gbit/s.
+_LONGEST_MESSAGE_S = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class ObserveParams:
@@ -30,9 +34,8 @@ class ObserveParams:
     #: ... unless they are as large as data: barriers, norms and metadata take bytes to kilobytes, while tokens for an
     #: expert are megabytes beside gradients of gigabytes on the same pair.
     control_bytes: int = 1_000_000
-    #: ... where the typical ones are messages: records that run on for longer than any (as `MergedParams.min_record_s`)
-    #: hold many of them.
-    message_s: float = 2.0
+    #: ... where the typical ones are messages: records that run on for longer hold many of them.
+    message_s: float = _LONGEST_MESSAGE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +111,8 @@ class MergedParams:
     min_cover: float = 0.9
     #: ... for so long that it is no bulk transfer between two pauses: 2 GB of a checkpoint at 1 Gbit/s take 16 s,
     min_span_s: float = 30.0
-    #: ... in records longer than any message: the largest bucket of gradients, 2 GB, takes 1.6 s at 10 Gbit/s.
-    min_record_s: float = 2.0
+    #: ... in records longer than any message.
+    min_record_s: float = _LONGEST_MESSAGE_S
     #: Heartbeats run on as well, in packets a second. One activation of 4 MiB in the longest steps known, of 46 s, is
     #: 90 kB/s.
     min_rate_bytes_s: float = 5e4
