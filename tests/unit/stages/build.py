@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -225,6 +226,28 @@ def shifted(flows: Iterable[Flow], ms: float) -> list[Flow]:
 def renamed(flows: Iterable[Flow], name: Sequence[int]) -> list[Flow]:
     """The flows between other endpoints: `name[old]`."""
     return [replace(flow, src=name[flow.src], dst=name[flow.dst]) for flow in flows]
+
+
+def finding(**changes: Any) -> Diagnosis:
+    """A finding about a slow NIC that lasts for steps 3 to 9, but for what is told otherwise."""
+    usual = Diagnosis(
+        diagnosis_id="1",
+        kind="slow_nic",
+        subject_type="endpoint",
+        subject="10.0.100.0",
+        first_step=3,
+        last_step=9,
+        start_ns=BEGIN_NS,
+        end_ns=BEGIN_NS + 10_000 * MS,
+        status="open",
+        severity="warning",
+        observed=2.0,
+        expected=1.0,
+        score=9.0,
+        slowdown=0.1,
+        summary="a fault",
+    )
+    return replace(usual, **changes)
 
 
 def steps_of(durations_s: Sequence[float], slowest: Sequence[int] | int = 0, complete: bool = True) -> Steps:

@@ -10,28 +10,11 @@ import numpy as np
 from prism_ch.model.params import PaceParams
 from prism_ch.model.result import Diagnosis
 from prism_ch.stages.diagnose.congestion import tell_congestion
-from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, batch, topology
+from tests.unit.stages.build import MB, Flow, batch, finding, topology
 
 WHERE = topology(6)
 MEMBERS = np.arange(4, dtype=np.int32)
-FINDING = Diagnosis(
-    diagnosis_id="1",
-    kind="slow_nic",
-    subject_type="endpoint",
-    subject="10.0.100.0",
-    first_step=3,
-    last_step=9,
-    start_ns=BEGIN_NS,
-    end_ns=BEGIN_NS + 10_000 * MS,
-    status="open",
-    severity="warning",
-    observed=2.0,
-    expected=1.0,
-    score=9.0,
-    slowdown=0.1,
-    summary="a fault",
-    evidence=json.dumps({"usual_s_per_byte": {"10.0.100.0->10.0.101.0": 0.01 / (40 * MB)}}),
-)
+FINDING = finding(evidence=json.dumps({"usual_s_per_byte": {"10.0.100.0->10.0.101.0": 0.01 / (40 * MB)}}))
 #: Messages of 40 MB that take 20 ms instead of 10.
 SLOW = [Flow(0, 1, 1000 * step, 20) for step in range(9)]
 

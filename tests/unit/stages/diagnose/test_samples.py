@@ -10,25 +10,16 @@ import pytest
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Diagnosis
 from prism_ch.stages.diagnose.samples import with_sample_flows
-from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, batch, topology
+from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, batch, finding, topology
 
 PARAMS = replace(DiagnoseParams(), sample_flows=2)
 WHERE = topology(6, leaves=("a", "b"))
-FINDING = Diagnosis(
-    diagnosis_id="1",
+FINDING = finding(
     kind="slow_link",
     subject_type="link",
     subject="10.0.100.0->10.0.101.0",
-    first_step=3,
-    last_step=9,
     start_ns=BEGIN_NS + 1000 * MS,
     end_ns=BEGIN_NS + 2000 * MS,
-    status="open",
-    severity="warning",
-    observed=2.0,
-    expected=1.0,
-    score=9.0,
-    slowdown=0.1,
     summary="",
     evidence="{}",
 )

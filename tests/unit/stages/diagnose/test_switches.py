@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from prism_ch.model.result import Diagnosis
 from prism_ch.model.window import Window
 from prism_ch.stages.diagnose.switches import join_slow_switches
-from tests.unit.stages.build import BEGIN_NS
+from tests.unit.stages.build import BEGIN_NS, finding
 
 SECOND = 10**9
 WINDOW = Window(BEGIN_NS, BEGIN_NS + 60 * SECOND)
 LATER = Window(BEGIN_NS + 60 * SECOND, BEGIN_NS + 120 * SECOND)
-CLAIM = Diagnosis(
+CLAIM = finding(
     diagnosis_id="of-job",
     kind="slow_switch",
     subject_type="switch",
@@ -24,12 +23,8 @@ CLAIM = Diagnosis(
     last_step=20,
     start_ns=BEGIN_NS + 10 * SECOND,
     end_ns=BEGIN_NS + 20 * SECOND,
-    status="open",
-    severity="warning",
     observed=3.0,
-    expected=1.0,
     score=3.0,
-    slowdown=0.1,
     summary="Flows through switch leaf-c take 3 times as long.",
 )
 
