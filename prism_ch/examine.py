@@ -15,7 +15,7 @@ from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import PairKinds
 from prism_ch.model.jobset import RecognisedJob
-from prism_ch.model.newest_life import NewestLife
+from prism_ch.model.newest_life import NewestLife, UsualWork
 from prism_ch.model.params import MergedParams, Params
 from prism_ch.model.result import Diagnosis, GpuSteps, Group, JobRevision, JobState, Steps
 from prism_ch.model.topology import Topology
@@ -281,7 +281,8 @@ def _tell(
     why = [*causes, *switches]
     peers = lives[-1].groups.largest_role
     moved = standing.what_moved(looked_at, params)
-    slow = diagnose.find_slow_steps(name, even, known, why, peers, topology, params.diagnose, moved)
+    compared = even if stays is None else Steps.concat([stays.older, even])
+    slow = diagnose.find_slow_steps(name, compared, known, why, peers, topology, params.diagnose, moved)
     found = diagnose.one_alarm([*slow, *causes, *symptoms, *told.shape], switches)
     found, of_its_switches = (
         diagnose.with_sample_flows(each, seen.flows, topology, params.diagnose) for each in (found, switches)
@@ -328,14 +329,17 @@ def _go_through(
     if state is not None:
         told.newest = NewestLife.of(state.job)
     for one in job:
-        if one is job[0] and resume.is_settled(state, params.going_on):
+        settled = one is job[0] and resume.is_settled(state, params.going_on)
+        if settled:
             new = resume.resume(one.division, state, params.going_on)
         else:
             new = resume.begin_anew(one.division, told.steps, told.gpu_steps)
         if one is not job[0]:
             told.newest = NewestLife(new.first_step, one.life.begin_ns, len(groups))
         life = _rebuild(one, new, groups)
-        slowness = _find_slowness(one, life, new, job[0].life.job_id, known, topology, params)
+        usual = told.newest.usual_work if settled else UsualWork()
+        slowness = _find_slowness(one, life, new, job[0].life.job_id, known, usual, topology, params)
+        told.newest = replace(told.newest, usual_work=slowness.work)
         told.add(life, standing.look_at(one.division, life, new, around.flows, params.stops), slowness)
         groups = account.add_groups(groups, life.groups)
     return told
@@ -369,13 +373,14 @@ def _find_slowness(
     new: resume.Resumed,
     job_id: str,
     known: Sequence[Diagnosis],
+    usual: UsualWork,
     topology: Topology,
     params: Params,
 ) -> diagnose.Slowness:
     """Find what slows one life, also in the steps looked at that were said before."""
     said_before = one.division.steps - new.division.steps
     place = diagnose.Place(job_id, new.first_step - said_before, params.diagnose, begins=said_before == 0)
-    seen = diagnose.Life(one.seen.traffic, one.kinds, one.division, life.groups)
+    seen = diagnose.Life(one.seen.traffic, one.kinds, one.division, life.groups, usual)
     return diagnose.find_slowness(seen, known, place, topology)
 
 

@@ -115,7 +115,7 @@ def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
     clock = [time.perf_counter()]
     try:
         topology = read_topology(store, window.end_ns)
-        states = read_job_states(store, topology, window.start_ns, params.going_on.history_steps)
+        states = read_job_states(store, topology, window.start_ns, params.going_on)
         batch, history = _read(store, topology, window, states, params)
         clock.append(time.perf_counter())
         going = read_cluster_findings(store, window.start_ns)

@@ -349,6 +349,9 @@ class WorkParams:
     jitter_floor: float = 0.02
     #: Corrected for all comparisons made in 1,000 GPU-hours: one false alarm in 100 times as many, were jitter normal.
     min_score: float = 2.3
+    #: What a rank worked is remembered for so long: what gets slower by 10 % in ten minutes does so by next to nothing
+    #: in the steps that a window looks at.
+    remembered_s: int = 3600
     #: A GPU is slow in so many steps at the least; a hiccup is not a slow GPU.
     min_slow_steps: int = 2
     #: A rank that costs the job less than this share of its time hides behind others.
@@ -539,6 +542,10 @@ class ContinueParams:
     context_steps: int = 16
     #: Steps read back as the history that new ones are compared with.
     history_steps: int = 256
+    #: ... and of those in the hour before them some that stand for all: what gets slower by 10 % in ten minutes does so
+    #: by half of that in the newest steps, if they are short.
+    older_span_s: int = 3600
+    older_steps: int = 256
     #: Endpoints in no settled job are looked at over this span: three steps of five minutes and some.
     newcomer_lookback_s: int = 1200
     #: A job that is begun anew moves as many bytes as before, but for lost records.

@@ -272,7 +272,7 @@ class JobRevision:
 class JobState:
     """What was known of a job before a window: its last revision, its recent steps, its open findings.
 
-    `steps` and `gpu_steps` hold the newest `history_steps` (params) steps only, oldest first.
+    `steps` and `gpu_steps` hold the newest `history_steps` (params) steps only, oldest first; `older`, some before.
     """
 
     job: JobRecord
@@ -282,6 +282,7 @@ class JobState:
     steps: Steps
     gpu_steps: GpuSteps
     diagnoses: tuple[Diagnosis, ...]
+    older: Steps = field(default_factory=Steps.empty)
 
     @property
     def is_unresolved(self) -> bool:

@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int64
+from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import Diagnosis, GpuSteps, Group, JobRecord, JobState, Members, Pairs, Steps
+from prism_ch.model.step_history import StepHistory
 from prism_ch.model.topology import Topology
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
@@ -25,13 +27,13 @@ _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
 
 
 def read_job_states(
-    store: Store, topology: Topology, before_ns: int, history_steps: int, *, seen_since_ns: int = 0
+    store: Store, topology: Topology, before_ns: int, params: ContinueParams, *, seen_since_ns: int = 0
 ) -> list[JobState]:
     """Return what was known of every job before a window: its newest revision published for an earlier window.
 
     Parameters: `topology`, whose rows the endpoints become: members, pairs and steps of endpoints it does not know are
-    left out; `before_ns`, start of the window; `history_steps`, how many of the newest steps of each job are read;
-    `seen_since_ns`: jobs last seen before are left out. Nanoseconds since the epoch.
+    left out; `before_ns`, start of the window; `params`, which steps of each job are read; `seen_since_ns`: jobs last
+    seen before are left out. Nanoseconds since the epoch.
     Returns the states by job_id; members are sorted by endpoint, pairs by (src, dst), steps by step, GPU steps by
     (endpoint, step).
     """
@@ -42,30 +44,37 @@ def read_job_states(
     job_ids = [job["job_id"] for job in jobs]
     as_of = {"job_ids": job_ids, "revisions": revisions}
     before = {"job_ids": job_ids, "before_ns": before_ns}
-    # Steps are counted on without gaps: `steps` is the number of the next one.
+    records = [JobRecord(**job) for job in jobs]
+    histories = [StepHistory.of(record, params) for record in records]
     newest = {
         **before,
-        "history_steps": history_steps,
-        "since_steps": [max(job["steps"] - history_steps, 0) for job in jobs],
-        "until_steps": [job["steps"] for job in jobs],
+        "since_steps": [history.recent for history in histories],
+        "until_steps": [history.until for history in histories],
+    }
+    of_old = {
+        "since_steps": [history.since for history in histories],
+        "recent_steps": [history.recent for history in histories],
+        "strides": [history.stride for history in histories],
     }
     members = _members(topology, job_ids, store.arrow(statement("state_members"), as_of))
     pairs = _pairs(topology, job_ids, store.arrow(statement("state_pairs"), as_of))
     groups = _groups(topology, store.arrow(statement("state_groups"), as_of))
-    steps = _steps(topology, job_ids, store.arrow(statement("state_steps"), newest))
+    steps = _steps(topology, job_ids, store.arrow(statement("state_steps"), newest | of_old))
     gpu_steps = _gpu_steps(topology, job_ids, store.arrow(statement("state_gpu_steps"), newest))
     findings = _findings(store.arrow(statement("state_diagnoses"), before))
+    parts = [history.parts(known) for history, known in zip(histories, steps, strict=True)]
     return [
         JobState(
-            job=JobRecord(**job),
+            job=record,
             members=members[row],
             pairs=pairs[row],
-            groups=tuple(groups[job["job_id"]]),
-            steps=steps[row],
+            groups=tuple(groups[record.job_id]),
+            steps=parts[row][0],
             gpu_steps=gpu_steps[row],
-            diagnoses=tuple(findings[job["job_id"]]),
+            diagnoses=tuple(findings[record.job_id]),
+            older=parts[row][1],
         )
-        for row, job in enumerate(jobs)
+        for row, record in enumerate(records)
     ]
 
 

@@ -1,7 +1,7 @@
--- Purpose: read the newest steps of jobs' endpoints as they were known before a window; the same steps as state_steps.sql.
+-- Purpose: read the newest steps of jobs' endpoints as they were known before a window, as state_steps.sql those of jobs.
 --   A step's row and those of its endpoints are written under the same revision, so the live steps name the live rows.
--- Parameters: job_ids; since_steps, until_steps: the span [since, until) of each that holds them; before_ns: start of the
---   window, nanoseconds since the epoch; history_steps: how many steps of each.
+-- Parameters: job_ids; since_steps, until_steps: the span [since, until) of each; before_ns: start of the window,
+--   nanoseconds since the epoch.
 -- Result: job_id, endpoint String, step UInt64, start_ns and end_ns Int64, compute_s, pp_s, dp_s Float64, complete UInt8.
 WITH
     cut AS
@@ -24,10 +24,9 @@ WITH
                 SELECT span.1, arrayJoin(range(intDiv(span.2, 256), intDiv(span.3, 256) + 1))
                 FROM (SELECT arrayJoin(arrayZip({job_ids:Array(String)}, {since_steps:Array(UInt64)}, {until_steps:Array(UInt64)})) AS span)
             )
+            AND step >= transform(l.job_id, {job_ids:Array(String)}, {since_steps:Array(UInt64)}, 0)
             AND (c.revision = 0 OR step < until_step)
             AND l.revision IN (SELECT revision FROM published WHERE window_start < fromUnixTimestamp64Nano({before_ns:Int64}))
-        ORDER BY job_id, step DESC
-        LIMIT {history_steps:UInt64} BY job_id
     )
 SELECT
     job_id,

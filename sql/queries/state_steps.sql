@@ -1,6 +1,8 @@
--- Purpose: read the newest steps of jobs as they were known before a window. They lie close together in the table's key.
--- Parameters: job_ids; since_steps, until_steps: the span [since, until) of each that holds them; before_ns: start of the
---   window, nanoseconds since the epoch; history_steps: how many steps of each.
+-- Purpose: read the newest steps of jobs, and some of those before, as they were known before a window. They lie close
+--   together in the table's key.
+-- Parameters: job_ids; since_steps, until_steps: the span [since, until) of each that holds them; recent_steps: from which
+--   on all are read; strides: by what the number of an earlier one divides; before_ns: start of the window, nanoseconds
+--   since the epoch.
 -- Result: job_id String, step UInt64, start_ns and end_ns Int64, compute_s, pp_s, dp_s Float64, slowest_endpoint String,
 --   complete UInt8.
 WITH
@@ -31,7 +33,10 @@ WHERE
         SELECT span.1, arrayJoin(range(intDiv(span.2, 256), intDiv(span.3, 256) + 1))
         FROM (SELECT arrayJoin(arrayZip({job_ids:Array(String)}, {since_steps:Array(UInt64)}, {until_steps:Array(UInt64)})) AS span)
     )
+    AND
+    (
+        step >= transform(l.job_id, {job_ids:Array(String)}, {recent_steps:Array(UInt64)}, 0)
+        OR step % transform(l.job_id, {job_ids:Array(String)}, {strides:Array(UInt64)}, 1) = 0
+    )
     AND (c.revision = 0 OR step < until_step)
-    AND l.revision IN (SELECT revision FROM published WHERE window_start < fromUnixTimestamp64Nano({before_ns:Int64}))
-ORDER BY job_id, step DESC
-LIMIT {history_steps:UInt64} BY job_id;
+    AND l.revision IN (SELECT revision FROM published WHERE window_start < fromUnixTimestamp64Nano({before_ns:Int64}));

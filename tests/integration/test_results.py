@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from prism_ch.errors import StoreError
+from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import (
     DP,
     PP,
@@ -31,7 +32,7 @@ from prism_ch.store.write import write_revisions
 
 S = 10**9
 T0 = 1_800_000_000 * S + 123_456_789
-ALL = 10**6
+ALL = ContinueParams(history_steps=10**6)
 
 
 def loose(*columns: object) -> tuple[Any, ...]:
@@ -253,14 +254,26 @@ def test_endpoints_that_the_topology_no_longer_knows_are_left_out(store: Store) 
     assert len(state.diagnoses) == 1
 
 
+def test_some_of_the_steps_before_the_newest_are_read_as_well(store: Store) -> None:
+    long, brief = revision("one", 0, [0.0] * 40), revision("two", 0, [0.0] * 4)
+    write_revisions(store, ENDPOINTS, window(0), 1, [long, brief])
+    few = ContinueParams(history_steps=8, older_span_s=40, older_steps=5)
+    one, two = read_job_states(store, ENDPOINTS, window(1).start_ns, few)
+    assert one.steps.step.tolist() == list(range(32, 40))
+    assert one.older.step.tolist() == [12, 16, 20, 24, 28]  # of the last 20 steps of 2 s each
+    assert one.gpu_steps.step.min() == 32
+    assert (two.steps.step.tolist(), len(two.older)) == ([0, 1, 2, 3], 0)
+
+
 def test_only_the_newest_steps_of_each_job_are_read(store: Store) -> None:
     jobs = [revision("one", 0, [0.0, 1.0, 2.0]), revision("two", 0, [0.5])]
     write_revisions(store, ENDPOINTS, window(0), 1, jobs)
-    one, two = read_job_states(store, ENDPOINTS, window(1).start_ns, 2)
+    few = ContinueParams(history_steps=2)
+    one, two = read_job_states(store, ENDPOINTS, window(1).start_ns, few)
     assert one.steps.step.tolist() == [1, 2]
     assert one.gpu_steps.step.tolist() == [1, 2, 1, 2]
     assert two.steps.step.tolist() == [0]
-    assert read_job_states(store, ENDPOINTS, window(1).start_ns, 2, seen_since_ns=one.job.last_seen_ns + 1) == []
+    assert read_job_states(store, ENDPOINTS, window(1).start_ns, few, seen_since_ns=one.job.last_seen_ns + 1) == []
 
 
 def test_a_negative_count_is_refused(store: Store) -> None:

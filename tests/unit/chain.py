@@ -11,8 +11,9 @@ from prism_ch import examine, pipeline
 from prism_ch.model.columns import Int32
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.params import Params
+from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.result import Diagnosis, GpuSteps, JobRevision, JobState, Steps, Timeline
+from prism_ch.model.step_history import StepHistory
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 
@@ -42,12 +43,13 @@ class Published:
         older = {key: one for key, one in self.diagnoses.items() if one.start_ns < revision.from_time_ns}
         self.diagnoses = older | {one.diagnosis_id: one for one in revision.diagnoses}
 
-    def state(self, history_steps: int) -> JobState:
+    def state(self, params: ContinueParams) -> JobState:
         """Say what the next window knows of the job."""
-        steps = self.steps.take(np.arange(max(0, len(self.steps) - history_steps), len(self.steps)))
+        steps, older = StepHistory.of(self.last.job, params).parts(self.steps)
         recent = self.gpu_steps.take(np.isin(self.gpu_steps.step, steps.step))
         going = tuple(one for one in self.diagnoses.values() if one.status == "open")
-        return JobState(self.last.job, self.last.members, self.last.pairs, self.last.groups, steps, recent, going)
+        known = self.last
+        return JobState(known.job, known.members, known.pairs, known.groups, steps, recent, going, older)
 
 
 @dataclass
@@ -91,7 +93,7 @@ def work_window(results: Results, batch: FlowBatch, topology: Topology, window: 
             rows &= ends == (1 if beside else 2)
         return batch.take(rows)
 
-    states = [job.state(params.going_on.history_steps) for _, job in sorted(results.jobs.items())]
+    states = [job.state(params.going_on) for _, job in sorted(results.jobs.items())]
     going = [one for one in results.cluster.values() if one.status == "open"]
     known = results.exporters
     with mock.patch.multiple(pipeline, read_flows=read, read_exporter_history=lambda *_: known):

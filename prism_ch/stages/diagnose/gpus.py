@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -40,18 +41,24 @@ class _Unit:
 
 
 def find_slow_gpus(
-    measured: Sequence[Work], division: Division, known: Sequence[Diagnosis], place: Place, topology: Topology
+    measured: Sequence[Work],
+    division: Division,
+    known: Sequence[Diagnosis],
+    place: Place,
+    topology: Topology,
+    usual_s: Mapping[int, float] = MappingProxyType({}),
 ) -> tuple[Diagnosis, ...]:
     """Find the ranks of one life of a job that are slower at their work than the others of their role.
 
     Parameters: `measured`, the ranks' work, the measure that tells most first: a later one is for what that can't say;
-    `known`, the findings open so far.
+    `known`, the findings open so far; `usual_s`, the usual work of endpoints some time ago, in seconds.
     Ranks of a role in one server that are slow together are named together: a tensor group works as one, and its
     members wait for one another inside the server, where no record shows which. Where as many ranks differ from their
     peers as do not, nobody can tell which of them are slow, and where most differ from what they did before, it is no
     GPU that is: then nothing is found.
     """
-    for compared in compare(measured, division, _expected_s(known, topology), place.params.work):
+    expected_s = {**usual_s, **_expected_s(known, topology)}
+    for compared in compare(measured, division, expected_s, place.params.work):
         slow = list(_units(compared, division, topology, place.params.work))
         units = _alone(_most_costly(slow, place.params.work))
         if units:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.newest_life import UsualWork
 from prism_ch.model.result import Diagnosis
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -17,17 +18,22 @@ from prism_ch.stages.diagnose.groups import find_slow_groups
 from prism_ch.stages.diagnose.imbalance import find_imbalance
 from prism_ch.stages.diagnose.network import find_slow_network
 from prism_ch.stages.diagnose.pace import measure_pace
+from prism_ch.stages.diagnose.usual_work import recall, remember
 from prism_ch.stages.diagnose.work import measure_work
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One life of a job as it is looked at: its bursts and their kinds, its steps, and its groups."""
+    """One life of a job as it is looked at: its bursts and their kinds, its steps, and its groups.
+
+    `usual_work`, how long its ranks worked some time ago, as far as that is remembered.
+    """
 
     traffic: Traffic
     kinds: PairKinds
     division: Division
     groups: GroupSet
+    usual_work: UsualWork = field(default_factory=UsualWork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,14 @@ class Slowness:
     """What was found in a life: `causes`, which explain what else is slow, and `symptoms` that none of them explains.
 
     A switch is not a job's own: what the job says of it is in `switches`. `shape` is no slowness: how unevenly the job
-    is divided.
+    is divided. `work` is what is to be remembered of how long its ranks work.
     """
 
     causes: tuple[Diagnosis, ...]
     symptoms: tuple[Diagnosis, ...]
     switches: tuple[Diagnosis, ...] = ()
     shape: tuple[Diagnosis, ...] = ()
+    work: UsualWork = field(default_factory=UsualWork)
 
 
 def find_slowness(life: Life, known: Sequence[Diagnosis], place: Place, topology: Topology) -> Slowness:
@@ -55,8 +62,9 @@ def find_slowness(life: Life, known: Sequence[Diagnosis], place: Place, topology
         return Slowness((), ())
     pace = measure_pace(life.traffic, life.kinds, life.division, life.groups, topology, params.pace)
     network = find_slow_network(pace, life.division, known, place, topology)
-    work = measure_work(life.traffic, life.kinds, life.division, life.groups, params.work)
-    gpus = find_slow_gpus(work, life.division, known, place, topology)
+    usual = life.usual_work
+    work = measure_work(life.traffic, life.kinds, life.division, life.groups, params.work, usual.needs)
+    gpus = find_slow_gpus(work, life.division, known, place, topology, recall(usual, work, topology))
     groups = find_slow_groups(
         place.job_id, life.traffic, life.kinds, life.division, life.groups, place.first_step, topology, params
     )
@@ -67,6 +75,7 @@ def find_slowness(life: Life, known: Sequence[Diagnosis], place: Place, topology
         tuple(one for one in (*own, *said) if one.kind == "slow_group"),
         tuple(one for one in network if one.kind == "slow_switch"),
         find_imbalance(life.traffic, life.kinds, life.division, life.groups, work, known, place),
+        remember(usual, work, gpus, life.division, topology, params.work),
     )
 
 

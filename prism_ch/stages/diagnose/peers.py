@@ -47,7 +47,7 @@ def compare(
     """Compare the ranks of a job in each way that tells something, the one that tells most first.
 
     Parameters: `measured`, see `measure_work`; `expected_s`, what is known of before to be the usual work of an
-    endpoint that is slow: what has been slow for long must not become the measure of itself.
+    endpoint: what has been slow for long, or became so bit by bit, must not become the measure of itself.
     """
     if division.steps <= max(params.min_slow_steps, 1):
         return
@@ -108,11 +108,9 @@ def _with_quicker(work: Work, step_s: float, params: WorkParams) -> Comparison:
 def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], params: WorkParams) -> Comparison:
     """Compare each rank with itself in its better steps, less what has changed for most ranks of the job alike.
 
-    A quarter of the steps is enough to show what is usual. What three quarters of the ranks have in common has changed
-    for all: those of one server may be half of a job.
+    What three quarters of the ranks have in common has changed for all: those of one server may be half of a job.
     """
-    line = np.repeat(np.arange(len(work.endpoints), dtype=np.int32), work.seconds.shape[1])
-    own = robust.quantile_by(line, work.seconds.ravel(), 0.25, len(work.endpoints))
+    own = work.usual_s()
     before = np.array([expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
     own = np.fmin(own, before)
     change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
@@ -122,8 +120,11 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     usual = own[:, None] * common[None]
     excess = (work.seconds - usual) / usual
     among = np.zeros(len(work.endpoints), dtype=np.int32)
-    # What is compared with its better steps exceeds them by jitter alone.
-    score = _score(excess - robust.median(excess, axis=1).clip(0, params.jitter_floor)[:, None], among, step_s, params)
+    # What is compared with its better steps exceeds them by jitter alone. As many as half may be slow all the time: the
+    # others say what is chance.
+    longer = np.nan_to_num(robust.median(excess, axis=1))
+    beyond = excess - longer.clip(0, params.jitter_floor)[:, None]
+    score = _score(beyond, among, step_s, params, longer <= np.median(longer))
     one, most = np.ones(len(among), dtype=np.int64), np.full(len(among), len(among) // 2)
     return Comparison(work, among, usual, excess, score, one, most, "its own work before", ~np.isnan(before))
 

@@ -33,8 +33,9 @@ def find_slow_steps(
 ) -> tuple[Diagnosis, ...]:
     """Find the episodes of slow steps in a job's history.
 
-    Parameters: `steps`, in order, the newest steps known of before and the new ones; `known`, the findings open so
-    far: one of them keeps its identity and its baseline however far back it began; `causes`, what was found to slow the
+    Parameters: `steps`, in order, the newest steps known of before and the new ones, and some of those long before,
+    which show what gets slower bit by bit: each stands for those up to the next; `known`, the findings open so far: one
+    of them keeps its identity and its baseline however far back it began; `causes`, what was found to slow the
     job, one of which may explain an episode; `peers`, how many ranks the largest role has. Each step is compared with
     the healthy steps before it, so what is found does not depend on where the data were cut. Steps whose beginning was
     not seen are left out. `moved`, what is known of what steps move, tells other work from slowness; what has become
@@ -218,7 +219,8 @@ def _compare(seen: Steps, going: Diagnosis | None, params: DiagnoseParams) -> _C
 def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float]:
     """Return the median of healthy durations and the spread about it, no less than jitter."""
     usual = float(np.median(healthy))
-    return usual, max(float(robust.mad(healthy)), params.jitter_floor * usual)
+    spread = robust.MAD_TO_SD * float(np.median(np.abs(healthy - usual)))
+    return usual, max(spread, params.jitter_floor * usual)
 
 
 def _drifted(value: float, recent: float, oldest: tuple[float, float], params: DiagnoseParams) -> bool:
@@ -244,8 +246,9 @@ def _describe(
     bad = list(episode.abnormal)
     usual = float(np.median(expected[bad]))
     observed = float(np.median(duration[bad]))
-    lost_s = float(np.maximum(duration[span] - expected[span], 0).sum())
-    slowdown = 0.0 if nobodys else lost_s / max(float(duration[span].sum()), params.severity_steps * usual)
+    stands_for = np.diff(seen.step[span], append=last + 1)
+    lost_s = float(stands_for @ np.maximum(duration[span] - expected[span], 0))
+    slowdown = 0.0 if nobodys else lost_s / max(float(stands_for @ duration[span]), params.severity_steps * usual)
     last_ready, times = most_frequent(seen.slowest[bad])
     otherwise = _nobody(context.peers, params.work.min_peers) if cause is None else cause.summary
     otherwise = _OTHER_WORK if nobodys else otherwise

@@ -9,8 +9,10 @@ In synchronous training everybody slows together, and the one that makes the oth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -34,6 +36,8 @@ class Work:
     context group. `absolute` says that the seconds are those of the rank itself, whatever its peers do; else only the
     differences between peers mean something. `turn_s` float64[m, k], where there is one, is the work of ranks whose
     n-th output is made of their n-th input: that of different stages compares too, and is NaN of a first stage.
+    `needs` are the inputs that outputs were found to wait for: by "stage>to<from", of each output in order the number
+    of the last input that it can't do without, -1 for none.
     """
 
     endpoints: Int32
@@ -42,13 +46,25 @@ class Work:
     mates: Int32
     absolute: bool
     turn_s: Float64 | None = None
+    needs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def usual_s(self) -> Float64:
+        """Return what each rank works in its better steps, float64[m]: a quarter of them shows what is usual."""
+        line = np.repeat(np.arange(len(self.endpoints), dtype=np.int32), self.seconds.shape[1])
+        return robust.quantile_by(line, self.seconds.ravel(), 0.25, len(self.endpoints))
 
 
 def measure_work(
-    traffic: Traffic, kinds: PairKinds, division: Division, groups: GroupSet, params: WorkParams
+    traffic: Traffic,
+    kinds: PairKinds,
+    division: Division,
+    groups: GroupSet,
+    params: WorkParams,
+    needs: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> tuple[Work, ...]:
     """Measure the work of a job's ranks in each step of a division, in each way that its traffic allows, best first.
 
+    Parameters: `needs`, what was found before of what a pipeline's outputs wait for.
     Members of a collective inside a step's operations wait for one another there, and their messages are late together:
     lateness in that collective tells them apart, and work between messages only their group from others.
     """
@@ -70,18 +86,20 @@ def measure_work(
         if (kinds.burst == kind).any() and not (kind == DP and pipelined)
     ]
     if pipelined:
-        seconds, turn_s = _between_messages(kinds.of_kind(traffic, PP), division, role, params)
+        needs = dict(needs)
+        seconds, turn_s = _between_messages(kinds.of_kind(traffic, PP), division, role, needs, params)
         seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
-        measured.append(Work(division.endpoints, role, seconds, mates, absolute=True, turn_s=turn_s))
+        measured.append(Work(division.endpoints, role, seconds, mates, absolute=True, turn_s=turn_s, needs=needs))
     return tuple(measured)
 
 
 def _between_messages(
-    pipeline: Traffic, division: Division, role: Int32, params: WorkParams
+    pipeline: Traffic, division: Division, role: Int32, needs: dict[str, Sequence[int]], params: WorkParams
 ) -> tuple[Float64, Float64]:
     """Sum the time from when a rank was free, and had its input, to each of its outputs: float64[m, k].
 
-    By the inputs that outputs can't do without, and by those that come in the same turn.
+    By the inputs that outputs can't do without, and by those that come in the same turn. Parameters: `needs`, of which
+    inputs that is known; what is found now is added.
     """
     sent = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, division, role)
     received = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, division, role)
@@ -91,15 +109,20 @@ def _between_messages(
         rows = np.flatnonzero(role == stage)
         keys = [key for key in sorted(sent) if key[0] == stage]
         outs = [sent[key].of(rows) for key in keys]
-        ins = [received[key].of(rows) for key in sorted(received) if key[0] == stage]
+        ins = [(key[1], received[key].of(rows)) for key in sorted(received) if key[0] == stage]
         if not outs:
             continue
         total = np.zeros((len(rows), division.steps))
         # Ranks of a role agree on their gradients before any of them goes on, be it inside their server, unseen.
         free = _free(outs, np.broadcast_to(begin[rows].max(axis=0), (len(rows), division.steps)))
-        for out, idle in zip(outs, free, strict=True):
-            since = np.maximum.reduce([idle, *(_input_of(out, arrived, params) for arrived in ins)])
-            total += np.maximum(out - since, 0).sum(axis=2)
+        for (_, to), out, idle in zip(keys, outs, free, strict=True):
+            known = [idle]
+            for source, arrived in ins:
+                way = f"{stage}>{to}<{source}"
+                waits_for = _needs(out, arrived, needs.get(way, ()), params)
+                needs[way] = waits_for or needs.get(way, waits_for)
+                known.append(_last_needed(arrived, waits_for, out.shape[2]))
+            total += np.maximum(out - np.maximum.reduce(known), 0).sum(axis=2)
         seconds[rows] = total / 1e9
         fed = [_in_turn(key, sent, received) for key in keys]
         if all(arrived is not None for arrived in fed):
@@ -204,19 +227,31 @@ def _free(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
     return np.split(since, np.cumsum([out.shape[2] for out in outs])[:-1], axis=2)
 
 
-def _input_of(out: Float64, arrived: Float64, params: WorkParams) -> Float64:
-    """Return, for each output, when the last input that it can't do without arrived, of `out`'s shape.
+def _needs(out: Float64, arrived: Float64, before: Sequence[int], params: WorkParams) -> list[int]:
+    """Return, for each output, the number of the last input that it can't do without, -1 where it needs none.
 
-    -inf where it needs none, NaN where a record is missing. A schedule is the same in every step and on every replica:
-    an output can't do without those inputs that have always come before it, and of these it waits for the last.
+    A schedule is the same in every step and on every replica: an output can't do without those inputs that have always
+    come before it, and of these it waits for the last. What is late for long lets others come before it that it does
+    not wait for: what was found `before` of as many outputs tells those. Empty where no step shows both.
     """
-    found = np.full(out.shape, -np.inf)
     known = ~np.isnan(out[:, :, 0] + arrived[:, :, 0])
-    sent, come = out[known].T, arrived[known].T
+    if not known.any():
+        return []
+    found, sent, come = [], out[known].T, arrived[known].T
     last = -1  # both are in order: an output needs what the one before it needed, and perhaps more
-    for place in range(len(sent) if known.any() else 0):
+    for place in range(len(sent)):
         while last + 1 < len(come) and np.mean(come[last + 1] <= sent[place]) >= params.causal_share:
             last += 1
+        found.append(last)
+    if len(found) == len(before):
+        return [min(now, then) for now, then in zip(found, before, strict=True)]
+    return found
+
+
+def _last_needed(arrived: Float64, needs: Sequence[int], outputs: int) -> Float64:
+    """Return when the last input that each output needs arrived, [rows, k, outputs]; -inf where it needs none."""
+    found = np.full((*arrived.shape[:2], outputs), -np.inf)
+    for place, last in enumerate(needs):
         if last >= 0:
             found[:, :, place] = arrived[:, :, last]
     return found

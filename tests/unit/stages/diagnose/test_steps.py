@@ -44,6 +44,23 @@ class TestDrift:
         assert one.expected == pytest.approx(1.0, rel=0.01)
         assert 1.05 < one.observed < 1.1
 
+    def test_of_short_steps_some_of_long_ago_show_it(self) -> None:
+        chance = np.random.default_rng(1)
+        steps = steps_of(
+            (np.concatenate([np.ones(64), np.linspace(1, 1.1, 960)]) * chance.normal(1, 0.01, 1024)).tolist()
+        )
+        newest, thinned = steps.step >= 768, (steps.step < 768) & (steps.step % 4 == 0)
+        assert find_slow_steps(JOB, steps.take(newest), (), (), 4, WHERE, PARAMS) == ()
+        (one,) = find_slow_steps(JOB, steps.take(newest | thinned), (), (), 4, WHERE, PARAMS)
+        assert (one.last_step, one.status) == (1023, "open")
+
+    def test_a_step_of_long_ago_stands_for_those_that_are_not_known_any_more(self) -> None:
+        steps = steps_of([1.0] * 400 + [1.5] * 624)
+        known = (steps.step >= 768) | (steps.step % 4 == 0)
+        (one,) = find_slow_steps(JOB, steps.take(known), (), (), 4, WHERE, PARAMS)
+        assert (one.first_step, one.last_step) == (400, 1023)
+        assert json.loads(one.evidence)["lost_s"] == pytest.approx(624 * 0.5)
+
     def test_jitter_alone_is_no_drift(self) -> None:
         assert found(np.random.default_rng(2).normal(1, 0.03, 254).tolist()) == ()
 
