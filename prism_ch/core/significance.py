@@ -29,14 +29,14 @@ def corrected_score(deviates: npt.ArrayLike, comparisons: float) -> Float64:
 def trailing_low_median(values: Float64, width: int) -> Float64:
     """Return the lower median of each value and those before it, `width` in all, along the last axis.
 
-    NaN where fewer than half of them are known. Half of the values have to be high for it to be high: a single stray
-    does not lift it, of two neither alone.
+    NaN where fewer than half of them are known, or one of several. Half of the values have to be high for it to be
+    high: a single stray does not lift it, of two neither alone.
     """
     padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)
     ordered = np.sort(sliding_window_view(padded, width, axis=-1), axis=-1)  # NaN last
     known = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
     low = np.take_along_axis(ordered, np.maximum(known - 1, 0) // 2, axis=-1)
-    return np.asarray(np.where(known >= (width + 1) // 2, low, np.nan)[..., 0])
+    return np.asarray(np.where(known >= max((width + 1) // 2, min(width, 2)), low, np.nan)[..., 0])
 
 
 def spread_of(values: Float64, floor: float) -> float:
