@@ -287,11 +287,32 @@ def _until_taking_part(collective: Traffic, division: Division, params: WorkPara
     for rows in joined:
         late[rows] = touched[rows] - robust.median(touched[rows], axis=0)[None]
     late[_uneven(collective, division, joined, usual)] = np.nan
+    late = _added(late)
     seen = ~np.isnan(late)
     late_s = np.where(seen.any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
     fewer = np.zeros((len(collective.pair_src), steps), dtype=bool)
     fewer.ravel()[cell[starts]] = counts < usual[cell[starts] // steps]
     return _where_told(late_s, collective.take(inside), cell, fewer, joined, division, params)
+
+
+def _added(late: Float64) -> Float64:
+    """Return by how much each round adds to the lateness of a rank, of `late`'s shape [m, k, rounds].
+
+    Where a round ends for all at once whoever was late begins the next one with the others. Where it does not, as with
+    gathers ahead of their use, or in a ring of neighbours, lateness is carried on, and would count again in each round.
+    How much of it is, the lateness of most ranks shows as it varies from step to step.
+    """
+    if late.shape[2] < 2:
+        return late
+    varies = late - robust.median(late, axis=1)[:, None]
+    before, after = varies[:, :, :-1], varies[:, :, 1:]
+    both = ~np.isnan(before + after)
+    together = np.where(both, before * after, 0).sum(axis=(1, 2))
+    alone = np.where(both, before * before, 0).sum(axis=(1, 2))
+    carried = robust.median(np.divide(together, alone, out=np.full(len(late), np.nan), where=alone > 0))
+    added = late.copy()
+    added[:, :, 1:] -= np.clip(np.nan_to_num(carried), 0, 1) * late[:, :, :-1]
+    return added
 
 
 def _where_told(

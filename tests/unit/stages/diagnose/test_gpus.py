@@ -306,3 +306,26 @@ def test_a_rank_that_seems_later_than_a_step_is_long_has_its_steps_told_wrongly(
 
     assert scores(0.8) == [False] * 7 + [True]
     assert scores(3.0) == [False] * 8
+
+
+@pytest.mark.parametrize("carried", [True, False], ids=["carried on", "caught up with"])
+def test_lateness_that_is_carried_on_counts_once(carried: bool) -> None:
+    """Two rings of four, of which one rank works 10 ms longer before each of eight rounds, in every step."""
+    chance = np.random.default_rng(9)
+    flows = []
+    for step in range(STEPS):
+        late = np.zeros(8)
+        for turn in range(8):
+            fresh = chance.normal(0, 2, 8)
+            fresh[2] += 10
+            late = np.maximum(late * carried + fresh, -20)
+            for rank in range(8):
+                other = rank // 4 * 4 + (rank + 1) % 4
+                begin = 1000 * step + 115 * turn
+                at = begin + 20 + max(late[rank], late[other])
+                flows.append(Flow(rank, other, at, begin + 112 - at, MB))
+    seen = traffic(flows)
+    kind = np.full(8, CP, np.uint8)
+    (work,), _ = measured(flows, ends((), 0), PairKinds(kind, np.ones(8), kind[seen.pair]))
+    assert 0.07 < np.nanmedian(work.seconds[2]) < 0.15  # added up, what is carried on comes to 0.36 s
+    assert np.abs(np.nanmedian(work.seconds[4:], axis=1)).max() < 0.02
