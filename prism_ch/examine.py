@@ -206,7 +206,7 @@ def _see(
     """
     blurs_ns = clocks.blurs_ns(batch, params.clocks)
     flows, counted = (elect(each, blurs_ns) for each in (flows, counted))
-    traffic = observe(flows, blurs_ns, params.observe)
+    traffic = observe(flows, blurs_ns, batch.ticks_ns(), params.observe)
     coarse = merged_pairs(traffic, params.merged)
     recurring = recurring_pairs(traffic, topology, params.recognise) & ~coarse
     merged = merged_training(traffic, topology, coarse, recurring, params.merged)

@@ -423,8 +423,12 @@ class DiagnoseParams:
     regime_steps: int = 16
     #: Steps that move so much more than those before do other work (as `StopParams.more_work`).
     other_work: float = 0.1
-    #: Ranks are seen to be ready one after the other where the last one is by so much of a step later than most.
+    #: Ranks are seen to be ready one after the other where the last one is by so much of a step later than most, or by
+    #: so many seconds: what all begin at once, after a barrier, they begin within the time that packets cross a fabric.
     ready_spread: float = 0.002
+    ready_spread_s: float = 0.001
+    #: ... and by so many ticks of the exporters' clocks.
+    ready_ticks: float = 2.0
     #: So many normal steps end an episode.
     close_after_steps: int = 3
     #: Lost time is graded over at least so many steps: one slow step in twenty is no more than that.

@@ -15,7 +15,8 @@ class Traffic:
 
     `pair` is a row of the pair table below: directed pairs of endpoints that carry data, sorted by (src, dst).
     `payload` is bytes without packet headers. `flows` counts the records the burst was joined from. `pair_blur_ns`
-    int64[pairs] is how far apart bursts of a pair and of others may lie that move at the same moment.
+    int64[pairs] is how far apart bursts of a pair and of others may lie that move at the same moment, `pair_tick_ns`
+    int64[pairs] what their times are cut to.
     """
 
     pair: Int32
@@ -26,11 +27,12 @@ class Traffic:
     pair_src: Int32
     pair_dst: Int32
     pair_blur_ns: Int64
+    pair_tick_ns: Int64
 
     def __post_init__(self) -> None:
         """Check and freeze the columns."""
         freeze(self, pair=np.int32, start_ns=np.int64, end_ns=np.int64, payload=np.int64, flows=np.int32)
-        freeze(self, pair_src=np.int32, pair_dst=np.int32, pair_blur_ns=np.int64)
+        freeze(self, pair_src=np.int32, pair_dst=np.int32, pair_blur_ns=np.int64, pair_tick_ns=np.int64)
 
     def __len__(self) -> int:
         """Count the bursts."""
@@ -76,6 +78,7 @@ class Traffic:
             pair_src=self.pair_src[keep],
             pair_dst=self.pair_dst[keep],
             pair_blur_ns=self.pair_blur_ns[keep],
+            pair_tick_ns=self.pair_tick_ns[keep],
         )
 
     def take(self, rows: Bool | Int64) -> Traffic:
@@ -93,4 +96,5 @@ class Traffic:
             self.pair_src,
             self.pair_dst,
             self.pair_blur_ns,
+            self.pair_tick_ns,
         )

@@ -47,8 +47,12 @@ def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
     return batch.take(kept)
 
 
-def observe(batch: FlowBatch, blurs_ns: Int64, params: ObserveParams) -> Traffic:
-    """Turn records into bursts of data; `batch` holds one observation a flow (see `elect`, also for `blurs_ns`)."""
+def observe(batch: FlowBatch, blurs_ns: Int64, ticks_ns: Int64, params: ObserveParams) -> Traffic:
+    """Turn records into bursts of data.
+
+    Parameters: `batch`, one observation a flow (see `elect`, also for `blurs_ns`); `ticks_ns` int64[exporters], what
+    the times of an exporter are cut to.
+    """
     header = np.where(batch.proto == _TCP, params.tcp_header_bytes, params.roce_header_bytes)
     payload = np.maximum(batch.bytes - header * batch.packets, 0)
     pair_src, pair_dst, pair = _pairs(batch)
@@ -59,8 +63,9 @@ def observe(batch: FlowBatch, blurs_ns: Int64, params: ObserveParams) -> Traffic
     in_data = np.bincount(pair, weights=payload * is_data, minlength=len(pair_src))
     answers = total < params.acknowledgement_share * (total + answer)
     carries_data = (total > 0) & ~(answers & (in_data < params.data_share * total))
-    pair_blur_ns = np.zeros(len(pair_src), dtype=np.int64)
+    pair_blur_ns, pair_tick_ns = np.zeros(len(pair_src), dtype=np.int64), np.zeros(len(pair_src), dtype=np.int64)
     np.maximum.at(pair_blur_ns, pair, blurs_ns[batch.exporter])
+    np.maximum.at(pair_tick_ns, pair, ticks_ns[batch.exporter])
     rows = carries_data[pair] & (is_data | ~answers[pair])
     joined = intervals.merge(
         pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns
@@ -74,6 +79,7 @@ def observe(batch: FlowBatch, blurs_ns: Int64, params: ObserveParams) -> Traffic
         pair_src.astype(np.int32),
         pair_dst.astype(np.int32),
         pair_blur_ns,
+        pair_tick_ns,
     )
     return bursts.take(_is_data(bursts, params)).keep_pairs(carries_data)
 

@@ -149,7 +149,7 @@ def _over_peers(pace: Pace, params: PaceParams) -> _Delay:
     for like in np.flatnonzero(np.bincount(pace.like) >= params.min_peers).tolist():
         rows = pace.like == like
         usual[rows] = robust.median(logs[rows], axis=0)[None]
-    excess = logs - usual
+    excess = pace.beyond(usual)
     spread = np.empty(len(excess))
     for like in np.unique(pace.like).tolist():
         rows = pace.like == like
@@ -163,7 +163,7 @@ def _over_past(pace: Pace, remembered: Float64, params: PaceParams) -> _Delay:
     line = np.repeat(np.arange(len(logs), dtype=np.int32), logs.shape[1])
     own = np.fmin(robust.quantile_by(line, logs.ravel(), 0.25, len(logs)), remembered)
     usual = np.broadcast_to(own[:, None], logs.shape)
-    excess = np.where(pace.steady[:, None], logs - usual, np.nan)
+    excess = np.where(pace.steady[:, None], pace.beyond(usual), np.nan)
     # What has been slow for most of the time spreads no wider than its changes from step to step do.
     changes = np.diff(excess, axis=1) / np.sqrt(2)
     spread = np.fmax(robust.MAD_TO_SD * robust.median(np.abs(changes), axis=1), params.jitter_floor)

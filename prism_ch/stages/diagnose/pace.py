@@ -19,6 +19,9 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.diagnose.work import step_of
 
+#: Keeps quotients finite.
+_NO_TIME_S = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -28,7 +31,8 @@ class Pace:
     int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage that share
     servers, which may be parts of one communicator, joined inside the servers. `like` int32[n] numbers those that move
     messages of one size the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
-    The ways that a row crosses are entries of `row`, `src` and `dst` int32[r].
+    The ways that a row crosses are entries of `row`, `src` and `dst` int32[r]. `blur_s` float64[n, k] is by how much
+    times that are cut to ticks may make `seconds` too long or too short.
     """
 
     seconds: Float64
@@ -40,6 +44,7 @@ class Pace:
     row: Int32
     src: Int32
     dst: Int32
+    blur_s: Float64
 
     @property
     def log_pace(self) -> Float64:
@@ -47,6 +52,19 @@ class Pace:
         moved = (self.seconds > 0) & (self.payload > 0)
         pace = np.divide(self.seconds, self.payload, out=np.full(self.seconds.shape, np.nan), where=moved)
         return np.asarray(np.log(pace))
+
+    def beyond(self, usual: Float64) -> Float64:
+        """Return by how much rows take longer or shorter than usual, at the least, float64[n, k], in logarithms.
+
+        Parameters: `usual` float64[n, k], logarithms of seconds a byte. What is sent at a steady pace begins for a
+        while at the same place between two ticks, so that all its messages seem too long, or too short.
+        """
+        seconds, blur_s = np.where(self.seconds > 0, self.seconds, np.nan), self.blur_s
+        usual_s = np.exp(usual) * np.where(self.payload > 0, self.payload, np.nan)
+        least = (seconds - blur_s) / (usual_s + blur_s)
+        most = (seconds + blur_s) / np.maximum(usual_s - blur_s, _NO_TIME_S)
+        times = np.where(seconds > usual_s, np.maximum(least, 1), np.minimum(most, 1))
+        return np.asarray(np.log(times))
 
 
 def measure_pace(
@@ -70,9 +88,10 @@ def measure_pace(
     shape = (len(traffic.pair_src), division.steps)
     cell = bursts.pair.astype(np.int64) * division.steps + step
     length_s = (bursts.end_ns - _begun(bursts, step, row, site, division.steps)) / 1e9
-    seconds, payload = (
+    tick_s = bursts.pair_tick_ns[bursts.pair] / 1e9
+    seconds, payload, blurs_s = (
         np.bincount(cell, weights=weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-        for weights in (length_s, bursts.payload)
+        for weights in (length_s, bursts.payload, tick_s)
     )
     payload[~_of_one_step(payload, params)] = 0
     fastest = _fastest(row, seconds, payload, len(number))
@@ -88,6 +107,7 @@ def measure_pace(
         row[pairs],
         traffic.pair_src[pairs],
         traffic.pair_dst[pairs],
+        blurs_s[fastest, each],
     )
 
 

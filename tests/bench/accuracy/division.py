@@ -125,6 +125,7 @@ def _by_endpoint(closing: Traffic) -> tuple[Sequences, Int64]:
         np.tile(closing.pair_src, 2),
         np.tile(closing.pair_dst, 2),
         np.tile(closing.pair_blur_ns, 2),
+        np.tile(closing.pair_tick_ns, 2),
     )
     return read_sequences(both_ways, line.astype(np.int32), PARAMS), endpoint.astype(np.int64)
 

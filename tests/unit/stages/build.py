@@ -104,7 +104,7 @@ def batch(flows: Iterable[Flow], exporters: Sequence[str] | None = None) -> Flow
     )
 
 
-def traffic(flows: Iterable[Flow], blur_ms: float = 0) -> Traffic:
+def traffic(flows: Iterable[Flow], blur_ms: float = 0, tick_ms: float = 0) -> Traffic:
     """The flows as bursts, one each."""
     rows = sorted(flows, key=lambda f: (f.src, f.dst, f.start_ns))
     pairs = sorted({(flow.src, flow.dst) for flow in rows})
@@ -117,6 +117,7 @@ def traffic(flows: Iterable[Flow], blur_ms: float = 0) -> Traffic:
         pair_src=np.array([src for src, _ in pairs], np.int32),
         pair_dst=np.array([dst for _, dst in pairs], np.int32),
         pair_blur_ns=np.full(len(pairs), round(blur_ms * MS)),
+        pair_tick_ns=np.full(len(pairs), max(round(tick_ms * MS), 1)),
     )
 
 

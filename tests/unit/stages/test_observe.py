@@ -29,7 +29,8 @@ def elect(seen: FlowBatch, blur_ns: int = 0) -> FlowBatch:
 
 def observe(seen: FlowBatch, params: ObserveParams) -> Traffic:
     """The bursts of records with exact times."""
-    return stage.observe(seen, np.zeros(len(seen.exporters), dtype=np.int64), params)
+    nothing = np.zeros(len(seen.exporters), dtype=np.int64)
+    return stage.observe(seen, nothing, nothing, params)
 
 
 def rows(bursts: Traffic) -> list[tuple[Any, ...]]:
@@ -207,7 +208,8 @@ class TestObserve:
 
     def test_a_pair_is_blurred_as_the_worst_of_its_exporters(self) -> None:
         seen = batch([Flow(0, 1, 0, exporter="a"), Flow(0, 1, 500, exporter="b"), Flow(2, 3, 0, exporter="a")])
-        assert stage.observe(seen, np.array([5, 7]), PARAMS).pair_blur_ns.tolist() == [7, 5]
+        bursts = stage.observe(seen, np.array([5, 7]), np.array([3, 4]), PARAMS)
+        assert (bursts.pair_blur_ns.tolist(), bursts.pair_tick_ns.tolist()) == ([7, 5], [4, 3])
 
     def test_nothing(self) -> None:
         bursts = observe(FlowBatch.empty(), PARAMS)

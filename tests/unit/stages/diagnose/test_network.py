@@ -41,8 +41,10 @@ def slowed(
     ]
 
 
-def paced(flows: Sequence[Flow], pp: Sequence[tuple[int, int]] = (), where: Topology = WHERE) -> tuple[Pace, Division]:
-    seen = traffic(shaken(flows, 1, ms=0.1))
+def paced(
+    flows: Sequence[Flow], pp: Sequence[tuple[int, int]] = (), where: Topology = WHERE, tick_ms: float = 0
+) -> tuple[Pace, Division]:
+    seen = traffic(shaken(flows, 1, ms=0.1), tick_ms=tick_ms)
     kinds = typed(seen, pp)
     divided = division(sorted({flow.src for flow in flows}), [end + 5 for end in ENDS])
     return measure_pace(seen, kinds, divided, order(seen, kinds, divided), where, PARAMS.pace), divided
@@ -70,6 +72,29 @@ def rings(count: int, members: int = 4) -> list[Flow]:
         for number in range(count)
         for flow in ring(range(members * number, members * (number + 1)), [end - 100 for end in ENDS])
     ]
+
+
+class TestTicks:
+    """Times that are cut to ticks: messages of 4 ms seem to take 5 ms, or 10, for as long as they begin alike."""
+
+    @pytest.mark.parametrize("tick_ms, times, told", [(0, 1.5, True), (1, 1.5, False), (1, 3.0, True), (4, 2.0, False)])
+    def test_what_ticks_explain_is_not_slow(self, tick_ms: float, times: float, told: bool) -> None:
+        flows = slowed(pipelines(), lambda flow: (flow.src, flow.dst) == (3, 11), times)
+        pace, divided = paced(flows, links(GRID), tick_ms=tick_ms)
+        assert [one.subject for one in find_slow_network(pace, divided, (), PLACE, WHERE)] == (
+            ["10.0.103.0->10.0.111.0"] if told else []
+        )
+
+    def test_what_is_longer_or_shorter_by_more_is_so_by_the_rest(self) -> None:
+        pace, _ = paced(pipelines(), links(GRID), tick_ms=1)
+        usual = np.broadcast_to(np.nanmedian(pace.log_pace, axis=1)[:, None], pace.log_pace.shape)
+        assert np.nanmax(np.abs(pace.beyond(usual))) == 0
+        usual_s = np.exp(usual) * pace.payload
+        for times in (3.0, 1 / 3):
+            moved = replace(pace, seconds=times * usual_s).beyond(usual)
+            sign = 1 if times > 1 else -1
+            bound = (times * usual_s - sign * pace.blur_s) / (usual_s + sign * pace.blur_s)
+            np.testing.assert_allclose(moved[pace.payload > 0], np.log(bound[pace.payload > 0]))
 
 
 class TestWhoIsToBlame:
