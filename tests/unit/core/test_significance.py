@@ -35,6 +35,8 @@ def test_a_single_stray_lifts_no_trailing_median() -> None:
 def test_too_little_known_is_not_told() -> None:
     values = np.array([[np.nan, np.nan, np.nan, 1.0]])
     assert np.isnan(trailing_low_median(values, 4)).all()
+    assert np.isnan(trailing_low_median(values, 2)).all()
+    assert trailing_low_median(values, 1)[0, -1] == 1.0
 
 
 def test_the_spread_is_that_of_most_and_at_least_the_floor() -> None:

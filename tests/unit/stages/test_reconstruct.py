@@ -29,8 +29,9 @@ def rebuilt(
     first_step: int = 0,
     start_ns: Int64 | None = None,
     lateness: Float64 | None = None,
+    tick_ms: float = 0,
 ) -> Reconstruction:
-    seen = traffic(flows)
+    seen = traffic(flows, tick_ms=tick_ms)
     late = np.zeros(steps.end_ns.shape) if lateness is None else lateness
     return reconstruct(seen, typed(seen, pp, other), steps, first_step, start_ns, late)
 
@@ -153,6 +154,13 @@ class TestSteps:
         ends = every(1000, 3, 1000)
         found = rebuilt(ring([4, 6], ends), division([4, 6], ends), lateness=late)
         assert found.steps.slowest.tolist() == [6, 4, 6]
+
+    def test_of_several_that_ticks_do_not_tell_apart_each_is_the_slowest_in_turn(self) -> None:
+        late = np.tile([[0.001], [0.0], [0.0], [0.003]], 6)
+        late[3, 4:] = 0
+        ends = every(1000, 6, 1000)
+        found = rebuilt(ring(range(4), ends), division(range(4), ends), lateness=late, tick_ms=1, first_step=2)
+        assert found.steps.slowest.tolist() == [3, 3, 3, 3, 2, 3]
 
 
 class TestLateness:
