@@ -150,11 +150,25 @@ def is_too_early(before: Load, after: Load, params: ContinueParams) -> bool:
 
 
 def _same_bursts(before: Load, after: Load, params: ContinueParams) -> bool:
-    """Say whether nearly all pairs of a later life move bursts such as pairs of an earlier one did."""
-    place = np.searchsorted(before.bursts, after.bursts)
-    near = [before.bursts[np.clip(place + side, 0, len(before.bursts) - 1)] for side in (-1, 0)]
-    distance = np.min(np.abs(np.log(after.bursts / near)), axis=0)
+    """Say whether nearly all pairs of a later life move bursts such as pairs of an earlier one did.
+
+    Or such as they would in rings of as many members as the later one has.
+    """
+    resized = before.bursts * _ring_share(after.replicas) / _ring_share(before.replicas)
+    distance = np.minimum(*(_nearest(known, after.bursts) for known in (before.bursts, resized)))
     return float(np.mean(distance <= params.same_load)) >= params.same_bursts
+
+
+def _nearest(known: Float64, bursts: Float64) -> Float64:
+    """Return how far each burst is from the nearest of some known ones, in rising order, in logarithms."""
+    place = np.searchsorted(known, bursts)
+    near = [known[np.clip(place + side, 0, len(known) - 1)] for side in (-1, 0)]
+    return np.asarray(np.min(np.abs(np.log(bursts / near)), axis=0))
+
+
+def _ring_share(members: float) -> float:
+    """Return which share of a buffer passes along an edge of a ring in one of its two rounds; 1 without a ring."""
+    return (members - 1) / members if members > 1 else 1.0
 
 
 def goes_on(before: Load, after: Load, least_shared: float, params: ContinueParams) -> bool:

@@ -112,6 +112,13 @@ class TestEarlyDays:
         after = replace(self.OTHER, bursts=self.BEFORE.bursts * 1.01, steps=steps)
         assert is_too_early(self.BEFORE, after, PARAMS) == early
 
+    def test_so_may_replicas_that_are_fewer_and_pass_on_as_much_less(self) -> None:
+        assert self.BEFORE.replicas == 3
+        shared = np.where(self.BEFORE.bursts == 8 * MB, 8 * MB, 40 * MB * (1 / 2) / (2 / 3))
+        after = replace(self.OTHER, bursts=shared, replicas=2.0, steps=10)
+        assert is_too_early(self.BEFORE, after, PARAMS)
+        assert not is_too_early(self.BEFORE, replace(after, replicas=3.0), PARAMS)
+
     def test_pairs_of_which_one_in_three_moves_other_bursts_do_not(self) -> None:
         assert sorted(set(self.BEFORE.bursts.tolist())) == [8 * MB, 40 * MB]
         bursts = np.where(self.BEFORE.bursts == 8 * MB, 8 * MB, 50 * MB)
