@@ -79,6 +79,25 @@ def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool
     return ends
 
 
+def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) -> Bool:
+    """Cut some sequences where another is cut: after the bursts nearest in time to its, bool[n].
+
+    Parameters: `ends` bool[n], where they are cut by their periods; `alike`, `others` bool[k], the sequences to cut and
+    those to look at, of which the one with the most ends is taken.
+    """
+    if not alike.any() or not others.any():
+        return ends
+    count = np.bincount(sequences.line[ends], minlength=len(sequences)) * others
+    model_ns = sequences.end_ns[ends & (sequences.line == np.argmax(count))]
+    cut = ends.copy()
+    for line in np.flatnonzero(alike):
+        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
+        end_ns = sequences.end_ns[rows]
+        cut[rows] = np.isinf(sequences.gap_s[rows])
+        cut[rows.start + np.searchsorted((end_ns[1:] + end_ns[:-1]) // 2, model_ns)] = True
+    return cut
+
+
 def _ends_at(period: Period, place: int) -> Bool:
     """Mask the bursts with which a walk round the period leaves a place, or jumps past it, bool[n]."""
     since = (period.place - place - 1) % len(period)

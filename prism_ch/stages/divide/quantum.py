@@ -8,7 +8,7 @@ from prism_ch.core import robust
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import DivideParams
-from prism_ch.stages.divide.periods import Period, find_periods, lonely_silence, period_ends
+from prism_ch.stages.divide.periods import Period, ends_as_others, find_periods, lonely_silence, period_ends
 from prism_ch.stages.divide.proposals import propose
 from prism_ch.stages.divide.sequences import Sequences
 
@@ -27,12 +27,16 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
     wanting = _wants(quantum, periods, params)
     throughout = np.array([period is not None and period.moves_throughout(params) for period in periods])
     irregular |= throughout & ~wanting
+    # What most do, one that lost too many records to show a period does as well.
+    alike = np.array([period is None for period in periods]) & (np.mean(throughout) > params.quorum)
+    irregular |= alike
     parts = wanting & np.array(
         [period is not None and lonely_silence(period, params) is not None for period in periods]
     )
     odd = irregular | (uneven > params.max_uneven)
     if (odd | wanting).any():
         ends = period_ends(sequences, periods, odd | wanting, params)
+        ends = ends_as_others(sequences, ends, alike, throughout)
         size, share = most_regular(sequences, ends, params)
         evident = wanting & (share > regular + params.evident_gain)
         enough = np.maximum(params.even_gain * uneven, params.max_uneven)

@@ -9,6 +9,8 @@ import pytest
 
 from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide import divide
+from prism_ch.stages.divide.periods import ends_as_others
+from prism_ch.stages.divide.sequences import communicators, read_sequences
 from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, every, ring, traffic, typed
 
 PARAMS = DivideParams()
@@ -97,6 +99,21 @@ def test_lost_records_cost_no_step(microbatches: int) -> None:
     found = ends_ms([flow for flow, gone in zip(flows, lost, strict=True) if not gone])
     assert found == pytest.approx(ends[: len(found)], abs=1)
     assert len(found) >= 39  # a record lost in the last step leaves it for later
+
+
+def test_a_communicator_that_shows_no_period_ends_its_steps_with_the_others() -> None:
+    """Of three pairs the last has bursts of its own, some of which come together with what ends the others' steps."""
+    others = [Flow(2 * pair, 2 * pair + 1, at) for pair in (0, 1) for at in range(0, 2000, 100)]
+    alone = [Flow(4, 5, at) for at in (40, 130, 290, 402, 550, 700, 820, 1000, 1190, 1395, 1500)]
+    sequences = read_sequences(seen := traffic(others + alone), communicators(seen), PARAMS)
+    ends = np.zeros(len(sequences.line), dtype=bool)
+    ends[sequences.offsets[:2, None] + np.array([4, 9, 14])] = True
+    found = ends_as_others(sequences, ends, np.array([False, False, True]), np.array([True, True, False]))
+    assert (found == ends)[sequences.line < 2].all()
+    cut_ms = [(at - BEGIN_NS) / MS for at in sequences.start_ns[found & (sequences.line == 2)].tolist()]
+    assert cut_ms == [402, 820, 1395, 1500]  # the last one is all there is
+    nobody = np.zeros(3, dtype=bool)
+    assert ends_as_others(sequences, ends, np.array([False, False, True]), nobody) is ends
 
 
 def test_gradients_scattered_after_every_microbatch_and_parameters_gathered_once() -> None:
