@@ -13,7 +13,7 @@ import numpy as np
 from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.disjoint_set import components
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
 from prism_ch.model.result import CP, DP, EP, PP, TP, Group
@@ -113,9 +113,35 @@ def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int
     opening = _first_of_each(pipeline.start_ns, of_burst, replica, step)
     opening = opening[step[opening] > 0]  # what precedes the first boundary may be cut
     upward = np.where(src[opening] < dst[opening], 1, -1)
-    vote = np.bincount(of_burst[opening], weights=upward, minlength=len(links))
+    vote = np.bincount(of_burst[opening], weights=upward, minlength=len(links)).astype(np.float64)
     low, high = links // nodes, links % nodes
+    vote = _along_chains(low, high, vote)
     return np.where(vote >= 0, low, high), np.where(vote >= 0, high, low)
+
+
+def _along_chains(low: Int64, high: Int64, vote: Float64) -> Float64:
+    """Let the links of each chain vote together, float64[links]: all that is passed along it goes one way.
+
+    Parameters: `vote` float64[links], above 0 for `low` to `high`. What forks or closes to a ring votes link by link.
+    """
+    nodes = int(max(low.max(initial=-1), high.max(initial=-1))) + 1
+    label = components(nodes, low.astype(np.int32), high.astype(np.int32))
+    degree = np.bincount(np.concatenate([low, high]), minlength=nodes)
+    together = vote.copy()
+    for chain in np.unique(label[low]).tolist():
+        links = np.flatnonzero(label[low] == chain)
+        members = np.flatnonzero(label == chain)
+        if len(links) < 2 or len(links) != len(members) - 1 or degree[members].max() > 2:
+            continue
+        upward = np.empty(len(links))
+        at, left = int(members[degree[members] == 1][0]), links.tolist()
+        while left:
+            link = next(one for one in left if at in {int(low[one]), int(high[one])})
+            left.remove(link)
+            upward[np.searchsorted(links, link)] = 1 if low[link] == at else -1
+            at = int(high[link] if low[link] == at else low[link])
+        together[links] = upward * (upward @ vote[links])
+    return together
 
 
 def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:

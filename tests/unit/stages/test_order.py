@@ -15,7 +15,20 @@ from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet
 from prism_ch.model.result import DP, PP, Group
 from prism_ch.stages.order import number_after, order
-from tests.unit.stages.build import Flow, division, every, job, links, pipeline, renamed, ring, shaken, traffic, typed
+from tests.unit.stages.build import (
+    MB,
+    Flow,
+    division,
+    every,
+    job,
+    links,
+    pipeline,
+    renamed,
+    ring,
+    shaken,
+    traffic,
+    typed,
+)
 
 ENDS = every(2500, 8, 2500)
 
@@ -46,6 +59,18 @@ class TestStages:
         flows = pipeline(stages * 2, every(2500, 8), microbatches=microbatches)
         found = ordered(flows, [(0, 1), (1, 2), (0, 2)], stages)
         assert found.pp_stage[stages].tolist() == [0, 1, 2]
+
+    @pytest.mark.parametrize("stages", [[0, 1, 2, 3], [2, 0, 3, 1]], ids=str)
+    def test_the_links_of_a_chain_vote_together(self, stages: list[int]) -> None:
+        begin = every(2500, 8)
+        late = [Flow(stages[3], stages[2], start + 1, 2, 8 * MB) for start in begin]  # of the step before, as it seems
+        found = ordered([*pipeline(stages, begin), *late], list(pairwise(stages)), stages)
+        assert found.pp_stage[stages].tolist() == [0, 1, 2, 3]
+
+    def test_what_forks_votes_link_by_link(self) -> None:
+        begin = every(2500, 8)
+        flows = [*pipeline([0, 1, 2], begin), *pipeline([0, 1, 3], [start + 600 for start in begin])]
+        assert ordered(flows, [(0, 1), (1, 2), (1, 3)], range(4)).pp_stage.tolist() == [0, 1, 2, 2]
 
     def test_replicas_vote_together(self) -> None:
         grid = [[0, 1, 2], [3, 4, 5]]
