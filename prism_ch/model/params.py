@@ -325,6 +325,8 @@ class DivideParams:
     #: A communicator that misses the last step is waited for where it usually ends so much of a step after the data:
     #: more than collectives jitter.
     jitter_share: float = 0.05
+    #: A piece that follows so much of a step later is not of the collective before it: that takes less.
+    stub_gap: float = 0.5
     #: Share of the communicators that must confirm a step.
     quorum: float = 0.5
 

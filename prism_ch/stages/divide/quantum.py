@@ -50,7 +50,29 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
     ends = _by_pass(sequences, ends, proposals, follows, regular, params)
+    ends = _before_stubs(sequences, ends, quantum, params)
     return ends | closed_by_silence(sequences, ends, quantum, data_end_ns, params)
+
+
+def _before_stubs(sequences: Sequences, ends: Bool, quantum: Float64, params: DivideParams) -> Bool:
+    """End the last step of a sequence before bursts that come most of a step later and carry next to nothing, bool[n].
+
+    They begin a collective that hangs: those who have reached it pass on first pieces.
+    """
+    rows = np.flatnonzero(ends)
+    line, same = sequences.line[rows], np.diff(sequences.line[rows]) == 0
+    step_s = robust.median_by(line[1:][same], np.diff(sequences.end_ns[rows])[same] / 1e9, len(sequences))
+    total = np.concatenate([[0.0], np.cumsum(sequences.payload)])
+    after = total[sequences.offsets[1:]][sequences.line] - total[1:]
+    stubs_follow = (after > 0) & (after < params.quantum_tolerance * quantum[sequences.line])
+    stubs_follow &= np.isfinite(sequences.gap_s) & (sequences.gap_s > params.stub_gap * step_s[sequences.line])
+    moved = ends.copy()
+    for row in np.flatnonzero(stubs_follow).tolist():
+        tail = slice(row + 1, int(sequences.offsets[sequences.line[row] + 1]))
+        if moved[tail].any():
+            moved[tail] = False
+            moved[row] = True
+    return moved
 
 
 def closed_by_silence(
