@@ -21,6 +21,7 @@ from tests.bench.accuracy.faults.outcome import (
     is_about,
     is_named,
     names,
+    work,
 )
 from tests.bench.accuracy.faults.stream import Said, windows
 from tests.bench.accuracy.faults.tables import (
@@ -122,6 +123,12 @@ def test_a_stall_is_told_once_the_job_is_rightly_said_to_hang() -> None:
     restart = replace(truth, accepted=("restart",))
     begun = [(over[0][0], [Said("job", replace(stall, kind="restart"))])]
     assert compare(restart, [*said(), *told, *later, *begun], 8).delay_s == 40.0
+
+
+def test_who_hangs_before_the_gradients_is_named_by_the_first_pieces_that_others_pass_on() -> None:
+    """Ranks of one ring have begun their all-reduce; what they passed on ends no step, and shows who has not."""
+    outcome = work(Case("hang", 1.0, 9027))
+    assert (outcome.gpus, outcome.found, outcome.named, outcome.wrong) == (8, True, True, 0)
 
 
 def test_information_accuses_nobody() -> None:

@@ -45,13 +45,6 @@ def test_a_last_step_that_lacks_a_bucket_is_left_for_later() -> None:
     assert ends_ms([*flows, Flow(8, 9, 20_200)]) == pytest.approx(ENDS[:-1])
 
 
-def test_first_pieces_of_a_collective_that_hangs_do_not_put_off_the_end_of_the_step_before() -> None:
-    """Endpoint 3 does not come: those beside it wait, others have passed on a little of the next step's gradients."""
-    flows = ring(GROUP, ENDS)
-    pieces = [Flow(src, src + 1, 20_900 + src, 1, MB) for src in (0, 4, 5)]
-    assert ends_ms([*flows, *pieces, Flow(8, 9, 25_000)]) == pytest.approx(ENDS)
-
-
 @pytest.mark.parametrize("short", [3, 7, 9])
 def test_groups_that_lost_half_of_a_last_burst_have_ended_with_the_others(short: int) -> None:
     groups = [ring([2 * g, 2 * g + 1], ENDS) for g in range(10)]
