@@ -6,12 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from prism_ch.model.params import Params
 from prism_ch.model.result import Diagnosis
-from prism_ch.stages import diagnose
 from prism_ch.standing import doubt, leave_out_stops, what_moved
 from tests.unit.chain import Published, Results, work
 from tests.unit.stages.build import (
@@ -19,7 +17,6 @@ from tests.unit.stages.build import (
     MB,
     Flow,
     batch,
-    division,
     every,
     job,
     renamed,
@@ -27,9 +24,8 @@ from tests.unit.stages.build import (
     shaken,
     shifted,
     steps_of,
+    steps_seen,
     topology,
-    traffic,
-    typed,
 )
 
 SECOND = 10**9
@@ -65,23 +61,7 @@ def cut(flows: Sequence[Flow], at_ms: float) -> list[Flow]:
 def test_ranks_that_are_ready_within_what_a_fabric_and_clocks_take_show_nobody_late(
     late_ms: float, tick_ms: float, shown: bool
 ) -> None:
-    members, ends_ms = range(4), every(1000, 6, 1000)
-    bursts, divided = traffic(ring(members, ends_ms), tick_ms=tick_ms), division(members, ends_ms)
-    kinds, ends_ns = typed(bursts), divided.job_end_ns()
-    late_s = np.zeros((4, 6))
-    late_s[2] = late_ms / 1000
-    seen = diagnose.StepsSeen(
-        np.arange(6),
-        ends_ns,
-        np.ones(6),
-        diagnose.find_rests(bursts, kinds, ends_ns),
-        np.zeros(6, dtype=bool),
-        0,
-        np.arange(4, dtype=np.int32),
-        late_s,
-        bursts,
-        kinds,
-    )
+    seen = steps_seen(every(1000, 6, 1000), late_ms=late_ms, tick_ms=tick_ms)
     assert what_moved([seen], Params()).shows_late == shown
 
 

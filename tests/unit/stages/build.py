@@ -27,6 +27,8 @@ from prism_ch.model.result import (
 )
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
+from prism_ch.stages.diagnose.rests import find_rests
+from prism_ch.stages.diagnose.stops import StepsSeen
 
 #: When every scene begins: 2023-11-14 22:13:00 UTC, the beginning of a minute.
 BEGIN_NS = 1_699_999_980 * 10**9
@@ -266,6 +268,30 @@ def steps_of(durations_s: Sequence[float], slowest: Sequence[int] | int = 0, com
         dp_s=0.1 * length,
         slowest=np.broadcast_to(np.array(slowest, np.int32), count),
         complete=np.full(count, complete, np.uint8),
+    )
+
+
+def steps_seen(
+    ends_ms: Sequence[float], met: Iterable[Flow] = (), first_new: int = 0, late_ms: float = 0, tick_ms: float = 0
+) -> StepsSeen:
+    """What a ring of four shows of its steps: one endpoint is so late in each; some flows are of no training."""
+    members, meetings = range(4), list(met)
+    bursts = traffic([*ring(members, ends_ms), *meetings], tick_ms=tick_ms)
+    kinds = typed(bursts, other=[(flow.src, flow.dst) for flow in meetings])
+    ends_ns = division(members, ends_ms).job_end_ns()
+    late_s = np.zeros((4, len(ends_ms)))
+    late_s[2] = late_ms / 1000
+    return StepsSeen(
+        number=np.arange(len(ends_ms)),
+        end_ns=ends_ns,
+        duration_s=np.append(np.nan, np.diff(ends_ns) / 1e9),
+        rests=find_rests(bursts, kinds, ends_ns),
+        storage=np.zeros(len(ends_ms), dtype=bool),
+        first_new=first_new,
+        endpoints=np.arange(4, dtype=np.int32),
+        lateness_s=late_s,
+        traffic=bursts,
+        kinds=kinds,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
 from prism_ch.model.result import Diagnosis
-from prism_ch.stages.diagnose.rests import find_rests
 from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
-from tests.unit.stages.build import Flow, division, every, ring, steps_of, topology, traffic, typed
+from tests.unit.stages.build import Flow, every, steps_of, steps_seen, topology
 
 PARAMS = Params()
 WHERE = topology(6)
@@ -22,63 +20,48 @@ ENDS_MS = [*every(1000, 6, 1000), *every(1000, 4, 15_000)]
 HISTORY = steps_of([*[1.0] * 6, 9.0, *[1.0] * 3])
 
 
-def look(ends_ms: list[float], met: Iterable[Flow] = (), first_new: int = 0) -> StepsSeen:
-    members, meetings = range(4), list(met)
-    bursts = traffic([*ring(members, ends_ms), *meetings])
-    kinds = typed(bursts, other=[(flow.src, flow.dst) for flow in meetings])
-    ends_ns = division(members, ends_ms).job_end_ns()
-    duration_s = np.append(np.nan, np.diff(ends_ns) / 1e9)
-    late = np.zeros((4, len(ends_ms)))
-    rests = find_rests(bursts, kinds, ends_ns)
-    endpoints = np.arange(4, dtype=np.int32)
-    storage = np.zeros(len(ends_ms), dtype=bool)
-    return StepsSeen(
-        np.arange(len(ends_ms)), ends_ns, duration_s, rests, storage, first_new, endpoints, late, bursts, kinds
-    )
-
-
 def found(seen: StepsSeen) -> tuple[Diagnosis, ...]:
     return find_stops("job", seen, HISTORY, FlowBatch.empty(), WHERE, PARAMS)
 
 
 def test_ranks_that_meet_others_begin_anew() -> None:
     met = [Flow(src, dst, 9_000 + src, 1, 900) for src, dst in ((0, 2), (0, 4), (1, 3), (1, 4), (2, 0), (2, 4))]
-    (restart,) = found(look(ENDS_MS, met))
+    (restart,) = found(steps_seen(ENDS_MS, met))
     assert (restart.kind, restart.first_step, restart.severity) == ("restart", 6, "warning")
     assert json.loads(restart.evidence)["members_after"] == 4
 
 
 def test_strays_are_no_start_up() -> None:
     met = [Flow(0, 2, 9_000, 1, 900), Flow(0, 4, 9_500, 1, 900), Flow(2, 4, 9_700, 1, 900)]
-    (stall,) = found(look(ENDS_MS, met))
+    (stall,) = found(steps_seen(ENDS_MS, met))
     assert (stall.kind, stall.first_step, stall.status) == ("stall", 6, "closed")
 
 
 def test_what_was_said_before_is_not_said_again() -> None:
-    assert len(found(look(ENDS_MS, first_new=7))) == 1
-    assert found(look(ENDS_MS, first_new=8)) == ()
+    assert len(found(steps_seen(ENDS_MS, first_new=7))) == 1
+    assert found(steps_seen(ENDS_MS, first_new=8)) == ()
 
 
 def test_the_step_after_it_tells_what_a_step_is() -> None:
-    assert found(look(ENDS_MS[:7])) == ()
-    slowly = look([*every(1000, 6, 1000), 15_000, 24_000, *every(1000, 4, 25_000)])
+    assert found(steps_seen(ENDS_MS[:7])) == ()
+    slowly = steps_seen([*every(1000, 6, 1000), 15_000, 24_000, *every(1000, 4, 25_000)])
     assert found(slowly) == ()
     assert not not_slow([slowly], HISTORY, PARAMS.stops)[6]
 
 
 def test_of_few_steps_nothing_is_said_and_none_is_left_out() -> None:
-    seen = look(ENDS_MS[5:8])
+    seen = steps_seen(ENDS_MS[5:8])
     assert found(seen) == ()
     assert not not_slow([seen], HISTORY, PARAMS.stops).any()
 
 
 def test_a_step_that_holds_a_stop_is_not_slow() -> None:
-    assert np.flatnonzero(not_slow([look(ENDS_MS)], HISTORY, PARAMS.stops)).tolist() == [6]
+    assert np.flatnonzero(not_slow([steps_seen(ENDS_MS)], HISTORY, PARAMS.stops)).tolist() == [6]
 
 
 @pytest.mark.parametrize("lost_ms, severity", [(900.0, "info"), (1100.0, "warning")])
 def test_a_stop_of_less_than_a_second_is_a_hiccup_whoever_is_waited_for(lost_ms: float, severity: str) -> None:
-    seen = look([*every(300, 20, 300), *every(300, 5, 6300 + lost_ms)])
+    seen = steps_seen([*every(300, 20, 300), *every(300, 5, 6300 + lost_ms)])
     seen.lateness_s[1, 20] = lost_ms / 1000
     (stall,) = found(seen)
     assert (stall.kind, stall.subject, stall.severity) == ("stall", WHERE.endpoints[1], severity)
