@@ -201,7 +201,7 @@ def _moves_the_same(before: Load, after: Load, params: ContinueParams) -> bool:
     relayed = _alike(before.relayed, after.relayed, params) or _alike(
         before.relayed * before.replicas, after.relayed * after.replicas, params
     )
-    ring = [load.reduced * load.replicas / max(load.replicas - 1, 1) for load in (before, after)]
+    ring = [load.reduced / _ring_share(load.replicas) for load in (before, after)]
     reduced = _alike(before.reduced, after.reduced, params) or _alike(ring[0], ring[1], params) or min(ring) == 0
     return _alike(before.message, after.message, params) and relayed and reduced
 
