@@ -104,6 +104,12 @@ def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | Non
     return result
 
 
+def quantile_of_rows(values: Float64, q: float) -> Float64:
+    """Return the q-quantile of each row of values float64[n, k], float64[n]; all else as in `quantile_by`."""
+    line = np.repeat(np.arange(len(values), dtype=np.int32), values.shape[1])
+    return quantile_by(line, values.ravel(), q, len(values))
+
+
 def median_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Float64:
     """Return the median of each group's values, float64[groups]; all else as in `quantile_by`."""
     return quantile_by(group, values, 0.5, groups)

@@ -64,8 +64,7 @@ def over_peers(pace: Pace, params: PaceParams) -> Delay:
 def over_past(pace: Pace, remembered: Float64, params: PaceParams) -> Delay:
     """Compare each row of steady volume with its better steps, or what was usual of it before it became slow."""
     logs = pace.log_pace
-    line = np.repeat(np.arange(len(logs), dtype=np.int32), logs.shape[1])
-    own = np.fmin(robust.quantile_by(line, logs.ravel(), 0.25, len(logs)), remembered)
+    own = np.fmin(robust.quantile_of_rows(logs, 0.25), remembered)
     usual = np.broadcast_to(own[:, None], logs.shape)
     excess = np.where(pace.steady[:, None], pace.beyond(usual), np.nan)
     # What has been slow for most of the time spreads no wider than its changes from step to step do.

@@ -114,8 +114,7 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     before = np.array([expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
     own = np.fmin(own, before)
     change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
-    column = np.broadcast_to(np.arange(change.shape[1], dtype=np.int32), change.shape)
-    low, high = (robust.quantile_by(column.ravel(), change.ravel(), q, change.shape[1]) for q in (0.25, 0.75))
+    low, high = (robust.quantile_of_rows(change.T, q) for q in (0.25, 0.75))
     common = np.clip(1.0, low, high)
     usual = own[:, None] * common[None]
     excess = (work.seconds - usual) / usual

@@ -28,11 +28,10 @@ def recall(usual: UsualWork, measured: Sequence[Work], topology: Topology) -> di
     if work is None:
         return {}
     changed = {int(way.split(">")[0]) for way, last in work.needs.items() if last != usual.needs.get(way)}
-    names = {endpoint: topology.endpoints[endpoint] for endpoint in work.endpoints.tolist()}
     return {
-        endpoint: usual.seconds[names[endpoint]]
+        endpoint: usual.seconds[topology.endpoints[endpoint]]
         for endpoint, role in zip(work.endpoints.tolist(), work.role.tolist(), strict=True)
-        if role not in changed and names[endpoint] in usual.seconds
+        if role not in changed and topology.endpoints[endpoint] in usual.seconds
     }
 
 
