@@ -204,9 +204,10 @@ def _see(
     Parameters: `batch`, observations as they were exported, and `flows` those at the right times; `counted`, those of
     them that are of before.
     """
-    blurs_ns = clocks.blurs_ns(batch, params.clocks)
+    ticks_ns = batch.ticks_ns()
+    blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
     flows, counted = (elect(each, blurs_ns) for each in (flows, counted))
-    traffic = observe(flows, blurs_ns, batch.ticks_ns(), params.observe)
+    traffic = observe(flows, blurs_ns, ticks_ns, params.observe)
     coarse = merged_pairs(traffic, params.merged)
     recurring = recurring_pairs(traffic, topology, params.recognise) & ~coarse
     merged = merged_training(traffic, topology, coarse, recurring, params.merged)

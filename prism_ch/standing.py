@@ -54,9 +54,8 @@ def what_moved(seen: Sequence[diagnose.StepsSeen], params: Params) -> diagnose.M
         return diagnose.Moved.unknown()
     newest = seen[-1]
     late_s = newest.lateness_s.max(axis=0, initial=0) - np.median(newest.lateness_s, axis=0)
-    tick_s = float(newest.traffic.pair_tick_ns.max(initial=0)) / 1e9
     spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
-    spread_s = max(spread_s, params.diagnose.ready_ticks * tick_s)
+    spread_s = max(spread_s, params.diagnose.ready_ticks * newest.traffic.tick_s)
     shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
     return diagnose.Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late)

@@ -48,6 +48,11 @@ class Traffic:
         """Receiver of each burst, int32[n]."""
         return self.pair_dst[self.pair]
 
+    @property
+    def tick_s(self) -> float:
+        """What times are cut to at the worst, in seconds; 0 without a pair."""
+        return float(self.pair_tick_ns.max(initial=0)) / 1e9
+
     def moving(self) -> Bool:
         """Mask the pairs that have a burst, bool[pairs]; after `take` some may have none left."""
         return np.bincount(self.pair, minlength=len(self.pair_src)) > 0

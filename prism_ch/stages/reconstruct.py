@@ -66,7 +66,7 @@ def reconstruct(
         spent[:, :, _COMPUTE].mean(axis=0),
         spent[:, :, _PHASE_OF_KIND[PP]].mean(axis=0),
         spent[:, :, _PHASE_OF_KIND[DP]].mean(axis=0),
-        division.endpoints[_latest(lateness, first_step, traffic)],
+        division.endpoints[_latest(lateness, first_step, traffic.tick_s)],
         complete,
     )
     timeline = Timeline(
@@ -75,13 +75,12 @@ def reconstruct(
     return Reconstruction(steps, gpu_steps, timeline)
 
 
-def _latest(lateness: Float64, first_step: int, traffic: Traffic) -> Int64:
+def _latest(lateness: Float64, first_step: int, tick_s: float) -> Int64:
     """Return the row of the endpoint that is the latest in each step, int64[k].
 
     Times that are cut to ticks tell no difference of less than one: then it is each of them in turn, or whoever comes
     first in the order of addresses would seem to keep the others waiting.
     """
-    tick_s = float(traffic.pair_tick_ns.max(initial=0)) / 1e9
     last = lateness >= lateness.max(axis=0) - tick_s
     turn = (first_step + np.arange(lateness.shape[1])) % last.sum(axis=0)
     return np.asarray(np.argmax(np.cumsum(last, axis=0) > turn, axis=0))

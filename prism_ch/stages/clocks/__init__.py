@@ -98,13 +98,12 @@ def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> 
     return batch.moved(-np.where(known, ahead_ns[np.where(known, row, 0)], 0))
 
 
-def blurs_ns(batch: FlowBatch, params: ClockParams) -> Int64:
+def blurs_ns(ticks_ns: Int64, params: ClockParams) -> Int64:
     """Return how far apart an exporter and others may see one moment once they are corrected, int64[exporters].
 
-    Parameters: `batch`, by the exporters' own clocks. Times are cut to ticks, and taken at different switches.
+    Parameters: `ticks_ns` int64[exporters], what their own clocks cut times to. They are taken at different switches.
     """
-    ticks_ns = np.minimum(batch.ticks_ns(), round(max(params.widths_s) * 1e9))
-    return ticks_ns + round(2 * params.path_delay_s * 1e9)
+    return np.minimum(ticks_ns, round(max(params.widths_s) * 1e9)) + round(2 * params.path_delay_s * 1e9)
 
 
 def reach_ns(history: ExporterHistory, params: ClockParams) -> int:

@@ -122,8 +122,9 @@ def subjects(row: Row, seed: int) -> list[Subject]:
         landed(store, given, [given.flows])
         topology = read_topology(store)
         flows = read_flows(store, topology, 0, np.iinfo(np.int64).max)
-        blurs_ns = clocks.blurs_ns(flows, _PARAMS.clocks)
-        traffic = observe(elect(flows, blurs_ns), blurs_ns, flows.ticks_ns(), _PARAMS.observe)
+        ticks_ns = flows.ticks_ns()
+        blurs_ns = clocks.blurs_ns(ticks_ns, _PARAMS.clocks)
+        traffic = observe(elect(flows, blurs_ns), blurs_ns, ticks_ns, _PARAMS.observe)
         return [_subject(given, job, topology, traffic) for job in given.truth]
 
 

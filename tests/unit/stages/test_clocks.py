@@ -93,7 +93,7 @@ class TestOneClockIsOff:
         flows = seen({"leaf-b": 0.2})
         messages = sum(len(moments(900.0, number)) for number in range(len(PATHS)))
         assert len(elect(flows, np.zeros(len(flows.exporters), dtype=np.int64))) > 1.3 * messages
-        assert len(elect(corrected(flows), blurs_ns(flows, PARAMS))) == messages
+        assert len(elect(corrected(flows), blurs_ns(flows.ticks_ns(), PARAMS))) == messages
 
     @pytest.mark.parametrize("loss", [0.02, 0.1])
     @pytest.mark.parametrize("tick_ns", [1, MS])
@@ -329,8 +329,8 @@ class TestCorrection:
 
 class TestBlur:
     def test_times_are_known_to_their_tick_and_the_way_between_switches(self) -> None:
-        assert set(blurs_ns(seen(tick_ns=MS), PARAMS)) == {1_100_000}
-        assert max(blurs_ns(seen(), PARAMS)) < 110_000
+        assert set(blurs_ns(seen(tick_ns=MS).ticks_ns(), PARAMS)) == {1_100_000}
+        assert max(blurs_ns(seen().ticks_ns(), PARAMS)) < 110_000
 
     def test_but_never_so_badly_that_messages_run_together(self) -> None:
-        assert set(blurs_ns(seen(tick_ns=10**9), PARAMS)) == {10_100_000}
+        assert set(blurs_ns(seen(tick_ns=10**9).ticks_ns(), PARAMS)) == {10_100_000}
