@@ -52,7 +52,9 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
     """Mask the bursts of an inner collective that shares its links with the one that closes the step, bool[n].
 
     A few bursts of some pairs are much larger than all others there: these close the step. The others, on all pairs of
-    the same lines, are many, and fill the time in between; else there is but one collective, and nothing is masked.
+    the same lines, are many, and fill the time in between; else there is but one collective, and nothing is masked. Nor
+    is where most sizes come once from closing to closing: those are buckets of gradients, and no layer is alone of its
+    size.
     """
     closes = on_collective & _much_larger(traffic, params)
     if not closes.any():
@@ -60,7 +62,19 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
     rate = np.bincount(traffic.pair[closes], minlength=len(traffic.pair_src)).astype(np.float64)
     closing = _closings(traffic, line, closes, rate[traffic.pair], params)
     rows = on_collective & ~closes & np.isin(line, line[closes])
+    if _once_a_closing(traffic, line, rows, closing, params) > params.min_settled:
+        return np.zeros(len(rows), dtype=bool)
     return rows & (_coverage(traffic, line, rows, closing) >= params.inner_coverage)
+
+
+def _once_a_closing(
+    traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams
+) -> float:
+    """Return the share of the masked bursts that are of a size which their pair moves once from closing to closing."""
+    size = robust.size_classes(traffic.payload[rows], params.same_size_tolerance, traffic.pair[rows])
+    closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line[rows]]
+    times = np.bincount(size)[size] / np.maximum(closings, 1)
+    return float(np.mean(np.abs(times - 1) < params.closing_only_share))
 
 
 def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:

@@ -163,6 +163,15 @@ class TestInnerCollectives:
         sizes = [40 * MB] * 2 + [5 * MB] * 8
         assert set(kinds(buckets([0, 1], STEPS, sizes, apart_ms=100)).values()) == {"DP"}
 
+    @pytest.mark.parametrize("times, kind", [(1, "DP"), (6, "TP")])
+    def test_small_sizes_that_come_once_a_step_are_buckets_though_they_fill_it(self, times: int, kind: str) -> None:
+        sizes = [5 * MB, 10 * MB, 15 * MB] if times == 1 else [5 * MB] * 3 * times
+        large = [flow for pair in ([0, 1], [2, 3]) for flow in ring(pair, STEPS, size=90 * MB)]
+        small = [flow for pair in ([0, 1], [2, 3]) for flow in self.throughout(pair, sizes)]
+        seen = traffic(large + small)
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        assert {PAIR_KINDS[one] for one in found.burst[seen.payload < 90 * MB]} == {kind}
+
     @pytest.mark.parametrize("strays", [1, 2])
     def test_an_exchange_beside_a_closing_is_no_gradient_though_no_other_has_its_size(self, strays: int) -> None:
         chance = np.random.default_rng(3)
