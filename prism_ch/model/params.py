@@ -275,6 +275,8 @@ class DivideParams:
     min_plain_share: float = 0.75
     #: Steps vary less than this, as the mean deviation from the median over it, jitter and sequence lengths included.
     max_uneven: float = 0.25
+    #: So many pieces in a row show a pace of their own; of fewer any split would be even.
+    min_pace_steps: int = 4
     #: Forward pass and optimizer take at least this share of a step, and move no gradients; a shorter silence does
     #: not mark a step.
     min_silence_share: float = 0.15
@@ -337,6 +339,8 @@ class WorkParams:
 
     #: An input comes before what is made of it in this share of all cases, lost records and clocks included.
     causal_share: float = 0.95
+    #: ... and by at least this share of an operation, for something is made of it in between.
+    operation_share: float = 0.5
     #: Ranks that exchange data for more than this share of their work inside it do so beside it.
     max_exchange_share: float = 0.5
     #: A pair that moves as much as usual, but for lost records, moves it all.
@@ -556,7 +560,7 @@ class ContinueParams:
     newcomer_lookback_s: int = 1200
     #: A job that is begun anew moves as many bytes as before, but for lost records.
     same_load: float = 0.03
-    #: ... in the same bursts on this share of its pairs.
+    #: ... in bursts of the same sizes, but for the rest of this share of them.
     same_bursts: float = 0.9
     #: A step boundary is the one published before where it is closer than this share of a step.
     same_boundary_share: float = 0.25

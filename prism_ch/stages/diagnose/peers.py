@@ -86,13 +86,16 @@ def _with_quicker(work: Work, step_s: float, params: WorkParams) -> Comparison:
 
     Of a role on two servers, half of the ranks are slow with one of them. By the median nobody could tell which half
     it is, and what gets slower bit by bit doesn't show against its own steps just before; but a job waits for the
-    slower half, and GPUs do not become quicker than they are made.
+    slower half, and GPUs do not become quicker than they are made. Of ranks whose work is partly hidden, two halves may
+    differ in what shows of it.
     """
     usual = np.full(work.seconds.shape, np.nan)
     quicker = np.zeros(len(work.role), dtype=bool)
     each_s = robust.median(work.seconds, axis=1)
     for stage in np.unique(work.role).tolist():
         rows = np.flatnonzero(work.role == stage)
+        if work.hidden is not None and work.hidden[rows].any():
+            continue
         if len(rows) > params.min_peers and len(rows) % 2 == 0 and not np.isnan(each_s[rows]).any():
             half = rows[np.argsort(each_s[rows], kind="stable")[: len(rows) // 2]]
             quicker[half] = True

@@ -37,7 +37,8 @@ class Work:
     differences between peers mean something. `turn_s` float64[m, k], where there is one, is the work of ranks whose
     n-th output is made of their n-th input: that of different stages compares too, and is NaN of a first stage.
     `needs` are the inputs that outputs were found to wait for: by "stage>to<from", of each output in order the number
-    of the last input that it can't do without, -1 for none.
+    of the last input that it can't do without, -1 for none. `hidden` bool[m], where there is one, are ranks that do
+    something that no message follows, which may pass for waiting: how long they work says less than how it changes.
     """
 
     endpoints: Int32
@@ -47,6 +48,7 @@ class Work:
     absolute: bool
     turn_s: Float64 | None = None
     needs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    hidden: Bool | None = None
 
     def usual_s(self) -> Float64:
         """Return what each rank works in its better steps, float64[m]: a quarter of them shows what is usual."""
@@ -88,8 +90,21 @@ def measure_work(
         needs = dict(needs)
         seconds, turn_s = _between_messages(kinds.of_kind(traffic, PP), division, role, needs, params)
         seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
-        measured.append(Work(division.endpoints, role, seconds, mates, absolute=True, turn_s=turn_s, needs=needs))
+        hidden = _ends_of_ring(kinds.of_kind(traffic, PP), division, role)
+        measured.append(
+            Work(division.endpoints, role, seconds, mates, absolute=True, turn_s=turn_s, needs=needs, hidden=hidden)
+        )
     return tuple(measured)
+
+
+def _ends_of_ring(pipeline: Traffic, division: Division, role: Int32) -> Bool:
+    """Mask the ranks of the first and the last stage of a pipeline that wraps round, bool[m].
+
+    Of its chunks of the model, the last does a forward and the first a backward without a message after it.
+    """
+    stage = [role[np.searchsorted(division.endpoints, side)] for side in (pipeline.pair_src, pipeline.pair_dst)]
+    wraps = bool((np.abs(stage[0] - stage[1]) > 1).any())
+    return np.asarray(wraps & ((role == 0) | (role == role.max())))
 
 
 def _between_messages(
@@ -114,11 +129,12 @@ def _between_messages(
         total = np.zeros((len(rows), division.steps))
         # Ranks of a role agree on their gradients before any of them goes on, be it inside their server, unseen.
         free = _free(outs, np.broadcast_to(begin[rows].max(axis=0), (len(rows), division.steps)))
+        least_ns = params.operation_share * _operation_ns(outs)
         for (_, to), out, idle in zip(keys, outs, free, strict=True):
             known = [idle]
             for source, arrived in ins:
                 way = f"{stage}>{to}<{source}"
-                waits_for = _needs(out, arrived, needs.get(way, ()), params)
+                waits_for = _needs(out - least_ns, arrived, needs.get(way, ()), params)
                 needs[way] = waits_for or needs.get(way, [])
                 known.append(_last_needed(arrived, waits_for, out.shape[2]))
             total += np.maximum(out - np.maximum.reduce(known), 0).sum(axis=2)
@@ -224,6 +240,12 @@ def _free(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
     since = np.empty_like(together)
     np.put_along_axis(since, order, before, axis=2)
     return np.split(since, np.cumsum([out.shape[2] for out in outs])[:-1], axis=2)
+
+
+def _operation_ns(outs: list[Float64]) -> float:
+    """Return how long the shorter operations of a role take: what outputs usually are apart, at the least."""
+    apart = np.diff(np.sort(np.concatenate(outs, axis=2), axis=2), axis=2)
+    return float(np.nan_to_num(robust.quantile_by(np.zeros(apart.size, dtype=np.int32), apart.ravel(), 0.25, 1)[0]))
 
 
 def _needs(out: Float64, arrived: Float64, before: Sequence[int], params: WorkParams) -> list[int]:

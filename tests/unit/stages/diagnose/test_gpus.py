@@ -20,7 +20,7 @@ from prism_ch.stages.diagnose.gpus import find_slow_gpus
 from prism_ch.stages.diagnose.peers import compare
 from prism_ch.stages.diagnose.work import Work, measure_work
 from prism_ch.stages.order import order
-from tests.unit.stages.build import MB, Flow, division, links, pipeline, ring, shaken, topology, traffic, typed
+from tests.unit.stages.build import MB, Flow, division, every, links, pipeline, ring, shaken, topology, traffic, typed
 
 PARAMS = DiagnoseParams()
 STEPS, STEP_MS = 24, 1000.0
@@ -221,6 +221,26 @@ class TestPipelines:
             assert [one.subject for one in named] == ([told] if told else [])
         else:
             assert all("quicker half" not in one.summary for one in named)
+
+    def test_halves_of_which_not_all_work_shows_are_not_compared(self) -> None:
+        seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
+        seconds[:4] += 0.1
+        each, role = np.arange(8, dtype=np.int32), np.zeros(8, dtype=np.int32)
+        for hidden in (False, True):
+            work = Work(each, role, seconds, each, absolute=True, hidden=np.full(8, hidden))
+            *_, halves = compare((work,), division(range(8), ends((), 0)), {}, PARAMS.work)
+            assert bool(halves.score.any()) != hidden
+
+    @pytest.mark.parametrize("wraps", [False, True])
+    def test_the_ends_of_a_ring_of_stages_work_unseen(self, wraps: bool) -> None:
+        stages = [0, 1, 2, 0, 1, 2] if wraps else [0, 1, 2]
+        flows = pipeline(stages, every(1000, STEPS))
+        ways = [(0, 1), (1, 2), *([(0, 2)] if wraps else [])]
+        seen = traffic(flows)
+        kinds, divided = typed(seen, ways), division(range(3), every(1000, STEPS, 1000))
+        (work,) = measure_work(seen, kinds, divided, order(seen, kinds, divided), PARAMS.work)
+        assert work.hidden is not None
+        assert work.hidden.tolist() == [wraps, False, wraps]
 
     @pytest.mark.parametrize("first, told", [(5, True), (4, False)])
     def test_a_young_job_has_no_past_to_compare_with(self, first: int, told: bool) -> None:

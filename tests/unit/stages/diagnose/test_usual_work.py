@@ -71,14 +71,17 @@ def test_who_joins_is_remembered_beside_the_others() -> None:
 
 
 def test_what_comes_early_because_a_rank_is_late_is_not_what_it_waits_for() -> None:
-    """An output needs the answer to the last but one. It comes after the next output, if these follow fast."""
-    healthy = two_stages(100)
-    assert healthy.needs["0>1<1"] == [-1, -1, 0, 1, 2]
+    """An output needs the answer to the last but one. It comes after the next output, if these follow fast.
+
+    What comes so late that no operation fits between it and an output is not taken for needed in any case.
+    """
+    healthy = two_stages(70, 60)
+    assert healthy.needs["0>1<1"] == two_stages(130, 60).needs["0>1<1"] == [-1, -1, 0, 1, 2]
     usual = kept(NOBODY, healthy)
-    alone, knowing = two_stages(150), two_stages(150, usual=usual)
+    alone, knowing = two_stages(180, 60), two_stages(180, 60, usual)
     assert alone.needs["0>1<1"] == [-1, 0, 1, 2, 3]
     work_s = [float(np.nanmedian(work.seconds[0])) for work in (healthy, alone, knowing)]
-    assert work_s == pytest.approx([0.1 + 0.1 + 3 * 0.07, 0.1 + 4 * 0.02, 0.1 + 4 * 0.15], abs=1e-6)
+    assert work_s == pytest.approx([0.1 + 0.07 + 3 * 0.06, 0.1 + 4 * 0.1, 0.1 + 4 * 0.18], abs=1e-6)
     (one,) = find_slow_gpus((knowing,), DIVIDED, (), Place("job", 0, PARAMS), WHERE, recall(usual, (knowing,), WHERE))
     assert (one.subject, one.status) == ("host-00", "open")
     assert find_slow_gpus((alone,), DIVIDED, (), Place("job", 0, PARAMS), WHERE) == ()
@@ -86,7 +89,7 @@ def test_what_comes_early_because_a_rank_is_late_is_not_what_it_waits_for() -> N
 
 def test_work_that_is_measured_in_another_way_than_before_is_not_compared() -> None:
     """An answer seemed to wait for the next output, which always came before it, and does not when that comes later."""
-    healthy = two_stages(100)
+    healthy = two_stages(60)
     usual = kept(NOBODY, healthy)
     later = two_stages(150, usual=usual)
     assert (healthy.needs["1>0<0"], later.needs["1>0<0"]) == ([1, 2, 3, 4, 4], [0, 1, 2, 3, 4])
