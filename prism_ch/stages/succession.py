@@ -15,7 +15,6 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from prism_ch.core import robust
 from prism_ch.core.arrays import group_search
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Float64, Int32, Int64
@@ -28,6 +27,10 @@ from prism_ch.model.traffic import Traffic
 
 #: Two whole steps after the one that the life began with.
 _LEAST_STEPS = 3
+#: Steps of an earlier life in which those of a later one show, though at first they seem to be shorter.
+_SURELY_SHOWN_STEPS = 6
+#: So many sizes stand for all bursts of a life.
+_SIZES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Load:
 
     `message` bytes of a pipeline's usual message, `relayed` bytes of them a sender and step, `reduced` bytes of
     gradients a sender and step, in rings of usually `replicas` (1 without); `step_s` seconds a step, of the `seen_s`
-    that there is traffic. `bursts` float64[pairs], rising, are the usual bursts of its pairs, of whatever kind.
+    that there is traffic. `bursts` float64[k], rising, are sizes of its bursts, of whatever kind, see `_sizes`.
     """
 
     endpoints: Int32
@@ -133,7 +136,7 @@ def measure_load(traffic: Traffic, kinds: PairKinds, division: Division) -> Load
         _usual_group(collective),
         float(np.median(np.diff(division.job_end_ns()))) / 1e9,
         (int(typed.end_ns.max()) - int(typed.start_ns.min())) / 1e9,
-        np.sort(robust.median_by(typed.pair, typed.payload, len(typed.pair_src))[typed.moving()]),
+        _sizes(typed),
     )
 
 
@@ -141,16 +144,20 @@ def is_too_early(before: Load, after: Load, params: ContinueParams) -> bool:
     """Say whether a life that does not seem to go on with an earlier one may yet turn out to.
 
     It has not lasted for some steps of the other: a pipeline repeats within one step, and shows before the gradients.
-    Or it is only the kinds of its bursts that differ, which a few steps may not tell well.
+    Or its bursts are the same, and it is only their kinds that differ, which a few steps may not tell well, or steps
+    are shorter, for it takes some to see what repeats: layers do as well.
     """
     if after.seen_s < _LEAST_STEPS * before.step_s:
         return True
+    if not _same_bursts(before, after, params):
+        return False
     same_kinds = _alike(before.message, after.message, params) and (before.reduced > 0) == (after.reduced > 0)
-    return not same_kinds and after.steps < params.settle_steps and _same_bursts(before, after, params)
+    in_parts = round(before.step_s / after.step_s) > 1 and after.seen_s < _SURELY_SHOWN_STEPS * before.step_s
+    return in_parts or (not same_kinds and after.steps < params.settle_steps)
 
 
 def _same_bursts(before: Load, after: Load, params: ContinueParams) -> bool:
-    """Say whether nearly all pairs of a later life move bursts such as pairs of an earlier one did.
+    """Say whether nearly all that a later life moves is in bursts such as there were in an earlier one.
 
     Or such as they would in rings of as many members as the later one has.
     """
@@ -216,6 +223,13 @@ def _usual(payload: Int64) -> float:
     ordered = np.sort(payload)
     moved = np.cumsum(ordered)
     return float(ordered[np.searchsorted(moved, moved[-1] / 2)]) if len(ordered) else 0.0
+
+
+def _sizes(traffic: Traffic) -> Float64:
+    """Return sizes of bursts, rising, that each move an equal part of all the payload, float64[_SIZES]."""
+    ordered = np.sort(traffic.payload).astype(np.float64)
+    moved = np.cumsum(ordered)
+    return np.asarray(ordered[np.searchsorted(moved, (np.arange(_SIZES) + 0.5) / _SIZES * moved[-1])])
 
 
 def _payload_a_step(traffic: Traffic, division: Division) -> float:

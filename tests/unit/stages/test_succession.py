@@ -112,6 +112,12 @@ class TestEarlyDays:
         after = replace(self.OTHER, bursts=self.BEFORE.bursts * 1.01, steps=steps)
         assert is_too_early(self.BEFORE, after, PARAMS) == early
 
+    @pytest.mark.parametrize("seen_s, early", [(5.9, True), (6.0, False)])
+    def test_so_may_what_moves_them_in_shorter_steps_since_layers_repeat(self, seen_s: float, early: bool) -> None:
+        after = replace(self.BEFORE, reduced=13 * MB, step_s=0.3, seen_s=seen_s)
+        assert is_too_early(self.BEFORE, after, PARAMS) == early
+        assert not is_too_early(self.BEFORE, replace(after, step_s=0.9), PARAMS)
+
     def test_so_may_replicas_that_are_fewer_and_pass_on_as_much_less(self) -> None:
         assert self.BEFORE.replicas == 3
         shared = np.where(self.BEFORE.bursts == 8 * MB, 8 * MB, 40 * MB * (1 / 2) / (2 / 3))
