@@ -31,8 +31,8 @@ def regularity(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
     """
     _, share = most_regular(sequences, ends, params)
     volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
-    uneven = float(np.median(unevenness(sequences, ends)))
-    beyond = max(recurrence(sequences, ends, params), evenness(sequences, ends, uneven))
+    uneven = float(np.median(unevenness(sequences, ends, params)))
+    beyond = max(recurrence(sequences, ends, params), evenness(sequences, ends, uneven, params))
     return float(np.average(share, weights=volume)) * beyond / (1 + uneven)
 
 
@@ -54,7 +54,7 @@ def recurrence(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
     return max(0.0, (_NEARER * exact - 1) / (_NEARER - 1))
 
 
-def evenness(sequences: Sequences, ends: Bool, uneven: float) -> float:
+def evenness(sequences: Sequences, ends: Bool, uneven: float, params: DivideParams) -> float:
     """Return how much more even in time pieces are than chance makes them, in 0..1.
 
     Parameters: `uneven`, what they are. What chance gives is measured with the silences in another order, and is not
@@ -65,7 +65,7 @@ def evenness(sequences: Sequences, ends: Bool, uneven: float) -> float:
     place = _mixed(len(after_ns))
     place[first] = 0  # what comes before a sequence stays there
     shuffled: Int64 = after_ns[np.lexsort((place, sequences.line))]
-    by_chance = float(np.median(unevenness(replace(sequences, end_ns=np.cumsum(shuffled)), ends)))
+    by_chance = float(np.median(unevenness(replace(sequences, end_ns=np.cumsum(shuffled)), ends, params)))
     pieces = np.count_nonzero(ends | np.isinf(sequences.gap_s))
     # Mean deviation of a normal law, which sums of so many independent waiting times come close to.
     of_arrivals = float(np.sqrt(2 / np.pi * pieces / len(sequences.line)))

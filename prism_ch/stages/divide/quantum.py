@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from prism_ch.core import robust
+from prism_ch.core.arrays import run_starts
 from prism_ch.core.quantum import segment_by_quantum
-from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide.periods import Period, ends_as_others, find_periods, lonely_silence, period_ends
 from prism_ch.stages.divide.proposals import propose
@@ -41,7 +44,7 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
         evident = wanting & (share > regular + params.evident_gain)
         enough = np.maximum(params.even_gain * uneven, params.max_uneven)
         wanted = np.where(irregular | evident, enough, _evener(uneven, size / quantum, params))
-        even = (odd | evident) & (unevenness(sequences, ends) < wanted)
+        even = (odd | evident) & (unevenness(sequences, ends, params) < wanted)
         even |= parts & (share >= regular - params.regularity_margin)
         even &= share >= params.min_regular_share
         quantum = np.where(even, size, quantum)
@@ -132,7 +135,7 @@ def _finest_first(sequences: Sequences, proposals: list[Bool], follows: Float64,
                 np.where(
                     _pass_share(sequences, ends, follows, params) >= params.min_plain_share,
                     0.0,
-                    unevenness(sequences, ends),
+                    unevenness(sequences, ends, params),
                 ),
             )
             for ends in proposals
@@ -196,19 +199,41 @@ def _evener(uneven: Float64, times: Float64, params: DivideParams) -> Float64:
     return result
 
 
-def unevenness(sequences: Sequences, ends: Bool) -> Float64:
+def unevenness(sequences: Sequences, ends: Bool, params: DivideParams) -> Float64:
     """Return how unequal the times of a sequence's pieces are: mean deviation from the median over it, float64[k].
 
-    0 for a sequence of fewer than two pieces.
+    What is usual may change once, for a job that gets slower takes steps that are as alike as before: where that leaves
+    less, deviation is from the medians before and after. 0 for a sequence of fewer than two pieces.
     """
     closed = ends | np.isinf(sequences.gap_s)
     line, end = sequences.line[closed], sequences.end_ns[closed]
     same = line[1:] == line[:-1]
     owner, took_s = line[1:][same], np.diff(end)[same] / 1e9
-    usual = robust.median_by(owner, took_s, len(sequences))
+    usual_s = robust.median_by(owner, took_s, len(sequences))
     count = np.maximum(np.bincount(owner, minlength=len(sequences)), 1)
-    deviation = np.bincount(owner, weights=np.abs(took_s - usual[owner]), minlength=len(sequences)) / count
-    return np.nan_to_num(deviation / usual)
+    side = 2 * owner + _after_change(owner, took_s - usual_s[owner], params.min_pace_steps)
+    beside_s = robust.median_by(side, took_s, 2 * len(sequences))
+    deviation = [
+        np.bincount(owner, weights=np.abs(took_s - centre_s), minlength=len(sequences)) / count
+        for centre_s in (usual_s[owner], beside_s[side])
+    ]
+    return np.nan_to_num(np.minimum(*deviation) / usual_s)
+
+
+def _after_change(owner: Int32, above: Float64, least: int) -> Bool:
+    """Mask the values of each group that come after its level has changed, bool[n].
+
+    Parameters: `owner` int32[n], sorted; `above` float64[n], each value less the median of its group; `least`, how many
+    values make a level. The change is where values have been most often below the median before, or most often above:
+    signs tell, as in Pettitt, "A Non-Parametric Approach to the Change-Point Problem", Applied Statistics 28, 1979.
+    """
+    after = np.zeros(len(owner), dtype=bool)
+    bounds = np.append(run_starts(owner), len(owner))
+    for first, behind in pairwise(bounds.tolist()):
+        walk = np.abs(np.cumsum(np.sign(above[first:behind])))[least - 1 : max(behind - first - least, 0)]
+        if len(walk):
+            after[first + least + int(np.argmax(walk)) : behind] = True
+    return after
 
 
 def _silence_share(sequences: Sequences, quantum: Float64) -> Float64:

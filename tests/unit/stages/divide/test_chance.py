@@ -58,3 +58,9 @@ class TestTraining:
         flows = buckets([0, 1, 2], every(1000, 30), [40 * MB] * 4, 60)
         measured = [replace(flow, size=round(flow.size * chance.normal(1, 0.03))) for flow in shaken(flows, 4)]
         assert divided(measured).regular > 0.6
+
+    def test_that_gets_slower_is_as_regular_as_before(self) -> None:
+        ends = [*every(1000, 20), *every(2000, 12, 21_000)]
+        found = divided(shaken(buckets([0, 1, 2], ends, [10 * MB, 40 * MB, 80 * MB], 60), 1))
+        assert found.steps == len(ends)
+        assert found.regular > 0.9
