@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from prism_ch.core import intervals, periodicity, robust
-from prism_ch.core.arrays import group_search, order_by
+from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -16,6 +16,9 @@ from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.quantum import closed_by_silence, most_regular
 from prism_ch.stages.divide.sequences import Sequences, communicators
+
+#: Half of a step and more is not one of several microbatches, but a step with lost messages.
+_IN_PARTS = 1.5
 
 
 def pipeline_ends(
@@ -26,8 +29,7 @@ def pipeline_ends(
     What has been sent either way over a link balances when a step ends, and only then. `chain` int32[links], the
     pipeline of each; `data_end_ns`: as for `collective_ends`.
     """
-    depth = _depth(traffic)
-    downward = (depth[traffic.pair_src] < depth[traffic.pair_dst])[traffic.pair]
+    downward = _downward(traffic)[traffic.pair]
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
     signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
@@ -35,12 +37,37 @@ def pipeline_ends(
     level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
     low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
     ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
-    quantum, _ = most_regular(sequences, ends, params)
+    quantum, share = most_regular(sequences, ends, params)
     preference = np.where(ends, params.balance_log_odds, -params.balance_log_odds)
     closed = segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )
-    return closed | closed_by_silence(sequences, closed, quantum, data_end_ns, params)
+    closed |= closed_by_silence(sequences, closed, quantum, data_end_ns, params)
+    return _with_chain(sequences, closed, quantum, share, chain, params)
+
+
+def _with_chain(
+    sequences: Sequences, closed: Bool, quantum: Float64, share: Float64, chain: Int32, params: DivideParams
+) -> Bool:
+    """Cut links that were cut into parts of steps where another link of their pipeline is, bool[n].
+
+    Parameters: `closed` bool[n], where links are cut; `quantum`, `share` float64[links], what between two cuts usually
+    moves, and how regularly; `chain` int32[links], the pipeline of each. The last link of a pipeline may be at rest
+    after every microbatch. Those of a pipeline that move as much in all do so in a step as well, and the last one is
+    the first to end it.
+    """
+    volume = np.bincount(sequences.line, weights=sequences.payload, minlength=len(sequences))
+    alike = robust.size_classes(volume, params.quantum_tolerance, chain)
+    best = np.lexsort((-quantum, -share, alike))
+    model = best[run_starts(alike[best])][alike]
+    cut = closed.copy()
+    for link in np.flatnonzero(quantum[model] > _IN_PARTS * quantum).tolist():
+        rows = slice(int(sequences.offsets[link]), int(sequences.offsets[link + 1]))
+        by_ns = sequences.end_ns[closed & (sequences.line == model[link])]
+        last = np.searchsorted(sequences.end_ns[rows], by_ns, side="right") - 1
+        cut[rows] = False
+        cut[rows.start + last[last >= 0]] = True
+    return cut
 
 
 def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: DivideParams) -> Int64:
@@ -76,16 +103,16 @@ def chains(traffic: Traffic, line_of_pair: Int32) -> Int32:
     return communicators(traffic)[np.unique(line_of_pair, return_index=True)[1]]
 
 
-def _extremes(level: Float64, sequences: Sequences, messages: int | None) -> tuple[Bool, Bool]:
+def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> tuple[Bool, Bool]:
     """Mask the bursts after which a link's balance is at its least, and at its most, bool[n] each.
 
-    Parameters: `level` float64[n], the balance; `messages` that a link passes in a step, where that is known: then
-    the least within a step, for a lost message shifts the balance of all that comes later.
+    Parameters: `level` float64[n], the balance; `messages` int64[links] that a link passes in a step, where that is
+    known: then the least within a step, for a lost message shifts the balance of all that comes later.
     """
     low, high = np.empty(len(level), dtype=bool), np.empty(len(level), dtype=bool)
-    for begin, end in pairwise(sequences.offsets.tolist()):
+    for link, (begin, end) in enumerate(pairwise(sequences.offsets.tolist())):
         here = level[begin:end]
-        reach = min(len(here) if messages is None else messages + 1, len(here) - 1) // 2
+        reach = min(len(here) if messages is None else int(messages[link]) + 1, len(here) - 1) // 2
         # Every stretch of a step and a message holds one at rest; those at either end of the sequence share theirs.
         stretch = np.clip(np.arange(len(here)), reach, len(here) - 1 - reach)
         low[begin:end] = here == minimum_filter1d(here, 2 * reach + 1)[stretch]
@@ -93,18 +120,20 @@ def _extremes(level: Float64, sequences: Sequences, messages: int | None) -> tup
     return low, high
 
 
-def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, params: DivideParams) -> int | None:
-    """Return how many messages a link passes in a step, on average; None where steps are too uneven to tell.
+def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, params: DivideParams) -> Int64 | None:
+    """Return how many messages each link passes in a step, int64[links]; None where steps are too uneven to tell.
 
     A step's messages go down more and more, then up more and more: what goes down less what comes up has its period.
     """
     span_s = max(float(traffic.end_ns.max() - traffic.start_ns.min()) / 1e9, 1e-9)
-    bursts = len(sequences.line) / len(sequences)
+    bursts = np.diff(sequences.offsets)
     # A step has two messages at the least, one each way.
     step = periodicity.event_period(
-        traffic.start_ns, weights=np.where(downward, 1.0, -1.0), min_period_s=1.5 * span_s / bursts
+        traffic.start_ns, weights=np.where(downward, 1.0, -1.0), min_period_s=1.5 * span_s / float(bursts.mean())
     )
-    return round(bursts * step.period_s / span_s) if step.strength >= params.min_period_strength else None
+    if step.strength < params.min_period_strength:
+        return None
+    return np.rint(bursts * step.period_s / span_s).astype(np.int64)
 
 
 def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
@@ -124,21 +153,47 @@ def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
     return np.nan_to_num(np.log(up / down))
 
 
-def _depth(traffic: Traffic) -> Int64:
-    """Return how far each endpoint is from one end of its pipeline, or from a member where it is a ring, int64[n]."""
+def _downward(traffic: Traffic) -> Bool:
+    """Mask the pairs that lead away from one end of their pipeline, or one way round where it is a ring, bool[pairs].
+
+    Interleaved stages are a ring: the last one passes activations on to the first.
+    """
     size = int(max(traffic.pair_src.max(), traffic.pair_dst.max())) + 1
     low, high = np.minimum(traffic.pair_src, traffic.pair_dst), np.maximum(traffic.pair_src, traffic.pair_dst)
-    degree = np.zeros(size, dtype=np.int64)
-    for link in np.unique(low.astype(np.int64) * size + high):
-        degree[[link // size, link % size]] += 1
-    chain = components(size, low, high)
+    link, of_pair = np.unique(low.astype(np.int64) * size + high, return_inverse=True)
+    near, far = (link // size).astype(np.int32), (link % size).astype(np.int32)
+    closes = _closes_ring(size, near, far)
+    depth = _depth(size, near[~closes], far[~closes])
+    return np.asarray((depth[traffic.pair_src] < depth[traffic.pair_dst]) ^ closes[of_pair])
+
+
+def _closes_ring(size: int, near: Int32, far: Int32) -> Bool:
+    """Mask one link of every ring, without which it is a chain from its first member on, bool[links].
+
+    Parameters: `near`, `far` int32[links], the ends of each link, sorted; `size`, one more than the largest of them.
+    """
+    degree = np.bincount(near, minlength=size) + np.bincount(far, minlength=size)
+    chain = components(size, near, far)
+    forks = np.bincount(chain, weights=(degree > 0) & (degree != 2))
+    ring = np.flatnonzero(forks[chain[near]] == 0)
+    ring = ring[np.argsort(chain[near[ring]], kind="stable")]
+    closes = np.zeros(len(near), dtype=bool)
+    # The first two links of a ring are those of its first member.
+    closes[ring[run_starts(chain[near[ring]]) + 1]] = True
+    return closes
+
+
+def _depth(size: int, near: Int32, far: Int32) -> Int64:
+    """Return how far each endpoint is from one end of its chain, -1 where it is in none, int64[size]."""
+    degree = np.bincount(near, minlength=size) + np.bincount(far, minlength=size)
+    chain = components(size, near, far)
     depth = np.full(size, -1, dtype=np.int64)
     order = np.lexsort((np.arange(size), degree, chain))
     order = order[degree[order] > 0]
-    depth[order[np.concatenate([[True], np.diff(chain[order]) > 0])]] = 0
+    depth[order[run_starts(chain[order])]] = 0
     for reach in range(size):
-        for near, far in ((low, high), (high, low)):
-            depth[far[(depth[near] == reach) & (depth[far] < 0)]] = reach + 1
+        for here, there in ((near, far), (far, near)):
+            depth[there[(depth[here] == reach) & (depth[there] < 0)]] = reach + 1
         if not (depth == reach + 1).any():
             break
     return depth

@@ -156,9 +156,9 @@ def pipeline(
 ) -> list[Flow]:
     """One pass of microbatches through a pipeline from each of the moments on: one forward, one backward in turn.
 
-    A stage that occurs twice is one of an interleaved pipeline.
+    A stage that occurs twice is one of an interleaved pipeline, and does one thing at a time.
     """
-    done = _one_forward_one_backward(len(stages), microbatches, forward_ms, backward_ms, message_ms)
+    done = _one_forward_one_backward(stages, microbatches, forward_ms, backward_ms, message_ms)
     flows = []
     for start in starts_ms:
         for (stage, kind, _), moment in done.items():
@@ -169,17 +169,17 @@ def pipeline(
 
 
 def _one_forward_one_backward(
-    depth: int, microbatches: int, forward_ms: float, backward_ms: float, message_ms: float
+    stages: Sequence[int], microbatches: int, forward_ms: float, backward_ms: float, message_ms: float
 ) -> dict[tuple[int, str, int], float]:
-    """When each stage has done each microbatch's forward and backward pass."""
-    todo = []
+    """When each place in the pipeline has done each microbatch's forward and backward pass."""
+    depth, todo = len(stages), []
     for stage in range(depth):
         warm = min(depth - stage - 1, microbatches)
         forward, backward = ([(kind, m) for m in range(microbatches)] for kind in "FB")
         steady = [op for pair in zip(forward[warm:], backward, strict=False) for op in pair]
         todo.append([*forward[:warm], *steady, *backward[microbatches - warm :]])
     done: dict[tuple[int, str, int], float] = {}
-    free = [0.0] * depth
+    free = dict.fromkeys(stages, 0.0)
     while any(todo):
         for stage, ops in enumerate(todo):
             if not ops:
@@ -189,8 +189,9 @@ def _one_forward_one_backward(
             needs = before if 0 <= before[0] < depth else ((stage, "F", m) if kind == "B" else None)
             if needs is None or needs in done:
                 arrival = 0.0 if needs is None else done[needs] + (message_ms if needs[0] != stage else 0)
-                done[stage, kind, m] = max(free[stage], arrival) + (forward_ms if kind == "F" else backward_ms)
-                free[stage] = done[stage, kind, m]
+                rank = stages[stage]
+                free[rank] = max(free[rank], arrival) + (forward_ms if kind == "F" else backward_ms)
+                done[stage, kind, m] = free[rank]
                 ops.pop(0)
     return done
 
