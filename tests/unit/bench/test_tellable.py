@@ -3,11 +3,20 @@
 import pytest
 
 from prism_ch.simulate.scenario import Cluster, Scenario
-from prism_ch.simulate.workload import Compute, Fault, FaultKind, GradientSync, Job, Layout, Life
+from prism_ch.simulate.workload import Compute, Fault, FaultKind, GradientSync, InnerTraffic, Job, Layout, Life
 from tests.bench.accuracy.faults.tellable import computes_in_one_go, is_tellable
 
 
-def run(layout: Layout, kind: FaultKind, gpu: int = 8, peer: int = -1, *, servers: int = 4, eager: bool = True) -> bool:
+def run(
+    layout: Layout,
+    kind: FaultKind,
+    gpu: int = 8,
+    peer: int = -1,
+    *,
+    servers: int = 4,
+    eager: bool = True,
+    experts: InnerTraffic | None = None,
+) -> bool:
     """Say whether a fault of a job, which fills servers of eight GPUs in two pods, can be told."""
     job = Job(
         job_id="job",
@@ -16,6 +25,7 @@ def run(layout: Layout, kind: FaultKind, gpu: int = 8, peer: int = -1, *, server
         compute=Compute(forward_s=0.1),
         lives=(Life(gpus=tuple(range(layout.gpus))),),
         sync=GradientSync(eager=eager),
+        experts=experts,
     )
     fault = Fault(kind=kind, gpu=gpu, peer=peer, factor=1.5 if kind == "slow_gpu" else 0.5)
     cluster = Cluster(servers=servers, pod_servers=servers // 2)
@@ -38,6 +48,15 @@ def test_a_gpu_is_told_by_messages_that_wait_for_it_alone(
     layout: Layout, servers: int, eager: bool, told: bool
 ) -> None:
     assert run(layout, "slow_gpu", servers=servers, eager=eager) is told
+
+
+@pytest.mark.parametrize("rail_aligned, told", [(False, True), (True, False)])
+def test_of_ranks_that_exchange_inside_operations_only_their_own_flows_tell_who_was_late(
+    rail_aligned: bool, told: bool
+) -> None:
+    experts = InnerTraffic(payload_bytes=1 << 20, rail_aligned=rail_aligned)
+    assert run(Layout(tp=4, pp=2, dp=4, ep=4), "slow_gpu", experts=experts) is told
+    assert run(Layout(tp=4, pp=2, dp=4), "slow_gpu")
 
 
 @pytest.mark.parametrize(

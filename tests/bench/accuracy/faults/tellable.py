@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.model.columns import Int32, Int64
-from prism_ch.model.result import DP, OTHER, PP
+from prism_ch.model.result import CP, DP, EP, OTHER, PP, TP
 from prism_ch.simulate.cluster import Network, build_network
 from prism_ch.simulate.engine import step_engine
 from prism_ch.simulate.link import Links
@@ -47,13 +47,17 @@ def _gpu_is_tellable(fault: Fault, grid: RankGrid, network: Network, flows: tupl
     """Say whether flows that begin when both of their ranks are ready tell a GPU's server from the others.
 
     Messages of a pipeline wait for the sender alone. The flows of a collective are late together with the rank that is
-    late: so many of them must touch its tensor group, which is late as one, that no other is touched by the same.
+    late: so many of them must touch its tensor group, which is late as one, that no other is touched by the same. Where
+    operations hold an exchange, its members finish them together, and only its own flows tell who was late for it.
     """
     src, dst, kind = flows
     [endpoint] = network.endpoint_of_gpu(np.array([fault.gpu])).tolist()
     home = network.server[endpoint]
-    pipeline = kind == PP
-    if ((network.server[src[pipeline]] == home) | (network.server[dst[pipeline]] == home)).any():
+    at_home = (network.server[src] == home) | (network.server[dst] == home)
+    inside = np.isin(kind, (EP, CP, TP))
+    if (inside & at_home).any():
+        src, dst = src[inside], dst[inside]
+    elif ((kind == PP) & at_home).any():
         return True
     edges = np.unique(np.stack([src, dst], axis=1), axis=0)
     late = {group: _touching(edges, grid.endpoint[group * grid.tp : (group + 1) * grid.tp]) for group in _groups(grid)}
