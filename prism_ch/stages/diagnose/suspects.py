@@ -70,15 +70,18 @@ class _Progress:
     """How far each pair is in the step that does not end, one row a pair.
 
     `left` int64[pairs], the sends that it usually makes yet; `due_s` float64[pairs], when the next is due, in seconds
-    since the step began, NaN where none is; `touched` bool[pairs], it sent in this step. `usual` is how many sends all
-    of them make in a step, and `lost` the share of those that no record showed in the steps before.
+    since the step began, NaN where none is, and `made_s` when the last was that it made; `touched` bool[pairs], it sent
+    in this step. `usual` is how many sends all of them make in a step, and `lost` the share of those that no record
+    showed in the steps before. `together_s`: sends due so shortly after one another are due at once.
     """
 
     left: Int64
     due_s: Float64
+    made_s: Float64
     touched: Bool
     usual: int
     lost: float
+    together_s: float
 
     def stopped_amid(self, params: StopParams) -> bool:
         """Say whether more sends are missing than records that are lost explain: all stopped before they were made."""
@@ -115,11 +118,15 @@ def find_suspects(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, para
         before = _progress(sends, ways, begin_ns[:-1], step_s, params)
         if any(len(who) and not anybody for _, who, anybody in _of_collectives(before, ways, params, idle=True)):
             begin_ns, progress = begin_ns[:-1], before
-    candidates = [*_of_pipeline(progress, ways, params), *_of_collectives(progress, ways, params)]
+    candidates = [
+        *_of_pipeline(progress, ways, params),
+        *_of_collectives(progress, ways, params),
+        *_of_exchange(progress, ways, params),
+    ]
     if not candidates:
         return Suspects(np.empty(0, dtype=np.int32))
     first_s = min(due_s for due_s, _, _ in candidates)
-    together = [one for one in candidates if one[0] <= first_s + params.together_share * step_s]
+    together = [one for one in candidates if one[0] <= first_s + progress.together_s]
     # Whom a collective singles out is more than whom nothing exculpates.
     together = [one for one in together if not one[2]] or together
     endpoints = np.unique(np.concatenate([who for _, who, _ in together])).astype(np.int32)
@@ -153,15 +160,16 @@ def _progress(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, params: 
     often = np.bincount(place, minlength=pairs * turns).reshape(pairs, turns) >= params.usual_share * steps
     usual_s = np.where(often, usual_s, np.nan)
     sent = np.bincount(pair[~before], minlength=pairs)
-    latest_s = np.full(pairs, -np.inf)
+    latest_s, together_s = np.full(pairs, -np.inf), params.together_share * step_s
     np.maximum.at(latest_s, pair[~before], offset_s[~before])
-    passed = (usual_s < latest_s[:, None] - params.together_share * step_s).sum(axis=1) + (sent > 0)
-    done = np.maximum(sent, passed)
-    due_s = np.where(done < turns, usual_s[np.arange(pairs), np.minimum(done, turns - 1)], np.nan)
+    passed = (usual_s < latest_s[:, None] - together_s).sum(axis=1) + (sent > 0)
+    done, each = np.maximum(sent, passed), np.arange(pairs)
+    due_s = np.where(done < turns, usual_s[each, np.minimum(done, turns - 1)], np.nan)
+    made_s = np.where(done > 0, usual_s[each, np.minimum(done, turns) - 1], np.nan)
     usual = often.sum(axis=1)
     seen = np.bincount(pair[before] * steps + step[before], minlength=pairs * steps).reshape(pairs, steps)
     lost = np.maximum(usual[:, None] - seen, 0).sum() / max(int(usual.sum()) * steps, 1)
-    return _Progress(np.maximum(usual - done, 0), due_s, sent > 0, int(usual.sum()), float(lost))
+    return _Progress(np.maximum(usual - done, 0), due_s, made_s, sent > 0, int(usual.sum()), float(lost), together_s)
 
 
 _Candidate = tuple[float, Int32, bool]
@@ -205,6 +213,28 @@ def _of_collectives(progress: _Progress, ways: Ways, params: StopParams, *, idle
             else:
                 found.append((float(np.median(progress.due_s[rows[mine]])), members[group == number], True))
     return [one for one in found if len(one[1])]
+
+
+def _of_exchange(progress: _Progress, ways: Ways, params: StopParams) -> list[_Candidate]:
+    """List who takes no part in the exchange that is due first, by all pairs that it is made on.
+
+    Some of its pairs carry gradients as well, and are called by those: together they tell more than by kind.
+    """
+    rows = np.flatnonzero((ways.kind != PP) & ~(np.isnan(progress.due_s) & np.isnan(progress.made_s)))
+    if np.isnan(progress.due_s[rows]).all():
+        return []
+    first_s = float(np.nanmin(progress.due_s[rows]))
+    made = np.abs(progress.made_s[rows] - first_s) <= progress.together_s
+    overdue = ~made & (progress.due_s[rows] <= first_s + progress.together_s)
+    rows, overdue = rows[overdue | made], overdue[overdue | made]
+    members, ends = np.unique(np.stack([ways.src[rows], ways.dst[rows]]), return_inverse=True)
+    src, dst = ends.reshape(2, -1).astype(np.int32)
+    group = components(len(members), src, dst)
+    goes_on = np.bincount(group[src], ~overdue) > 0
+    missing = np.bincount(np.concatenate([src, dst]), np.tile(overdue, 2), len(members)).astype(np.int64)
+    blocked = _all_of(overdue, src, dst, len(members)) & progress.missed(missing, len(members), params)
+    of_each = [members[blocked & (group == number)] for number in np.flatnonzero(goes_on).tolist()]
+    return [(first_s, who, False) for who in of_each if len(who)]
 
 
 def _all_of(pairs: Bool, src: Int32, dst: Int32, members: int) -> Bool:

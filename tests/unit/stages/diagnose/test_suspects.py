@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from prism_ch.model.params import Params
-from prism_ch.model.result import DP, PP
+from prism_ch.model.result import DP, EP, PP
 from prism_ch.stages.diagnose.suspects import Sends, Suspects, Ways, find_suspects
 from tests.unit.stages.build import BEGIN_NS, Flow, batch, every, ring
 
@@ -70,6 +70,18 @@ def test_who_takes_no_part_while_its_peers_do_is_suspected(missing: int, known: 
     found = suspects([*ring(range(5), every(1000, 20, 900)), *begun], steps=known)
     assert (found.endpoints.tolist(), found.anybody) == ([missing], False)
     assert found.due_ns == last[0].start_ns
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_an_exchange_over_pairs_that_are_called_by_two_kinds_tells_who_is_missing(missing: int) -> None:
+    """Experts on servers of two exchange with those of the other; some of the pairs carry gradients as well."""
+    exchanged = [(a, b) for low, high in ((0, 2), (0, 3), (1, 2), (1, 3)) for a, b in ((low, high), (high, low))]
+    kinds = {pair: DP if sum(pair) % 2 == 0 else EP for pair in exchanged}
+    flows = [Flow(*pair, 1000 * step + 200) for step in range(20) for pair in exchanged]
+    flows += [flow for pair in ([0, 2], [1, 3]) for flow in ring(pair, every(1000, 20, 900))]
+    begun = [Flow(*pair, 20_200, 0.1, 4 << 20) for pair in exchanged if missing not in pair]
+    found = suspects([*flows, *begun], kinds)
+    assert (found.endpoints.tolist(), found.anybody, found.begun) == ([missing], False, True)
 
 
 def test_whom_a_message_waits_for_comes_before_the_collectives_that_wait_for_it() -> None:
