@@ -264,7 +264,7 @@ def _describe(
     if nobodys:
         evidence["nobodys"] = True
     if cause is not None:
-        evidence["root_cause"] = {"kind": cause.kind, "subject": cause.subject}
+        evidence["root_cause"] = {"kind": cause.kind, "subject": cause.subject} | _or_others(cause)
     elif blamed is not None:
         evidence["root_cause"] = {"kind": "slow_gpu", "subject": blamed.name(topology)}
     if going is not None and continues(going, first, last, params):
@@ -294,6 +294,12 @@ _OTHER_WORK = (
     "all ranks work longer alike, and none keeps the others waiting: a larger batch, longer sequences, or what they "
     "all share, such as cooling, clocks and the load of their hosts."
 )
+
+
+def _or_others(cause: Diagnosis) -> dict[str, object]:
+    """Return who else may be to blame for a cause that the same flows explain, as its evidence has it."""
+    others = json.loads(cause.evidence or "{}").get("may_also_be")
+    return {"may_also_be": others} if others else {}
 
 
 def _cause(first: int, last: int, causes: Sequence[Diagnosis]) -> Diagnosis | None:

@@ -64,14 +64,16 @@ class TestDrift:
     def test_jitter_alone_is_no_drift(self) -> None:
         assert found(np.random.default_rng(2).normal(1, 0.03, 254).tolist()) == ()
 
-    def test_the_cause_that_lasts_longest_is_told(self) -> None:
+    @pytest.mark.parametrize("others", [{}, {"may_also_be": ["10.0.102.0"]}])
+    def test_the_cause_that_lasts_longest_is_told_and_who_else_it_may_be(self, others: dict[str, list[str]]) -> None:
         slow = [1.0] * 20 + [1.5] * 10
         (one,) = found(slow, [0, 1, 2, 3] * 7 + [0, 1])
         cause = replace(one, kind="slow_gpu", subject="10.0.103.0", summary="10.0.103.0 works 50% longer.")
+        cause = replace(cause, evidence=json.dumps(others))
         brief = replace(cause, first_step=25, summary="Nobody.")
         (told,) = find_slow_steps(JOB, steps_of(slow, [0, 1, 2, 3] * 7 + [0, 1]), (), (brief, cause), 4, WHERE, PARAMS)
         assert told.summary.endswith("; 10.0.103.0 works 50% longer.")
-        assert json.loads(told.evidence)["root_cause"] == {"kind": "slow_gpu", "subject": "10.0.103.0"}
+        assert json.loads(told.evidence)["root_cause"] == {"kind": "slow_gpu", "subject": "10.0.103.0"} | others
 
 
 class TestEpisodes:
