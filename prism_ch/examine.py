@@ -294,6 +294,7 @@ def _tell(
     stops = standing.find_stops(
         name.job_id, looked_at, steps, around.flows, around.new, until_ns, open_before, topology, params
     )
+    stops = standing.unexplained(stops, causes)
     if len(job) > 1 or any(one.kind == "restart" for one in open_before):
         stops += standing.find_restart(
             name.job_id, told.newest, spans, steps, told.gpu_steps, open_before, topology, params

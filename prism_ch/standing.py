@@ -139,6 +139,17 @@ def doubt(found: Sequence[Diagnosis], stops: Sequence[Diagnosis]) -> list[Diagno
     ]
 
 
+def unexplained(stops: Sequence[Diagnosis], causes: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Leave out stalls in steps in which a slow GPU makes the others wait for as long: that is no stop of its own."""
+
+    def explains(cause: Diagnosis, stop: Diagnosis) -> bool:
+        """Say whether a cause makes one step long by as much as a stop does, and others as well."""
+        covers = cause.first_step <= stop.first_step <= cause.last_step and cause.first_step < cause.last_step
+        return cause.kind == "slow_gpu" and covers and cause.observed - cause.expected >= stop.observed - stop.expected
+
+    return [stop for stop in stops if stop.kind != "stall" or not any(explains(cause, stop) for cause in causes)]
+
+
 def stands_still(
     state: JobState, flows: FlowBatch, until_ns: int, topology: Topology, params: Params
 ) -> tuple[Diagnosis, ...]:

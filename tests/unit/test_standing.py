@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from prism_ch.model.params import Params
 from prism_ch.model.result import Diagnosis
-from prism_ch.standing import doubt, leave_out_stops, what_moved
+from prism_ch.standing import doubt, leave_out_stops, unexplained, what_moved
 from tests.unit.chain import Published, Results, work
 from tests.unit.stages.build import (
     BEGIN_NS,
@@ -18,6 +19,7 @@ from tests.unit.stages.build import (
     Flow,
     batch,
     every,
+    finding,
     job,
     renamed,
     ring,
@@ -276,3 +278,22 @@ def test_what_is_slow_beside_a_stop_is_so_in_as_many_other_steps_as_make_it_no_h
     left, kept, none = leave_out_stops([], steps, causes, [], Params())
     assert (len(left), none) == (40, [])
     assert [(one.first_step, one.last_step) for one in kept] == [(8, 9), (9, 11)]
+
+
+@pytest.mark.parametrize(
+    "slow, stopped, left",
+    [
+        ({}, {}, False),
+        ({"observed": 1.5}, {}, True),  # shorter than the stop by far
+        ({"last_step": 8}, {}, True),
+        ({"first_step": 9}, {}, True),  # the one step that the stop made long
+        ({"kind": "slow_nic"}, {}, True),
+        ({}, {"kind": "hang"}, True),
+    ],
+)
+def test_a_stop_in_a_step_that_a_slow_gpu_makes_as_long_is_none_of_its_own(
+    slow: dict[str, Any], stopped: dict[str, Any], left: bool
+) -> None:
+    cause = finding(**{"kind": "slow_gpu", "observed": 4.0} | slow)
+    stop = finding(**{"kind": "stall", "first_step": 9, "observed": 3.5} | stopped)
+    assert bool(unexplained([stop], [cause])) == left
