@@ -62,7 +62,7 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
     rate = np.bincount(traffic.pair[closes], minlength=len(traffic.pair_src)).astype(np.float64)
     closing = _closings(traffic, line, closes, rate[traffic.pair], params)
     rows = on_collective & ~closes & np.isin(line, line[closes])
-    if _once_a_closing(traffic, line, rows, closing, params) > params.min_settled:
+    if rows.any() and _once_a_closing(traffic, line, rows, closing, params) > params.min_settled:
         return np.zeros(len(rows), dtype=bool)
     return rows & (_coverage(traffic, line, rows, closing) >= params.inner_coverage)
 
