@@ -27,7 +27,7 @@ from prism_ch.model.traffic import Traffic
 
 #: Two whole steps after the one that the life began with.
 _LEAST_STEPS = 3
-#: Steps of an earlier life in which those of a later one show, though at first they seem to be shorter.
+#: Steps of an earlier life in which those of a later one show for what they are.
 _SURELY_SHOWN_STEPS = 6
 #: So many sizes stand for all bursts of a life.
 _SIZES = 64
@@ -144,16 +144,16 @@ def is_too_early(before: Load, after: Load, params: ContinueParams) -> bool:
     """Say whether a life that does not seem to go on with an earlier one may yet turn out to.
 
     It has not lasted for some steps of the other: a pipeline repeats within one step, and shows before the gradients.
-    Or its bursts are the same, and it is only their kinds that differ, which a few steps may not tell well, or steps
-    are shorter, for it takes some to see what repeats: layers do as well.
+    Or its bursts are the same, and a few steps may not tell their kinds well, nor, when they are fewer still, how many
+    of them there are in a step: layers repeat as well.
     """
     if after.seen_s < _LEAST_STEPS * before.step_s:
         return True
     if not _same_bursts(before, after, params):
         return False
     same_kinds = _alike(before.message, after.message, params) and (before.reduced > 0) == (after.reduced > 0)
-    in_parts = round(before.step_s / after.step_s) > 1 and after.seen_s < _SURELY_SHOWN_STEPS * before.step_s
-    return in_parts or (not same_kinds and after.steps < params.settle_steps)
+    in_few = after.seen_s < _SURELY_SHOWN_STEPS * before.step_s
+    return in_few or (not same_kinds and after.steps < params.settle_steps)
 
 
 def _same_bursts(before: Load, after: Load, params: ContinueParams) -> bool:

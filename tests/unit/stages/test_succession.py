@@ -113,10 +113,11 @@ class TestEarlyDays:
         assert is_too_early(self.BEFORE, after, PARAMS) == early
 
     @pytest.mark.parametrize("seen_s, early", [(5.9, True), (6.0, False)])
-    def test_so_may_what_moves_them_in_shorter_steps_since_layers_repeat(self, seen_s: float, early: bool) -> None:
-        after = replace(self.BEFORE, reduced=13 * MB, step_s=0.3, seen_s=seen_s)
+    @pytest.mark.parametrize("moved", [{"step_s": 0.3, "reduced": 13.0 * MB}, {"relayed": 48.0 * MB}])
+    def test_so_may_what_moves_them_in_few_steps(self, moved: dict[str, float], seen_s: float, early: bool) -> None:
+        after = replace(self.BEFORE, seen_s=seen_s, **moved)  # type: ignore[arg-type]
+        assert not goes_on(self.BEFORE, after, 0.5, PARAMS)
         assert is_too_early(self.BEFORE, after, PARAMS) == early
-        assert not is_too_early(self.BEFORE, replace(after, step_s=0.9), PARAMS)
 
     def test_so_may_replicas_that_are_fewer_and_pass_on_as_much_less(self) -> None:
         assert self.BEFORE.replicas == 3
