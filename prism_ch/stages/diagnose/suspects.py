@@ -192,18 +192,15 @@ def _of_collectives(progress: _Progress, ways: Ways, params: StopParams, *, idle
     found: list[_Candidate] = []
     for kind in np.unique(ways.kind[ways.kind != PP]).tolist():
         rows = np.flatnonzero(ways.kind == kind)
-        members, ends = np.unique(np.stack([ways.src[rows], ways.dst[rows]]), return_inverse=True)
-        src, dst = ends.reshape(2, -1).astype(np.int32)
-        group = components(len(members), src, dst)
+        members, src, dst, group = _joined(ways, rows)
         of_pair = group[src]
         least = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
         np.minimum.at(least, of_pair, progress.left[rows])
         due = ~np.isnan(progress.due_s[rows])
         more = progress.left[rows] - least[of_pair]
         behind = due & (more > 0)
-        missing = np.bincount(np.concatenate([src, dst]), np.tile(more, 2)).astype(np.int64)
         blocked = _all_of(behind & ~(idle & progress.touched[rows]), src, dst, len(members))
-        blocked &= progress.missed(missing, len(members), params)
+        blocked &= progress.missed(_of_both_ends(more, src, dst), len(members), params)
         for number in np.unique(of_pair[due]).tolist():
             mine = due & (of_pair == number)
             late = mine & behind
@@ -227,14 +224,24 @@ def _of_exchange(progress: _Progress, ways: Ways, params: StopParams) -> list[_C
     made = np.abs(progress.made_s[rows] - first_s) <= progress.together_s
     overdue = ~made & (progress.due_s[rows] <= first_s + progress.together_s)
     rows, overdue = rows[overdue | made], overdue[overdue | made]
-    members, ends = np.unique(np.stack([ways.src[rows], ways.dst[rows]]), return_inverse=True)
-    src, dst = ends.reshape(2, -1).astype(np.int32)
-    group = components(len(members), src, dst)
+    members, src, dst, group = _joined(ways, rows)
     goes_on = np.bincount(group[src], ~overdue) > 0
-    missing = np.bincount(np.concatenate([src, dst]), np.tile(overdue, 2), len(members)).astype(np.int64)
-    blocked = _all_of(overdue, src, dst, len(members)) & progress.missed(missing, len(members), params)
+    blocked = _all_of(overdue, src, dst, len(members))
+    blocked &= progress.missed(_of_both_ends(overdue.astype(np.int64), src, dst), len(members), params)
     of_each = [members[blocked & (group == number)] for number in np.flatnonzero(goes_on).tolist()]
     return [(first_s, who, False) for who in of_each if len(who)]
+
+
+def _joined(ways: Ways, rows: Int64) -> tuple[Int32, Int32, Int32, Int32]:
+    """Return whom some pairs join: the endpoints, sorted, the place of each pair's two ends there, and their groups."""
+    members, ends = np.unique(np.stack([ways.src[rows], ways.dst[rows]]), return_inverse=True)
+    src, dst = ends.reshape(2, -1).astype(np.int32)
+    return members, src, dst, components(len(members), src, dst)
+
+
+def _of_both_ends(counts: Int64, src: Int32, dst: Int32) -> Int64:
+    """Add up what is counted of pairs at either end of each, int64[members]."""
+    return np.bincount(np.concatenate([src, dst]), np.tile(counts, 2)).astype(np.int64)
 
 
 def _all_of(pairs: Bool, src: Int32, dst: Int32, members: int) -> Bool:
