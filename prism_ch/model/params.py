@@ -275,6 +275,9 @@ class DivideParams:
     min_plain_share: float = 0.75
     #: Steps vary less than this, as the mean deviation from the median over it, jitter and sequence lengths included.
     max_uneven: float = 0.25
+    #: A link whose pieces are so many times smaller than those of others of its pipeline is cut into microbatches; half
+    #: of a step and more is a step with lost messages.
+    in_parts: float = 1.5
     #: So many pieces in a row show a pace of their own; of fewer any split would be even.
     min_pace_steps: int = 4
     #: Forward pass and optimizer take at least this share of a step, and move no gradients; a shorter silence does
@@ -562,6 +565,8 @@ class ContinueParams:
     same_load: float = 0.03
     #: ... in bursts of the same sizes, but for the rest of this share of them.
     same_bursts: float = 0.9
+    #: Steps of an earlier life in which those of a later one show for what they are: layers repeat first.
+    shown_steps: int = 6
     #: A step boundary is the one published before where it is closer than this share of a step.
     same_boundary_share: float = 0.25
     #: A job is stalled when it has been silent for so many of its steps, and ended after so long.

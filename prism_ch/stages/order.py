@@ -12,6 +12,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.chains import distance_from_end
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
@@ -125,23 +126,15 @@ def _along_chains(low: Int64, high: Int64, vote: Float64) -> Float64:
     Parameters: `vote` float64[links], above 0 for `low` to `high`. What forks or closes to a ring votes link by link.
     """
     nodes = int(max(low.max(initial=-1), high.max(initial=-1))) + 1
-    label = components(nodes, low.astype(np.int32), high.astype(np.int32))
-    degree = np.bincount(np.concatenate([low, high]), minlength=nodes)
-    together = vote.copy()
-    for chain in np.unique(label[low]).tolist():
-        links = np.flatnonzero(label[low] == chain)
-        members = np.flatnonzero(label == chain)
-        if len(links) < 2 or len(links) != len(members) - 1 or degree[members].max() > 2:
-            continue
-        upward = np.empty(len(links))
-        at, left = int(members[degree[members] == 1][0]), links.tolist()
-        while left:
-            link = next(one for one in left if at in {int(low[one]), int(high[one])})
-            left.remove(link)
-            upward[np.searchsorted(links, link)] = 1 if low[link] == at else -1
-            at = int(high[link] if low[link] == at else low[link])
-        together[links] = upward * (upward @ vote[links])
-    return together
+    near, far = low.astype(np.int32), high.astype(np.int32)
+    label, distance = components(nodes, near, far), distance_from_end(nodes, near, far)
+    forks = np.bincount(np.concatenate([near, far]), minlength=nodes) > 2
+    upward = np.where(distance[low] < distance[high], 1, -1)
+    chains = len(np.unique(label))
+    members, links = np.bincount(label, minlength=chains), np.bincount(label[low], minlength=chains)
+    is_chain = (links == members - 1) & (np.bincount(label, forks, minlength=chains) == 0)
+    together = np.bincount(label[low], upward * vote, minlength=chains)
+    return np.where(is_chain[label[low]], upward * together[label[low]], vote)
 
 
 def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:

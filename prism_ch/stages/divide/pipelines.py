@@ -9,6 +9,7 @@ from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from prism_ch.core import intervals, periodicity, robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.chains import distance_from_end
 from prism_ch.core.disjoint_set import components
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -16,9 +17,6 @@ from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide.quantum import closed_by_silence, most_regular
 from prism_ch.stages.divide.sequences import Sequences, communicators
-
-#: Half of a step and more is not one of several microbatches, but a step with lost messages.
-_IN_PARTS = 1.5
 
 
 def pipeline_ends(
@@ -61,7 +59,7 @@ def _with_chain(
     best = np.lexsort((-quantum, -share, alike))
     model = best[run_starts(alike[best])][alike]
     cut = closed.copy()
-    for link in np.flatnonzero(quantum[model] > _IN_PARTS * quantum).tolist():
+    for link in np.flatnonzero(quantum[model] > params.in_parts * quantum).tolist():
         rows = slice(int(sequences.offsets[link]), int(sequences.offsets[link + 1]))
         by_ns = sequences.end_ns[closed & (sequences.line == model[link])]
         last = np.searchsorted(sequences.end_ns[rows], by_ns, side="right") - 1
@@ -163,7 +161,7 @@ def _downward(traffic: Traffic) -> Bool:
     link, of_pair = np.unique(low.astype(np.int64) * size + high, return_inverse=True)
     near, far = (link // size).astype(np.int32), (link % size).astype(np.int32)
     closes = _closes_ring(size, near, far)
-    depth = _depth(size, near[~closes], far[~closes])
+    depth = distance_from_end(size, near[~closes], far[~closes])
     return np.asarray((depth[traffic.pair_src] < depth[traffic.pair_dst]) ^ closes[of_pair])
 
 
@@ -181,22 +179,6 @@ def _closes_ring(size: int, near: Int32, far: Int32) -> Bool:
     # The first two links of a ring are those of its first member.
     closes[ring[run_starts(chain[near[ring]]) + 1]] = True
     return closes
-
-
-def _depth(size: int, near: Int32, far: Int32) -> Int64:
-    """Return how far each endpoint is from one end of its chain, -1 where it is in none, int64[size]."""
-    degree = np.bincount(near, minlength=size) + np.bincount(far, minlength=size)
-    chain = components(size, near, far)
-    depth = np.full(size, -1, dtype=np.int64)
-    order = np.lexsort((np.arange(size), degree, chain))
-    order = order[degree[order] > 0]
-    depth[order[run_starts(chain[order])]] = 0
-    for reach in range(size):
-        for here, there in ((near, far), (far, near)):
-            depth[there[(depth[here] == reach) & (depth[there] < 0)]] = reach + 1
-        if not (depth == reach + 1).any():
-            break
-    return depth
 
 
 def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Sequences, params: DivideParams) -> Bool:
