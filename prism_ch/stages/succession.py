@@ -27,10 +27,9 @@ from prism_ch.model.traffic import Traffic
 
 #: Two whole steps after the one that the life began with.
 _LEAST_STEPS = 3
-#: Steps of an earlier life in which those of a later one show for what they are.
-_SURELY_SHOWN_STEPS = 6
-#: So many sizes stand for all bursts of a life.
-_SIZES = 64
+#: Of all that a life moves: half, and the middles of so many parts that sizes of each stand for all bursts.
+_HALF = np.array([0.5])
+_PARTS = (np.arange(64) + 0.5) / 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +129,13 @@ def measure_load(traffic: Traffic, kinds: PairKinds, division: Division) -> Load
     return Load(
         division.endpoints,
         division.steps,
-        _usual(pipeline.payload),
+        float(_sizes(pipeline.payload, _HALF)[0]),
         _payload_a_step(pipeline, division),
         _payload_a_step(collective, division),
         _usual_group(collective),
         float(np.median(np.diff(division.job_end_ns()))) / 1e9,
         (int(typed.end_ns.max()) - int(typed.start_ns.min())) / 1e9,
-        _sizes(typed),
+        _sizes(typed.payload, _PARTS),
     )
 
 
@@ -152,7 +151,7 @@ def is_too_early(before: Load, after: Load, params: ContinueParams) -> bool:
     if not _same_bursts(before, after, params):
         return False
     same_kinds = _alike(before.message, after.message, params) and (before.reduced > 0) == (after.reduced > 0)
-    in_few = after.seen_s < _SURELY_SHOWN_STEPS * before.step_s
+    in_few = after.seen_s < params.shown_steps * before.step_s
     return in_few or (not same_kinds and after.steps < params.settle_steps)
 
 
@@ -218,18 +217,13 @@ def _alike(one: float, other: float, params: ContinueParams) -> bool:
     return abs(one - other) <= params.same_load * max(one, other)
 
 
-def _usual(payload: Int64) -> float:
-    """Return the size of burst that half the payload is moved in smaller ones than, 0 where there is none."""
+def _sizes(payload: Int64, shares: Float64) -> Float64:
+    """Return the sizes of burst that shares of the payload are moved in smaller ones than, float64[k]; 0 of nothing."""
+    if len(payload) == 0:
+        return np.zeros(len(shares))
     ordered = np.sort(payload)
     moved = np.cumsum(ordered)
-    return float(ordered[np.searchsorted(moved, moved[-1] / 2)]) if len(ordered) else 0.0
-
-
-def _sizes(traffic: Traffic) -> Float64:
-    """Return sizes of bursts, rising, that each move an equal part of all the payload, float64[_SIZES]."""
-    ordered = np.sort(traffic.payload).astype(np.float64)
-    moved = np.cumsum(ordered)
-    return np.asarray(ordered[np.searchsorted(moved, (np.arange(_SIZES) + 0.5) / _SIZES * moved[-1])])
+    return np.asarray(ordered[np.searchsorted(moved, shares * moved[-1])], dtype=np.float64)
 
 
 def _payload_a_step(traffic: Traffic, division: Division) -> float:
