@@ -63,7 +63,8 @@ class StepsSeen:
     def stopped(self, params: StopParams) -> Bool:
         """Mask the steps in which the job stood still, bool[n]; none where too few are known to say what is usual.
 
-        A job that rests too long in one step after the other works slowly, and stops in none of them.
+        A job that rests too long in one step after the other works slowly, and stops in none of them; so does one whose
+        rest accounts for a part only of what its step takes longer, unless others work on until they wait for some.
         """
         if len(self.number) < params.min_steps:
             return np.zeros(len(self.number), dtype=bool)
@@ -71,6 +72,9 @@ class StepsSeen:
         by_itself = long.copy()
         by_itself[1:] &= ~long[:-1]
         by_itself[:-1] &= ~long[1:]
+        explained = self.rests.length_s >= params.min_explained * (self.duration_s - self.step_s)
+        for row in np.flatnonzero(by_itself & ~explained & ~self.storage).tolist():
+            by_itself[row] = len(_waited_for(self, row, params)) > 0
         return by_itself
 
 
@@ -132,7 +136,7 @@ def _describe_stall(
 ) -> Diagnosis:
     """Put a stall into words and numbers."""
     stop, stops = _stop(seen, row, params), params.stops
-    waited_for = _waited_for(seen, row, stop, stops)
+    waited_for = _waited_for(seen, row, stops)
     beside = unusual_beside(around, seen.endpoints, (stop.start_ns, stop.end_ns), topology, stops)
     longest_s = max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s if beside else stops.long_pause_s)
     is_pause = (len(waited_for) == 0 and stop.length_s < longest_s) or stop.lost_s < stops.min_lost_s
@@ -158,13 +162,14 @@ def _describe_stall(
     )
 
 
-def _waited_for(seen: StepsSeen, row: int, stop: Stop, params: StopParams) -> Int32:
+def _waited_for(seen: StepsSeen, row: int, params: StopParams) -> Int32:
     """Return the endpoints that the others waited for in a stop: sorted, none where that can't be told.
 
     They begin late in the step; where steps overlap, they are behind their peers while nothing comes to an end.
     """
-    limit = params.max_late_share * len(seen.endpoints)
-    late = seen.endpoints[seen.lateness_s[:, row] >= params.late_share * stop.lost_s]
+    rests, limit = seen.rests, params.max_late_share * len(seen.endpoints)
+    lost_s = float(rests.length_s[row]) - rests.usual_s()
+    late: Int32 = seen.endpoints[seen.lateness_s[:, row] >= params.late_share * lost_s]
     if 0 < len(late) <= limit and _have_peers(late, seen, params):
         return late
     if row < params.min_steps:
@@ -173,7 +178,8 @@ def _waited_for(seen: StepsSeen, row: int, stop: Stop, params: StopParams) -> In
     number = np.full(len(seen.kinds.kind), -1)
     number[typed] = np.arange(len(typed))
     ways = Ways(seen.traffic.pair_src[typed], seen.traffic.pair_dst[typed], seen.kinds.kind[typed])
-    sends = Sends(number[seen.traffic.pair], seen.traffic.start_ns).before((stop.start_ns + stop.end_ns) // 2)
+    half_ns = (rests.start_ns[row] + rests.end_ns[row]) // 2
+    sends = Sends(number[seen.traffic.pair], seen.traffic.start_ns).before(int(half_ns))
     begin_ns = seen.end_ns[max(row - 1 - params.recent_steps, 0) : row]
     named = find_suspects(sends, ways, begin_ns, seen.step_s, params).named
     return named if 0 < len(named) <= limit and _have_peers(named, seen, params) else named[:0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,3 +66,23 @@ def test_a_stop_of_less_than_a_second_is_a_hiccup_whoever_is_waited_for(lost_ms:
     seen.lateness_s[1, 20] = lost_ms / 1000
     (stall,) = found(seen)
     assert (stall.kind, stall.subject, stall.severity) == ("stall", WHERE.endpoints[1], severity)
+
+
+@pytest.mark.parametrize("more_ms, is_stop", [(0, True), (500, True), (3000, False)])
+def test_a_rest_that_explains_a_part_of_what_a_step_takes_longer_is_slowness(more_ms: float, is_stop: bool) -> None:
+    """The job stands still for 8 s in its seventh step, and works for longer than usual before or after that."""
+    seen = steps_seen(ENDS_MS)
+    duration_s = seen.duration_s.copy()
+    duration_s[6] += more_ms / 1000
+    slowly = replace(seen, duration_s=duration_s)
+    assert (found(slowly) != ()) == is_stop
+    assert bool(not_slow([slowly], HISTORY, PARAMS.stops)[6]) == is_stop
+
+
+def test_where_somebody_is_waited_for_others_may_work_on() -> None:
+    seen = steps_seen(ENDS_MS)
+    duration_s, late_s = seen.duration_s.copy(), seen.lateness_s.copy()
+    duration_s[6] += 4
+    late_s[2, 6] = 8
+    (stall,) = found(replace(seen, duration_s=duration_s, lateness_s=late_s))
+    assert (stall.kind, stall.subject) == ("stall", "10.0.102.0")
