@@ -381,6 +381,8 @@ class PaceParams:
 
     #: Messages of one size agree better than this.
     same_size_tolerance: float = 0.05
+    #: Of a group those pairs tell its pace that move at least this share of what any of them does.
+    bulk_share: float = 0.1
     #: What moves so many times its usual bytes in a step, or so small a part, is not compared; two steps are twice.
     max_step_payload: float = 1.5
     #: Pairs, or groups, that move alike, needed for one of them to stand out.

@@ -87,13 +87,17 @@ def measure_pace(
     bursts, step = traffic.take(training & (step < division.steps)), step[training & (step < division.steps)]
     shape = (len(traffic.pair_src), division.steps)
     cell = bursts.pair.astype(np.int64) * division.steps + step
-    length_s = (bursts.end_ns - _begun(bursts, step, row, site, division.steps)) / 1e9
-    tick_s = bursts.pair_tick_ns[bursts.pair] / 1e9
-    seconds, payload, blurs_s = (
-        np.bincount(cell, weights=weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-        for weights in (length_s, bursts.payload, tick_s)
-    )
+
+    def summed(weights: Float64 | Int64) -> Float64:
+        """Sum something of the bursts of each pair in each step."""
+        return np.bincount(cell, weights=weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+
+    payload = summed(bursts.payload)
     payload[~_of_one_step(payload, params)] = 0
+    amount = robust.size_classes(_usual(payload), params.same_size_tolerance)
+    seconds = summed((bursts.end_ns - _begun(bursts, step, amount, site[row], division.steps)) / 1e9)
+    blurs_s = summed(bursts.pair_tick_ns[bursts.pair] / 1e9)
+    row, number, site = _parted(_of_bulk(row, payload, params), number, site, amount, traffic)
     fastest = _fastest(row, seconds, payload, len(number))
     pairs, each = np.flatnonzero(row >= 0), np.arange(division.steps)[None]
     size = payload.sum(axis=1) / np.maximum(np.bincount(bursts.pair, minlength=shape[0]), 1)
@@ -146,17 +150,60 @@ def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
     return components(len(places) + len(sites), *joined)[: len(places)]
 
 
-def _begun(bursts: Traffic, step: Int64, row: Int32, site: Int32, steps: int) -> Int64:
+def _of_bulk(row: Int32, payload: Float64, params: PaceParams) -> Int32:
+    """Return the rows of pairs without those that move little of what others of their row do, int32[pairs].
+
+    Short messages, as of a tree beside a ring, take the time of a round trip and of who begins last, whatever the pace.
+    """
+    usual, most = _usual(payload), np.zeros(int(row.max(initial=-1)) + 1)
+    np.maximum.at(most, row[row >= 0], usual[row >= 0])
+    bulk = row.copy()
+    bulk[row >= 0] = np.where(usual[row >= 0] >= params.bulk_share * most[row[row >= 0]], row[row >= 0], -1)
+    return bulk
+
+
+def _parted(row: Int32, number: Int32, site: Int32, amount: Int32, traffic: Traffic) -> tuple[Int32, Int32, Int32]:
+    """Give the communicators inside a group a row each; returns rows of pairs, groups and sites as `_rows` does.
+
+    Gradients of experts go round among those members that hold the same experts, in other amounts than what goes round
+    among all, and may be slow by themselves. Parameters: `amount` int32[pairs] numbers pairs by what they move.
+    """
+    pairs = np.flatnonzero(row >= 0)
+    pairs = pairs[number[row[pairs]] >= 0]
+    what = row[pairs].astype(np.int64) * (amount.max(initial=0) + 1) + amount[pairs]
+    ends = np.concatenate([traffic.pair_src[pairs], traffic.pair_dst[pairs]]).astype(np.int64)
+    _, node = np.unique(np.tile(what, 2) * (ends.max(initial=0) + 1) + ends, return_inverse=True)
+    src, dst = np.split(node.astype(np.int32), 2)
+    nodes = int(node.max(initial=-1)) + 1
+    part = components(nodes, src, dst)
+    open_ended = np.bincount(src, minlength=nodes) != np.bincount(dst, minlength=nodes)
+    goes_round = np.bincount(part, weights=open_ended) == 0
+    members = np.unique(np.stack([np.tile(row[pairs], 2), ends]), axis=1)[0]
+    own = goes_round[part[src]] & (np.bincount(part)[part[src]] < np.bincount(members)[row[pairs]])
+    parted = row.copy()
+    parted[pairs[own]] = len(number) + part[src[own]]
+    stands_for, place = np.unique(parted[parted >= 0], return_inverse=True)
+    parted[parted >= 0] = place
+    first = np.zeros(len(stands_for), dtype=np.int64)
+    first[parted[row >= 0]] = row[row >= 0]
+    return parted, number[first], site[first]
+
+
+def _begun(bursts: Traffic, step: Int64, amount: Int32, site: Int32, steps: int) -> Int64:
     """Return when each burst can move, int64[n]: on one site, when the last of those begins that come in the same turn.
 
-    A turn is the place of a burst among those of its pair in the step; pairs of a site have equally many.
+    A turn is the place of a burst among those of its pair in the step; pairs of a communicator have equally many, and
+    move the same amount. Parameters: `amount` int32[pairs] and `site` int32[pairs].
     """
     cell = bursts.pair.astype(np.int64) * steps + step
     starts = run_starts(cell)
     counts = np.diff(np.append(starts, len(cell)))
     turn = np.arange(len(cell)) - np.repeat(starts, counts)
-    where = site[row[bursts.pair]].astype(np.int64)
-    keys = (np.where(where < 0, -1 - bursts.pair, where), step, turn, np.repeat(counts, counts))
+    where = site[bursts.pair].astype(np.int64)
+    keys = (
+        *(np.where(where < 0, -1 - bursts.pair, where), amount[bursts.pair]),
+        *(step, turn, np.repeat(counts, counts)),
+    )
     order = order_by(*keys[::-1])
     opens = run_starts(*(key[order] for key in keys))
     last = np.repeat(np.maximum.reduceat(bursts.start_ns[order], opens), np.diff(np.append(opens, len(order))))
@@ -167,8 +214,13 @@ def _begun(bursts: Traffic, step: Int64, row: Int32, site: Int32, steps: int) ->
 
 def _of_one_step(payload: Float64, params: PaceParams) -> Bool:
     """Mask what is about a pair's usual step: more are several steps in one record, or messages of another kind."""
-    usual = np.nan_to_num(robust.median(np.where(payload > 0, payload, np.nan), axis=1))[:, None]
+    usual = _usual(payload)[:, None]
     return (payload < params.max_step_payload * usual) & (payload > usual / params.max_step_payload)
+
+
+def _usual(payload: Float64) -> Float64:
+    """Return what each pair moves in a step in which it moves something, float64[pairs]."""
+    return np.nan_to_num(robust.median(np.where(payload > 0, payload, np.nan), axis=1))
 
 
 def _fastest(row: Int32, seconds: Float64, payload: Float64, rows: int) -> Int64:

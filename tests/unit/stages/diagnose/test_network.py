@@ -18,7 +18,7 @@ from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
 from prism_ch.stages.diagnose.network import find_slow_network
 from prism_ch.stages.diagnose.pace import Pace, measure_pace
 from prism_ch.stages.order import order
-from tests.unit.stages.build import Flow, division, every, job, links, ring, shaken, topology, traffic, typed
+from tests.unit.stages.build import MB, Flow, division, every, job, links, ring, shaken, topology, traffic, typed
 
 PARAMS = DiagnoseParams()
 PLACE = Place("job", 0, PARAMS)
@@ -124,6 +124,28 @@ class TestWhoIsToBlame:
         (one,) = found(slowed(rings(4), lambda flow: flow.src in range(4, 8)))
         assert (one.kind, one.subject_type, one.subject) == ("slow_group", "group", "1")
         assert all(f"10.0.10{member}.0" in one.summary for member in range(4, 8))
+
+    def test_what_goes_round_among_some_of_a_group_is_slow_by_itself(self) -> None:
+        """Gradients of all in rings of four, then those of the experts that each two of them hold, in three groups."""
+        flows = []
+        for first in (0, 4, 8):
+            flows += ring(range(first, first + 4), [end - 500 for end in ENDS])
+            for low in (first, first + 1):
+                flows += ring((low, low + 2), [end - 100 for end in ENDS], length_ms=20, size=20 * MB)
+        (one,) = found(slowed(flows, lambda flow: {flow.src, flow.dst} == {0, 2}), where=topology(12))
+        assert (one.kind, one.subject) == ("slow_link", "10.0.100.0->10.0.102.0")
+        assert json.loads(one.evidence)["may_also_be"] == ["10.0.102.0->10.0.100.0"]
+
+    def test_short_messages_tell_nothing_of_the_pace(self) -> None:
+        """Beside a ring, a tree moves little: in the first steps its last flow begins as the others are nearly over."""
+        tree = [(0, 1), (1, 0), (1, 2), (2, 1), (1, 3), (3, 1)]
+        flows = rings(1)
+        for step, end in enumerate(ENDS):
+            late_ms = 2.5 if step < 10 else 0
+            for way in tree:
+                begins_late = late_ms if way == (3, 1) else 0
+                flows.append(Flow(*way, end - 50 + begins_late, 3 - begins_late, 3 * MB))
+        assert found(flows, where=topology(4)) == ()
 
     def test_a_lone_ring_is_compared_with_its_past(self) -> None:
         (one,) = found(slowed(rings(1), lambda _: True))
