@@ -74,8 +74,9 @@ def _with_peers(work: Work, lasts_s: Float64, params: WorkParams) -> Comparison:
             usual[rows] = robust.median(work.seconds[rows], axis=0)[None]
     scale = np.where(usual > 0, usual, np.nan) if work.absolute else step_s
     too_long = work.seconds - usual > np.where(np.isnan(lasts_s), step_s, lasts_s)
-    excess = np.where(too_long, np.nan, work.seconds - usual) / scale
-    score = _score(excess, work.role, step_s, params)
+    longer = np.where(too_long, np.nan, work.seconds - usual) / scale
+    excess = _less_data(longer, work)
+    score = _score(excess, longer, work.role, step_s, params)
     most = (np.bincount(work.role)[work.role] - 1) // 2  # of as many that are slow as are not, nobody knows which
     one, by_others = np.ones(len(most), dtype=np.int64), np.ones(len(most), dtype=bool)
     return Comparison(work, work.role, usual, excess, score, one, most, "the median of its role", by_others)
@@ -101,7 +102,7 @@ def _with_quicker(work: Work, step_s: float, params: WorkParams) -> Comparison:
             quicker[half] = True
             usual[rows] = robust.median(work.seconds[half], axis=0)[None]
     excess = (work.seconds - usual) / np.where(usual > 0, usual, np.nan)
-    score = _score(excess, work.role, step_s, params, quicker)
+    score = _score(excess, excess, work.role, step_s, params, quicker)
     half_of_role = np.bincount(work.role)[work.role] // 2
     by_others = np.ones(len(half_of_role), dtype=bool)
     reference = "the quicker half of its role"
@@ -120,32 +121,52 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     low, high = (robust.quantile_of_rows(change.T, q) for q in (0.25, 0.75))
     common = np.clip(1.0, low, high)
     usual = own[:, None] * common[None]
-    excess = (work.seconds - usual) / usual
+    longer = (work.seconds - usual) / usual
     among = np.zeros(len(work.endpoints), dtype=np.int32)
     # What is compared with its better steps exceeds them by jitter alone. As many as half may be slow all the time: the
     # others say what is chance.
-    longer = np.nan_to_num(robust.median(excess, axis=1))
-    beyond = excess - longer.clip(0, params.jitter_floor)[:, None]
-    score = _score(beyond, among, step_s, params, longer <= np.median(longer))
+    always = np.nan_to_num(robust.median(longer, axis=1))
+    jitter = always.clip(0, params.jitter_floor)[:, None]
+    excess = _less_data(longer, work)
+    score = _score(excess - jitter, longer - jitter, among, step_s, params, always <= np.median(always))
     one, most = np.ones(len(among), dtype=np.int64), np.full(len(among), len(among) // 2)
     return Comparison(work, among, usual, excess, score, one, most, "its own work before", ~np.isnan(before))
 
 
-def _score(excess: Float64, among: Int32, step_s: float, params: WorkParams, calm: Bool | None = None) -> Float64:
+def _less_data(excess: Float64, work: Work) -> Float64:
+    """Take from the excess of each rank what the other stages of its pipeline have of it too, float64[m, k].
+
+    Longer sequences take all stages longer that they pass through, on whatever GPUs.
+    """
+    if not work.absolute:
+        return excess
+    less = excess.copy()
+    for chain in np.unique(work.chain).tolist():
+        rows = np.flatnonzero(work.chain == chain)
+        for row in rows.tolist():
+            others = excess[rows[work.role[rows] != work.role[row]]]
+            less[row] -= np.nan_to_num(robust.median(others, axis=0)).clip(min=0)
+    return less
+
+
+def _score(
+    excess: Float64, longer: Float64, among: Int32, step_s: float, params: WorkParams, calm: Bool | None = None
+) -> Float64:
     """Return how surprising each excess is, with those of the steps around it: float64[m, k], 0 where it is not.
 
-    Parameters: `calm` bool[m], the ranks that say how wide an excess spreads by chance; by default all.
+    Parameters: `longer` float64[m, k], how much longer ranks work for whatever reason: that says how wide an excess
+    spreads by chance; `calm` bool[m], the ranks whose does, by default all.
     """
     best = np.zeros(excess.shape)
     comparisons = max(len(params.widths) * _COUNTED_S / step_s, 1.0)
     for group in np.unique(among).tolist():
         rows = np.flatnonzero(among == group)
-        still = rows if calm is None else rows[calm[rows]]
-        single = spread_of(excess[still], params.jitter_floor)
+        still = longer[rows if calm is None else rows[calm[rows]]]
+        single = spread_of(still, params.jitter_floor)
         for width in params.widths:
             smooth = trailing_low_median(excess[rows], width)
-            deviate = smooth / spread_of(smooth[np.isin(rows, still)], single / np.sqrt(width))
-            told = corrected_score(np.nan_to_num(deviate, nan=-1.0), comparisons)
+            spread = spread_of(trailing_low_median(still, width), single / np.sqrt(width))
+            told = corrected_score(np.nan_to_num(smooth / spread, nan=-1.0), comparisons)
             hit = np.where((told >= params.min_score) & (smooth >= params.min_excess), told, 0)
             best[rows] = np.maximum(best[rows], carried_back(hit, excess[rows], smooth, width))
     return best

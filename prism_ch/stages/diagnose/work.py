@@ -33,9 +33,10 @@ class Work:
 
     `endpoints` int32[m] and their `role` int32[m], the pipeline stage: ranks of a role do the same work.
     `mates` int32[m] joins ranks that wait for one another inside a step's operations: those of one tensor, expert or
-    context group. `absolute` says that the seconds are those of the rank itself, whatever its peers do; else only the
-    differences between peers mean something. `turn_s` float64[m, k], where there is one, is the work of ranks whose
-    n-th output is made of their n-th input: that of different stages compares too, and is NaN of a first stage.
+    context group; `chain` int32[m], those of one pipeline. `absolute` says that the seconds are those of the rank
+    itself, whatever its peers do; else only the differences between peers mean something. `turn_s` float64[m, k], where
+    there is one, is the work of ranks whose n-th output is made of their n-th input: that of different stages compares
+    too, and is NaN of a first stage.
     `needs` are the inputs that outputs were found to wait for: by "stage>to<from", of each output in order the number
     of the last input that it can't do without, -1 for none. `hidden` bool[m], where there is one, are ranks that do
     something that no message follows, which may pass for waiting: how long they work says less than how it changes.
@@ -45,6 +46,7 @@ class Work:
     role: Int32
     seconds: Float64
     mates: Int32
+    chain: Int32
     absolute: bool
     turn_s: Float64 | None = None
     needs: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -73,14 +75,17 @@ def measure_work(
         return ()
     role = groups.pp_stage[np.searchsorted(groups.endpoints, division.endpoints)]
     pipelined = bool((kinds.burst == PP).any())
-    inside = np.isin(kinds.kind, (EP, CP, TP))
-    mates = _joined(traffic.pair_src[inside], traffic.pair_dst[inside], division)
+    mates, chain = (
+        _joined(traffic.pair_src[pairs], traffic.pair_dst[pairs], division)
+        for pairs in (np.isin(kinds.kind, (EP, CP, TP)), kinds.kind == PP)
+    )
     measured = [
         Work(
             division.endpoints,
             role,
             _until_taking_part(kinds.of_kind(traffic, kind), division, params),
             mates,
+            chain,
             absolute=False,
         )
         for kind in (EP, CP, TP, DP)
@@ -92,7 +97,17 @@ def measure_work(
         seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
         hidden = _ends_of_ring(kinds.of_kind(traffic, PP), division, role)
         measured.append(
-            Work(division.endpoints, role, seconds, mates, absolute=True, turn_s=turn_s, needs=needs, hidden=hidden)
+            Work(
+                division.endpoints,
+                role,
+                seconds,
+                mates,
+                chain,
+                absolute=True,
+                turn_s=turn_s,
+                needs=needs,
+                hidden=hidden,
+            )
         )
     return tuple(measured)
 

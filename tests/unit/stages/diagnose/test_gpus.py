@@ -200,6 +200,20 @@ class TestPipelines:
         ]
         assert found(flows, ends(range(24), MORE_MS), topology(12), links(self.GRID)) == ()
 
+    @pytest.mark.parametrize("others_s, told", [(0.0, ["10.0.105.0"]), (0.04, [])])
+    def test_what_takes_all_stages_longer_that_it_passes_through_is_long(
+        self, others_s: float, told: list[str]
+    ) -> None:
+        """The second of four replicas works for longer in some steps, at its second stage or at all."""
+        seconds = np.random.default_rng(8).normal(1, 0.005, (12, STEPS))
+        seconds[1::4, 10:18] += others_s
+        seconds[5, 10:18] += 0.08 - others_s
+        each = np.arange(12, dtype=np.int32)
+        work = Work(each, each // 4, seconds, each, each % 4, absolute=True)
+        divided = division(range(12), ends(range(10, 18), 100))
+        accused = find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(12))
+        assert [one.subject for one in accused] == told
+
     def test_without_peers_a_rank_is_compared_with_its_own_past(self) -> None:
         flows = shaken(replicas(3, 1, (1, 0), range(16, 24)), 5, ms=0.2)
         (one,) = found(flows, ends(range(16, 24), MORE_MS), topology(3), links(([0], [1], [2])))
@@ -215,7 +229,7 @@ class TestPipelines:
         seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
         seconds[list(slow)] += 0.1
         each = np.arange(8, dtype=np.int32)
-        work = Work(each, np.zeros(8, dtype=np.int32), seconds, each, absolute=True)
+        work = Work(each, np.zeros(8, dtype=np.int32), seconds, each, each, absolute=True)
         named = find_slow_gpus((work,), division(range(8), ends((), 0)), (), Place("job", 0, PARAMS), topology(2, 4))
         if len(slow) > 2:
             assert [one.subject for one in named] == ([told] if told else [])
@@ -227,7 +241,7 @@ class TestPipelines:
         seconds[:4] += 0.1
         each, role = np.arange(8, dtype=np.int32), np.zeros(8, dtype=np.int32)
         for hidden in (False, True):
-            work = Work(each, role, seconds, each, absolute=True, hidden=np.full(8, hidden))
+            work = Work(each, role, seconds, each, each, absolute=True, hidden=np.full(8, hidden))
             *_, halves = compare((work,), division(range(8), ends((), 0)), {}, PARAMS.work)
             assert bool(halves.score.any()) != hidden
 
@@ -248,7 +262,7 @@ class TestPipelines:
         seconds[1, first:] += 0.2
         each = np.arange(3, dtype=np.int32)
         divided = division(range(3), ends((), 0)[:12])
-        work = Work(each, each, seconds, each, absolute=True)
+        work = Work(each, each, seconds, each, each, absolute=True)
         assert bool(find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(3))) == told
 
     def test_a_server_that_holds_half_of_a_job_can_be_the_slow_one(self) -> None:
@@ -273,7 +287,7 @@ class TestPipelines:
         seconds = np.random.default_rng(7).normal(1, 0.005, (3, STEPS))
         seconds[1, 3:] += 0.2
         each = np.arange(3, dtype=np.int32)
-        work = Work(each, each, seconds, each, absolute=True)
+        work = Work(each, each, seconds, each, each, absolute=True)
         divided = division(range(3), ends((), 0))
         _, alone, _ = compare((work,), divided, {}, PARAMS.work)
         assert not alone.score.any()
@@ -319,7 +333,7 @@ def test_a_rank_that_seems_later_than_a_step_is_long_has_its_steps_told_wrongly(
         seconds = np.random.default_rng(5).normal(0, 0.002, (8, 16))
         seconds[7, 4:12] += late_s
         nobody = np.arange(8, dtype=np.int32)
-        work = Work(nobody, np.zeros(8, dtype=np.int32), seconds, nobody, absolute=False)
+        work = Work(nobody, np.zeros(8, dtype=np.int32), seconds, nobody, nobody, absolute=False)
         divided = division(range(8), [STEP_MS * step for step in range(1, 17)])
         (compared,) = compare([work], divided, {}, PARAMS.work)
         return [bool((row > 0).any()) for row in compared.score]

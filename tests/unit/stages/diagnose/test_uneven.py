@@ -29,7 +29,7 @@ def work(*lengths_s: float, late: bool = False) -> Work:
     rows = np.arange(len(seconds), dtype=np.int32)
     turn_s = seconds.copy()
     turn_s[:2] = np.nan
-    return Work(rows, rows // 2, seconds, rows, absolute=True, turn_s=turn_s)
+    return Work(rows, rows // 2, seconds, rows, rows, absolute=True, turn_s=turn_s)
 
 
 def found(measured: Work, going: Diagnosis | None = None) -> tuple[Diagnosis, ...]:

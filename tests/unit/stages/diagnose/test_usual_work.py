@@ -45,7 +45,7 @@ def kept(usual: UsualWork, work: Work, slow: Sequence[Diagnosis] = ()) -> UsualW
 
 def worked(seconds: float) -> Work:
     each = np.arange(4, dtype=np.int32)
-    return Work(each, each, np.full((4, STEPS), seconds), each, absolute=True)
+    return Work(each, each, np.full((4, STEPS), seconds), each, each, absolute=True)
 
 
 def test_what_was_found_is_remembered_for_an_hour() -> None:
