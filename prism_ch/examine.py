@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +27,7 @@ from prism_ch.stages.identify import either_way, hidden_answers, identify, name_
 from prism_ch.stages.merged import merged_pairs, merged_training
 from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import number_after, order
-from prism_ch.stages.recognise import recognise, recurring_pairs
+from prism_ch.stages.recognise import join_lockstep, recognise, recurring_pairs
 from prism_ch.stages.reconstruct import lateness_s, reconstruct
 from prism_ch.stages.succession import Load, join_lives, measure_load
 from prism_ch.stages.timeouts import infer_timeouts
@@ -179,6 +179,7 @@ def examine(
     identity_min = params.recognise.identity_min
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         steps = list(pool.map(divided, lives))
+        lives, steps = _joined(lives, steps, divided, states, topology, params)
         found = list(
             pool.map(told_of, join_lives([one for one in steps if one is not None], identity_min, params.going_on))
         )
@@ -239,6 +240,24 @@ def _divide(
     if settled is None and not _trains(traffic, steady, division, topology, params):
         return None
     return _Divided(life, seen, kinds, division, measure_load(traffic, kinds, division))
+
+
+def _joined(
+    lives: Sequence[RecognisedJob],
+    steps: Sequence[_Divided | None],
+    divided: Callable[[RecognisedJob], _Divided | None],
+    states: Sequence[JobState],
+    topology: Topology,
+    params: Params,
+) -> tuple[list[RecognisedJob], list[_Divided | None]]:
+    """Join the lives whose steps show that they are parts of one, and divide that; return all lives and their steps."""
+    ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
+    wholes, of_parts = join_lockstep(lives, ends, states, topology, params.recognise)
+    known = [steps[rows[0]] for rows in of_parts]
+    return wholes, [
+        divided(whole) if len(rows) > 1 else one and replace(one, life=whole)
+        for whole, rows, one in zip(wholes, of_parts, known, strict=True)
+    ]
 
 
 def _trains(traffic: Traffic, steady: Bool, division: Division, topology: Topology, params: Params) -> bool:

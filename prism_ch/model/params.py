@@ -182,6 +182,11 @@ class RecogniseParams:
     #: ... and lets go of a part only where its likeness falls below this share of what joins parts: both thresholds
     #: alike, a slow GPU would split a job that is near them.
     parting_share: float = 0.5
+    #: Parts that step together for so many steps ...
+    lockstep_steps: int = 24
+    #: ... at a distance that varies by less than this share of what chance adds up to are one job, whatever their
+    #: activity looks like: of two that run by themselves 6 in 10,000 do so.
+    lockstep_share: float = 0.1
     #: Parts of one tenant on different servers are one job where their activity is as good as the same.
     unison_min: float = 0.9
     #: Parts whose records run on show no activity; they are one job where servers move the same volumes in both.

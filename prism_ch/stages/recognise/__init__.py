@@ -5,7 +5,8 @@
    job shows as one component a rail.
 3. A component whose pairs are exchanged for others, all at once, was stopped and begun anew: each part is a life.
 4. Components on much the same servers (overlap of their sets) whose activity rises and falls together are one job.
-5. A job that shares half its endpoints with a known one of its tenant, at one time with it, continues it.
+5. So are those on much the same servers whose steps keep their distance, once these are known.
+6. A job that shares half its endpoints with a known one of its tenant, at one time with it, continues it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from prism_ch.model.traffic import Traffic
 from prism_ch.stages.recognise.edges import recurring_pairs
 from prism_ch.stages.recognise.identity import identify_jobs
 from prism_ch.stages.recognise.lives import find_lives
+from prism_ch.stages.recognise.lockstep import join_lockstep
 from prism_ch.stages.recognise.rails import merge_rails
 
-__all__ = ["recognise", "recurring_pairs"]
+__all__ = ["join_lockstep", "recognise", "recurring_pairs"]
 
 
 def recognise(
