@@ -18,6 +18,7 @@ from prism_ch.stages.diagnose.groups import find_slow_groups
 from prism_ch.stages.diagnose.imbalance import find_imbalance
 from prism_ch.stages.diagnose.network import find_slow_network
 from prism_ch.stages.diagnose.pace import measure_pace
+from prism_ch.stages.diagnose.unseen import measure_servers, passes_on_unseen
 from prism_ch.stages.diagnose.usual_work import recall, remember
 from prism_ch.stages.diagnose.work import measure_work
 
@@ -63,7 +64,11 @@ def find_slowness(life: Life, known: Sequence[Diagnosis], place: Place, topology
     pace = measure_pace(life.traffic, life.kinds, life.division, life.groups, topology, params.pace)
     network = find_slow_network(pace, life.division, known, place, topology)
     usual = life.usual_work
-    work = measure_work(life.traffic, life.kinds, life.division, life.groups, params.work, usual.needs)
+    shown = (life.traffic, life.kinds, life.division, life.groups)
+    if passes_on_unseen(*shown, topology):
+        work = measure_servers(*shown, topology, params.work, usual.needs)
+    else:
+        work = measure_work(*shown, params.work, usual.needs)
     gpus = find_slow_gpus(work, life.division, known, place, topology, recall(usual, work, topology))
     groups = find_slow_groups(
         place.job_id, life.traffic, life.kinds, life.division, life.groups, place.first_step, topology, params

@@ -93,7 +93,7 @@ def measure_work(
     ]
     if pipelined:
         needs = dict(needs)
-        seconds, turn_s = _between_messages(kinds.of_kind(traffic, PP), division, role, needs, params)
+        seconds, turn_s = between_messages(kinds.of_kind(traffic, PP), division, role, needs, params)
         seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
         hidden = _ends_of_ring(kinds.of_kind(traffic, PP), division, role)
         measured.append(
@@ -122,7 +122,7 @@ def _ends_of_ring(pipeline: Traffic, division: Division, role: Int32) -> Bool:
     return np.asarray(wraps & ((role == 0) | (role == role.max())))
 
 
-def _between_messages(
+def between_messages(
     pipeline: Traffic, division: Division, role: Int32, needs: dict[str, Sequence[int]], params: WorkParams
 ) -> tuple[Float64, Float64]:
     """Sum the time from when a rank was free, and had its input, to each of its outputs: float64[m, k].

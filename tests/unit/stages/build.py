@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -153,12 +154,14 @@ def pipeline(
     backward_ms: float = 40,
     message_ms: float = 4,
     size: int = 8 * MB,
+    slow: Mapping[int, float] = MappingProxyType({}),
 ) -> list[Flow]:
     """One pass of microbatches through a pipeline from each of the moments on: one forward, one backward in turn.
 
-    A stage that occurs twice is one of an interleaved pipeline, and does one thing at a time.
+    A stage that occurs twice is one of an interleaved pipeline, and does one thing at a time. Some are `slow`, by so
+    many times.
     """
-    done = _one_forward_one_backward(stages, microbatches, forward_ms, backward_ms, message_ms)
+    done = _one_forward_one_backward(stages, microbatches, forward_ms, backward_ms, message_ms, slow)
     flows = []
     for start in starts_ms:
         for (stage, kind, _), moment in done.items():
@@ -169,7 +172,12 @@ def pipeline(
 
 
 def _one_forward_one_backward(
-    stages: Sequence[int], microbatches: int, forward_ms: float, backward_ms: float, message_ms: float
+    stages: Sequence[int],
+    microbatches: int,
+    forward_ms: float,
+    backward_ms: float,
+    message_ms: float,
+    slow: Mapping[int, float],
 ) -> dict[tuple[int, str, int], float]:
     """When each place in the pipeline has done each microbatch's forward and backward pass."""
     depth, todo = len(stages), []
@@ -190,7 +198,7 @@ def _one_forward_one_backward(
             if needs is None or needs in done:
                 arrival = 0.0 if needs is None else done[needs] + (message_ms if needs[0] != stage else 0)
                 rank = stages[stage]
-                free[rank] = max(free[rank], arrival) + (forward_ms if kind == "F" else backward_ms)
+                free[rank] = max(free[rank], arrival) + (forward_ms if kind == "F" else backward_ms) * slow.get(rank, 1)
                 done[stage, kind, m] = free[rank]
                 ops.pop(0)
     return done
