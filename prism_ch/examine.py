@@ -253,11 +253,11 @@ def _joined(
     """Join the lives whose steps show that they are parts of one, and divide that; return all lives and their steps."""
     ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
     wholes, of_parts = join_lockstep(lives, ends, states, topology, params.recognise)
-    known = [steps[rows[0]] for rows in of_parts]
-    return wholes, [
-        divided(whole) if len(rows) > 1 else one and replace(one, life=whole)
-        for whole, rows, one in zip(wholes, of_parts, known, strict=True)
-    ]
+    found: list[_Divided | None] = []
+    for whole, rows in zip(wholes, of_parts, strict=True):
+        one = steps[rows[0]] if len(rows) == 1 else divided(whole)
+        found.append(None if one is None else replace(one, life=whole))
+    return wholes, found
 
 
 def _trains(traffic: Traffic, steady: Bool, division: Division, topology: Topology, params: Params) -> bool:

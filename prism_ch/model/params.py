@@ -185,7 +185,7 @@ class RecogniseParams:
     #: Parts that step together for so many steps ...
     lockstep_steps: int = 24
     #: ... at a distance that varies by less than this share of what chance adds up to are one job, whatever their
-    #: activity looks like: of two that run by themselves 6 in 10,000 do so.
+    #: activity looks like: of two that run by themselves it seldom varies by less than half of that.
     lockstep_share: float = 0.1
     #: Parts of one tenant on different servers are one job where their activity is as good as the same.
     unison_min: float = 0.9
