@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from prism_ch.model.columns import Float64, Int32, UInt8, freeze
 from prism_ch.model.result import DP, PP, Group
@@ -56,6 +57,10 @@ class GroupSet:
     def __post_init__(self) -> None:
         """Check and freeze the columns."""
         freeze(self, endpoints=np.int32, dp_group=np.int32, pp_stage=np.int32)
+
+    def stage_of(self, endpoints: npt.ArrayLike) -> Int32:
+        """Return the pipeline stage of some members, int32[k]."""
+        return self.pp_stage[np.searchsorted(self.endpoints, endpoints)]
 
     @property
     def largest_role(self) -> int:

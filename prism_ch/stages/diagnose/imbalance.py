@@ -114,7 +114,7 @@ def _describe(heavy: _Compared, group_set: GroupSet, division: Division, step_s:
     spread = max(float(robust.mad(ratio)), place.params.peer_jitter_floor)
     numbers = [group.group_id for group in heavy.groups]
     members = [list(group.members) for group in heavy.groups]
-    stages = np.unique(group_set.pp_stage[np.searchsorted(group_set.endpoints, np.concatenate(members))]).tolist()
+    stages = np.unique(group_set.stage_of(np.concatenate(members))).tolist()
     job_end_ns = division.job_end_ns()
     return Diagnosis(
         diagnosis_id=identity(place.job_id, "imbalance", place.job_id, place.first_step),

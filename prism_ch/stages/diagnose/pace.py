@@ -94,10 +94,11 @@ def measure_pace(
 
     payload = summed(bursts.payload)
     payload[~_of_one_step(payload, params)] = 0
-    amount = robust.size_classes(_usual(payload), params.same_size_tolerance)
+    usual = _usual(payload)
+    amount = robust.size_classes(usual, params.same_size_tolerance)
     seconds = summed((bursts.end_ns - _begun(bursts, step, amount, site[row], division.steps)) / 1e9)
     blurs_s = summed(bursts.pair_tick_ns[bursts.pair] / 1e9)
-    row, number, site = _parted(_of_bulk(row, payload, params), number, site, amount, traffic)
+    row, number, site = _parted(_of_bulk(row, usual, params), number, site, amount, traffic)
     fastest = _fastest(row, seconds, payload, len(number))
     pairs, each = np.flatnonzero(row >= 0), np.arange(division.steps)[None]
     size = payload.sum(axis=1) / np.maximum(np.bincount(bursts.pair, minlength=shape[0]), 1)
@@ -150,12 +151,13 @@ def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
     return components(len(places) + len(sites), *joined)[: len(places)]
 
 
-def _of_bulk(row: Int32, payload: Float64, params: PaceParams) -> Int32:
+def _of_bulk(row: Int32, usual: Float64, params: PaceParams) -> Int32:
     """Return the rows of pairs without those that move little of what others of their row do, int32[pairs].
 
+    Parameters: `usual` float64[pairs], what each moves in a step.
     Short messages, as of a tree beside a ring, take the time of a round trip and of who begins last, whatever the pace.
     """
-    usual, most = _usual(payload), np.zeros(int(row.max(initial=-1)) + 1)
+    most = np.zeros(int(row.max(initial=-1)) + 1)
     np.maximum.at(most, row[row >= 0], usual[row >= 0])
     bulk = row.copy()
     bulk[row >= 0] = np.where(usual[row >= 0] >= params.bulk_share * most[row[row >= 0]], row[row >= 0], -1)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Int32
 from prism_ch.model.division import Division
 from prism_ch.model.groupset import GroupSet, PairKinds
@@ -16,7 +15,7 @@ from prism_ch.model.params import WorkParams
 from prism_ch.model.result import DP, PP
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
-from prism_ch.stages.diagnose.work import Work, between_messages
+from prism_ch.stages.diagnose.work import Work, between_messages, joined_by
 
 
 def passes_on_unseen(
@@ -30,9 +29,8 @@ def passes_on_unseen(
     if (kinds.kind == DP).any():
         return False
     pairs = kinds.kind == PP
-    ends = (np.searchsorted(division.endpoints, end[pairs]) for end in (traffic.pair_src, traffic.pair_dst))
-    chain = components(len(division.endpoints), *(end.astype(np.int32) for end in ends))
-    role, server = _role(division, groups), topology.server[division.endpoints]
+    chain = joined_by(traffic.pair_src[pairs], traffic.pair_dst[pairs], division)
+    role, server = groups.stage_of(division.endpoints), topology.server[division.endpoints]
     return any(
         len(np.unique(role[server == one])) > 1 and len(np.unique(chain[server == one])) > 1
         for one in np.unique(server).tolist()
@@ -53,7 +51,7 @@ def measure_servers(
     The n-th ranks of all stages of a server are taken for one rank, of a stage of its own: what one of them gets
     another sends on. Parameters and result as of `measure_work`.
     """
-    endpoints, role = division.endpoints, _role(division, groups)
+    endpoints, role = division.endpoints, groups.stage_of(division.endpoints)
     server = np.unique(topology.server[endpoints], return_inverse=True)[1].astype(np.int32)
     lane = _lane(server, role)
     _, first, rank = np.unique(server * np.int64(len(lane)) + lane, return_index=True, return_inverse=True)
@@ -70,11 +68,6 @@ def measure_servers(
     found = dict(needs)
     seconds, _ = between_messages(replace(seen, pair_src=src, pair_dst=dst), whole, server[ranks], found, params)
     return (Work(endpoints, server, seconds[row], row.astype(np.int32), lane, absolute=True, needs=found),)
-
-
-def _role(division: Division, groups: GroupSet) -> Int32:
-    """Return the stage of each of a division's endpoints, int32[m]."""
-    return groups.pp_stage[np.searchsorted(groups.endpoints, division.endpoints)]
 
 
 def _lane(server: Int32, role: Int32) -> Int32:

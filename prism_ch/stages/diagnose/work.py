@@ -73,10 +73,10 @@ def measure_work(
     """
     if division.steps == 0:
         return ()
-    role = groups.pp_stage[np.searchsorted(groups.endpoints, division.endpoints)]
+    role = groups.stage_of(division.endpoints)
     pipelined = bool((kinds.burst == PP).any())
     mates, chain = (
-        _joined(traffic.pair_src[pairs], traffic.pair_dst[pairs], division)
+        joined_by(traffic.pair_src[pairs], traffic.pair_dst[pairs], division)
         for pairs in (np.isin(kinds.kind, (EP, CP, TP)), kinds.kind == PP)
     )
     measured = [
@@ -404,12 +404,12 @@ def _uneven(collective: Traffic, division: Division, joined: list[Int64], usual:
 
 def _communicators(collective: Traffic, division: Division) -> list[Int64]:
     """List the rows of the division's endpoints that are joined by a collective, a list a communicator."""
-    label = _joined(collective.pair_src, collective.pair_dst, division)
+    label = joined_by(collective.pair_src, collective.pair_dst, division)
     order = np.argsort(label, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
 
 
-def _joined(src: Int32, dst: Int32, division: Division) -> Int32:
+def joined_by(src: Int32, dst: Int32, division: Division) -> Int32:
     """Label the division's endpoints by the set that pairs join them to, int32[m]."""
     first, second = (np.searchsorted(division.endpoints, side).astype(np.int32) for side in (src, dst))
     return components(len(division.endpoints), first, second)
