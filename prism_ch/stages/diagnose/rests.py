@@ -108,21 +108,21 @@ def rests_of_all(
 def _own_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tuple[Int64, Int64]:
     """Return the longest time of each endpoint and step in which nothing ends there: since when, and until when.
 
-    int64[endpoints, steps] each, where the endpoints are those that traffic ends at in these steps.
+    int64[endpoints, steps] each, of all endpoints. A time is of the step that most of it lies in: whoever waits for the
+    others after its last message, as where gradients go inside servers, ends nothing before the next step.
     """
-    steps = len(job_end_ns)
-    within = (kinds.burst != OTHER) & (traffic.end_ns <= job_end_ns[-1])
-    ends = np.concatenate([traffic.pair_src[traffic.pair[within]], traffic.pair_dst[traffic.pair[within]]])
-    members, row = np.unique(ends, return_inverse=True)
-    end_ns = np.tile(traffic.end_ns[within], 2)
+    steps, training = len(job_end_ns), kinds.burst != OTHER
+    members, row = np.unique(np.concatenate([traffic.src[training], traffic.dst[training]]), return_inverse=True)
+    end_ns = np.tile(traffic.end_ns[training], 2)
     order = np.lexsort((end_ns, row))
     row, end_ns = row[order], end_ns[order]
     same = np.flatnonzero(row[1:] == row[:-1]) + 1
-    step = np.searchsorted(job_end_ns, end_ns[same])
+    step = np.searchsorted(job_end_ns, end_ns[same - 1] + (end_ns[same] - end_ns[same - 1]) // 2)
+    same, step = same[step < steps], step[step < steps]
     cell = row[same] * steps + step
     longest = np.lexsort((end_ns[same - 1] - end_ns[same], cell))
-    chosen = same[longest[np.flatnonzero(np.diff(cell[longest], prepend=-1))]]
-    place = (row[chosen], np.searchsorted(job_end_ns, end_ns[chosen]))
+    first = longest[np.flatnonzero(np.diff(cell[longest], prepend=-1))]
+    chosen, place = same[first], (row[same[first]], step[first])
     since, until = np.tile(job_end_ns, (len(members), 1)), np.tile(job_end_ns, (len(members), 1))
     since[place], until[place] = end_ns[chosen - 1], end_ns[chosen]
     return since, until

@@ -81,16 +81,20 @@ def _bursts(moments_ms: list[float]) -> tuple[Traffic, PairKinds]:
     return bursts, typed(bursts)
 
 
-def test_ranks_that_rest_one_after_the_other_stand_still_all_the_same() -> None:
-    """Of two replicas the second waits for its data, while the first works on and then waits for it."""
+@pytest.mark.parametrize("gradients_seen", [True, False])
+def test_ranks_that_rest_one_after_the_other_stand_still_all_the_same(gradients_seen: bool) -> None:
+    """Of two replicas the second waits for its data, while the first works on and then waits for it.
+
+    Where gradients go inside servers, nothing of the first ends before the next step then.
+    """
     ends_ms = [*every(1000, 8, 1000), 9900.0, 10_900.0]
     flows = []
     for end in ends_ms:
         begin = end - 1000 if end != 9900 else 8000
         flows += [Flow(0, 1, begin + at, 5) for at in every(80, 11, 40)]
         flows += [Flow(2, 3, end - 1000 + at, 5) for at in every(80, 11, 40)]
-        flows += ring([0, 2], [end])
-        flows += ring([1, 3], [end])
+        if gradients_seen:
+            flows += [*ring([0, 2], [end]), *ring([1, 3], [end])]
     bursts, job_end_ns = traffic(flows), ends(*ends_ms)
     kinds = typed(bursts, pp=[(0, 1), (2, 3)])
     found = find_rests(bursts, kinds, job_end_ns)
@@ -98,7 +102,7 @@ def test_ranks_that_rest_one_after_the_other_stand_still_all_the_same() -> None:
     duration_s = np.append(np.nan, np.diff(job_end_ns) / 1e9)
     all_of_them = rests_of_all(found, duration_s, bursts, kinds, job_end_ns, PARAMS)
     assert np.flatnonzero(all_of_them.too_long(1.0, PARAMS)).tolist() == [8]
-    assert all_of_them.start_ns[8] == job_end_ns[7]
+    assert job_end_ns[7] - 200e6 < all_of_them.start_ns[8] <= job_end_ns[7]
     working = traffic([*flows, *(Flow(0, 1, at, 5) for at in every(80, 23, 8040))])
     kinds = typed(working, pp=[(0, 1), (2, 3)])
     found = find_rests(working, kinds, job_end_ns)
