@@ -502,8 +502,6 @@ class StopParams:
     #: A rest of all at once accounts for all that its step takes longer; where it is only the longest of several rests,
     #: or others work on beside it, somebody is slow. Steps vary by some hundredths.
     min_explained: float = 0.9
-    #: A job stands still where so many of its endpoints do, one after the other; lost records hide a few.
-    rest_of_all_share: float = 0.9
     #: Endpoints that begin later than the others by this share of the stop are waited for ...
     late_share: float = 0.5
     #: ... unless they are more than this share of all: then the job paused as a whole.

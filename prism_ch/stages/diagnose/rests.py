@@ -85,7 +85,8 @@ def rests_of_all(
     """Return the rests with those of steps in which every endpoint rests too long, if not all at once: the first one's.
 
     One replica may wait for data while others work on, and then wait for it: each stands still once, and the one to
-    blame first. A GPU that is slow does not rest, and spreads its delay over its messages.
+    blame first. A GPU that is slow does not rest, but spreads its delay over its messages, so that its neighbours don't
+    rest either, however many others there are that wait for them. An endpoint of which no rest is seen tells nothing.
     Parameters: `duration_s` float64[steps], NaN where unknown; the others as of `find_rests`.
     """
     step_s = float(robust.median(duration_s))
@@ -97,9 +98,10 @@ def rests_of_all(
     length_s = (until - since) / 1e9
     usual_s = np.median(length_s, axis=1)
     excess_s = np.maximum(params.min_excess_steps * step_s, params.min_excess_rests * usual_s)
+    too_long, seen = length_s > (usual_s + excess_s)[:, None], length_s > 0
     start_ns, end_ns = rests.start_ns.copy(), rests.end_ns.copy()
     for row in rows.tolist():
-        if len(usual_s) and (length_s[:, row] > usual_s + excess_s).mean() >= params.rest_of_all_share:
+        if seen[:, row].any() and too_long[seen[:, row], row].all():
             earliest = int(np.argmin(since[:, row]))
             start_ns[row], end_ns[row] = since[earliest, row], until[earliest, row]
     return Rests(start_ns, end_ns, rests.payload.copy())

@@ -107,3 +107,22 @@ def test_ranks_that_rest_one_after_the_other_stand_still_all_the_same(gradients_
     kinds = typed(working, pp=[(0, 1), (2, 3)])
     found = find_rests(working, kinds, job_end_ns)
     assert not rests_of_all(found, duration_s, working, kinds, job_end_ns, PARAMS).too_long(1.0, PARAMS).any()
+
+
+def test_nobody_stands_still_where_one_works_on_and_many_wait() -> None:
+    ends_ms = [*every(1000, 8, 1000), 9900.0, 10_900.0]
+    waiting = [(2 * number, 2 * number + 1) for number in range(1, 20)]
+    flows = []
+    for end in ends_ms:
+        begin = 8000 if end == 9900 else end - 1000
+        flows += [Flow(*pair, begin + at, 5) for at in every(80, 11, 40) for pair in waiting]
+        working = [*np.linspace(40, end - begin - 240, 11), end - begin - 40]
+        flows += [Flow(0, 1, begin + float(at), 5) for at in working]
+    bursts, job_end_ns = traffic(flows), ends(*ends_ms)
+    kinds = typed(bursts, pp=[(0, 1), *waiting])
+    duration_s = np.append(np.nan, np.diff(job_end_ns) / 1e9)
+    found = find_rests(bursts, kinds, job_end_ns)
+    assert not rests_of_all(found, duration_s, bursts, kinds, job_end_ns, PARAMS).too_long(1.0, PARAMS).any()
+    without = bursts.take(bursts.src >= 2)
+    kinds = typed(without, pp=waiting)
+    assert find_rests(without, kinds, job_end_ns).too_long(1.0, PARAMS).any()
