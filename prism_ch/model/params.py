@@ -187,6 +187,9 @@ class RecogniseParams:
     #: ... at a distance that varies by less than this share of what chance adds up to are one job, whatever their
     #: activity looks like: of two that run by themselves it seldom varies by less than half of that.
     lockstep_share: float = 0.1
+    #: Parts that took over from one job, at once and on the same servers, are most probably that job begun anew, and
+    #: those of one job belong together: as many steps are enough as say what each moves (`succession`).
+    lockstep_again_steps: int = 3
     #: Parts of one tenant on different servers are one job where their activity is as good as the same.
     unison_min: float = 0.9
     #: Parts whose records run on show no activity; they are one job where servers move the same volumes in both.

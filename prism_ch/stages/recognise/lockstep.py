@@ -14,11 +14,14 @@ import numpy as np
 
 from prism_ch.core import jaccard
 from prism_ch.core.disjoint_set import components
-from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.result import JobState
 from prism_ch.model.topology import Topology
+
+#: Two distances between ends, and two durations, are the least that vary.
+_LEAST_STEPS = 3
 
 
 def join_lockstep(
@@ -32,12 +35,18 @@ def join_lockstep(
 
     Parameters: `end_ns`, the ends of each life's steps, int64[steps]; `known`, the jobs of earlier windows: what was
     told apart for long stays apart, and of what was one more is needed to part it: what slows one part moves its ends.
+    Parts that follow those of one job, too, are joined after a few steps.
     Returns all lives, and the rows of `lives` that each of them consists of.
     """
     left, right = np.nonzero(np.triu(_may_be_one(lives, known, topology, params), k=1))
-    pairs = zip(left.tolist(), right.tolist(), strict=True)
-    strays = np.array([_stray_share(end_ns[one], end_ns[other], params) for one, other in pairs])
-    alike = strays < np.where(_were_one(lives, left, right, known), 1 / params.parting_share, 1) * params.lockstep_share
+    were_one = _were_one(lives, left, right, known)
+    share = np.where(were_one, 1 / params.parting_share, 1) * params.lockstep_share
+    measured = [_drift(end_ns[one], end_ns[other]) for one, other in zip(left.tolist(), right.tolist(), strict=True)]
+    steps, strays = np.array([each[0] for each in measured]), np.array([each[1] for each in measured])
+    least = np.where(were_one, params.lockstep_again_steps, params.lockstep_steps)
+    alike = (strays < share) & (steps >= least)
+    label = components(len(lives), left[alike].astype(np.int32), right[alike].astype(np.int32))
+    alike |= (strays < share) & (steps >= params.lockstep_again_steps) & _follow_one(lives, left, right, label)
     label = components(len(lives), left[alike].astype(np.int32), right[alike].astype(np.int32))
     of_parts = [np.flatnonzero(label == number).tolist() for number in dict.fromkeys(label.tolist())]
     wholes = [_as_one([lives[row] for row in rows], known) for rows in of_parts]
@@ -45,25 +54,34 @@ def join_lockstep(
     return [replace(whole, follows=name.get(whole.follows, whole.follows)) for whole in wholes], of_parts
 
 
-def _stray_share(one_ns: Int64, other_ns: Int64, params: RecogniseParams) -> float:
-    """Return how much the distance of two series of ends of steps varies, as a share of what chance adds up to.
+def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
+    """Return how many steps two series have in common, and how much their distance varies.
 
-    Parameters: `one_ns` int64[n] and `other_ns` int64[m], rising. Infinite where they have too few steps in common.
-    Durations that have nothing to do with one another add up to a random walk, whose variance about its mean over n
-    steps is n / 6 of that of a step.
+    Parameters: `one_ns` int64[n] and `other_ns` int64[m], rising, ends of steps. The variance is a share of what chance
+    adds up to, infinite where nothing says what that is: durations that have nothing to do with one another add up to a
+    random walk, whose variance about its mean over n steps is n / 6 of that of a step.
     """
-    least = params.lockstep_steps
-    if min(len(one_ns), len(other_ns)) < least:
-        return np.inf
+    if not len(one_ns) or not len(other_ns):
+        return 0, np.inf
     begin, end = max(one_ns[0], other_ns[0]), min(one_ns[-1], other_ns[-1])
     one, other = (part[(part >= begin) & (part <= end)] for part in (one_ns, other_ns))
     steps = min(len(one), len(other))
-    if steps < least:
-        return np.inf
+    if steps < _LEAST_STEPS:
+        return steps, np.inf
     walk = (np.var(np.diff(one)) + np.var(np.diff(other))) * steps / 6
     # A step of the one ends nearest to that of the other which it is, or to the one after it.
     apart = [other[1:steps] - one[: steps - 1], other[:steps] - one[:steps], other[: steps - 1] - one[1:steps]]
-    return float(min(np.var(each) for each in apart) / walk) if walk else np.inf
+    return steps, float(min(np.var(each) for each in apart) / walk) if walk else np.inf
+
+
+def _follow_one(lives: Sequence[RecognisedJob], left: Int64, right: Int64, label: Int32) -> Bool:
+    """Mask the listed pairs of lives that took over endpoints from the same job, bool[pairs]: it may have begun anew.
+
+    Parameters: `label` int32[lives], equal for those that are known to be parts of one.
+    """
+    number = {one.job_id: int(label[row]) for row, one in enumerate(lives)}
+    follows = np.array([number.get(one.follows, -1) for one in lives], dtype=np.int32)
+    return np.asarray((follows[left] == follows[right]) & (follows[left] >= 0))
 
 
 def _were_one(lives: Sequence[RecognisedJob], left: Int64, right: Int64, known: Sequence[JobState]) -> Bool:

@@ -118,3 +118,25 @@ def test_what_follows_a_part_follows_the_whole() -> None:
     lives, of_parts = join_lockstep(names, in_step, (), where, PARAMS)
     assert [(one.job_id, one.follows) for one in lives] == [("a", ""), ("c", "a")]
     assert of_parts == [[0, 1], [2]]
+
+
+def test_parts_that_take_over_from_one_job_are_joined_after_a_few_steps() -> None:
+    """The first server is replaced by the third: both parts go on elsewhere, for a few steps only."""
+    where = topology(3, 2)
+    places = {"a": [0, 3], "b": [1, 2], "c": [3, 4], "d": [2, 5]}
+    before = [ends(1), ends(1, part=1)]
+
+    def found(steps: int, follows: str, known: Sequence[JobState] = ()) -> list[list[int]]:
+        since = 10**9 * (STEPS + 20)
+        after = [ends(2, steps) + since, ends(2, steps, part=1) + since]
+        lives = [
+            RecognisedJob(name, "acme", np.array(each, np.int32), name == "a", follows=then)
+            for (name, each), then in zip(places.items(), ["", "", *follows], strict=True)
+        ]
+        return [one.endpoints.tolist() for one in join_lockstep(lives, [*before, *after], known, where, PARAMS)[0]]
+
+    few = PARAMS.lockstep_again_steps + 1  # the first of one may end before that of the other
+    assert found(few, "ab") == [[0, 1, 2, 3], [2, 3, 4, 5]]
+    assert found(few - 2, "ab") == [[0, 1, 2, 3], [3, 4], [2, 5]]
+    assert found(few, "a ") == [[0, 1, 2, 3], [3, 4], [2, 5]]
+    assert found(few, "  ", [known_job("a", range(6), steps=STEPS + few)]) == [[0, 1, 2, 3], [2, 3, 4, 5]]
