@@ -57,7 +57,7 @@ def compare(
         yield _with_peers(work, np.append(np.nan, lasts_s), params)
         if work.absolute:
             yield _with_past(work, step_s, expected_s, params)
-            yield _with_quicker(work, step_s, params)
+            yield _with_quicker(work, step_s, expected_s, params)
 
 
 def _with_peers(work: Work, lasts_s: Float64, params: WorkParams) -> Comparison:
@@ -82,15 +82,17 @@ def _with_peers(work: Work, lasts_s: Float64, params: WorkParams) -> Comparison:
     return Comparison(work, work.role, usual, excess, score, one, most, "the median of its role", by_others)
 
 
-def _with_quicker(work: Work, step_s: float, params: WorkParams) -> Comparison:
+def _with_quicker(work: Work, step_s: float, expected_s: Mapping[int, float], params: WorkParams) -> Comparison:
     """Compare each rank with the quicker half of its role in each step, where just the other half may be slow.
 
     Of a role on two servers, half of the ranks are slow with one of them. By the median nobody could tell which half
     it is, and what gets slower bit by bit doesn't show against its own steps just before; but a job waits for the
-    slower half, and GPUs do not become quicker than they are made. Of ranks whose work is partly hidden, two halves may
-    differ in what shows of it.
+    slower half, and GPUs do not become quicker than they are made: where the quicker half takes less than it usually
+    does, more of its work is hidden, as behind an exchange that waits for one of them. Of ranks whose work is partly
+    hidden, two halves may differ in what shows of it.
     """
     usual = np.full(work.seconds.shape, np.nan)
+    before = _before(work, expected_s)
     quicker = np.zeros(len(work.role), dtype=bool)
     each_s = robust.median(work.seconds, axis=1)
     for stage in np.unique(work.role).tolist():
@@ -100,7 +102,9 @@ def _with_quicker(work: Work, step_s: float, params: WorkParams) -> Comparison:
         if len(rows) > params.min_peers and len(rows) % 2 == 0 and not np.isnan(each_s[rows]).any():
             half = rows[np.argsort(each_s[rows], kind="stable")[: len(rows) // 2]]
             quicker[half] = True
-            usual[rows] = robust.median(work.seconds[half], axis=0)[None]
+            now_s = robust.median(work.seconds[half], axis=0)
+            usually_s = np.fmax(robust.median(now_s), robust.median(before[half]))
+            usual[rows] = np.maximum(now_s, np.nan_to_num(usually_s))[None]
     excess = (work.seconds - usual) / np.where(usual > 0, usual, np.nan)
     score = _score(excess, excess, work.role, step_s, params, quicker)
     half_of_role = np.bincount(work.role)[work.role] // 2
@@ -114,9 +118,8 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
 
     What three quarters of the ranks have in common has changed for all: those of one server may be half of a job.
     """
-    own = work.usual_s()
-    before = np.array([expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
-    own = np.fmin(own, before)
+    before = _before(work, expected_s)
+    own = np.fmin(work.usual_s(), before)
     change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
     low, high = (robust.quantile_of_rows(change.T, q) for q in (0.25, 0.75))
     common = np.clip(1.0, low, high)
@@ -131,6 +134,11 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     score = _score(excess - jitter, longer - jitter, among, step_s, params, always <= np.median(always))
     one, most = np.ones(len(among), dtype=np.int64), np.full(len(among), len(among) // 2)
     return Comparison(work, among, usual, excess, score, one, most, "its own work before", ~np.isnan(before))
+
+
+def _before(work: Work, expected_s: Mapping[int, float]) -> Float64:
+    """Return what each rank is known to have worked in a step before, in seconds, float64[m], NaN where it is not."""
+    return np.array([expected_s.get(endpoint, np.nan) for endpoint in work.endpoints.tolist()])
 
 
 def _less_data(excess: Float64, work: Work) -> Float64:

@@ -297,9 +297,9 @@ def _until_taking_part(collective: Traffic, division: Division, params: WorkPara
     """Sum how much later than its peers a rank takes part in each round of a step's collectives: float64[m, k].
 
     A round is the n-th burst of each pair in the step; a pair takes part in a step where it has as many as usual. Where
-    one moves as much as usual in fewer bursts, flows that wait for a late rank run into those of the next round, and no
-    round of the communicator can be told in that step. All of them end together, so whoever is late moves for less
-    time by as much.
+    one moves as much as usual in fewer bursts, flows that wait for a late rank run into those of the next round, and
+    where it does so in more, rounds that run together are parted by a rank that is slow: no round of the communicator
+    can be told in that step. All of them end together, so whoever is late moves for less time by as much.
     """
     steps = division.steps
     row = np.searchsorted(division.endpoints, collective.src)
@@ -326,9 +326,9 @@ def _until_taking_part(collective: Traffic, division: Division, params: WorkPara
     late = _added(late)
     seen = ~np.isnan(late)
     late_s = np.where(seen.any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
-    fewer = np.zeros((len(collective.pair_src), steps), dtype=bool)
-    fewer.ravel()[cell[starts]] = counts < usual[cell[starts] // steps]
-    return _where_told(late_s, collective.take(inside), cell, fewer, joined, division, params)
+    unusual = np.zeros((len(collective.pair_src), steps), dtype=bool)
+    unusual.ravel()[cell[starts]] = counts != usual[cell[starts] // steps]
+    return _where_told(late_s, collective.take(inside), cell, unusual, joined, division, params)
 
 
 def _added(late: Float64) -> Float64:
@@ -355,36 +355,35 @@ def _where_told(
     late_s: Float64,
     collective: Traffic,
     cell: Int64,
-    fewer: Bool,
+    unusual: Bool,
     joined: list[Int64],
     division: Division,
     params: WorkParams,
 ) -> Float64:
-    """Tell lateness by how long ranks move data, in the steps in which rounds ran together, float64[m, k].
+    """Tell lateness by how long ranks move data, in the steps in which rounds can't be, float64[m, k].
 
     Parameters: `late_s` by rounds; `collective`, the bursts in steps, and the `cell` of each (pair x steps + step);
-    `fewer` bool[pairs, k], where a pair has fewer bursts than usual.
+    `unusual` bool[pairs, k], where a pair has more or fewer bursts than usual.
     """
-    shape = fewer.shape
+    shape = unusual.shape
     moved, busy_s = (
-        np.bincount(cell, weights=weights, minlength=fewer.size).reshape(shape)
+        np.bincount(cell, weights=weights, minlength=unusual.size).reshape(shape)
         for weights in (collective.payload, (collective.end_ns - collective.start_ns) / 1e9)
     )
     all_usual = moved >= (1 - params.same_size_tolerance) * robust.median(moved, axis=1)[:, None]
-    merged = fewer & all_usual & (moved > 0)
+    otherwise = unusual & all_usual & (moved > 0)
     busy_s[~all_usual] = np.nan
     told = late_s.copy()
     longest = np.full(late_s.shape, np.nan)
-    ran = np.zeros(late_s.shape, dtype=bool)
+    untold = np.zeros(late_s.shape, dtype=bool)
     for side in (collective.pair_src, collective.pair_dst):
         member = np.searchsorted(division.endpoints, side)
         np.fmax.at(longest, member, busy_s)
-        np.logical_or.at(ran, member, merged)
+        np.logical_or.at(untold, member, otherwise)
     for rows in joined:
-        together = np.flatnonzero(ran[rows].any(axis=0))
-        told[np.ix_(rows, together)] = (
-            robust.median(longest[np.ix_(rows, together)], axis=0) - longest[np.ix_(rows, together)]
-        )
+        steps = np.flatnonzero(untold[rows].any(axis=0))
+        moving_s = longest[np.ix_(rows, steps)]
+        told[np.ix_(rows, steps)] = robust.median(moving_s, axis=0) - moving_s
     return told
 
 
