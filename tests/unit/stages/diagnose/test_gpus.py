@@ -245,6 +245,25 @@ class TestPipelines:
             *_, halves = compare((work,), division(range(8), ends((), 0)), {}, PARAMS.work)
             assert bool(halves.score.any()) != hidden
 
+    @pytest.mark.parametrize("quicker", [True, False])
+    def test_what_seems_to_become_quicker_makes_nobody_slow(self, quicker: bool) -> None:
+        seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
+        if quicker:
+            seconds[4:, 16:] -= 0.1
+        else:
+            seconds[:4, 16:] += 0.1
+        each = np.arange(8, dtype=np.int32)
+        work = Work(each, np.zeros(8, dtype=np.int32), seconds, each, each, absolute=True)
+        divided = division(range(8), ends((), 0))
+        for expected_s in ({}, dict.fromkeys(range(8), 1.0)):
+            *_, halves = compare((work,), divided, expected_s, PARAMS.work)
+            assert bool(halves.score.any()) != quicker
+        # Nothing is known of the time when all was well but what is remembered.
+        *_, halves = compare(
+            (replace(work, seconds=seconds[:, 12:]),), division(range(8), ends((), 0)[12:]), {}, PARAMS.work
+        )
+        assert halves.score.any()
+
     @pytest.mark.parametrize("wraps", [False, True])
     def test_the_ends_of_a_ring_of_stages_work_unseen(self, wraps: bool) -> None:
         stages = [0, 1, 2, 0, 1, 2] if wraps else [0, 1, 2]
@@ -363,3 +382,18 @@ def test_lateness_that_is_carried_on_counts_once(carried: bool) -> None:
     (work,), _ = measured(flows, ends((), 0), PairKinds(kind, np.ones(8), kind[seen.pair]))
     assert 0.07 < np.nanmedian(work.seconds[2]) < 0.15  # added up, what is carried on comes to 0.36 s
     assert np.abs(np.nanmedian(work.seconds[4:], axis=1)).max() < 0.02
+
+
+def test_a_slow_rank_parts_rounds_that_run_together() -> None:
+    """Three buckets are reduced one right after the other, but for those of a rank that takes its time with each."""
+    slow = range(12, 20)
+    flows = []
+    for step, end in enumerate(ends(slow, MORE_MS)):
+        for rank in range(8):
+            hop, late = (rank, (rank + 1) % 8), step in slow and 3 in (rank, (rank + 1) % 8)
+            waits = MORE_MS if step in slow else 0
+            parts = [(110, 30), (70, 20), (30, 20)] if late else [(110 + waits, 100 + waits)]
+            flows += [Flow(*hop, end - before, ms, 60 * MB // len(parts)) for before, ms in parts]
+    one, *others = found(flows, ends(slow, MORE_MS), topology(8, 1))
+    assert not others
+    assert (one.kind, one.subject, one.first_step, one.last_step) == ("slow_gpu", "10.0.103.0", 12, 19)
