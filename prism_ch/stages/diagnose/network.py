@@ -16,7 +16,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.significance import carried_back, corrected_score, trailing_low_median
-from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.params import PaceParams
 from prism_ch.model.result import Diagnosis
@@ -103,10 +103,25 @@ def _best(excess: Float64, spread: Float64, candidates: Candidates, step_s: floa
     ]
     if not runs:
         return None
-    alike = np.flatnonzero(gain >= params.tie_share * gain[best]).tolist()
-    rows = candidates.touches[[best]].toarray()[0] > 0
-    tied = tuple(sorted(alike, key=lambda one: (one != best, -gain[one])))
+    alike = np.flatnonzero(gain >= params.tie_share * gain[best])
+    touched = candidates.touches[alike].toarray() > 0
+    rows: Bool = touched[alike == best][0]
+    slow = robust.median(excess[:, [step for run in runs for step in run.abnormal]], axis=1)
+    alike = alike[~_contradicted(touched, rows, slow)]
+    tied = tuple(sorted(alike.tolist(), key=lambda one: (one != best, -gain[one])))
     return Blamed(tied, tuple(runs), runs[0], rows, score[best])
+
+
+def _contradicted(touched: Bool, rows: Bool, slow: Float64) -> Bool:
+    """Mask the candidates that explain nearly as much as the best one, but not what tells the two apart, bool[h].
+
+    Something that the best one touches is slow without them, and something that they touch without it is not, however
+    much they have in common. Parameters: `touched` bool[h, n], the rows of each; `rows` bool[n], those of the best;
+    `slow` float64[n], by how much each is slow.
+    """
+    half = robust.median(slow[rows]) / 2
+    without, beside = ~touched & rows & (slow >= half), touched & ~rows & (slow < half)
+    return np.asarray(without.any(axis=1) & beside.any(axis=1))
 
 
 def _parts_of_one(best: Blamed, excess: Float64, sites: Int32, params: PaceParams) -> Int64:
