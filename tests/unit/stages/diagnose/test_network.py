@@ -193,6 +193,17 @@ class TestWhoIsToBlame:
         assert (one.kind, one.subject) == ("slow_switch", "a")
         assert json.loads(one.evidence)["compared_with"] == "before"
 
+    @pytest.mark.parametrize("name", ["a", "b"])
+    def test_a_switch_that_most_of_the_same_flows_cross_is_cleared_by_the_others(self, name: str) -> None:
+        """All messages of the pipeline cross both switches, the ring of each stage one."""
+        grid = (list(range(16)), list(range(16, 32)))
+        where = replace(topology(32, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 16))
+        flows = [replace(flow, start_ms=flow.start_ms - 1) for flow in job(grid, STEPS)]
+        leaf = "ab".index(name)
+        slow = slowed(flows, lambda flow: bool((where.leaf[[flow.src, flow.dst]] == leaf).any()))
+        (one,) = found(slow, links(grid), where)
+        assert (one.kind, one.subject, json.loads(one.evidence)["may_also_be"]) == ("slow_switch", name, [])
+
     def test_waiting_for_a_late_rank_is_not_slowness_of_the_network(self) -> None:
         flows = [
             replace(flow, start_ms=flow.start_ms - 200, length_ms=flow.length_ms + 200)
