@@ -7,7 +7,8 @@ silences inside a step than at its edge.
    What lost records leave out of a collective is made up from its other members.
 2. BOCD on the gaps of each sequence, a split of the gaps into short and long, and the messages that begin again
    after the closing traffic of a pipeline's step propose boundaries.
-3. The proposals vote on the quantum: the payload of a whole step, equal from step to step.
+3. The proposals vote on the quantum: the payload of a whole step, equal from step to step. Of steps that were published
+   it is known, also while a slow rank makes others run the bursts of a step together.
 4. Segments of one quantum each are cut by dynamic programming, the gaps deciding where bytes leave it open.
 5. Where a step is known to have begun inside the closing traffic, with its all-gather, all others do.
 6. The communicators of a job agree: what half of them confirm at one moment is a step.
@@ -27,7 +28,7 @@ from prism_ch.stages.divide.agreement import agree
 from prism_ch.stages.divide.beside import read_beside
 from prism_ch.stages.divide.chance import regularity
 from prism_ch.stages.divide.made_up import make_up
-from prism_ch.stages.divide.onset import with_onset
+from prism_ch.stages.divide.onset import read_known, with_onset
 from prism_ch.stages.divide.pipelines import chains, pipeline_ends, without_strays
 from prism_ch.stages.divide.quantum import collective_ends
 from prism_ch.stages.divide.sequences import Sequences, communicators, links, read_sequences
@@ -57,7 +58,8 @@ def divide(
         pipelined = (kinds.burst == PP).any()
         follows = beside.follows(sequences) if pipelined else np.zeros(len(sequences.line))
         sequences = make_up(sequences, closing, line_of_pair, follows, params)
-        ends = collective_ends(sequences, follows, int(traffic.end_ns.max()), params)
+        before = read_known(sequences, line_of_endpoint, known, params)
+        ends = collective_ends(sequences, follows, before, int(traffic.end_ns.max()), params)
         ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
     else:
         ends = pipeline_ends(closing, line_of_pair, chain, sequences, int(traffic.end_ns.max()), params)

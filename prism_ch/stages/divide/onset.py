@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, run_starts
 from prism_ch.core.quantum import segment_by_quantum
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.params import DivideParams
 from prism_ch.stages.divide.beside import Beside
-from prism_ch.stages.divide.quantum import most_regular
+from prism_ch.stages.divide.quantum import KnownSteps, most_regular
 from prism_ch.stages.divide.sequences import Sequences
 
 
@@ -89,14 +90,46 @@ def _share_of_known_steps(
     sequences: Sequences, cut: _Cut, line_of_endpoint: Int32, known: Division, params: DivideParams
 ) -> float:
     """Return the share of a step's closing traffic that came after the ends of the steps published before."""
+    place, _ = _last_of_known_steps(sequences, line_of_endpoint, known, params)
+    after = cut.after[place[place >= sequences.offsets[:-1, None]]]
+    after = after[~np.isnan(after)]
+    return float(np.median(after)) if len(after) else 0.0
+
+
+def read_known(
+    sequences: Sequences, line_of_endpoint: Int32, known: Division | None, params: DivideParams
+) -> KnownSteps:
+    """Return what the steps published before tell of sequences.
+
+    Parameters: `line_of_endpoint` int32[e], the sequence of each endpoint, -1 where it has none; `known`, the steps.
+    """
+    if known is None:
+        return KnownSteps.none(sequences)
+    place, end_ns = _last_of_known_steps(sequences, line_of_endpoint, known, params)
+    inside = place >= sequences.offsets[:-1, None]
+    total = np.concatenate([[0.0], np.cumsum(sequences.payload)])
+    carried = np.where(inside[:, :-1], np.diff(total[place + 1], axis=1), np.nan)
+    carried[carried <= 0] = np.nan
+    enough = np.count_nonzero(~np.isnan(carried), axis=1) >= params.min_repeats
+    ends = np.zeros(len(sequences.line), dtype=bool)
+    ends[place[inside & (np.abs(sequences.end_ns[place] - end_ns) <= params.burst_gap_ns)]] = True
+    return KnownSteps(np.where(enough, robust.median(carried, axis=1), np.nan), ends)
+
+
+def _last_of_known_steps(
+    sequences: Sequences, line_of_endpoint: Int32, known: Division, params: DivideParams
+) -> tuple[Int64, Int64]:
+    """Return the last burst of each sequence up to the end of each step published before, and when those were.
+
+    int64[k, steps] each; the burst is of an earlier sequence where none of its own came before.
+    """
     line = line_of_endpoint[known.endpoints]
     end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
     np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
     owner = np.repeat(np.arange(len(sequences), dtype=np.int32), known.steps)
-    place = group_search(sequences.line, sequences.end_ns, owner, end_ns.ravel() + params.burst_gap_ns) - 1
-    after = cut.after[place[place >= sequences.offsets[owner]]]
-    after = after[~np.isnan(after)]
-    return float(np.median(after)) if len(after) else 0.0
+    place: Int64 = group_search(sequences.line, sequences.end_ns, owner, end_ns.ravel() + params.burst_gap_ns) - 1
+    last: Int64 = place.reshape(end_ns.shape)
+    return last, end_ns
 
 
 def _last_before_onset(sequences: Sequences, cut: _Cut, share: float) -> Int64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,11 +17,30 @@ from prism_ch.stages.divide.proposals import propose
 from prism_ch.stages.divide.sequences import Sequences
 
 
-def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, params: DivideParams) -> Bool:
+@dataclass(frozen=True, slots=True)
+class KnownSteps:
+    """What is known of sequences by steps that were told before.
+
+    `quantum` float64[k] is what one carries, NaN where too few are seen; `ends` bool[n] masks the bursts that closed
+    them.
+    """
+
+    quantum: Float64
+    ends: Bool
+
+    @classmethod
+    def none(cls, sequences: Sequences) -> KnownSteps:
+        """Return that nothing is known."""
+        return cls(np.full(len(sequences), np.nan), np.zeros(len(sequences.line), dtype=bool))
+
+
+def collective_ends(
+    sequences: Sequences, follows: Float64, known: KnownSteps, data_end_ns: int, params: DivideParams
+) -> Bool:
     """Mask the bursts that close a step of their sequence, bool[n].
 
-    Parameters: `follows` float64[n], the payload of other traffic after each burst, see `Beside.follows`;
-    `data_end_ns`, until when the job was looked at.
+    Parameters: `follows` float64[n], the payload of other traffic after each burst, see `Beside.follows`; `known`,
+    what earlier steps tell, which stays so; `data_end_ns`, until when the job was looked at.
     """
     preference, proposals = propose(sequences, follows, params)
     quantum, regular, uneven = usual_step(sequences, proposals, follows, params)
@@ -36,7 +56,10 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
     parts = wanting & np.array(
         [period is not None and lonely_silence(period, params) is not None for period in periods]
     )
-    odd = irregular | (uneven > params.max_uneven)
+    told = ~np.isnan(known.quantum)
+    quantum, regular = np.where(told, known.quantum, quantum), np.where(told, 1.0, regular)
+    irregular, wanting, parts = (mask & ~told for mask in (irregular, wanting, parts))
+    odd = irregular | ((uneven > params.max_uneven) & ~told)
     if (odd | wanting).any():
         ends = period_ends(sequences, periods, odd | wanting, params)
         ends = ends_as_others(sequences, ends, alike, throughout)
@@ -49,6 +72,7 @@ def collective_ends(sequences: Sequences, follows: Float64, data_end_ns: int, pa
         even &= share >= params.min_regular_share
         quantum = np.where(even, size, quantum)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.period_log_odds, preference)
+    preference = np.where(known.ends & told[sequences.line], params.period_log_odds, preference)
     ends = segment_by_quantum(
         sequences.payload, sequences.offsets, quantum, preference, params.quantum_tolerance, params.max_bursts
     )

@@ -14,7 +14,7 @@ from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
 from prism_ch.stages.divide import Sequences, divide, read_sequences
 from prism_ch.stages.divide.agreement import agree
-from prism_ch.stages.divide.quantum import collective_ends
+from prism_ch.stages.divide.quantum import KnownSteps, collective_ends
 from prism_ch.stages.divide.sequences import communicators
 
 PARAMS = DivideParams()
@@ -50,7 +50,11 @@ def without_agreement(job: Job) -> Ends:
     """Let every endpoint find the quantum and cut by itself."""
     sequences, endpoint = _by_endpoint(job.closing)
     alone = np.zeros(len(sequences.line))
-    return _ends_alone(sequences, endpoint, collective_ends(sequences, alone, int(job.traffic.end_ns.max()), PARAMS))
+    return _ends_alone(
+        sequences,
+        endpoint,
+        collective_ends(sequences, alone, KnownSteps.none(sequences), int(job.traffic.end_ns.max()), PARAMS),
+    )
 
 
 def without_quantum(job: Job) -> Ends:

@@ -295,6 +295,30 @@ class TestOnset:
             assert found == list(self.GATHERED[4:])
 
 
+class TestSlowRanks:
+    """Layers are gathered and reduced one by one, until a rank is slow: while all wait for it, these run together."""
+
+    QUICK: Sequence[tuple[int, int, int]] = (
+        *((10, 20, 1), (40, 20, 1), (300, 20, 1), (600, 20, 1), (1150, 20, 1)),
+        *((2100, 40, 2), (2700, 40, 2), (3300, 40, 2), (4300, 40, 1)),
+    )
+    SLOW = ((10, 10, 2), (360, 1000, 2), (1710, 6640, 8))
+    STARTS = (*every(4400, 5), *every(8460, 5, 22_000))
+    ENDS = (*every(4400, 5, 4340), *every(8460, 5, 30_350))
+
+    def flows(self) -> list[Flow]:
+        return [
+            Flow(rank, (rank + 1) % 4, start + at, length, parts * 13 * MB)
+            for number, start in enumerate(self.STARTS)
+            for at, length, parts in (self.QUICK if number < 5 else self.SLOW)
+            for rank in range(4)
+        ]
+
+    def test_what_steps_carried_before_tells_them_when_bursts_run_together(self) -> None:
+        found = divided(self.flows()[36:], known=division(range(4), self.ENDS[1:5]))
+        assert ends_ms(found) == list(self.ENDS[1:])
+
+
 class TestThinEvidence:
     def test_no_closing_traffic_no_steps(self) -> None:
         seen = traffic(ring([0, 1], every(1000, 12)))
