@@ -500,9 +500,8 @@ class StopParams:
     #: A rest is a stop where it exceeds the usual one by so much of a step; a GPU at half its speed, which spreads its
     #: delay over the microbatches, does not make one ...
     min_excess_steps: float = 0.5
-    #: ... nor where all computing is one rest: half its speed makes that twice as long at most, but for some hundredths
-    #: by which steps vary.
-    min_excess_rests: float = 1.05
+    #: ... nor where all computing is one rest, which that makes twice as long at most.
+    min_excess_rests: float = 1.0
     #: A rest of all at once accounts for all that its step takes longer; where it is only the longest of several rests,
     #: or others work on beside it, somebody is slow. Steps vary by some hundredths.
     min_explained: float = 0.9

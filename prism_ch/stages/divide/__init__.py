@@ -53,7 +53,8 @@ def divide(
     chain = None if closing_kind == DP else chains(closing, line_of_pair)
     sequences = read_sequences(closing, line_of_pair, params)
     if chain is None:
-        line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, endpoints))
+        everybody = endpoints if known is None else np.append(endpoints, known.endpoints)  # some may have left
+        line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, everybody))
         beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
         pipelined = (kinds.burst == PP).any()
         follows = beside.follows(sequences) if pipelined else np.zeros(len(sequences.line))

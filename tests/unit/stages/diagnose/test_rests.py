@@ -54,7 +54,7 @@ def test_a_rest_is_a_stop_beyond_what_slowness_makes() -> None:
     assert found.too_long(1.0, PARAMS).tolist() == [False, False, False, True, False]
 
 
-@pytest.mark.parametrize("times, stops", [(2.0, False), (2.1, False), (2.3, True)])
+@pytest.mark.parametrize("times, stops", [(1.96, False), (2.1, True)])
 def test_of_a_job_that_computes_in_one_go_a_gpu_at_half_its_speed_is_no_stop(times: float, stops: bool) -> None:
     moments = [1000.0, 2000, 3000, 3000 + 1000 * times, 4000 + 1000 * times]
     found = find_rests(*_bursts(moments), ends(*moments))
