@@ -118,11 +118,9 @@ def find_suspects(sends: Sends, ways: Ways, begin_ns: Int64, step_s: float, para
         before = _progress(sends, ways, begin_ns[:-1], step_s, params)
         if any(len(who) and not anybody for _, who, anybody in _of_collectives(before, ways, params, idle=True)):
             begin_ns, progress = begin_ns[:-1], before
-    candidates = [
-        *_of_pipeline(progress, ways, params),
-        *_of_collectives(progress, ways, params),
-        *_of_exchange(progress, ways, params),
-    ]
+    exchanges, waiting = _of_exchange(progress, ways, params)
+    messages = [one for one in _of_pipeline(progress, ways, params) if not np.isin(one[1], waiting).all()]
+    candidates = [*messages, *_of_collectives(progress, ways, params), *exchanges]
     if not candidates:
         return Suspects(np.empty(0, dtype=np.int32))
     first_s = min(due_s for due_s, _, _ in candidates)
@@ -212,14 +210,16 @@ def _of_collectives(progress: _Progress, ways: Ways, params: StopParams, *, idle
     return [one for one in found if len(one[1])]
 
 
-def _of_exchange(progress: _Progress, ways: Ways, params: StopParams) -> list[_Candidate]:
-    """List who takes no part in the exchange that is due first, by all pairs that it is made on.
+def _of_exchange(progress: _Progress, ways: Ways, params: StopParams) -> tuple[list[_Candidate], Int32]:
+    """List who takes no part in the exchange that is due first, by all pairs that it is made on, and who waits for it.
 
-    Some of its pairs carry gradients as well, and are called by those: together they tell more than by kind.
+    Some of its pairs carry gradients as well, and are called by those: together they tell more than by kind. What those
+    who wait should send next, as a message of a pipeline, waits with them.
     """
+    nobody = np.empty(0, dtype=np.int32)
     rows = np.flatnonzero((ways.kind != PP) & ~(np.isnan(progress.due_s) & np.isnan(progress.made_s)))
     if np.isnan(progress.due_s[rows]).all():
-        return []
+        return [], nobody
     first_s = float(np.nanmin(progress.due_s[rows]))
     made = np.abs(progress.made_s[rows] - first_s) <= progress.together_s
     overdue = ~made & (progress.due_s[rows] <= first_s + progress.together_s)
@@ -228,8 +228,10 @@ def _of_exchange(progress: _Progress, ways: Ways, params: StopParams) -> list[_C
     goes_on = np.bincount(group[src], ~overdue) > 0
     blocked = _all_of(overdue, src, dst, len(members))
     blocked &= progress.missed(_of_both_ends(overdue.astype(np.int64), src, dst), len(members), params)
-    of_each = [members[blocked & (group == number)] for number in np.flatnonzero(goes_on).tolist()]
-    return [(first_s, who, False) for who in of_each if len(who)]
+    blocked &= goes_on[group]
+    numbers = np.unique(group[blocked])
+    waiting = members[np.isin(group, numbers) & ~blocked]
+    return [(first_s, members[blocked & (group == number)], False) for number in numbers.tolist()], waiting
 
 
 def _joined(ways: Ways, rows: Int64) -> tuple[Int32, Int32, Int32, Int32]:

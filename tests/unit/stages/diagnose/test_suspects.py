@@ -73,12 +73,19 @@ def test_who_takes_no_part_while_its_peers_do_is_suspected(missing: int, known: 
 
 
 @pytest.mark.parametrize("missing", [1, 2])
-def test_an_exchange_over_pairs_that_are_called_by_two_kinds_tells_who_is_missing(missing: int) -> None:
-    """Experts on servers of two exchange with those of the other; some of the pairs carry gradients as well."""
+@pytest.mark.parametrize("sends_on", [False, True])
+def test_an_exchange_over_pairs_that_are_called_by_two_kinds_tells_who_is_missing(missing: int, sends_on: bool) -> None:
+    """Experts on servers of two exchange with those of the other; some of the pairs carry gradients as well.
+
+    What each sends on to the next stage shortly afterwards waits for the exchange.
+    """
     exchanged = [(a, b) for low, high in ((0, 2), (0, 3), (1, 2), (1, 3)) for a, b in ((low, high), (high, low))]
     kinds = {pair: DP if sum(pair) % 2 == 0 else EP for pair in exchanged}
     flows = [Flow(*pair, 1000 * step + 200) for step in range(20) for pair in exchanged]
     flows += [flow for pair in ([0, 2], [1, 3]) for flow in ring(pair, every(1000, 20, 900))]
+    if sends_on:
+        kinds |= {(rank, rank + 4): PP for rank in range(4)}
+        flows += [Flow(rank, rank + 4, 1000 * step + 215) for step in range(20) for rank in range(4)]
     begun = [Flow(*pair, 20_200, 0.1, 4 << 20) for pair in exchanged if missing not in pair]
     found = suspects([*flows, *begun], kinds)
     assert (found.endpoints.tolist(), found.anybody, found.begun) == ([missing], False, True)
