@@ -360,7 +360,7 @@ def _go_through(
         life = _rebuild(one, new, groups)
         usual = told.newest.usual_work if settled else UsualWork()
         slowness = _find_slowness(one, life, new, job[0].life.job_id, known, usual, topology, params)
-        told.newest = replace(told.newest, usual_work=slowness.work, settled=settled)
+        told.newest = replace(told.newest, usual_work=slowness.work)
         told.add(life, standing.look_at(one.division, life, new, around.flows, params.stops), slowness)
         groups = account.add_groups(groups, life.groups)
     return told

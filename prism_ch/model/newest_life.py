@@ -25,15 +25,13 @@ class UsualWork:
 class NewestLife:
     """The first step of a job's newest life, since when it is its traffic, and how many groups are of earlier ones.
 
-    All are 0 for a job that was never stopped. `usual_work` is what its ranks worked some time ago. What it is stays as
-    it was told, once it is `settled`.
+    All are 0 for a job that was never stopped. `usual_work` is what its ranks worked some time ago.
     """
 
     first_step: int = 0
     begin_ns: int = 0
     earlier_groups: int = 0
     usual_work: UsualWork = field(default_factory=UsualWork)
-    settled: bool = False
 
     def profile(self) -> str:
         """Put it down for the job's record."""

@@ -562,8 +562,6 @@ class ContinueParams:
 
     #: A job is looked at from its beginning until so many of its steps are known; what it is has settled by then.
     settle_steps: int = 64
-    #: ... or, of one that is slow, so many before it was.
-    settle_even_steps: int = 16
     #: From then on a window looks back over so many steps, enough to see what repeats.
     context_steps: int = 16
     #: Steps read back as the history that new ones are compared with.

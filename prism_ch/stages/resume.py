@@ -35,26 +35,8 @@ class Resumed:
 
 
 def is_settled(state: JobState | None, params: ContinueParams) -> bool:
-    """Say whether enough steps of a job's newest life are known to add new ones, rather than find all again.
-
-    Fewer are enough once it is slow: while many wait for one, their messages run into one another, and what the job is
-    shows less and less.
-    """
-    if state is None:
-        return False
-    life = NewestLife.of(state.job)
-    return life.settled or state.job.steps - life.first_step >= params.settle_steps or _became_slow(state, life, params)
-
-
-def _became_slow(state: JobState, life: NewestLife, params: ContinueParams) -> bool:
-    """Say whether a job is slow now, as an alarm says, that worked well for some steps of its newest life before."""
-    return any(
-        one.status == "open"
-        and one.kind.startswith("slow_")
-        and one.severity != "info"
-        and one.first_step - life.first_step >= params.settle_even_steps
-        for one in state.diagnoses
-    )
+    """Say whether enough steps of a job's newest life are known to add new ones, rather than find all again."""
+    return state is not None and state.job.steps - NewestLife.of(state.job).first_step >= params.settle_steps
 
 
 def at_work(states: Sequence[JobState], fresh: FlowBatch) -> list[JobState]:

@@ -73,21 +73,6 @@ class TestLives:
         assert not is_settled(lived_twice(15), PARAMS)
         assert is_settled(lived_twice(16), PARAMS)
 
-    def test_a_job_is_settled_when_it_becomes_slow_and_stays_so(self) -> None:
-        slow = replace(slow_step(9), severity="warning")
-        params = replace(PARAMS, settle_even_steps=3)
-        for one, told in (
-            (slow, True),
-            (replace(slow, first_step=8), False),
-            (replace(slow, severity="info"), False),
-            (replace(slow, status="closed"), False),
-            (replace(slow, kind="stall"), False),
-        ):
-            assert is_settled(replace(lived_twice(15), diagnoses=(one,)), params) == told
-        life = NewestLife(6, BEGIN_NS + 6000 * MS, 1, settled=True)
-        young = lived_twice(15)
-        assert is_settled(replace(young, job=replace(young.job, profile=life.profile())), PARAMS)
-
     def test_a_young_life_is_looked_at_from_its_beginning(self) -> None:
         assert looked_at_from_ns(lived_twice(15), PARAMS) == BEGIN_NS + 6000 * MS
         assert looked_at_from_ns(lived_twice(16), PARAMS) == BEGIN_NS + 12_000 * MS
