@@ -44,9 +44,10 @@ def join_lockstep(
     measured = [_drift(end_ns[one], end_ns[other]) for one, other in zip(left.tolist(), right.tolist(), strict=True)]
     steps, strays = np.array([each[0] for each in measured]), np.array([each[1] for each in measured])
     least = np.where(were_one, params.lockstep_again_steps, params.lockstep_steps)
-    alike = (strays < share) & (steps >= least)
+    in_step = strays < share
+    alike = in_step & (steps >= least)
     label = components(len(lives), left[alike].astype(np.int32), right[alike].astype(np.int32))
-    alike |= (strays < share) & (steps >= params.lockstep_again_steps) & _follow_one(lives, left, right, label)
+    alike |= in_step & (steps >= params.lockstep_again_steps) & _follow_one(lives, left, right, label)
     label = components(len(lives), left[alike].astype(np.int32), right[alike].astype(np.int32))
     of_parts = [np.flatnonzero(label == number).tolist() for number in dict.fromkeys(label.tolist())]
     wholes = [_as_one([lives[row] for row in rows], known) for rows in of_parts]
