@@ -114,7 +114,8 @@ def _describe(
     ratio, busy_s = peers.ratio[row, bad], peers.busy_s[row, bad]
     times, observed = float(np.median(ratio)), float(np.median(busy_s))
     start_ns, end_ns = int(peers.job_end_ns[max(episode.first - 1, 0)]), int(peers.job_end_ns[episode.last])
-    lost_s = float((busy_s - busy_s / ratio).sum())
+    # In a step that stops for another reason all groups wait, and any is longer than its peers by a part of that.
+    lost_s = len(bad) * float(np.median(busy_s - busy_s / ratio))
     slowdown = min(lost_s / max((end_ns - start_ns) / 1e9, observed), 1.0)
     first, last = peers.first_step + episode.first, peers.first_step + episode.last
     members = [topology.endpoints[member] for member in group.members]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.division import Division
@@ -17,6 +16,7 @@ from prism_ch.model.params import PaceParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
+from prism_ch.stages.diagnose.turns import find_turns
 from prism_ch.stages.diagnose.work import step_of
 
 #: Keeps quotients finite.
@@ -81,8 +81,8 @@ def measure_pace(
     and takes long though the network is not slow. Its pace is that of its fastest pair; a slow link delays all of them.
     """
     row, number, site = _rows(traffic, kinds, groups, topology)
-    sender = np.searchsorted(division.endpoints, traffic.src).clip(max=len(division.endpoints) - 1)
-    step = step_of(sender, traffic.end_ns - 1, division)
+    steady = np.isin(kinds.kind, (DP, PP))
+    step = _step_of_site(traffic, np.where(steady & (row >= 0), site[row], -1), division)
     training = (row[traffic.pair] >= 0) & (kinds.burst == kinds.kind[traffic.pair])
     bursts, step = traffic.take(training & (step < division.steps)), step[training & (step < division.steps)]
     shape = (len(traffic.pair_src), division.steps)
@@ -96,8 +96,13 @@ def measure_pace(
     payload[~_of_one_step(payload, params)] = 0
     usual = _usual(payload)
     amount = robust.size_classes(usual, params.same_size_tolerance)
-    seconds = summed((bursts.end_ns - _begun(bursts, step, amount, site[row], division.steps)) / 1e9)
-    blurs_s = summed(bursts.pair_tick_ns[bursts.pair] / 1e9)
+    turns = find_turns(bursts, step, amount, site[row], steady)
+    seen = summed(turns.payload)
+    # What is not seen takes as long for its bytes as what is.
+    times = np.divide(payload, seen, out=np.zeros(shape), where=seen > 0)
+    payload[seen == 0] = 0
+    seconds = times * summed((bursts.end_ns - turns.begun_ns) / 1e9 * (turns.payload > 0))
+    blurs_s = times * summed(bursts.pair_tick_ns[bursts.pair] / 1e9 * (turns.payload > 0))
     row, number, site = _parted(_of_bulk(row, usual, params), number, site, amount, traffic)
     fastest = _fastest(row, seconds, payload, len(number))
     pairs, each = np.flatnonzero(row >= 0), np.arange(division.steps)[None]
@@ -108,12 +113,33 @@ def measure_pace(
         number,
         site,
         _alike(row, size, kinds.kind, traffic, topology, params),
-        np.isin(np.arange(len(number)), row[np.isin(kinds.kind, (DP, PP))]),
+        np.isin(np.arange(len(number)), row[steady]),
         row[pairs],
         traffic.pair_src[pairs],
         traffic.pair_dst[pairs],
         blurs_s[fastest, each],
     )
+
+
+def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
+    """Return the step that each burst is of, int64[n]: on one site, where its middle lies by when most end the step.
+
+    What is compared with one another is of one step so, though some end it by an operation too soon or too late, or run
+    its last one and the next together. Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that
+    they end in, by the sender.
+    """
+    sender = np.searchsorted(division.endpoints, traffic.pair_src).clip(max=len(division.endpoints) - 1)
+    sites = int(site.max(initial=-1)) + 1
+    usual_ns = np.zeros((sites, division.steps), dtype=np.int64)
+    for one in range(sites):
+        ends_ns = division.end_ns[np.unique(sender[site == one])]
+        usual_ns[one] = np.sort(ends_ns, axis=0)[(len(ends_ns) - 1) // 2] if len(ends_ns) else division.end_ns[0]
+    ends_ns = np.concatenate([usual_ns, division.end_ns])
+    lines = Division(np.arange(len(ends_ns), dtype=np.int32), ends_ns, np.array(division.whole))
+    by_itself = site[traffic.pair] < 0
+    line = np.where(site < 0, sites + sender, site)[traffic.pair]
+    at_ns = np.where(by_itself, traffic.end_ns - 1, (traffic.start_ns + traffic.end_ns) // 2)
+    return step_of(line, at_ns, lines)
 
 
 def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topology) -> tuple[Int32, Int32, Int32]:
@@ -189,29 +215,6 @@ def _parted(row: Int32, number: Int32, site: Int32, amount: Int32, traffic: Traf
     first = np.zeros(len(stands_for), dtype=np.int64)
     first[parted[row >= 0]] = row[row >= 0]
     return parted, number[first], site[first]
-
-
-def _begun(bursts: Traffic, step: Int64, amount: Int32, site: Int32, steps: int) -> Int64:
-    """Return when each burst can move, int64[n]: on one site, when the last of those begins that come in the same turn.
-
-    A turn is the place of a burst among those of its pair in the step; pairs of a communicator have equally many, and
-    move the same amount. Parameters: `amount` int32[pairs] and `site` int32[pairs].
-    """
-    cell = bursts.pair.astype(np.int64) * steps + step
-    starts = run_starts(cell)
-    counts = np.diff(np.append(starts, len(cell)))
-    turn = np.arange(len(cell)) - np.repeat(starts, counts)
-    where = site[bursts.pair].astype(np.int64)
-    keys = (
-        *(np.where(where < 0, -1 - bursts.pair, where), amount[bursts.pair]),
-        *(step, turn, np.repeat(counts, counts)),
-    )
-    order = order_by(*keys[::-1])
-    opens = run_starts(*(key[order] for key in keys))
-    last = np.repeat(np.maximum.reduceat(bursts.start_ns[order], opens), np.diff(np.append(opens, len(order))))
-    begun = np.empty(len(order), dtype=np.int64)
-    begun[order] = last
-    return np.where(begun < bursts.end_ns, begun, bursts.start_ns)
 
 
 def _of_one_step(payload: Float64, params: PaceParams) -> Bool:

@@ -47,6 +47,19 @@ def test_a_group_twice_as_slow_as_its_peers_is_found_in_the_steps_it_is() -> Non
     assert one.severity == "warning"
 
 
+def test_a_step_in_which_all_wait_for_something_else_costs_no_more_than_the_others() -> None:
+    slow = groups(5, range(6, 12), times=1.3)
+    waiting = [
+        replace(flow, start_ms=flow.start_ms - 7 * flow.length_ms, length_ms=8 * flow.length_ms)
+        if 8000 < flow.start_ms < 9000
+        else flow
+        for flow in slow
+    ]
+    (one,) = found(waiting)
+    assert json.loads(one.evidence)["lost_s"] == pytest.approx(6 * 0.03)
+    assert one.severity == "info"
+
+
 def test_it_says_which_endpoints_and_what_to_check() -> None:
     (one,) = found(groups(5, range(6, 12)))
     assert one.summary == (
