@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from prism_ch import standing
+from prism_ch.going_on import LifeSteps, tell_steps
 from prism_ch.model.columns import Bool, Int32
 from prism_ch.model.division import Division
 from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
@@ -22,8 +23,7 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.model.window import Window
 from prism_ch.stages import account, clocks, diagnose, resume
-from prism_ch.stages.divide import divide
-from prism_ch.stages.identify import either_way, hidden_answers, identify, name_merged
+from prism_ch.stages.identify import hidden_answers
 from prism_ch.stages.merged import merged_pairs, merged_training
 from prism_ch.stages.observe import elect, observe
 from prism_ch.stages.order import number_after, order
@@ -103,9 +103,18 @@ class _Divided:
 
     life: RecognisedJob
     seen: _Seen
-    kinds: PairKinds
-    division: Division
+    told: LifeSteps
     load: Load | None
+
+    @property
+    def kinds(self) -> PairKinds:
+        """The kinds of its traffic."""
+        return self.told.kinds
+
+    @property
+    def division(self) -> Division:
+        """Its steps."""
+        return self.told.division
 
 
 @dataclass(slots=True)
@@ -180,9 +189,8 @@ def examine(
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         steps = list(pool.map(divided, lives))
         lives, steps = _joined(lives, steps, divided, states, topology, params)
-        found = list(
-            pool.map(told_of, join_lives([one for one in steps if one is not None], identity_min, params.going_on))
-        )
+        jobs = join_lives([one for one in steps if one is not None], identity_min, params.going_on)
+        found = list(pool.map(told_of, jobs))
     fresh = [one for one in found if one is not None]
     revisions = [revision for revision, _ in fresh]
     not_training = [life.job_id for life, one in zip(lives, steps, strict=True) if one is None and life.known]
@@ -191,6 +199,8 @@ def examine(
     said = {*withdrawn, *(revision.job.job_id for revision in revisions)}
     silent = [state for state in states if state.job.job_id not in said]
     at_rest = {state.job.job_id: standing.stands_still(state, shown, until_ns, topology, params) for state in quiet}
+    told = {one.life.job_id for job in jobs for one in job}
+    at_rest |= standing.taken_over(silent, lives, told, seen.traffic, until_ns, topology, params)
     revisions.extend(account.silence(silent, until_ns, at_rest, params.going_on))
     claims = [claim for _, of_job in fresh for claim in of_job]
     switches = diagnose.join_slow_switches(claims, cluster_findings, window)
@@ -229,17 +239,11 @@ def _divide(
         seen = seen.since(resume.context_start_ns(settled, params.going_on))
     traffic = seen.traffic
     seen = replace(seen, merged=seen.merged | hidden_answers(traffic, seen.recurring, params.identify))
-    unresolved = either_way(traffic, seen.merged)
-    kinds = identify(traffic, seen.recurring & ~unresolved, params.identify)
-    if settled is not None:
-        kinds = resume.keep_known_kinds(kinds, traffic, settled, topology)
-    kinds = name_merged(kinds, traffic, unresolved, params.merged)
-    published = None if settled is None else resume.published_steps(settled, params.going_on)
-    division = divide(traffic, kinds, life.endpoints, params.divide, published)
+    told = tell_steps(traffic, seen.recurring, seen.merged, life.endpoints, state, topology, params)
     steady = seen.recurring | seen.merged
-    if settled is None and not _trains(traffic, steady, division, topology, params):
+    if settled is None and not _trains(traffic, steady, told.division, topology, params):
         return None
-    return _Divided(life, seen, kinds, division, measure_load(traffic, kinds, division))
+    return _Divided(life, seen, told, measure_load(traffic, told.kinds, told.division))
 
 
 def _joined(
@@ -360,7 +364,7 @@ def _go_through(
         life = _rebuild(one, new, groups)
         usual = told.newest.usual_work if settled else UsualWork()
         slowness = _find_slowness(one, life, new, job[0].life.job_id, known, usual, topology, params)
-        told.newest = replace(told.newest, usual_work=slowness.work)
+        told.newest = replace(told.newest, usual_work=slowness.work, even_until=one.told.even_until)
         told.add(life, standing.look_at(one.division, life, new, around.flows, params.stops), slowness)
         groups = account.add_groups(groups, life.groups)
     return told

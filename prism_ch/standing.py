@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.newest_life import NewestLife
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import OTHER, Diagnosis, GpuSteps, JobState, Steps
@@ -167,6 +169,69 @@ def stands_still(
         return ()
     others = tuple(one for one in state.diagnoses if not diagnose.is_stop(one))
     return (*others, *diagnose.carry_on_stops(state.diagnoses, [found], until_ns))
+
+
+def taken_over(
+    silent: Sequence[JobState],
+    lives: Sequence[RecognisedJob],
+    told: AbstractSet[str],
+    traffic: Traffic,
+    until_ns: int,
+    topology: Topology,
+    params: Params,
+) -> dict[str, tuple[Diagnosis, ...]]:
+    """Return the findings on jobs, by job_id, of whose endpoints another life has taken over, where that says anything.
+
+    While that life is too young to be compared, and its endpoints connect anew, a job seems to begin anew; where it is
+    `told` to be another job, that is over.
+    Parameters: `silent`, the jobs known before that show no steps; `lives`, all that a window shows; `traffic`, all its
+    bursts, whoever's they are; `until_ns`, up to when they are known.
+    """
+    found = {}
+    for state in silent:
+        known = state.diagnoses
+        for life in (one for one in lives if one.follows == state.job.job_id):
+            if life.job_id in told:
+                now = tuple(
+                    _by_another(one) if one.kind == "restart" and one.severity == "info" else one for one in known
+                )
+            else:
+                restart = _seems_to_begin_anew(state, life, traffic, topology, params)
+                others = tuple(one for one in known if not diagnose.is_stop(one))
+                now = (*others, *diagnose.carry_on_stops(known, restart, until_ns)) if restart else known
+            if now != known:
+                found[state.job.job_id] = now
+    return found
+
+
+def _by_another(suspected: Diagnosis) -> Diagnosis:
+    """Take back that a job seemed to begin anew."""
+    summary = f"The job fell silent, and {suspected.observed:.3g} s later another one began on its endpoints."
+    return replace(suspected, status="closed", summary=summary)
+
+
+def _seems_to_begin_anew(
+    state: JobState, life: RecognisedJob, traffic: Traffic, topology: Topology, params: Params
+) -> list[Diagnosis]:
+    """Describe a restart where endpoints that took over from a job connect to others than it trained with."""
+    after = life.endpoints
+    ended_ns = min((one.start_ns for one in state.diagnoses if diagnose.is_stop(one)), default=life.begin_ns)
+    anew = np.isin(traffic.pair_src, after) & np.isin(traffic.pair_dst, after) & ~_trained_on(state, traffic)
+    met = traffic.take((traffic.start_ns > ended_ns) & anew[traffic.pair])
+    partners = np.bincount(met.pair_src[met.moving()], minlength=len(topology))[after]
+    if len(state.steps) == 0 or float(np.mean(partners >= 2)) < params.stops.mesh_share:
+        return []
+    members = (np.unique(state.members.endpoint), after)
+    span_ns = (ended_ns, int(met.start_ns.min()))
+    return [diagnose.suspect_restart(state.job.job_id, state.steps, span_ns, members, topology)]
+
+
+def _trained_on(state: JobState, traffic: Traffic) -> Bool:
+    """Mask the pairs of a traffic that a job was known to train on, bool[pairs]."""
+    trained = state.pairs.take(state.pairs.kind != OTHER)
+    span = int(max(traffic.pair_src.max(initial=0), traffic.pair_dst.max(initial=0), trained.dst.max(initial=0))) + 1
+    pairs = traffic.pair_src.astype(np.int64) * span + traffic.pair_dst
+    return np.isin(pairs, trained.src.astype(np.int64) * span + trained.dst)
 
 
 def find_restart(

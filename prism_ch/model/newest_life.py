@@ -25,13 +25,15 @@ class UsualWork:
 class NewestLife:
     """The first step of a job's newest life, since when it is its traffic, and how many groups are of earlier ones.
 
-    All are 0 for a job that was never stopped. `usual_work` is what its ranks worked some time ago.
+    All are 0 for a job that was never stopped. `usual_work` is what its ranks worked some time ago. Where the
+    life became slow while it was young, so many of its steps say what one is as `even_until` counts; else that is 0.
     """
 
     first_step: int = 0
     begin_ns: int = 0
     earlier_groups: int = 0
     usual_work: UsualWork = field(default_factory=UsualWork)
+    even_until: int = 0
 
     def profile(self) -> str:
         """Put it down for the job's record."""

@@ -562,6 +562,14 @@ class ContinueParams:
 
     #: A job is looked at from its beginning until so many of its steps are known; what it is has settled by then.
     settle_steps: int = 64
+    #: While a young job is slow, what a step is stays as so many steps said that were known ...
+    even_steps: int = 16
+    #: ... where they are told anew but for the rest of this share of them.
+    same_steps: float = 0.9
+    #: It is slow where so many of the newest steps, or half of twice as many, take longer by this share than those it
+    #: made before, as an operator cares for (as `DiagnoseParams.min_excess`).
+    slow_steps: int = 2
+    slow_excess: float = 0.10
     #: From then on a window looks back over so many steps, enough to see what repeats.
     context_steps: int = 16
     #: Steps read back as the history that new ones are compared with.

@@ -174,18 +174,44 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topolo
     )
 
 
-def published_steps(state: JobState, params: ContinueParams) -> Division:
-    """Return the newest published steps of a settled job, as many as are looked back over.
+def known_steps(state: JobState | None, params: ContinueParams) -> Division | None:
+    """Return published steps that say what a step of a job's newest life is; None where they are too few.
 
-    An endpoint that joined after a step ended it with the job.
+    Of a settled job those are the newest, as many as are looked back over; of a young one that became slow, those that
+    were known by then; else all. An endpoint that joined after a step ended it with the job.
     """
-    steps, mine = state.steps, state.gpu_steps
-    numbers, job_end_ns = steps.step[-params.context_steps :], steps.end_ns[-params.context_steps :]
+    if state is None:
+        return None
+    life = NewestLife.of(state.job)
+    first = state.job.steps - params.context_steps if is_settled(state, params) else life.first_step
+    until = life.first_step + life.even_until if life.even_until and not is_settled(state, params) else state.job.steps
+    steps = state.steps.take((state.steps.step >= first) & (state.steps.step < until))
+    if len(steps) < min(params.even_steps, params.context_steps):
+        return None
+    mine = state.gpu_steps
     endpoints, row = np.unique(mine.endpoint, return_inverse=True)
-    end_ns = np.tile(job_end_ns, (len(endpoints), 1))
-    recent = np.isin(mine.step, numbers)
-    end_ns[row[recent], np.searchsorted(numbers, mine.step[recent])] = mine.end_ns[recent]
-    return Division(endpoints, end_ns, np.ones(len(numbers), dtype=bool))
+    end_ns = np.tile(steps.end_ns, (len(endpoints), 1))
+    recent = np.isin(mine.step, steps.step)
+    end_ns[row[recent], np.searchsorted(steps.step, mine.step[recent])] = mine.end_ns[recent]
+    return Division(endpoints, end_ns, np.ones(len(steps), dtype=bool))
+
+
+def confirms(division: Division, known: Division, params: ContinueParams) -> bool:
+    """Say whether a division holds steps known before, but for a few, and no more than those in their time."""
+    ends_ns, known_ns = division.job_end_ns(), known.job_end_ns()
+    near_ns = params.same_boundary_share * float(np.median(np.diff(known_ns)))
+    place = np.searchsorted(ends_ns, known_ns - near_ns)
+    found = (place < len(ends_ns)) & (np.append(ends_ns, np.iinfo(np.int64).max)[place] <= known_ns + near_ns)
+    within = np.count_nonzero((ends_ns > known_ns[0] - near_ns) & (ends_ns < known_ns[-1] + near_ns))
+    few = (1 - params.same_steps) * len(known_ns)
+    return bool(np.count_nonzero(~found) <= few and within <= len(known_ns) + few)
+
+
+def is_slow(division: Division, known: Division, params: ContinueParams) -> bool:
+    """Say whether some of the newest steps of a division take longer than most of those known before."""
+    usual_ns = float(np.quantile(np.diff(known.job_end_ns()), 0.25))
+    newest_ns = np.diff(division.job_end_ns())[-2 * params.slow_steps :]
+    return bool(np.count_nonzero(newest_ns > (1 + params.slow_excess) * usual_ns) >= params.slow_steps)
 
 
 def resume(division: Division, state: JobState | None, params: ContinueParams) -> Resumed:

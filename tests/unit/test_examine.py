@@ -17,6 +17,10 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PP, Diagnosis
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
+from prism_ch.simulate import generate
+from prism_ch.simulate.families import FAMILIES
+from prism_ch.simulate.workload import Fault
+from tests.bench.accuracy.faults.stream import read_flows, read_topology
 from tests.unit.chain import PARAMS, Published, Results, work
 from tests.unit.recorded import Run, recorded
 from tests.unit.stages.build import (
@@ -262,6 +266,25 @@ def look(flows: Sequence[Flow] | FlowBatch, where: Topology) -> Findings:
     seen = flows if isinstance(flows, FlowBatch) else batch(flows)
     end = int(seen.end_ns.max(initial=BEGIN_NS)) + 1
     return examine(seen, Window(BEGIN_NS - 3600 * SECOND, end), where, [], [], ExporterHistory.none(), PARAMS)
+
+
+class TestWaitingForOneRank:
+    """Sharded data parallelism on two servers, whose ranks all wait for one from the middle of a recording on."""
+
+    @pytest.mark.parametrize("seed", [1, 5])
+    def test_steps_stay_what_they_were_and_no_link_is_accused(self, seed: int) -> None:
+        scenario = FAMILIES["zero3"](seed, servers=2)
+        step_s = scenario.duration_s / 50
+        slow = Fault(kind="slow_gpu", gpu=5, factor=1.3, start_s=24 * step_s, end_s=50 * step_s)
+        made = generate(replace(scenario, duration_s=48 * step_s, phases=False, faults=(slow,)))
+        where = read_topology(made.topology)
+        found = work(read_flows(made.flows, where), where, 20).only
+        ended_ns = np.array([step["end_ns"] for step in made.truth["steps"].to_pylist()])
+        whole = np.count_nonzero(ended_ns > made.summary["window_start_ns"])
+        assert whole - 1 <= len(found.steps) <= whole
+        [slow_steps] = findings(found)
+        assert (slow_steps.kind, slow_steps.severity) == ("slow_step", "critical")
+        assert "root_cause" not in json.loads(slow_steps.evidence)
 
 
 class TestOneLook:

@@ -200,6 +200,35 @@ class TestRestarts:
         assert evidence["joined"] == [WHERE.endpoints[6], WHERE.endpoints[7]]
         assert found.last.job.status == "running"
 
+    def connected(self, who: Sequence[int]) -> list[Flow]:
+        """A job that dies amid a step, and all of some endpoints that meet one another four seconds later."""
+        ways = [(src, dst) for src in who for dst in who if src != dst]
+        return [
+            *cut(job(GRID, 21), 20_400),
+            *(Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src, dst in ways),
+        ]
+
+    @pytest.mark.parametrize("window_s", [5, 10])
+    def test_endpoints_that_connect_anew_seem_to_go_on_before_their_steps_say_so(self, window_s: int) -> None:
+        who = [2, 3, 4, 5, 6, 7]
+        again = shifted(renamed(job(GRID, 1, 3000), who), 28_000)
+        (restart,) = stops(worked([*self.connected(who), *again], window_s).only)
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+        assert restart.observed == pytest.approx(3.8, abs=0.1)
+        assert "without host-00, host-01, with host-06, host-07" in restart.summary
+        again = shifted(renamed(job(GRID, 6, 3000), who), 28_000)
+        (confirmed,) = stops(worked([*self.connected(who), *again], window_s).only)
+        assert (confirmed.diagnosis_id, confirmed.severity) == (restart.diagnosis_id, "warning")
+
+    def test_and_are_told_to_be_another_job_where_they_say_that(self) -> None:
+        who = [2, 3, 4, 5, 6, 7]
+        other = shifted(renamed(job(GRID, 40, 800, microbatches=6), who), 28_000)
+        one, two = worked([*self.connected(who), *other], 5).jobs.values()
+        (suspected,) = stops(one)
+        assert (suspected.severity, suspected.status) == ("info", "closed")
+        assert "another one began on its endpoints" in suspected.summary
+        assert (len(one.steps), len(two.steps), stops(two)) == (20, 40, [])
+
     def test_it_is_closed_once_the_new_life_is_settled(self) -> None:
         again = shifted(renamed(job(GRID, 80), [2, 3, 4, 5, 6, 7]), 35_000)
         (restart,) = stops(worked([*job(GRID, 20), *again], 10).only)

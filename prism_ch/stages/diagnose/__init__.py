@@ -8,7 +8,7 @@ from prism_ch.stages.diagnose.congestion import tell_congestion
 from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
 from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
 from prism_ch.stages.diagnose.regimes import Moved
-from prism_ch.stages.diagnose.restarts import find_restart
+from prism_ch.stages.diagnose.restarts import find_restart, suspect_restart
 from prism_ch.stages.diagnose.rests import find_rests, rests_of_all
 from prism_ch.stages.diagnose.samples import with_sample_flows
 from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
@@ -43,6 +43,7 @@ __all__ = [
     "one_alarm",
     "rests_of_all",
     "steps_told",
+    "suspect_restart",
     "tell_congestion",
     "usual_pace",
     "with_sample_flows",

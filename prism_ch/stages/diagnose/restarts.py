@@ -50,6 +50,30 @@ def find_restart(
     )
 
 
+def suspect_restart(
+    job_id: str, steps: Steps, span_ns: tuple[int, int], members: tuple[Int32, Int32], topology: Topology
+) -> Diagnosis:
+    """Describe what seems to be a restart, as long as the new life has not made steps enough to say whose it is.
+
+    Parameters: as of `find_restart`; `steps`, those before.
+    """
+    before, after = members
+    gone, new = np.setdiff1d(before, after), np.setdiff1d(after, before)
+    gap_s, step = (span_ns[1] - span_ns[0]) / 1e9, int(steps.step[-1]) + 1
+    usual_s = float(np.median(steps.duration_s[steps.complete == 1])) if (steps.complete == 1).any() else 0.0
+    return stop_finding(
+        "restart",
+        job_id,
+        Stop(step, *span_ns, usual_s=0.0, lost_s=max(gap_s - usual_s, 0.0), slowdown=1.0),
+        ("job", job_id),
+        "info",
+        f"The job was interrupted for {gap_s:.3g} s before step {step}, and {len(after)} endpoints in place of "
+        f"{len(before)} connect anew{_exchanged(gone, new, topology)}: whether they go on with it, steps will tell.",
+        {"gap_s": round(gap_s, 6), "members_before": len(before), "members_after": len(after)},
+        is_open=True,
+    )
+
+
 def _interrupted_s(steps: Steps, first_step: int) -> float:
     """Return the time from the end of the last step before to the end of the first one after, in seconds."""
     ends = [int(steps.end_ns[steps.step == step][0]) for step in (first_step - 1, first_step) if step in steps.step]

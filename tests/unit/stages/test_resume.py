@@ -16,11 +16,13 @@ from prism_ch.model.result import DP, OTHER, PP, Diagnosis, GpuSteps, Group, Job
 from prism_ch.stages.resume import (
     at_work,
     begin_anew,
+    confirms,
     context_start_ns,
     is_settled,
+    is_slow,
     keep_known_kinds,
+    known_steps,
     looked_at_from_ns,
-    published_steps,
     resume,
     told_before,
     what_stays,
@@ -179,12 +181,13 @@ class TestSteps:
         cut = Division(looked_at.endpoints.copy(), looked_at.end_ns.copy(), np.array([False, True]))
         assert resume(cut, SETTLED, PARAMS).division.whole.tolist() == [True, True]
 
-    def test_published_steps_are_those_looked_back_over_as_each_endpoint_ended_them(self) -> None:
+    def test_known_steps_of_a_settled_job_are_those_looked_back_over_as_each_endpoint_ended_them(self) -> None:
         mine = SETTLED.gpu_steps
         ends = mine.end_ns - 30 * MS * (mine.endpoint == 1)
         late = (mine.endpoint == 1) & (mine.step < 8)  # joined with step 8
         state = replace(SETTLED, gpu_steps=replace(mine, end_ns=ends).take(~late))
-        found = published_steps(state, PARAMS)
+        found = known_steps(state, PARAMS)
+        assert found is not None
         assert found.endpoints.tolist() == [0, 1]
         assert ((found.end_ns - BEGIN_NS) // MS).tolist() == [[7000, 8000, 9000, 10_000], [7000, 8000, 8970, 9970]]
 
@@ -192,6 +195,62 @@ class TestSteps:
         found = resume(division([0, 1], [9000, 10_000]), SETTLED, PARAMS)
         assert (found.division.steps, found.first_step) == (0, 10)
         assert resume(Division.none(np.array([0, 1], np.int32)), SETTLED, PARAMS).division.steps == 0
+
+
+class TestKnownSteps:
+    YOUNG = ContinueParams(settle_steps=64, even_steps=6)
+
+    def told(self, *ends_s: float) -> Division:
+        """A division into steps that end so long after the job began."""
+        return division([0, 1], [1000 * end for end in ends_s])
+
+    def test_of_a_young_job_all_steps_are_known_once_they_are_enough(self) -> None:
+        found = known_steps(known_job("job", [0, 1], steps=6), self.YOUNG)
+        assert found is not None
+        assert found.steps == 6
+        assert known_steps(known_job("job", [0, 1], steps=5), self.YOUNG) is None
+        assert known_steps(None, self.YOUNG) is None
+
+    def test_of_one_that_became_slow_they_are_those_that_were_known_by_then(self) -> None:
+        state = lived_twice(20, first_step=4)
+        life = replace(NewestLife.of(state.job), even_until=9)
+        found = known_steps(replace(state, job=replace(state.job, profile=life.profile())), self.YOUNG)
+        assert found is not None
+        assert ((found.job_end_ns() - BEGIN_NS) // 10**9).tolist() == list(range(5, 14))
+
+    def test_a_division_confirms_steps_that_it_holds_a_little_off_and_goes_on_from(self) -> None:
+        known = self.told(*range(1, 9))
+        assert confirms(self.told(1, 2.1, 2.9, *range(4, 12)), known, self.YOUNG)
+
+    @pytest.mark.parametrize(
+        "ends_s",
+        [
+            [2, 4, 6, 8, 10],
+            [1 + half / 2 for half in range(16)],
+            [4, 5, 6, 7, 8, 9],
+            [1.5 + step for step in range(9)],
+            [],
+        ],
+        ids=["every other", "halves", "later ones only", "other edges", "none"],
+    )
+    def test_other_steps_do_not(self, ends_s: list[float]) -> None:
+        assert not confirms(self.told(*ends_s), self.told(*range(1, 9)), self.YOUNG)
+
+    @pytest.mark.parametrize(
+        "newest_s, slow",
+        [
+            ([1.3, 1.3], True),
+            ([1.3, 1.3, 0.5], True),
+            ([1.05, 1.05], False),
+            ([1.3], False),
+            ([1.0, 1.0, 1.0, 5.0], False),
+        ],
+        ids=["two", "and a part of one", "by little", "one", "a single one"],
+    )
+    def test_a_job_is_slow_where_most_of_its_newest_steps_take_longer(self, newest_s: list[float], slow: bool) -> None:
+        known = self.told(*range(1, 9))
+        ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
+        assert is_slow(self.told(*ends_s), known, self.YOUNG) is slow
 
 
 class TestKinds:
