@@ -391,6 +391,8 @@ class PaceParams:
     same_size_tolerance: float = 0.05
     #: Of a group those pairs tell its pace that move at least this share of what any of them does.
     bulk_share: float = 0.1
+    #: Of what a pair moves in a step more than this share has to be seen since it can move; less says little of all.
+    min_seen_share: float = 0.5
     #: What moves so many times its usual bytes in a step, or so small a part, is not compared; two steps are twice.
     max_step_payload: float = 1.5
     #: Pairs, or groups, that move alike, needed for one of them to stand out.

@@ -98,9 +98,9 @@ def measure_pace(
     amount = robust.size_classes(usual, params.same_size_tolerance)
     turns = find_turns(bursts, step, amount, site[row], steady)
     seen = summed(turns.payload)
-    # What is not seen takes as long for its bytes as what is.
+    # What is not seen takes as long for its bytes as what is, if that is more than a little.
+    payload[seen <= params.min_seen_share * payload] = 0
     times = np.divide(payload, seen, out=np.zeros(shape), where=seen > 0)
-    payload[seen == 0] = 0
     seconds = times * summed((bursts.end_ns - turns.begun_ns) / 1e9 * (turns.payload > 0))
     blurs_s = times * summed(bursts.pair_tick_ns[bursts.pair] / 1e9 * (turns.payload > 0))
     row, number, site = _parted(_of_bulk(row, usual, params), number, site, amount, traffic)
