@@ -159,14 +159,22 @@ def stands_still(
 
     Parameters: as of `find_stops`.
     """
-    pairs = state.pairs.take(state.pairs.kind != OTHER)
-    ways = diagnose.Ways(pairs.src, pairs.dst, pairs.kind)
+    ways = _trained_ways(state)
     mine = ways.rows_of(flows) >= 0
     endpoints = state.members.endpoint
     quiet = _quiet(state.job.job_id, endpoints, ways, state.steps, flows, mine, until_ns, state.diagnoses)
     found = diagnose.find_silence(quiet, diagnose.usual_pace(quiet, params.stops), topology, params)
-    if found is None:
-        return ()
+    return () if found is None else _with_stop(state, found, until_ns)
+
+
+def _trained_ways(state: JobState) -> diagnose.Ways:
+    """Return the pairs that a job was known to train on."""
+    pairs = state.pairs.take(state.pairs.kind != OTHER)
+    return diagnose.Ways(pairs.src, pairs.dst, pairs.kind)
+
+
+def _with_stop(state: JobState, found: Diagnosis, until_ns: int) -> tuple[Diagnosis, ...]:
+    """Return the findings on a job with the stop that it is found to make."""
     others = tuple(one for one in state.diagnoses if not diagnose.is_stop(one))
     return (*others, *diagnose.carry_on_stops(state.diagnoses, [found], until_ns))
 
@@ -197,8 +205,7 @@ def taken_over(
                 )
             else:
                 restart = _seems_to_begin_anew(state, life, traffic, topology, params)
-                others = tuple(one for one in known if not diagnose.is_stop(one))
-                now = (*others, *diagnose.carry_on_stops(known, restart, until_ns)) if restart else known
+                now = known if restart is None else _with_stop(state, restart, until_ns)
             if now != known:
                 found[state.job.job_id] = now
     return found
@@ -212,26 +219,18 @@ def _by_another(suspected: Diagnosis) -> Diagnosis:
 
 def _seems_to_begin_anew(
     state: JobState, life: RecognisedJob, traffic: Traffic, topology: Topology, params: Params
-) -> list[Diagnosis]:
+) -> Diagnosis | None:
     """Describe a restart where endpoints that took over from a job connect to others than it trained with."""
     after = life.endpoints
     ended_ns = min((one.start_ns for one in state.diagnoses if diagnose.is_stop(one)), default=life.begin_ns)
-    anew = np.isin(traffic.pair_src, after) & np.isin(traffic.pair_dst, after) & ~_trained_on(state, traffic)
-    met = traffic.take((traffic.start_ns > ended_ns) & anew[traffic.pair])
-    partners = np.bincount(met.pair_src[met.moving()], minlength=len(topology))[after]
-    if len(state.steps) == 0 or float(np.mean(partners >= 2)) < params.stops.mesh_share:
-        return []
+    inside = np.isin(traffic.pair_src, after) & np.isin(traffic.pair_dst, after)
+    since = traffic.take((traffic.start_ns > ended_ns) & inside[traffic.pair])
+    met = since.take(_trained_ways(state).rows_of(since) < 0)
+    if len(state.steps) == 0 or not diagnose.connect(met, after, params.stops):
+        return None
     members = (np.unique(state.members.endpoint), after)
     span_ns = (ended_ns, int(met.start_ns.min()))
-    return [diagnose.suspect_restart(state.job.job_id, state.steps, span_ns, members, topology)]
-
-
-def _trained_on(state: JobState, traffic: Traffic) -> Bool:
-    """Mask the pairs of a traffic that a job was known to train on, bool[pairs]."""
-    trained = state.pairs.take(state.pairs.kind != OTHER)
-    span = int(max(traffic.pair_src.max(initial=0), traffic.pair_dst.max(initial=0), trained.dst.max(initial=0))) + 1
-    pairs = traffic.pair_src.astype(np.int64) * span + traffic.pair_dst
-    return np.isin(pairs, trained.src.astype(np.int64) * span + trained.dst)
+    return diagnose.suspect_restart(state.job.job_id, state.steps, span_ns, members, topology)
 
 
 def find_restart(

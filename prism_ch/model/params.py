@@ -391,6 +391,10 @@ class PaceParams:
     same_size_tolerance: float = 0.05
     #: Of a group those pairs tell its pace that move at least this share of what any of them does.
     bulk_share: float = 0.1
+    #: Ends that are closer than this share of a step's bytes, and this part of a usual burst, are of one operation:
+    #: headers and lost packets make less of a difference, the next operation more.
+    same_turn_share: float = 0.005
+    same_turn_part: float = 0.25
     #: Of what a pair moves in a step more than this share has to be seen since it can move; less says little of all.
     min_seen_share: float = 0.5
     #: What moves so many times its usual bytes in a step, or so small a part, is not compared; two steps are twice.
@@ -568,8 +572,8 @@ class ContinueParams:
     even_steps: int = 16
     #: ... where they are told anew but for the rest of this share of them.
     same_steps: float = 0.9
-    #: It is slow where so many of the newest steps, or half of twice as many, take longer by this share than those it
-    #: made before, as an operator cares for (as `DiagnoseParams.min_excess`).
+    #: It is slow where so many of twice as many newest steps take longer than those it made before, by a share that
+    #: matters to an operator (as `DiagnoseParams.min_excess`).
     slow_steps: int = 2
     slow_excess: float = 0.10
     #: From then on a window looks back over so many steps, enough to see what repeats.

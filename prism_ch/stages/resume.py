@@ -182,9 +182,12 @@ def known_steps(state: JobState | None, params: ContinueParams) -> Division | No
     """
     if state is None:
         return None
-    life = NewestLife.of(state.job)
-    first = state.job.steps - params.context_steps if is_settled(state, params) else life.first_step
-    until = life.first_step + life.even_until if life.even_until and not is_settled(state, params) else state.job.steps
+    if is_settled(state, params):
+        first, until = state.job.steps - params.context_steps, state.job.steps
+    else:
+        life = NewestLife.of(state.job)
+        first = life.first_step
+        until = first + life.even_until if life.even_until else state.job.steps
     steps = state.steps.take((state.steps.step >= first) & (state.steps.step < until))
     if len(steps) < min(params.even_steps, params.context_steps):
         return None
@@ -201,7 +204,7 @@ def confirms(division: Division, known: Division, params: ContinueParams) -> boo
     ends_ns, known_ns = division.job_end_ns(), known.job_end_ns()
     near_ns = params.same_boundary_share * float(np.median(np.diff(known_ns)))
     place = np.searchsorted(ends_ns, known_ns - near_ns)
-    found = (place < len(ends_ns)) & (np.append(ends_ns, np.iinfo(np.int64).max)[place] <= known_ns + near_ns)
+    found = np.append(ends_ns, np.iinfo(np.int64).max)[place] <= known_ns + near_ns
     within = np.count_nonzero((ends_ns > known_ns[0] - near_ns) & (ends_ns < known_ns[-1] + near_ns))
     few = (1 - params.same_steps) * len(known_ns)
     return bool(np.count_nonzero(~found) <= few and within <= len(known_ns) + few)

@@ -14,7 +14,7 @@ from prism_ch.stages.diagnose.samples import with_sample_flows
 from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
-from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
+from prism_ch.stages.diagnose.stops import StepsSeen, connect, find_stops, not_slow
 from prism_ch.stages.diagnose.suspects import Ways
 from prism_ch.stages.diagnose.switches import join_slow_switches
 from prism_ch.stages.diagnose.telemetry import find_merged_records, steps_told
@@ -29,6 +29,7 @@ __all__ = [
     "Ways",
     "carry_on",
     "carry_on_stops",
+    "connect",
     "find_lost_exporters",
     "find_merged_records",
     "find_restart",

@@ -96,7 +96,7 @@ def measure_pace(
     payload[~_of_one_step(payload, params)] = 0
     usual = _usual(payload)
     amount = robust.size_classes(usual, params.same_size_tolerance)
-    turns = find_turns(bursts, step, amount, site[row], steady)
+    turns = find_turns(bursts, step, amount, site[row], steady, params)
     seen = summed(turns.payload)
     # What is not seen takes as long for its bytes as what is, if that is more than a little.
     payload[seen <= params.min_seen_share * payload] = 0

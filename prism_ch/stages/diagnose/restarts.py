@@ -28,8 +28,7 @@ def find_restart(
     """
     before, after = members
     gone, new = np.setdiff1d(before, after), np.setdiff1d(after, before)
-    usual_s = float(np.median(steps.duration_s[steps.complete == 1])) if (steps.complete == 1).any() else 0.0
-    lost_s = max(_interrupted_s(steps, first_step) - usual_s, 0.0)
+    lost_s = max(_interrupted_s(steps, first_step) - _usual_s(steps), 0.0)
     gap_s = (span_ns[1] - span_ns[0]) / 1e9
     return stop_finding(
         "restart",
@@ -60,11 +59,10 @@ def suspect_restart(
     before, after = members
     gone, new = np.setdiff1d(before, after), np.setdiff1d(after, before)
     gap_s, step = (span_ns[1] - span_ns[0]) / 1e9, int(steps.step[-1]) + 1
-    usual_s = float(np.median(steps.duration_s[steps.complete == 1])) if (steps.complete == 1).any() else 0.0
     return stop_finding(
         "restart",
         job_id,
-        Stop(step, *span_ns, usual_s=0.0, lost_s=max(gap_s - usual_s, 0.0), slowdown=1.0),
+        Stop(step, *span_ns, usual_s=0.0, lost_s=max(gap_s - _usual_s(steps), 0.0), slowdown=1.0),
         ("job", job_id),
         "info",
         f"The job was interrupted for {gap_s:.3g} s before step {step}, and {len(after)} endpoints in place of "
@@ -72,6 +70,12 @@ def suspect_restart(
         {"gap_s": round(gap_s, 6), "members_before": len(before), "members_after": len(after)},
         is_open=True,
     )
+
+
+def _usual_s(steps: Steps) -> float:
+    """Return the usual duration of whole steps, in seconds; 0 without any."""
+    whole = steps.complete == 1
+    return float(np.median(steps.duration_s[whole])) if whole.any() else 0.0
 
 
 def _interrupted_s(steps: Steps, first_step: int) -> float:

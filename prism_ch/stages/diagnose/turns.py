@@ -15,10 +15,8 @@ import numpy as np
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.params import PaceParams
 from prism_ch.model.traffic import Traffic
-
-#: Ends that are closer than this share of a step's bytes, and than this part of a usual burst, are of one operation.
-_SAME_SHARE, _SAME_PART = 0.005, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Turns:
     payload: Float64
 
 
-def find_turns(bursts: Traffic, step: Int64, amount: Int32, site: Int32, steady: Bool) -> Turns:
+def find_turns(bursts: Traffic, step: Int64, amount: Int32, site: Int32, steady: Bool, params: PaceParams) -> Turns:
     """Find since when bursts move what they end with; those of pairs that move by themselves do since they begin.
 
     Parameters: `step` int64[n], sorted within a pair; of pairs, `amount` int32[pairs] numbers them by what they move,
@@ -54,7 +52,7 @@ def find_turns(bursts: Traffic, step: Int64, amount: Int32, site: Int32, steady:
     alike = (site[pair], amount[pair], step, np.where(steady[pair], 0, count))
     order = order_by(*alike, after)
     together = _group(order, *alike)
-    turn, shared = _number(order, together, after, count)
+    turn, shared = _number(order, together, after, count, params)
     # A pair of which a record is lost ends elsewhere from then on.
     whole = total >= (1 - 0.5 / count) * robust.median_by(together, total)[together]
     last_ns, before = np.full(len(shared), np.iinfo(np.int64).min), np.zeros(len(shared))
@@ -76,7 +74,7 @@ def _group(order: Int64, *keys: Int32 | Int64) -> Int32:
     return group
 
 
-def _number(order: Int64, together: Int32, after: Float64, count: Int64) -> tuple[Int64, Bool]:
+def _number(order: Int64, together: Int32, after: Float64, count: Int64, params: PaceParams) -> tuple[Int64, Bool]:
     """Return the number of each burst's turn, int64[n], and which turns most of the pairs there share, bool[turns].
 
     Parameters: `order` int64[n] sorts bursts by `together` int32[n], which numbers what moves in one step on one site,
@@ -84,7 +82,7 @@ def _number(order: Int64, together: Int32, after: Float64, count: Int64) -> tupl
     bursts the pair has in the step.
     """
     pairs, bursts = np.bincount(together, weights=1 / count), np.bincount(together)
-    near = np.minimum(_SAME_SHARE, _SAME_PART * pairs / bursts)
+    near = np.minimum(params.same_turn_share, params.same_turn_part * pairs / bursts)
     group, place = together[order], after[order]
     first = np.ones(len(order), dtype=bool)
     first[1:] = (np.diff(group) > 0) | (np.diff(place) > near[group[1:]])

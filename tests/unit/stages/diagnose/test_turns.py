@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from prism_ch.model.columns import Float64
+from prism_ch.model.params import PaceParams
 from prism_ch.stages.diagnose.turns import find_turns
 from tests.unit.stages.build import BEGIN_NS, MB, MS, Flow, traffic
 
@@ -30,7 +31,8 @@ def seen(
     ]
     bursts = traffic(flows)
     of_pairs = np.zeros(len(pairs), np.int32)
-    turns = find_turns(bursts, np.zeros(len(bursts), np.int64), of_pairs, of_pairs + site, np.full(len(pairs), steady))
+    one_step, alike = np.zeros(len(bursts), np.int64), np.full(len(pairs), steady)
+    turns = find_turns(bursts, one_step, of_pairs, of_pairs + site, alike, PaceParams())
     rows = [bursts.pair == pair for pair in range(len(pairs))]
     return [((turns.begun_ns[mine] - BEGIN_NS) / MS, turns.payload[mine] / MB) for mine in rows]
 
