@@ -200,7 +200,7 @@ def examine(
     silent = [state for state in states if state.job.job_id not in said]
     at_rest = {state.job.job_id: standing.stands_still(state, shown, until_ns, topology, params) for state in quiet}
     told = {one.life.job_id for job in jobs for one in job}
-    at_rest |= standing.taken_over(silent, lives, told, seen.traffic, until_ns, topology, params)
+    at_rest |= standing.taken_over(silent, lives, told, seen.flows, window, until_ns, topology, params)
     revisions.extend(account.silence(silent, until_ns, at_rest, params.going_on))
     claims = [claim for _, of_job in fresh for claim in of_job]
     switches = diagnose.join_slow_switches(claims, cluster_findings, window)
@@ -315,7 +315,7 @@ def _tell(
     open_before = () if state is None else state.diagnoses
     spans = [(one.seen.traffic, one.life.endpoints) for one in job]
     stops = standing.find_stops(
-        name.job_id, looked_at, steps, around.flows, around.new, until_ns, open_before, topology, params
+        name.job_id, looked_at, steps, around.flows, around.new, window, until_ns, open_before, topology, params
     )
     stops = standing.unexplained(stops, causes)
     if len(job) > 1 or any(one.kind == "restart" for one in open_before):

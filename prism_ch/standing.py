@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.division import Division
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.jobset import RecognisedJob
@@ -17,6 +17,7 @@ from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import OTHER, Diagnosis, GpuSteps, JobState, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
+from prism_ch.model.window import Window
 from prism_ch.stages import account, diagnose, resume
 
 
@@ -96,6 +97,7 @@ def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and
     steps: Steps,
     flows: FlowBatch,
     new: FlowBatch,
+    window: Window,
     until_ns: int,
     known: Sequence[Diagnosis],
     topology: Topology,
@@ -112,13 +114,41 @@ def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and
     typed = newest.kinds.kind != OTHER
     traffic = newest.traffic
     ways = diagnose.Ways(traffic.pair_src[typed], traffic.pair_dst[typed], newest.kinds.kind[typed])
-    mine = (ways.rows_of(flows) >= 0) & (flows.end_ns >= traffic.end_ns.min(initial=until_ns))
-    quiet = _quiet(job_id, newest.endpoints, ways, steps, flows, mine, until_ns, known)
+    looked_at = (int(traffic.end_ns.min(initial=until_ns)), until_ns)
+    quiet = _quiet(job_id, newest.endpoints, ways, steps, flows, looked_at, known)
     pace = diagnose.usual_pace(quiet, params.stops)
-    lasting = diagnose.find_silence(quiet, pace, topology, params)
+    anew = _seems_to_begin_anew(quiet, pace, window.start_ns, topology, params.stops)
+    lasting = diagnose.find_silence(quiet, pace, topology, params) if anew is None else anew
     if lasting is not None:
-        return [*over, lasting]
+        return [*over, *(() if any(_covers(stop, lasting) for stop in over) else (lasting,))]
     return [*over, *diagnose.find_lost_exporters(quiet, pace, new, params)]
+
+
+def _covers(restart: Diagnosis, suspected: Diagnosis) -> bool:
+    """Say whether a restart is the one that was suspected."""
+    return (
+        (restart.kind, suspected.kind) == ("restart", "restart")
+        and restart.start_ns <= suspected.end_ns
+        and suspected.start_ns <= restart.end_ns
+    )
+
+
+def _seems_to_begin_anew(
+    quiet: diagnose.Quiet, pace: diagnose.Pace | None, from_ns: int, topology: Topology, params: StopParams
+) -> Diagnosis | None:
+    """Describe what seems to be a restart, and seemed so before, unless steps since have told.
+
+    Parameters: `from_ns`, the beginning of the newest window.
+    """
+    for one in quiet.known:
+        if _is_suspected(one) and not diagnose.is_told(one, quiet, params):
+            return one
+    return diagnose.seems_to_begin_anew(quiet, pace, from_ns, topology, params)
+
+
+def _is_suspected(finding: Diagnosis) -> bool:
+    """Say whether a finding is of a restart that steps have not told yet."""
+    return (finding.kind, finding.severity, finding.status) == ("restart", "info", "open")
 
 
 def doubt(found: Sequence[Diagnosis], stops: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -159,18 +189,19 @@ def stands_still(
 
     Parameters: as of `find_stops`.
     """
-    ways = _trained_ways(state)
-    mine = ways.rows_of(flows) >= 0
-    endpoints = state.members.endpoint
-    quiet = _quiet(state.job.job_id, endpoints, ways, state.steps, flows, mine, until_ns, state.diagnoses)
+    if any(map(_is_suspected, state.diagnoses)):
+        return state.diagnoses
+    quiet = _known_quiet(state, flows, until_ns)
     found = diagnose.find_silence(quiet, diagnose.usual_pace(quiet, params.stops), topology, params)
     return () if found is None else _with_stop(state, found, until_ns)
 
 
-def _trained_ways(state: JobState) -> diagnose.Ways:
-    """Return the pairs that a job was known to train on."""
+def _known_quiet(state: JobState, flows: FlowBatch, until_ns: int) -> diagnose.Quiet:
+    """Put down what was known of a job of which a window holds nothing."""
     pairs = state.pairs.take(state.pairs.kind != OTHER)
-    return diagnose.Ways(pairs.src, pairs.dst, pairs.kind)
+    ways = diagnose.Ways(pairs.src, pairs.dst, pairs.kind)
+    endpoints, looked_at = np.unique(state.members.endpoint), (int(flows.end_ns.min(initial=until_ns)), until_ns)
+    return _quiet(state.job.job_id, endpoints, ways, state.steps, flows, looked_at, state.diagnoses)
 
 
 def _with_stop(state: JobState, found: Diagnosis, until_ns: int) -> tuple[Diagnosis, ...]:
@@ -183,31 +214,32 @@ def taken_over(
     silent: Sequence[JobState],
     lives: Sequence[RecognisedJob],
     told: AbstractSet[str],
-    traffic: Traffic,
+    flows: FlowBatch,
+    window: Window,
     until_ns: int,
     topology: Topology,
     params: Params,
 ) -> dict[str, tuple[Diagnosis, ...]]:
-    """Return the findings on jobs, by job_id, of whose endpoints another life has taken over, where that says anything.
+    """Return the findings on jobs, by job_id, that seem to begin anew, or no longer do.
 
-    While that life is too young to be compared, and its endpoints connect anew, a job seems to begin anew; where it is
+    Their members connect before any steps tell whether they go on with the job; where a life that took over from it is
     `told` to be another job, that is over.
-    Parameters: `silent`, the jobs known before that show no steps; `lives`, all that a window shows; `traffic`, all its
-    bursts, whoever's they are; `until_ns`, up to when they are known.
+    Parameters: `silent`, the jobs known before that show no steps; `lives`, all that a window shows; `flows`, all that
+    are looked at, whoever's they are; `until_ns`, up to when they are known.
     """
+    over = {life.follows for life in lives if life.job_id in told}
     found = {}
     for state in silent:
         known = state.diagnoses
-        for life in (one for one in lives if one.follows == state.job.job_id):
-            if life.job_id in told:
-                now = tuple(
-                    _by_another(one) if one.kind == "restart" and one.severity == "info" else one for one in known
-                )
-            else:
-                restart = _seems_to_begin_anew(state, life, traffic, topology, params)
-                now = known if restart is None else _with_stop(state, restart, until_ns)
-            if now != known:
-                found[state.job.job_id] = now
+        if state.job.job_id in over:
+            now = tuple(_by_another(one) if _is_suspected(one) else one for one in known)
+        else:
+            quiet = _known_quiet(state, flows, until_ns)
+            pace = diagnose.usual_pace(quiet, params.stops)
+            restart = _seems_to_begin_anew(quiet, pace, window.start_ns, topology, params.stops)
+            now = known if restart is None else _with_stop(state, restart, until_ns)
+        if now != known:
+            found[state.job.job_id] = now
     return found
 
 
@@ -215,22 +247,6 @@ def _by_another(suspected: Diagnosis) -> Diagnosis:
     """Take back that a job seemed to begin anew."""
     summary = f"The job fell silent, and {suspected.observed:.3g} s later another one began on its endpoints."
     return replace(suspected, status="closed", summary=summary)
-
-
-def _seems_to_begin_anew(
-    state: JobState, life: RecognisedJob, traffic: Traffic, topology: Topology, params: Params
-) -> Diagnosis | None:
-    """Describe a restart where endpoints that took over from a job connect to others than it trained with."""
-    after = life.endpoints
-    ended_ns = min((one.start_ns for one in state.diagnoses if diagnose.is_stop(one)), default=life.begin_ns)
-    inside = np.isin(traffic.pair_src, after) & np.isin(traffic.pair_dst, after)
-    since = traffic.take((traffic.start_ns > ended_ns) & inside[traffic.pair])
-    met = since.take(_trained_ways(state).rows_of(since) < 0)
-    if len(state.steps) == 0 or not diagnose.connect(met, after, params.stops):
-        return None
-    members = (np.unique(state.members.endpoint), after)
-    span_ns = (ended_ns, int(met.start_ns.min()))
-    return diagnose.suspect_restart(state.job.job_id, state.steps, span_ns, members, topology)
 
 
 def find_restart(
@@ -273,10 +289,20 @@ def _quiet(
     ways: diagnose.Ways,
     steps: Steps,
     flows: FlowBatch,
-    mine: Bool,
-    until_ns: int,
+    span_ns: tuple[int, int],
     known: Sequence[Diagnosis],
 ) -> diagnose.Quiet:
-    """Put down what is known of a job; `mine` bool[flows] is its training traffic."""
-    inside = np.isin(flows.src, endpoints) & np.isin(flows.dst, endpoints)
-    return diagnose.Quiet(job_id, endpoints, ways, steps, flows.take(mine), flows.take(~inside), until_ns, tuple(known))
+    """Put down what is known of a job; of `flows`, whoever's they are, its training that ends in a span of time."""
+    trains = ways.rows_of(flows) >= 0
+    sends, gets = np.isin(flows.src, endpoints), np.isin(flows.dst, endpoints)
+    return diagnose.Quiet(
+        job_id,
+        endpoints,
+        ways,
+        steps,
+        flows.take(trains & (flows.end_ns >= span_ns[0])),
+        flows.take((sends | gets) & ~trains),
+        flows.take(~(sends & gets)),
+        span_ns[1],
+        tuple(known),
+    )

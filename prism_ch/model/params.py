@@ -523,6 +523,10 @@ class StopParams:
     min_lost_s: float = 1.0
     #: Of a start-up mesh nearly every rank meets every other; of lost records and strays few meet anybody.
     mesh_share: float = 0.5
+    #: What two who train exchange is training where it is so much of what they usually do at once.
+    min_work_share: float = 0.1
+    #: By so many steps a life that began anew is told (as `RecogniseParams.min_bursts`); if not, it only seemed so.
+    told_anew_steps: int = 3
     #: Bytes beyond those of a usual step that are other work, an evaluation say: lost records never add any.
     more_work: float = 0.1
     #: ... unless so many steps in a row move more: then that is their work.

@@ -229,6 +229,43 @@ class TestRestarts:
         assert "another one began on its endpoints" in suspected.summary
         assert (len(one.steps), len(two.steps), stops(two)) == (20, 40, [])
 
+    def test_those_left_of_a_job_that_meet_only_who_takes_the_place_of_others_seem_to_begin_anew(self) -> None:
+        meeting = [Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in (0, 1, 2) for dst in (6, 7)]
+        (restart,) = stops(worked([*cut(job(GRID, 21), 20_400), *meeting], 5, until_s=40).only)
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+        assert "without host-03, host-04, host-05, with host-06, host-07" in restart.summary
+
+    def test_those_whose_next_step_is_in_the_same_window_seem_to_as_well(self) -> None:
+        steady = ring(range(6), every(9000, 14, 1000))
+        meeting = [
+            Flow(src, dst, 131_000 + 60 * src + 9 * dst, 2, 9000) for src in range(6) for dst in range(6) if src != dst
+        ]
+        (restart,) = stops(worked([*steady, *meeting, *ring(range(6), [132_500])], 10).only)
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+        assert restart.observed == pytest.approx(13.0, abs=0.1)
+
+    def test_who_loads_from_storage_or_says_a_word_now_and_then_does_not(self) -> None:
+        asking = [
+            flow
+            for member in range(6)
+            for node in (6, 7)
+            for flow in (
+                Flow(member, node, 21_000 + 50 * member, 2, 400),
+                Flow(node, member, 21_100 + 50 * member, 300, 90 * MB),
+            )
+        ]
+        strays = [Flow(n % 5, n % 5 + 1 + n % 3, moment, 2, 900) for n, moment in enumerate(every(150, 300, 30))]
+        for beside in (asking, strays):
+            assert {one.kind for one in stops(worked([*job(GRID, 20), *beside], 5, until_s=45).only)} <= {"stall"}
+
+    def test_it_was_none_where_steps_go_on_that_tell_no_other_life(self) -> None:
+        meeting = [Flow(src, (src + far) % 6, 24_000 + 60 * src, 2, 9000) for src in range(6) for far in (2, 3)]
+        again = shifted(job(GRID, 19), 25_000)
+        (suspected,) = stops(worked([*job(GRID, 20), *meeting, *again[:60]], 5).only)
+        assert (suspected.kind, suspected.severity, suspected.status) == ("restart", "info", "open")
+        (stall,) = stops(worked([*job(GRID, 20), *meeting, *again], 5).only)
+        assert (stall.kind, stall.status, stall.diagnosis_id) == ("stall", "closed", suspected.diagnosis_id)
+
     def test_it_is_closed_once_the_new_life_is_settled(self) -> None:
         again = shifted(renamed(job(GRID, 80), [2, 3, 4, 5, 6, 7]), 35_000)
         (restart,) = stops(worked([*job(GRID, 20), *again], 10).only)

@@ -8,13 +8,13 @@ from prism_ch.stages.diagnose.congestion import tell_congestion
 from prism_ch.stages.diagnose.episode import Place, carry_on, one_alarm
 from prism_ch.stages.diagnose.life import Life, Slowness, find_slowness
 from prism_ch.stages.diagnose.regimes import Moved
-from prism_ch.stages.diagnose.restarts import find_restart, suspect_restart
+from prism_ch.stages.diagnose.restarts import find_restart, is_told, seems_to_begin_anew
 from prism_ch.stages.diagnose.rests import find_rests, rests_of_all
 from prism_ch.stages.diagnose.samples import with_sample_flows
-from prism_ch.stages.diagnose.silence import Quiet, find_lost_exporters, find_silence, usual_pace
+from prism_ch.stages.diagnose.silence import Pace, Quiet, find_lost_exporters, find_silence, usual_pace
 from prism_ch.stages.diagnose.steps import find_slow_steps
 from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
-from prism_ch.stages.diagnose.stops import StepsSeen, connect, find_stops, not_slow
+from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
 from prism_ch.stages.diagnose.suspects import Ways
 from prism_ch.stages.diagnose.switches import join_slow_switches
 from prism_ch.stages.diagnose.telemetry import find_merged_records, steps_told
@@ -22,6 +22,7 @@ from prism_ch.stages.diagnose.telemetry import find_merged_records, steps_told
 __all__ = [
     "Life",
     "Moved",
+    "Pace",
     "Place",
     "Quiet",
     "Slowness",
@@ -29,7 +30,6 @@ __all__ = [
     "Ways",
     "carry_on",
     "carry_on_stops",
-    "connect",
     "find_lost_exporters",
     "find_merged_records",
     "find_restart",
@@ -39,12 +39,13 @@ __all__ = [
     "find_slowness",
     "find_stops",
     "is_stop",
+    "is_told",
     "join_slow_switches",
     "not_slow",
     "one_alarm",
     "rests_of_all",
+    "seems_to_begin_anew",
     "steps_told",
-    "suspect_restart",
     "tell_congestion",
     "usual_pace",
     "with_sample_flows",

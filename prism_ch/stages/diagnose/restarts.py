@@ -1,12 +1,15 @@
-"""Restarts with other members: a job's newest life goes on from an earlier one after a time without any."""
+"""Restarts: a job's newest life goes on from an earlier one after a time without any, or seems to as ranks connect."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.model.columns import Int32
+from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import StopParams
 from prism_ch.model.result import Diagnosis, Steps
 from prism_ch.model.topology import Topology
+from prism_ch.stages.diagnose.silence import Pace, Quiet
 from prism_ch.stages.diagnose.stop_finding import Stop, first_few, stop_finding
 
 
@@ -49,16 +52,94 @@ def find_restart(
     )
 
 
-def suspect_restart(
+def seems_to_begin_anew(
+    quiet: Quiet, pace: Pace | None, from_ns: int, topology: Topology, params: StopParams
+) -> Diagnosis | None:
+    """Describe what seems to be a restart: members of a job at rest meet anew, or meet others in place of some.
+
+    Whether those go on with the job its new steps tell, some of which have to be seen; who connects is seen at once.
+    Parameters: `pace`, the usual one of the job; `from_ns`, from when on they meet.
+    """
+    if pace is None:
+        return None
+    said = quiet.beside.take(_says_little(quiet, pace, params))
+    met = said.take(said.end_ns >= from_ns)
+    if len(met) == 0:
+        return None
+    middle_ns = int(np.median(met.start_ns))
+    work = quiet.flows.take(_is_work(quiet, params))
+    ended, begun = work.end_ns <= middle_ns, work.start_ns > middle_ns
+    if not (ended.any() and (ended | begun).all()):
+        return None
+    ended_ns = int(work.end_ns[ended].max())
+    rests_until_ns = int(work.start_ns[begun].min(initial=quiet.until_ns))
+    met = met.take((met.start_ns > ended_ns) & (met.start_ns < rests_until_ns))
+    rest_s = (rests_until_ns - ended_ns) / 1e9
+    after = _who_meet(met)
+    still_there = np.isin(quiet.endpoints, after).mean()
+    if rest_s <= pace.rest_s or still_there < params.mesh_share or _is_usual(met, said, ended_ns, params):
+        return None
+    suspected = _suspect(
+        quiet.job_id, quiet.steps, (ended_ns, int(met.start_ns.min())), (quiet.endpoints, after), topology
+    )
+    return None if is_told(suspected, quiet, params) else suspected
+
+
+def is_told(suspected: Diagnosis, quiet: Quiet, params: StopParams) -> bool:
+    """Say whether what a job did since it seemed to begin anew tells if it did: a new life, or so many steps."""
+    is_new = len(quiet.flows) > 0 and int(quiet.flows.start_ns.min()) > suspected.start_ns
+    steps = int(np.count_nonzero(quiet.steps.end_ns > suspected.end_ns))
+    return is_new or steps >= params.told_anew_steps
+
+
+def _is_work(quiet: Quiet, params: StopParams) -> Bool:
+    """Mask the flows between two who train that are training: those who connect are among them as well."""
+    way = quiet.ways.rows_of(quiet.flows)
+    usual = np.bincount(way, weights=quiet.flows.bytes) / np.maximum(np.bincount(way), 1)
+    mask: Bool = quiet.flows.bytes >= params.min_work_share * usual[way]
+    return mask
+
+
+def _says_little(quiet: Quiet, pace: Pace, params: StopParams) -> Bool:
+    """Mask the flows beside between those who exchange far less than two do who train: not what is saved or loaded."""
+    seen = (quiet.flows.end_ns >= pace.steps.start_ns[0]) & (quiet.flows.end_ns <= pace.steps.end_ns[-1])
+    trained = quiet.flows.bytes[seen].sum() / (len(pace.steps) * len(quiet.ways.src))
+    _, two = np.unique(_two(quiet.beside), return_inverse=True)
+    mask: Bool = np.bincount(two, weights=quiet.beside.bytes)[two] < params.min_saved_share * trained
+    return mask
+
+
+def _who_meet(met: FlowBatch) -> Int32:
+    """Return the endpoints that meet several others, as all do that make their communicators; sorted."""
+    _, first = np.unique(_two(met), return_index=True)
+    others = np.bincount(np.concatenate([met.src[first], met.dst[first]]))
+    return np.flatnonzero(others >= 2).astype(np.int32)
+
+
+def _is_usual(met: FlowBatch, said: FlowBatch, ended_ns: int, params: StopParams) -> bool:
+    """Say whether no more who `met` than exchanged a word in as much time before the job came to rest, as strays do."""
+    before = said.take(said.end_ns <= ended_ns)
+    if len(before) == 0:
+        return False
+    share = int(met.end_ns.max() - met.start_ns.min()) / max(ended_ns - int(before.end_ns.min()), 1)
+    return len(met) <= params.more_beside * len(before) * share
+
+
+def _two(flows: FlowBatch) -> Int64:
+    """Return the two ends of each flow as one number, whichever sends, int64[flows]."""
+    low, high = np.minimum(flows.src, flows.dst).astype(np.int64), np.maximum(flows.src, flows.dst)
+    number: Int64 = low * (1 + int(high.max(initial=0))) + high
+    return number
+
+
+def _suspect(
     job_id: str, steps: Steps, span_ns: tuple[int, int], members: tuple[Int32, Int32], topology: Topology
 ) -> Diagnosis:
-    """Describe what seems to be a restart, as long as the new life has not made steps enough to say whose it is.
-
-    Parameters: as of `find_restart`; `steps`, those before.
-    """
+    """Put into words what seems to be a restart; parameters as of `find_restart`, `steps` those before."""
     before, after = members
     gone, new = np.setdiff1d(before, after), np.setdiff1d(after, before)
-    gap_s, step = (span_ns[1] - span_ns[0]) / 1e9, int(steps.step[-1]) + 1
+    gap_s = (span_ns[1] - span_ns[0]) / 1e9
+    step = int(np.append(steps.step, steps.step[-1] + 1)[np.searchsorted(steps.end_ns, span_ns[1])])
     return stop_finding(
         "restart",
         job_id,

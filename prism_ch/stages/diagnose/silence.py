@@ -38,8 +38,9 @@ class Quiet:
     """A job that may stand still, as far as records tell up to `until_ns`.
 
     `endpoints` int32[n], sorted, are its members, `ways` the pairs that it trains on, `steps` what is known of its
-    steps. `flows` are its training traffic of some steps back and since, `around` all other flows of that time,
-    whoever's they are. `known` are the findings on it that were open before.
+    steps. `flows` are its training traffic of some steps back and since, `beside` what else its members sent and got in
+    that time, `around` what anybody did but members among themselves. `known` are the findings on it that were open
+    before.
     """
 
     job_id: str
@@ -47,6 +48,7 @@ class Quiet:
     ways: Ways
     steps: Steps
     flows: FlowBatch
+    beside: FlowBatch
     around: FlowBatch
     until_ns: int
     known: tuple[Diagnosis, ...] = ()

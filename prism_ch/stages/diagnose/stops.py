@@ -117,19 +117,12 @@ def _lasting(marked: Bool, params: StopParams) -> Bool:
     return mask
 
 
-def connect(met: Traffic, endpoints: Int32, params: StopParams) -> bool:
-    """Say whether most of some endpoints send to several others, as all do that make their communicators.
-
-    Parameters: `met`, bursts between these endpoints.
-    """
-    partners = np.bincount(met.pair_src[met.moving()], minlength=int(endpoints.max()) + 1)[endpoints]
-    return float(np.mean(partners >= 2)) >= params.mesh_share
-
-
 def _met_anew(seen: StepsSeen, row: int, params: StopParams) -> bool:
     """Say whether nearly all endpoints met others, that they don't train with, while the job stood still."""
     rest = (seen.traffic.end_ns > seen.rests.start_ns[row]) & (seen.traffic.start_ns < seen.rests.end_ns[row])
-    return connect(seen.traffic.take(rest & (seen.kinds.burst == OTHER)), seen.endpoints, params)
+    met = seen.traffic.take(rest & (seen.kinds.burst == OTHER))
+    partners = np.bincount(met.pair_src[met.moving()], minlength=int(seen.endpoints.max()) + 1)[seen.endpoints]
+    return float(np.mean(partners >= 2)) >= params.mesh_share
 
 
 def _describe_stall(

@@ -21,12 +21,13 @@ STEPS = steps_of([1.0] * 20)
 
 
 def quiet(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) -> Quiet:
-    beside = batch(around) if around else FlowBatch.empty()
+    others = batch(around) if around else FlowBatch.empty()
     seen = batch(flows)
     src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
     ways = Ways(src, dst, np.full(len(src), DP, dtype=np.uint8))
     members = np.arange(3, dtype=np.int32)
-    return Quiet("job", members, ways, STEPS, seen, beside, BEGIN_NS + round(until_s * SECOND))
+    until_ns = BEGIN_NS + round(until_s * SECOND)
+    return Quiet("job", members, ways, STEPS, seen, beside=others, around=others, until_ns=until_ns)
 
 
 def silence(seen: Quiet) -> Diagnosis | None:
