@@ -166,6 +166,8 @@ class RecogniseParams:
     min_presence: float = 0.5
     #: Ranks that begin meet one another, an endpoint so many others at the least; those that pause do not.
     min_met: int = 3
+    #: ... and so many times what usually meets in as much time: strays come now and then.
+    more_met: float = 2.0
     #: After an absence other bursts, by their quartiles, are farther apart than this: lost records take less.
     same_amount: float = 0.1
     #: ... on more than this share of the pairs: a pipeline's messages may be alike where its gradients are not.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prism_ch.model.params import Params
@@ -265,6 +266,14 @@ class TestRestarts:
         assert (suspected.kind, suspected.severity, suspected.status) == ("restart", "info", "open")
         (stall,) = stops(worked([*job(GRID, 20), *meeting, *again], 5).only)
         assert (stall.kind, stall.status, stall.diagnosis_id) == ("stall", "closed", suspected.diagnosis_id)
+
+    @pytest.mark.parametrize("window_s", WINDOWS_S)
+    def test_strays_in_a_long_pause_tell_none(self, window_s: int) -> None:
+        chance = np.random.default_rng(1)
+        ends = (chance.choice(6, 2, replace=False).tolist() for _ in range(100))
+        strays = [Flow(src, dst, chance.uniform(0, 60_000), 2, 9000) for src, dst in ends]
+        (stall,) = stops(worked([*paused(20.0), *strays], window_s).only)
+        assert (stall.kind, stall.status) == ("stall", "closed")
 
     def test_it_is_closed_once_the_new_life_is_settled(self) -> None:
         again = shifted(renamed(job(GRID, 80), [2, 3, 4, 5, 6, 7]), 35_000)

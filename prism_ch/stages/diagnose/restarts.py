@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from prism_ch.core.rates import usual_count
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import StopParams
@@ -118,11 +119,8 @@ def _who_meet(met: FlowBatch) -> Int32:
 
 def _is_usual(met: FlowBatch, said: FlowBatch, ended_ns: int, params: StopParams) -> bool:
     """Say whether no more who `met` than exchanged a word in as much time before the job came to rest, as strays do."""
-    before = said.take(said.end_ns <= ended_ns)
-    if len(before) == 0:
-        return False
-    share = int(met.end_ns.max() - met.start_ns.min()) / max(ended_ns - int(before.end_ns.min()), 1)
-    return len(met) <= params.more_beside * len(before) * share
+    length_ns = int(met.end_ns.max() - met.start_ns.min())
+    return len(met) <= params.more_beside * usual_count(said.start_ns, (ended_ns, ended_ns + length_ns))
 
 
 def _two(flows: FlowBatch) -> Int64:

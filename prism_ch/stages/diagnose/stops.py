@@ -13,6 +13,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.disjoint_set import components
+from prism_ch.core.rates import usual_count
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.groupset import PairKinds
@@ -119,8 +120,11 @@ def _lasting(marked: Bool, params: StopParams) -> Bool:
 
 def _met_anew(seen: StepsSeen, row: int, params: StopParams) -> bool:
     """Say whether nearly all endpoints met others, that they don't train with, while the job stood still."""
-    rest = (seen.traffic.end_ns > seen.rests.start_ns[row]) & (seen.traffic.start_ns < seen.rests.end_ns[row])
-    met = seen.traffic.take(rest & (seen.kinds.burst == OTHER))
+    span_ns = (int(seen.rests.start_ns[row]), int(seen.rests.end_ns[row]))
+    others = seen.traffic.take(seen.kinds.burst == OTHER)
+    met = others.take((others.end_ns > span_ns[0]) & (others.start_ns < span_ns[1]))
+    if len(met) <= params.more_beside * usual_count(others.start_ns, span_ns):
+        return False
     partners = np.bincount(met.pair_src[met.moving()], minlength=int(seen.endpoints.max()) + 1)[seen.endpoints]
     return float(np.mean(partners >= 2)) >= params.mesh_share
 

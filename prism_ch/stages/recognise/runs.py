@@ -9,6 +9,7 @@ import numpy as np
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.disjoint_set import components
+from prism_ch.core.rates import usual_count
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
@@ -41,7 +42,7 @@ class Run:
         """
         if self.last_ns > run.first_ns:
             return False
-        if meetings.between(self.last_ns, run.first_ns, run.endpoints) >= params.min_met:
+        if meetings.are_made(self.last_ns, run.first_ns, run.endpoints, params):
             return bool(run.usual) or None
         gone, come = self.usual.keys() - run.pairs, run.pairs - self.pairs
         if gone and (come or not run.usual):
@@ -69,11 +70,16 @@ class Meetings:
     src: Int32
     dst: Int32
 
-    def between(self, begin_ns: int, end_ns: int, endpoints: Int32) -> float:
-        """Return how many others each of some endpoints meets in a span of time, the median over them."""
+    def are_made(self, begin_ns: int, end_ns: int, endpoints: Int32, params: RecogniseParams) -> bool:
+        """Say whether most of some endpoints meet several others in a span of time, and far more than usually do."""
         rows = slice(*np.searchsorted(self.start_ns, [begin_ns, end_ns]))
         met = distinct(np.append(self.src[rows], self.dst[rows]), np.append(self.dst[rows], self.src[rows]))[0]
-        return float(np.median(np.searchsorted(met, endpoints, "right") - np.searchsorted(met, endpoints, "left")))
+        others = np.searchsorted(met, endpoints, "right") - np.searchsorted(met, endpoints, "left")
+        if np.median(others) < params.min_met:
+            return False
+        mine = np.isin(self.src, endpoints) | np.isin(self.dst, endpoints)
+        usual = usual_count(self.start_ns[mine], (begin_ns, end_ns))
+        return bool(np.count_nonzero(mine[rows]) > params.more_met * usual)
 
 
 def number_runs(present: Presences) -> Int32:
