@@ -200,7 +200,8 @@ def examine(
     silent = [state for state in states if state.job.job_id not in said]
     at_rest = {state.job.job_id: standing.stands_still(state, shown, until_ns, topology, params) for state in quiet}
     told = {one.life.job_id for job in jobs for one in job}
-    at_rest |= standing.taken_over(silent, lives, told, seen.flows, window, until_ns, topology, params)
+    idle = [state for state in working if state.job.job_id not in said and state.job.status != "ended"]
+    at_rest |= standing.taken_over(idle, lives, told, seen.flows, window, until_ns, topology, params)
     revisions.extend(account.silence(silent, until_ns, at_rest, params.going_on))
     claims = [claim for _, of_job in fresh for claim in of_job]
     switches = diagnose.join_slow_switches(claims, cluster_findings, window)

@@ -211,7 +211,7 @@ def _with_stop(state: JobState, found: Diagnosis, until_ns: int) -> tuple[Diagno
 
 
 def taken_over(
-    silent: Sequence[JobState],
+    idle: Sequence[JobState],
     lives: Sequence[RecognisedJob],
     told: AbstractSet[str],
     flows: FlowBatch,
@@ -224,12 +224,12 @@ def taken_over(
 
     Their members connect before any steps tell whether they go on with the job; where a life that took over from it is
     `told` to be another job, that is over.
-    Parameters: `silent`, the jobs known before that show no steps; `lives`, all that a window shows; `flows`, all that
-    are looked at, whoever's they are; `until_ns`, up to when they are known.
+    Parameters: `idle`, the jobs known before of which a window shows no training, but something else; `lives`, all that
+    it shows; `flows`, all that are looked at, whoever's they are; `until_ns`, up to when they are known.
     """
     over = {life.follows for life in lives if life.job_id in told}
     found = {}
-    for state in silent:
+    for state in idle:
         known = state.diagnoses
         if state.job.job_id in over:
             now = tuple(_by_another(one) if _is_suspected(one) else one for one in known)
