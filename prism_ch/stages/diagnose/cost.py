@@ -27,3 +27,9 @@ def lost_share(division: Division, episode: Episode, extra_s: float, min_steps_b
     if len(during) and len(beside) >= min_steps_beside:
         return float(np.clip(1 - np.median(beside) / np.median(during), 0, 1))
     return float(np.clip(extra_s / np.median(step_s), 0, 1))
+
+
+def most_lost(division: Division, episode: Episode, extra_s: float) -> float:
+    """Return which share of the steps of an episode `extra_s` seconds of each are, in 0..1."""
+    during = step_seconds(division)[max(episode.first - 1, 0) : episode.last]
+    return float(np.clip(extra_s / np.median(during), 0, 1)) if len(during) else 1.0

@@ -14,7 +14,7 @@ from prism_ch.model.params import PaceParams
 from prism_ch.model.result import Diagnosis, DiagnosisKind, SubjectType
 from prism_ch.model.topology import Topology
 from prism_ch.stages.diagnose.candidates import Blamed, Candidates
-from prism_ch.stages.diagnose.cost import lost_share
+from prism_ch.stages.diagnose.cost import lost_share, most_lost
 from prism_ch.stages.diagnose.delay import Delay, ways_of
 from prism_ch.stages.diagnose.episode import Place, identity
 from prism_ch.stages.diagnose.pace import Pace
@@ -91,7 +91,10 @@ def describe(
     log_times = np.nan_to_num(robust.median(delay.excess[rows][:, steps], axis=1))
     seconds = np.nan_to_num(robust.median(pace.seconds[rows][:, steps], axis=1))
     times = float(np.exp(robust.median(log_times[log_times >= log_times.max() / 2])))
-    lost = lost_share(division, episode, float((seconds * -np.expm1(-log_times)).max()), params.min_steps_beside)
+    extra_s = seconds * -np.expm1(-log_times)
+    lost = lost_share(division, episode, float(extra_s.max()), params.min_steps_beside)
+    # Steps may be longer for another reason: what is slow delays them by no more than itself, one thing after another.
+    lost = min(lost, most_lost(division, episode, float(extra_s.sum())))
     job_end_ns = division.job_end_ns()
     return Diagnosis(
         diagnosis_id=identity(place.job_id, verdict.kind, verdict.subject, place.first_step + episode.first),

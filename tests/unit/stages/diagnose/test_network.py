@@ -245,6 +245,16 @@ class TestWhileItLasts:
         (one,) = found(slowed(rings(4), lambda flow: flow.src < 4))
         assert (one.slowdown, one.severity) == (0.0, "info")  # all steps are of one length
 
+    def test_it_is_no_more_than_what_is_slow_loses_itself(self) -> None:
+        steps = range(12, 18)
+        pace, divided = paced(slowed(rings(4), lambda flow: flow.src < 4, steps=steps))
+        longer_ns = 500_000_000 * np.cumsum(np.isin(np.arange(STEPS), steps))
+        slower = Division(divided.endpoints, divided.end_ns + longer_ns, divided.whole)
+        (one,) = find_slow_network(pace, slower, (), PLACE, WHERE)
+        extra_s = float(pace.seconds[0, 12] - pace.seconds[0, 11])
+        assert one.slowdown == pytest.approx(extra_s / 1.5, rel=0.05)
+        assert 0 < one.slowdown < PARAMS.warning_slowdown < 0.5 / 1.5
+
 
 class TestOneRootCause:
     GRID = ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15])
