@@ -178,11 +178,14 @@ def two_class_split(
     return threshold, max(0.0, 4 * float(half / (half + pooled)) - 3)
 
 
-def size_classes(values: npt.ArrayLike, relative_tolerance: float, group: Int32 | None = None) -> Int32:
+def size_classes(
+    values: npt.ArrayLike, relative_tolerance: float, group: Int32 | None = None, slack: Float64 | None = None
+) -> Int32:
     """Return the class of each size; a class ends where the next larger size is more than the tolerance above.
 
     Parameters: `values` float64[n], not negative; `relative_tolerance` >= 0, as a share of the smaller of two
-    neighbours; `group` int32[n], optional: sizes of different groups are never in one class.
+    neighbours; `group` int32[n], optional: sizes of different groups are never in one class; `slack` float64[n],
+    optional: by how much each may be larger than the one before it in any case.
     Returns int32[n], class ids in the order (group, size), equal for equal sizes whatever their order. Neighbours
     chain: a class may be wider than the tolerance where sizes lie close all the way. A size of 0 is a class of its
     own.
@@ -198,7 +201,11 @@ def size_classes(values: npt.ArrayLike, relative_tolerance: float, group: Int32 
     order = np.lexsort((column, line))
     ordered, lines = column[order], line[order]
     opens = np.zeros(len(column), dtype=np.int32)
-    opens[1:] = (lines[1:] != lines[:-1]) | (np.diff(ordered) > relative_tolerance * ordered[:-1])
+    allowed = relative_tolerance * ordered[:-1]
+    if slack is not None:
+        check_equal_length(values=column, slack=slack)
+        allowed = np.maximum(allowed, slack[order][1:])
+    opens[1:] = (lines[1:] != lines[:-1]) | (np.diff(ordered) > allowed)
     classes = np.empty(len(column), dtype=np.int32)
     classes[order] = np.cumsum(opens)
     return classes

@@ -211,6 +211,8 @@ class IdentifyParams:
     one_way_share: float = 0.5
     #: Links of one class carry equal volume up to lost records and a step cut by the edge of the data ...
     class_payload_tolerance: float = 0.15
+    #: ... or a lost burst, where there are so many: of one or two, half and all of one size are in one class then.
+    least_bursts: int = 3
     #: ... in about as many bursts; TCP joins and splits them.
     class_bursts_tolerance: float = 0.5
     #: Share of unanswered bursts at which pipeline and collective are equally likely: more than records get lost

@@ -72,8 +72,12 @@ def is_one_way(links: Links, params: IdentifyParams) -> Bool:
 
 
 def link_classes(links: Links, params: IdentifyParams) -> Int32:
-    """Put links into classes that carry about as much, in about as many bursts, in as many directions, int32[k]."""
-    classes = robust.size_classes(
-        links.payload.max(axis=0), params.class_payload_tolerance, is_one_way(links, params).astype(np.int32)
-    )
-    return robust.size_classes(links.bursts.max(axis=0), params.class_bursts_tolerance, classes)
+    """Put links into classes that carry about as much, in about as many bursts, in as many directions, int32[k].
+
+    Of few bursts a lost one is more than the rest of what sets links apart.
+    """
+    payload, bursts = links.payload.max(axis=0), links.bursts.max(axis=0)
+    a_burst = np.where(bursts >= params.least_bursts, payload / np.maximum(bursts, 1), 0.0)
+    one_way = is_one_way(links, params).astype(np.int32)
+    classes = robust.size_classes(payload, params.class_payload_tolerance, one_way, a_burst)
+    return robust.size_classes(bursts, params.class_bursts_tolerance, classes)

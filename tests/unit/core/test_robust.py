@@ -166,6 +166,11 @@ def test_size_classes_keep_groups_apart() -> None:
     assert robust.size_classes([100, 100, 101, 300], 0.02, group).tolist() == [2, 0, 2, 1]
 
 
+def test_size_classes_take_in_what_is_larger_by_no_more_than_its_slack() -> None:
+    slack = np.array([0.0, 20.0, 20.0])
+    assert robust.size_classes([100, 120, 150], 0.1, slack=slack).tolist() == [0, 0, 1]
+
+
 def test_size_classes_refuse_nonsense() -> None:
     with pytest.raises(ValueError, match="sizes must be finite"):
         robust.size_classes([-1.0], 0.1)

@@ -103,6 +103,13 @@ class TestPipelines:
         assert set(kinds(blurred).values()) == {"DP"}
         assert set(kinds(clear + blurred).values()) == {"PP"}
 
+    def test_one_that_lost_records_of_the_few_there_are_is_judged_with_the_others(self) -> None:
+        flows = shaken([flow for pair in range(0, 16, 2) for flow in ring([pair, pair + 1], STEPS[:6])], 1, ms=0.5)
+        answers = sorted((flow for flow in flows if (flow.src, flow.dst) == (1, 0)), key=lambda flow: flow.start_ms)
+        calls = sorted((flow for flow in flows if (flow.src, flow.dst) == (0, 1)), key=lambda flow: flow.start_ms)
+        left = [flow for flow in flows if flow not in (calls[1], answers[4])]
+        assert set(kinds(left).values()) == {"DP"}
+
 
 class TestInnerCollectives:
     """Two groups of two that share gradients, (0, 2) and (1, 3), and something that goes on all through a step."""
