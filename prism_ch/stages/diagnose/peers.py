@@ -120,7 +120,8 @@ def _with_past(work: Work, step_s: float, expected_s: Mapping[int, float], param
     """
     before = _before(work, expected_s)
     own = np.fmin(work.usual_s(), before)
-    change = work.seconds / np.where(own > 0, own, np.nan)[:, None]
+    own = np.where(own > 0, own, np.nan)  # of no work at all nothing is a share
+    change = work.seconds / own[:, None]
     low, high = (robust.quantile_of_rows(change.T, q) for q in (0.25, 0.75))
     common = np.clip(1.0, low, high)
     usual = own[:, None] * common[None]

@@ -314,6 +314,15 @@ class TestPipelines:
         assert np.flatnonzero(remembered.score[1]).tolist() == list(range(3, STEPS))
         assert not remembered.score[[0, 2]].any()
 
+    def test_of_whom_no_work_is_seen_nothing_is_too_much(self) -> None:
+        seconds = np.random.default_rng(7).normal(1, 0.005, (3, STEPS))
+        seconds[1] = np.where(np.arange(STEPS) < STEPS // 2, 0.0, 1e-9)
+        each = np.arange(3, dtype=np.int32)
+        work = Work(each, each, seconds, each, each, absolute=True)
+        _, past, _ = compare((work,), division(range(3), ends((), 0)), {}, PARAMS.work)
+        assert np.isnan(past.excess[1]).all()
+        assert not past.score.any()
+
     def exchanging(self, length_ms: float) -> tuple[Work, ...]:
         """The work of four replicas of two stages, whose ranks of a stage exchange data inside each step."""
         grid = ([0, 1, 2, 3], [4, 5, 6, 7])
