@@ -22,6 +22,7 @@ def usual_count(at_ns: Int64, span_ns: tuple[int, int]) -> float:
     before = at_ns[at_ns < span_ns[0]]
     if len(before) == 0:
         return 0.0
-    edges = np.linspace(int(before.min()), span_ns[0], _PARTS + 1)
-    counts = np.sort(np.histogram(before, edges)[0])[:-_LEFT_OUT]
+    first_ns = int(before.min())  # times since then are exact as floats, those since the epoch are not
+    edges = np.linspace(0, span_ns[0] - first_ns, _PARTS + 1)
+    counts = np.sort(np.histogram(before - first_ns, edges)[0])[:-_LEFT_OUT]
     return float(counts.mean() * (span_ns[1] - span_ns[0]) / (edges[1] - edges[0]))

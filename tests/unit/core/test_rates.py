@@ -27,3 +27,8 @@ def test_times_of_today_lose_nothing() -> None:
     begin_ns = 1_800_000_000 * 10**9
     at_ns = begin_ns + np.arange(0, 80, 1) * 10**9
     assert usual_count(at_ns, (begin_ns + 80 * 10**9, begin_ns + 100 * 10**9)) == pytest.approx(20)
+
+
+def test_who_came_just_before_is_no_division_by_nothing() -> None:
+    begin_ns = 1_800_000_000 * 10**9
+    assert usual_count(np.array([begin_ns - 1]), (begin_ns, begin_ns + 10**9)) == 0.0
