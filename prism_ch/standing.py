@@ -119,18 +119,10 @@ def find_stops(  # noqa: PLR0913, PLR0917 - a job, what a window shows of it and
     pace = diagnose.usual_pace(quiet, params.stops)
     anew = _seems_to_begin_anew(quiet, pace, window.start_ns, topology, params.stops)
     lasting = diagnose.find_silence(quiet, pace, topology, params) if anew is None else anew
-    if lasting is not None:
-        return [*over, *(() if any(_covers(stop, lasting) for stop in over) else (lasting,))]
-    return [*over, *diagnose.find_lost_exporters(quiet, pace, new, params)]
-
-
-def _covers(restart: Diagnosis, suspected: Diagnosis) -> bool:
-    """Say whether a restart is the one that was suspected."""
-    return (
-        (restart.kind, suspected.kind) == ("restart", "restart")
-        and restart.start_ns <= suspected.end_ns
-        and suspected.start_ns <= restart.end_ns
-    )
+    if lasting is None:
+        return [*over, *diagnose.find_lost_exporters(quiet, pace, new, params)]
+    is_over = any(stop.kind == lasting.kind == "restart" and diagnose.is_same_stop(stop, lasting) for stop in over)
+    return over if is_over else [*over, lasting]
 
 
 def _seems_to_begin_anew(
@@ -200,8 +192,8 @@ def _known_quiet(state: JobState, flows: FlowBatch, until_ns: int) -> diagnose.Q
     """Put down what was known of a job of which a window holds nothing."""
     pairs = state.pairs.take(state.pairs.kind != OTHER)
     ways = diagnose.Ways(pairs.src, pairs.dst, pairs.kind)
-    endpoints, looked_at = np.unique(state.members.endpoint), (int(flows.end_ns.min(initial=until_ns)), until_ns)
-    return _quiet(state.job.job_id, endpoints, ways, state.steps, flows, looked_at, state.diagnoses)
+    endpoints = np.unique(state.members.endpoint)
+    return _quiet(state.job.job_id, endpoints, ways, state.steps, flows, (0, until_ns), state.diagnoses)
 
 
 def _with_stop(state: JobState, found: Diagnosis, until_ns: int) -> tuple[Diagnosis, ...]:

@@ -151,7 +151,7 @@ def what_stays(state: JobState | None, params: ContinueParams) -> JobState | Non
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, state: JobState, topology: Topology) -> PairKinds:
-    """Give the pairs of a settled job the kind they were found to have; only others keep what is found now.
+    """Give the pairs of a known job the kind they were found to have; only others keep what is found now.
 
     A pair that was `other` may have been new. Where then and now agree the bursts keep their own kinds: a pair may
     carry two.

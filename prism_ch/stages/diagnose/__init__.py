@@ -13,7 +13,7 @@ from prism_ch.stages.diagnose.rests import find_rests, rests_of_all
 from prism_ch.stages.diagnose.samples import with_sample_flows
 from prism_ch.stages.diagnose.silence import Pace, Quiet, find_lost_exporters, find_silence, usual_pace
 from prism_ch.stages.diagnose.steps import find_slow_steps
-from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_stop
+from prism_ch.stages.diagnose.stop_finding import carry_on_stops, is_same_stop, is_stop
 from prism_ch.stages.diagnose.stops import StepsSeen, find_stops, not_slow
 from prism_ch.stages.diagnose.suspects import Ways
 from prism_ch.stages.diagnose.switches import join_slow_switches
@@ -38,6 +38,7 @@ __all__ = [
     "find_slow_steps",
     "find_slowness",
     "find_stops",
+    "is_same_stop",
     "is_stop",
     "is_told",
     "join_slow_switches",

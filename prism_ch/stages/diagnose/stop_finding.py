@@ -87,7 +87,7 @@ def carry_on_stops(known: Iterable[Diagnosis], found: Sequence[Diagnosis], told_
     """
     said, left = [], {one.diagnosis_id: one for one in known if is_stop(one) and one.status == "open"}
     for stop in found:
-        same = next((one for one in left.values() if _are_same(one, stop)), None)
+        same = next((one for one in left.values() if is_same_stop(one, stop)), None)
         if same is not None:
             del left[same.diagnosis_id]
             stop = replace(stop, diagnosis_id=same.diagnosis_id)  # noqa: PLW2901 - the same stop by its right name
@@ -107,7 +107,7 @@ def _left(one: Diagnosis, told_ns: int) -> Diagnosis:
     return replace(one, kind="stall", status="closed", severity="info", slowdown=0.0, summary=summary)
 
 
-def _are_same(one: Diagnosis, other: Diagnosis) -> bool:
+def is_same_stop(one: Diagnosis, other: Diagnosis) -> bool:
     """Say whether two findings are of one stop: at one time, and where records are missing, of one exporter."""
     if (one.kind == "telemetry" or other.kind == "telemetry") and (one.kind, one.subject) != (
         other.kind,

@@ -22,7 +22,6 @@ from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import StopParams
 from prism_ch.model.result import DP, PP
-from prism_ch.model.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class Ways:
     dst: Int32
     kind: UInt8
 
-    def rows_of(self, flows: FlowBatch | Traffic) -> Int64:
-        """Return the pair of each flow or burst, int64[flows], -1 for none."""
+    def rows_of(self, flows: FlowBatch) -> Int64:
+        """Return the pair of each flow, int64[flows], -1 for none."""
         if not len(self.src):
             return np.full(len(flows), -1)
         span = 1 + int(max(self.src.max(), self.dst.max(), flows.src.max(initial=0), flows.dst.max(initial=0)))
