@@ -120,8 +120,8 @@ class FakeGrafana:
     # Organisations.
 
     def _route_get_orgs(self, query: dict[str, str]) -> Json:
-        size, page = int(query.get("perpage", 1000)), int(query.get("page", 1))
-        orgs = sorted(self.orgs.values(), key=lambda org: org.number)[(page - 1) * size : page * size]
+        size, page = int(query.get("perpage", 1000)), int(query.get("page", 0))
+        orgs = sorted(self.orgs.values(), key=lambda org: org.number)[page * size : (page + 1) * size]
         return [{"id": org.number, "name": org.name} for org in orgs]
 
     def _route_post_orgs(self, body: Json) -> Json:

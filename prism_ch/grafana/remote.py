@@ -65,9 +65,9 @@ class Grafana:
         return self._organisations
 
     def _read_organisations(self) -> dict[str, int]:
-        """Read the organisations page by page."""
+        """Read the organisations page by page; Grafana counts these from 0."""
         found: dict[str, int] = {}
-        for page in count(1):
+        for page in count():
             params = {"perpage": _PAGE, "page": page}
             answer = self._own.ask(lambda api: api.client.GET("/orgs", params=params))  # noqa: B023 - asked at once
             found |= {each["name"]: each["id"] for each in answer}
