@@ -17,10 +17,10 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test lint format bench soak accuracy dashboards previews lock clean
+.PHONY: help demo test lint format bench soak accuracy same dashboards dashboards-check previews lock clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded training run
 	@rm -rf $(DEMO_DATA)
@@ -34,7 +34,7 @@ demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded train
 	  '$(BIN)/prism-ch sql "SELECT step, duration_s, compute_s, dp_s, slowest_endpoint FROM steps ORDER BY step"' \
 	  '$(BIN)/prism-ch sql "SHOW TABLES"'
 
-test: $(VENV)/.stamp-dev ## all tests; core and stages must be covered to 95 %
+test: $(VENV)/.stamp-dev ## all tests; core and analysis must be covered to 95 %
 	@$(BIN)/pytest --cov --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.stamp-dev ## ruff, mypy --strict and the import contract
@@ -47,25 +47,30 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.stamp-run ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md and the dashboards over a week
-	@$(BIN)/python -m tests.bench.throughput
-	@$(BIN)/python -m tests.bench.questions
-	@$(BIN)/python -m tests.bench.endpoint
-	@$(BIN)/prism-ch grafana check --bench
+bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md and the dashboards over a week
+	@$(BIN)/python -m bench.throughput
+	@$(BIN)/python -m bench.questions
+	@$(BIN)/python -m bench.endpoint
+	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.check --bench
 
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
-	@$(BIN)/python -m tests.bench.soak --live-minutes 3
+	@$(BIN)/python -m bench.soak --live-minutes 3
 
 accuracy: $(VENV)/.stamp-run ## results against known truth; more than an hour on 2 cores
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2
-	@$(BIN)/python -m tests.bench.accuracy $(ARGS)
+	@$(BIN)/python -m bench.accuracy $(ARGS)
 
-dashboards: $(VENV)/.stamp-dev ## write dashboards/ from prism_ch/grafana, sql/dashboards and sql/alerts
-	@$(BIN)/python -W ignore::DeprecationWarning -m prism_ch.grafana.dashboards dashboards
-	@$(BIN)/python -m prism_ch.grafana.files > dashboards/provisioning/alerting/prism.yaml
+same: $(VENV)/.stamp-run ## does the working tree, or HEAD=COMMIT, find the same as BASE=COMMIT? ARGS='--only TEXT' takes a part
+	@$(BIN)/python -m bench.same $(BASE) $(if $(HEAD),--head $(HEAD)) $(ARGS)
+
+dashboards: $(VENV)/.stamp-dev ## write dashboards/ from tools/dashboards, sql/dashboards and sql/alerts
+	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.generate dashboards
+
+dashboards-check: $(VENV)/.stamp-dev ## check dashboards/: their form, and every query on a made-up cluster
+	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.check
 
 previews: $(VENV)/.stamp-dev ## draw dashboards/previews/*.png: the dashboards' queries on a made-up cluster
-	@$(BIN)/python -W ignore::DeprecationWarning -m prism_ch.grafana.previews dashboards/previews
+	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.previews dashboards/previews
 
 lock: ## write the lock files anew from pyproject.toml (needs uv)
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
@@ -76,7 +81,7 @@ lock: ## write the lock files anew from pyproject.toml (needs uv)
 	  pyproject.toml --group bench -c requirements.lock -o requirements-bench.lock
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) $(DEMO_DATA) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) $(DEMO_DATA) .same .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 
 $(VENV)/bin/python:
 	@if [ -z '$(PYTHON)' ]; then echo 'prism-ch needs Python 3.11 or newer; install it, or name it: make PYTHON=/path/to/python3' >&2; exit 1; fi

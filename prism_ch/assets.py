@@ -1,4 +1,4 @@
-"""Finds the data files that ship beside the code: sql/, dashboards/, scheduler/."""
+"""Finds the shipped data files: sql/, dashboards/, scheduler/."""
 
 from functools import cache
 from importlib.resources import files
@@ -10,7 +10,7 @@ from prism_ch.errors import PrismError
 
 @cache
 def _root() -> Traversable:
-    """Locate the assets: inside the package in a wheel, beside it in a checkout."""
+    """Locate the assets: in the package of a wheel, next to the package in a checkout."""
     packaged = files("prism_ch") / "_assets"
     return packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent
 

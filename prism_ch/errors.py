@@ -1,8 +1,8 @@
-"""Errors a person is meant to read; every message says what is wrong, where, and how to mend it."""
+"""Errors for people: each message is one line with what is wrong, where, and how to mend it."""
 
 
 class PrismError(Exception):
-    """Base of all errors that prism-ch raises on purpose; shown as one line, without a traceback."""
+    """Base of all errors that prism-ch raises on purpose; shown as one line."""
 
 
 class UsageError(PrismError):
@@ -14,7 +14,15 @@ class SettingsError(PrismError):
 
 
 class StoreError(PrismError):
-    """The database refused, can't be reached, or holds what this version can't read."""
+    """The database refused, can't be reached, or holds what this version can't read.
+
+    `reason` is the message without the place; `code` is ClickHouse's number of the error, 0 where it has none.
+    """
+
+    def __init__(self, reason: str, *, place: str = "", code: int = 0) -> None:
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.reason = reason
+        self.code = code
 
 
 class StoreLockedError(StoreError):

@@ -1,25 +1,28 @@
-"""What a run can be told: one frozen tree, and the only reader of configuration files and the environment."""
+"""The settings: one frozen tree, read from configuration files and the environment."""
 
 from __future__ import annotations
 
 import os
 import tomllib
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from prism_ch.errors import SettingsError
 
-#: Where results go when nothing else is said: a folder under the working directory.
+#: The default database: a folder under the working directory.
 DEFAULT_URL = "chdb://./prism-data"
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class UserSettings(BaseModel):
-    """Somebody who may use the HTTP endpoint; a table [serve.users.NAME] of the file.
+    """A user of the HTTP endpoint; a table [serve.users.NAME] of the file.
 
-    Roles: an `operator` may do whatever the service may; a `reader` reads all tenants' rows; a `tenant` reads its own;
-    a `collector` delivers flow records and reads nothing.
+    Roles: an `operator` may run any statement; a `reader` reads all tenants' rows; a `tenant` reads its own; a
+    `collector` delivers flow records and reads nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,57 +37,57 @@ class UserSettings(BaseModel):
 
     @model_validator(mode="after")
     def _tenant_fits_role(self) -> Self:
-        """Refuse a tenant without name, and a name where it would mean nothing."""
+        """Require the name of a tenant for the role tenant, and for no other."""
         if (self.role == "tenant") != bool(self.tenant):
             raise ValueError("the role tenant, and no other, goes with the name of a tenant")
         return self
 
 
 class ServeSettings(BaseModel):
-    """What `prism-ch serve` can be told beside its schedule; the table [serve] of the file."""
+    """The settings of `prism-ch serve`; the table [serve] of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: Folder whose files are landed as they appear; none is watched where it is not given.
+    #: Folder whose files are landed as they appear; by default there is none.
     spool: Path | None = None
     #: How long landed files are kept in the spool's folder done, in days.
     keep_done_days: float = Field(default=7.0, ge=0)
     #: Another schedule than the shipped scheduler/schedule.toml.
     schedule: Path | None = None
-    #: Where HTTP is spoken; beyond the loopback interface whoever reaches the port may read /healthz and /metrics.
+    #: Where HTTP is served; everyone who reaches the port may read /healthz and /metrics.
     host: str = "127.0.0.1"
     port: int = Field(default=9478, ge=0, le=65_535)
-    #: Certificate (with those it rests on) and key, as PEM files; with them HTTPS is spoken, and nothing else.
+    #: Certificate (with its chain) and key, PEM files; with them HTTPS is served instead of HTTP.
     tls_certificate: Path | None = None
     tls_key: Path | None = None
-    #: Who may send SQL, by name. Without any, SQL is answered on the loopback interface only, as to a reader.
+    #: Users who may send SQL, by name. Without any, everyone on this machine may read; others may not.
     users: dict[str, UserSettings] = Field(default_factory=dict)
-    #: So many statements run at once, of all users and of each; further ones wait for queue_s seconds at most.
+    #: How many statements run at once, of all users and of each; others wait, for at most queue_s seconds.
     queries_at_once: int = Field(default=16, ge=1, le=256)
     queries_per_user: int = Field(default=8, ge=1, le=256)
     queue_s: float = Field(default=60.0, ge=0, le=3600)
-    #: So many requests a minute are taken of each user that is no operator.
+    #: How many requests a minute each user may send, except operators.
     requests_per_minute: int = Field(default=6000, ge=1)
-    #: A client that neither sends nor takes a byte for so long, in seconds, in the middle of a request is let go.
+    #: A client that sends and takes nothing in the middle of a request is dropped after this long, in seconds.
     stall_s: float = Field(default=30.0, gt=0, le=3600)
-    #: An exporter that nothing has come from for so long, in seconds, no longer holds windows back. Where nothing comes
-    #: from any, every window that has passed is closed.
+    #: An exporter that has sent nothing for this long, in seconds, no longer holds windows back. If none sends, every
+    #: window that has passed is closed.
     silent_after_s: int = Field(default=60, ge=1, le=86_400)
     #: How far behind the others, in seconds, an exporter that still sends may hold windows back.
     hold_s: int = Field(default=120, ge=0, le=86_400)
-    #: How long the tasks under way have to come to an end when the service is stopped, in seconds.
+    #: How long running tasks may take to end when the service is stopped, in seconds.
     grace_s: float = Field(default=6.0, ge=0, le=60)
 
     @model_validator(mode="after")
     def _key_fits_certificate(self) -> Self:
-        """Refuse half of what TLS needs."""
+        """Require both certificate and key, or neither."""
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_certificate and tls_key go together")
         return self
 
 
 class GrafanaDatabaseSettings(BaseModel):
-    """How a Grafana reaches the database, where that is not as prism-ch does; the table [grafana.database]."""
+    """How Grafana reaches the database, if not as prism-ch does; the table [grafana.database]."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,9 +95,9 @@ class GrafanaDatabaseSettings(BaseModel):
     host: str | None = Field(default=None, min_length=1)
     port: int | None = Field(default=None, ge=1, le=65_535)
     secure: bool | None = None
-    #: Who reads all tenants' rows for the operators' organisation.
+    #: The database's user who reads all tenants' rows, for the operators' organisation.
     user: str | None = Field(default=None, min_length=1)
-    #: Who reads a tenant's rows for its organisation, by tenant, where `prism-ch tenants apply` names it otherwise.
+    #: The database's users who read one tenant's rows, by tenant, if not named as by `prism-ch tenants apply`.
     users: dict[str, str] = Field(default_factory=dict)
     #: TOML file with the passwords of the database's users, a line `user = "password"` each.
     passwords: Path | None = None
@@ -110,7 +113,7 @@ class GrafanaSettings(BaseModel):
     #: An administrator of the server, who may make organisations.
     user: str = "admin"
     password: SecretStr | None = None
-    #: Token of a service account instead: it knows one organisation only, which is then the operators'.
+    #: Token of a service account instead: it belongs to one organisation, which is then the operators'.
     token: SecretStr | None = None
     #: PEM file with the authority that signed its certificate, where the system does not know it.
     ca: Path | None = None
@@ -120,7 +123,7 @@ class GrafanaSettings(BaseModel):
 
 
 class Settings(BaseModel):
-    """All settings with their defaults; a name that is not here is refused."""
+    """All settings with their defaults; other names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -128,14 +131,14 @@ class Settings(BaseModel):
     url: str = Field(default=DEFAULT_URL, min_length=1, repr=False)
     #: Length of a window of analysis, in seconds.
     window_s: int = Field(default=60, ge=1, le=3600)
-    #: How long after its end a window is still waited for, in seconds, while flows keep arriving.
+    #: How long after its end a window stays open for late flows, in seconds, while flows keep arriving.
     lateness_s: int = Field(default=10, ge=0, le=86_400)
     serve: ServeSettings = ServeSettings()
     grafana: GrafanaSettings = GrafanaSettings()
 
 
-#: What the environment may say, and which setting that is.
-_ENVIRONMENT = {
+#: Variables of the environment, and the settings they set.
+ENVIRONMENT = {
     "PRISM_CH_URL": ("url",),
     "PRISM_CH_GRAFANA_URL": ("grafana", "url"),
     "PRISM_CH_GRAFANA_USER": ("grafana", "user"),
@@ -147,56 +150,63 @@ _ENVIRONMENT = {
 
 
 def load_settings(url: str | None = None, config: str | Path | None = None) -> Settings:
-    """Read the settings: arguments win over the environment, which wins over the file, which wins over the defaults.
+    """Read the settings from arguments, the environment and a file, the first that has each.
 
     Parameters: `url` of the database, else PRISM_CH_URL; `config`, a TOML file, else PRISM_CH_CONFIG, else none. The
-    environment's other names are in _ENVIRONMENT.
-    Raises SettingsError where the file can't be read or a setting is unknown or out of range.
+    other variables of the environment are in ENVIRONMENT.
+    Raises SettingsError if the file can't be read, or a setting is unknown or out of range.
     """
     path = config or os.environ.get("PRISM_CH_CONFIG")
-    given = _read_toml(Path(path)) if path else {}
-    for name, place in _ENVIRONMENT.items():
-        if value := os.environ.get(name):
-            _put(given, place, value)
+    values = read_toml(Path(path)) if path else {}
+    for variable, setting in ENVIRONMENT.items():
+        if value := os.environ.get(variable):
+            _put(values, setting, value)
     if url:
-        given["url"] = url
-    try:
-        return Settings.model_validate(given)
-    except ValidationError as error:
-        # The values are left out: one of them may be a URL with a password.
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
-        raise SettingsError(f"{path or 'settings'}: {problems}") from None
+        values["url"] = url
+    return validated(Settings, values, str(path or "settings"))
 
 
 def read_passwords(path: Path) -> dict[str, SecretStr]:
     """Read a TOML file of passwords by user.
 
-    Raises SettingsError where it can't be read or holds anything else; the message repeats no value.
+    Raises SettingsError if it can't be read or holds anything else; the message repeats no value.
     """
     passwords = {}
-    for user, password in _read_toml(path).items():
+    for user, password in read_toml(path).items():
         if not isinstance(password, str) or not password:
             raise SettingsError(f'{path}: {user}: write the password as text, for example {user} = "..."')
         passwords[user] = SecretStr(password)
     return passwords
 
 
-def _put(given: dict[str, object], place: tuple[str, ...], value: str) -> None:
-    """Set a value in a tree of tables; what is no table where one should be is left for the check to find."""
-    *tables, name = place
-    for table in tables:
-        inner = given.setdefault(table, {})
-        if not isinstance(inner, dict):
-            return
-        given = inner
-    given[name] = value
-
-
-def _read_toml(path: Path) -> dict[str, object]:
-    """Read a TOML file, saying which one could not be read and why."""
+def read_toml(path: Path | Traversable) -> dict[str, object]:
+    """Read a TOML file; raises SettingsError if it can't be read or is no TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: can't be read: {error.strerror}") from error
     except ValueError as error:
         raise SettingsError(f"{path}: is no TOML: {error}") from error
+
+
+def validated(model: type[_Model], values: dict[str, object], source: str) -> _Model:
+    """Make a model of the values from a source.
+
+    Raises SettingsError, which names each problem and repeats no value: one of them may be a URL with a password.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+        raise SettingsError(f"{source}: {problems}") from None
+
+
+def _put(values: dict[str, object], setting: tuple[str, ...], value: str) -> None:
+    """Set a value in a tree of tables. Validation finds what should be a table and is none."""
+    *tables, name = setting
+    for table in tables:
+        inner = values.setdefault(table, {})
+        if not isinstance(inner, dict):
+            return
+        values = inner
+    values[name] = value

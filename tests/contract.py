@@ -21,7 +21,7 @@ _PROMISE = {
     "jobs": (
         "job_id String; tenant String; status Enum(running, stalled, ended); first_seen DateTime64(9);"
         " last_seen DateTime64(9); endpoints UInt32; servers UInt32; dp_size UInt32; pp_size UInt32; steps UInt64;"
-        " step_s_median Float64 | profile String"
+        " step_s_median Float64"
     ),
     "job_members": (
         "job_id String; endpoint String; server String; gpu UInt8; dp_group UInt32; pp_stage UInt32;"

@@ -5,12 +5,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench import made_up
 from prism_ch.assets import asset
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import plain_table
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
-from tests.bench import made_up
 
 #: Questions about what is the whole network's, which tenants can't ask.
 OPERATORS_ONLY = {"11_traffic", "12_trust"}

@@ -1,4 +1,4 @@
-"""A Grafana for tests: keeps what it is told, refuses what the real API refuses, and remembers every request.
+"""A Grafana for tests: keeps what is written, refuses what the real API refuses, and remembers every request.
 
 Written after Grafana 11 to 13: organisations want basic authentication; what is addressed by number is gone;
 dashboards, folders and data sources have versions, and a stale one is refused; a group of rules is replaced whole;
@@ -77,8 +77,10 @@ class FakeGrafana:
         self.writes_left: int | None = None
         #: Whether dashboards are read back in another form than they were written, as from Grafana 12 on.
         self.rewrites = False
+        #: Organisations that are there, but in no list.
+        self.hidden_orgs: set[str] = set()
         self.datasource_answers = True
-        #: What data sources are refused with, repeating all that was told; None where they are taken.
+        #: What data sources are refused with, with all that was written in the message; None if they are accepted.
         self.answers_datasources_with: int | None = None
         #: Whether every request is sent elsewhere, as by a proxy that wants HTTPS.
         self.redirects = False
@@ -122,6 +124,7 @@ class FakeGrafana:
     def _route_get_orgs(self, query: dict[str, str]) -> Json:
         size, page = int(query.get("perpage", 1000)), int(query.get("page", 0))
         orgs = sorted(self.orgs.values(), key=lambda org: org.number)[page * size : (page + 1) * size]
+        orgs = [org for org in orgs if org.name not in self.hidden_orgs]
         return [{"id": org.number, "name": org.name} for org in orgs]
 
     def _route_post_orgs(self, body: Json) -> Json:
@@ -223,11 +226,11 @@ class FakeGrafana:
 
     def _get_versions(self, org: Org, uid: str, query: dict[str, str]) -> Json:
         versions = _there(org.dashboards, uid, "Dashboard not found")
-        told = [
+        found = [
             {"version": n, "message": each["message"] if n > 1 else "Initial save"}
             for n, each in enumerate(versions, start=1)
         ]
-        return {"versions": told[::-1][: int(query.get("limit", 1000))]}
+        return {"versions": found[::-1][: int(query.get("limit", 1000))]}
 
     def _post_dashboard(self, org: Org, body: Json) -> Json:
         dashboard = body["dashboard"]
@@ -349,7 +352,7 @@ class FakeGrafana:
         raise RefusedError(404, "Not found")
 
     def _let_in(self, authorization: str) -> bool:
-        """Return whether a token was shown; refuse who is not known."""
+        """Return whether a token was given; refuse unknown users."""
         if authorization == f"Bearer {TOKEN}":
             return True
         kind, _, rest = authorization.partition(" ")

@@ -1,4 +1,4 @@
-"""The command line: each command parses its arguments, calls one function of the layers below, and prints."""
+"""The command line: commands parse their arguments, call the layers below, and print."""
 
 from prism_ch.cli.root import main
 

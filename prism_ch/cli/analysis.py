@@ -1,15 +1,42 @@
-"""The commands that work windows: analyse, and run, which does everything once."""
+"""The commands that analyse windows: analyse, and run, which does everything once."""
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
+from typing import Any
+
 import click
 
-from prism_ch.cli.landing import tell_landing, tell_topology
+from prism_ch.cli.landing import print_landing, print_topology
 from prism_ch.cli.session import Session, pass_session, shared_options
 from prism_ch.cli.terminal import emit, progress
-from prism_ch.cli.times import Time
 from prism_ch.errors import UsageError
-from prism_ch.report.words import count, time_utc
+from prism_ch.report.text import count, time_utc
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s?(Z|z|[+-]\d\d:\d\d)?)?")
+
+
+class Time(click.ParamType[int]):
+    """An RFC 3339 time or a date, by default UTC, as nanoseconds since the epoch."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse a text; a number was converted before."""
+        if isinstance(value, int):
+            return value
+        match = _TIME.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is no time; write 2026-03-01T12:00:00Z or 2026-03-01", param, ctx)
+        day, clock, second, fraction, zone = match.groups()
+        zone = "+00:00" if zone in {None, "Z", "z"} else zone
+        try:
+            whole = datetime.fromisoformat(f"{day}T{clock or '00:00'}:{second or '00'}{zone}")
+        except ValueError as error:
+            self.fail(f"{value!r} is no time: {error}", param, ctx)
+        seconds = round((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+        return seconds * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
 
 
 @click.command(short_help="Work every window that is new or has changed.")
@@ -32,10 +59,9 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
     """
     if from_ns is not None and to_ns is not None and from_ns >= to_ns:
         raise UsageError("--from must be before --to")
-    from prism_ch.pipeline import analyse as work_windows
-    from prism_ch.pipeline import left_windows
-    from prism_ch.report.facts import read_coverage
-    from prism_ch.report.summary import why_no_job
+    from prism_ch.report.summary import read_coverage, why_no_job
+    from prism_ch.worker import analyse as analyse_windows
+    from prism_ch.worker import left_windows
 
     with session.store() as store:
         left = left_windows(store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force)
@@ -45,7 +71,7 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
                 " they rest on may be gone (see windows_left and prism-ch retention)"
             )
         with progress("analysing windows") as report_progress:
-            report = work_windows(
+            report = analyse_windows(
                 store,
                 session.settings(),
                 from_ns=from_ns,
@@ -82,19 +108,18 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
     """
     from prism_ch.ingest.files import land_files
     from prism_ch.ingest.topology_file import load_topology
-    from prism_ch.pipeline import analyse as work_windows
-    from prism_ch.report.facts import read_facts
-    from prism_ch.report.summary import summarise
+    from prism_ch.report.summary import read_facts, summarise
     from prism_ch.store.migrate import migrate
+    from prism_ch.worker import analyse as analyse_windows
 
     with session.store() as store:
         migrate(store)
-        status = tell_topology(load_topology(store, session.path(topology_file)), topology_file)
+        status = print_topology(load_topology(store, session.path(topology_file)), topology_file)
         with progress("landing files") as report_progress:
             landed = land_files(store, [session.path(file) for file in files], progress=report_progress)
-        status = max(status, tell_landing(landed))
+        status = max(status, print_landing(landed))
         with progress("analysing windows") as report_progress:
-            work_windows(store, session.settings(), progress=report_progress, patient=True)
+            analyse_windows(store, session.settings(), progress=report_progress, patient=True)
         facts = read_facts(store)
     click.echo()
     emit(summarise(facts))

@@ -1,13 +1,13 @@
-"""The commands that bring a Grafana to what dashboards/ and sql/alerts/ say: grafana apply, diff, prune, check."""
+"""The commands that provision a Grafana and check what it shows: grafana apply, diff, prune, check."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prism_ch.cli.session import HeldElsewhere, Session, pass_session, shared_options
-from prism_ch.cli.terminal import progress
 from prism_ch.errors import GrafanaError, SettingsError, UsageError
-from prism_ch.report.words import count
+from prism_ch.report.text import count, seconds
 
 if TYPE_CHECKING:
-    from prism_ch.grafana.provision import Change, Manner
-    from prism_ch.grafana.remote import Grafana
-    from prism_ch.grafana.wanted import Organisation
+    from prism_ch.grafana.check import Ask
+    from prism_ch.grafana.client import Grafana
+    from prism_ch.grafana.organisations import Organisation
+    from prism_ch.grafana.provision import ApplyOptions, Change
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_Find = Callable[["Grafana", "Organisation", "Manner"], Iterator["Change"]]
+_FindChanges = Callable[["Grafana", "Organisation", "ApplyOptions"], Iterator["Change"]]
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "!"}
 
@@ -33,7 +33,7 @@ _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "!"}
 @click.group(short_help="Provision a Grafana: organisations, data sources, dashboards, alert rules.")
 @shared_options
 def grafana() -> None:
-    """Bring a Grafana to what this version ships, and say where it differs.
+    """Bring a Grafana to this version, and check that it works.
 
     Operators have one organisation, and each tenant of the topology its own, where the data source is a user of the
     database that sees only the tenant's rows. In each: a team, two folders, the data source, dashboards and alert
@@ -58,32 +58,29 @@ def grafana() -> None:
 
 
 def _scope_options(command: _Command) -> _Command:
-    """Add the options that choose organisations, and overwriting."""
+    """Add the options that choose organisations."""
     tenant = click.option("--tenant", "tenants", multiple=True, metavar="NAME", help="Only this tenant; repeatable.")
     operators = click.option("--operators", is_flag=True, help="Only the operators' organisation.")
-    force = click.option("--force", is_flag=True, help="Overwrite, or delete, what was edited by hand.")
-    return tenant(operators(force(command)))
+    return tenant(operators(command))
+
+
+_force_option = click.option("--force", is_flag=True, help="Overwrite, or delete, what was edited by hand.")
 
 
 @grafana.command(short_help="Write what differs.")
 @_scope_options
+@_force_option
 @click.option("--passwords", is_flag=True, help="Write the data sources' passwords anew; Grafana can't show them.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be written, as diff does.")
 @shared_options
 @pass_session
 def apply(
-    session: Session,
-    tenants: tuple[str, ...],
-    *,
-    operators: bool,
-    force: bool,
-    passwords: bool,
-    dry_run: bool,
+    session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, passwords: bool, dry_run: bool
 ) -> None:
     """Write what differs, and nothing else; `diff` and --dry-run show beforehand what that is.
 
-    A dashboard that somebody has edited since is told and kept, unless with --force. Interrupted, or refused half-way:
-    run it again, and it goes on where it was.
+    A dashboard that somebody has edited since is reported and kept, unless with --force. Interrupted, or refused
+    half-way: run it again, and it goes on where it was.
 
     \b
     Examples:
@@ -91,194 +88,250 @@ def apply(
       prism-ch grafana apply --tenant tenant-a
       prism-ch grafana apply --force
     """
-    from prism_ch.grafana.provision import Manner, changes, datasource_problem
+    from prism_ch.grafana.provision import ApplyOptions
 
-    if dry_run:
-        _tell_differences(session, tenants, operators, Manner(force, passwords))
-        return
-    with _task(session, tenants, operators) as task:
-        click.echo(count(task.go(changes, Manner(force, passwords), write=True), "write"))
-        for organisation in task.wanted:
-            if problem := datasource_problem(task.server, organisation):
-                click.echo(f"{organisation.name}: the data source does not answer yet: {problem}", err=True)
+    _apply(
+        session,
+        _organisations(session, tenants, operators=operators),
+        ApplyOptions(force, passwords),
+        write=not dry_run,
+    )
 
 
 @grafana.command(short_help="Say what apply would write.")
 @_scope_options
+@_force_option
 @click.option("--passwords", is_flag=True, help="As if passwords were to be written anew.")
 @shared_options
 @pass_session
-def diff(session: Session, tenants: tuple[str, ...], operators: bool, force: bool, passwords: bool) -> None:  # noqa: FBT001 - click's form
-    """Say what `apply` would write with the same options; writes nothing. Values are not shown, only where they differ.
+def diff(session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, passwords: bool) -> None:
+    """Say what `apply` would write with the same options.
+
+    Nothing is written. Values are not shown, only where they differ.
 
     \b
     Example:
       prism-ch grafana diff
     """
-    from prism_ch.grafana.provision import Manner
+    from prism_ch.grafana.provision import ApplyOptions
 
-    _tell_differences(session, tenants, operators, Manner(force, passwords))
-
-
-def _tell_differences(session: Session, tenants: tuple[str, ...], operators: bool, manner: Manner) -> None:  # noqa: FBT001 - click's form
-    """Say what would be written."""
-    from prism_ch.grafana.provision import changes
-
-    with _task(session, tenants, operators) as task:
-        found = task.go(changes, manner, write=False)
-    click.echo(f"{count(found, 'difference')}, nothing written")
+    _apply(session, _organisations(session, tenants, operators=operators), ApplyOptions(force, passwords), write=False)
 
 
 @grafana.command(short_help="Delete what earlier versions left.")
 @_scope_options
+@_force_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @shared_options
 @pass_session
-def prune(session: Session, tenants: tuple[str, ...], operators: bool, force: bool, dry_run: bool) -> None:  # noqa: FBT001 - click's form
-    """Delete dashboards and alert rules of earlier versions: in our folders, under our uids, and no longer shipped.
+def prune(session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, dry_run: bool) -> None:
+    """Delete dashboards and alert rules that earlier versions left.
 
-    Organisations are never deleted; those of tenants that are gone are named.
+    They are in our folders, under our uids, and no longer shipped. Organisations are never deleted; those of tenants
+    that are gone are named.
 
     \b
     Examples:
       prism-ch grafana prune --dry-run
       prism-ch grafana prune
     """
-    from prism_ch.grafana.provision import Manner, abandoned, leftovers
+    from prism_ch.grafana.client import Grafana
+    from prism_ch.grafana.provision import ApplyOptions, leftovers, organisations_without_tenant
 
-    with _task(session, tenants, operators) as task:
-        deleted = task.go(leftovers, Manner(force), write=not dry_run)
-        for name in abandoned(task.server, task.operators, task.names) if task.is_all else ():
-            click.echo(f"! {name}: organisation of no tenant of the topology; delete it in Grafana if nobody needs it")
+    settings = session.settings().grafana
+    organisations = _organisations(session, tenants, operators=operators)
+    deleted = _for_each(
+        session, organisations, partial(_write_changes, leftovers, ApplyOptions(force), write=not dry_run)
+    )
+    if not tenants and not operators and settings.token is None:
+        with Grafana(settings) as server:
+            for name in organisations_without_tenant(server, settings.organisation, organisations):
+                click.echo(f"! {name}: organisation of no tenant of the topology; delete it in Grafana if unused")
     click.echo(f"{count(deleted, 'deletion')}{', nothing written' if dry_run else ''}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A server, and what the organisations that were asked for should hold."""
+@grafana.command("check", short_help="Check that the dashboards and alert rules work on this database.")
+@_scope_options
+@shared_options
+@pass_session
+def check_command(session: Session, tenants: tuple[str, ...], *, operators: bool) -> None:
+    """Check that the shipped dashboards and alert rules work here.
 
-    server: Grafana
-    operators: str
-    #: All organisations that were asked for, and whether these are all that there should be.
-    names: list[str]
-    is_all: bool
-    #: What those should hold of which it is known.
-    wanted: list[Organisation]
+    Nothing is written. The shipped files must be intact, every alert rule must link to a panel, and the database must
+    answer every query, of dashboards for the last six hours: as operator, and as each tenant. If a password or token
+    for Grafana is set, each organisation's data source must answer there, and nothing may differ from this version.
 
-    def go(self, find: _Find, manner: Manner, *, write: bool) -> int:
-        """Tell what is found in each organisation, write it where wanted, and return how much that was.
+    \b
+    Examples:
+      prism-ch grafana check
+      prism-ch grafana check --operators
+    """
+    from prism_ch.grafana.client import has_credentials
 
-        One organisation that fails keeps none of the others back. Raises GrafanaError at the end where any did.
-        """
-        done, left = 0, dict.fromkeys(self.names)
-        for organisation in self.wanted:
-            try:
-                done += _tell(organisation.name, find(self.server, organisation, manner), write=write)
-                del left[organisation.name]
-            except GrafanaError as error:
-                click.echo(f"{organisation.name}: {error}", err=True)
-        if left:
-            names = ", ".join(left)
-            raise GrafanaError(f"{count(len(left), 'organisation')} of {len(self.names)} not done: {names}")
-        return done
+    organisations = _organisations(session, tenants, operators=operators)
+    problems = _check_queries(session, organisations)
+    if has_credentials(session.settings().grafana):
+        problems += _for_each(session, organisations, _check_organisation)
+    else:
+        click.echo("not checked in Grafana: no PRISM_CH_GRAFANA_PASSWORD and no PRISM_CH_GRAFANA_TOKEN is set")
+    if problems:
+        raise GrafanaError(f"the dashboards have {count(problems, 'problem')}, listed above")
 
 
-@contextmanager
-def _task(session: Session, tenants: tuple[str, ...], operators: bool) -> Iterator[_Task]:  # noqa: FBT001 - as above
-    """Work out what was asked for: the organisations of some tenants, the operators' alone, or all."""
-    from prism_ch.grafana.remote import Grafana
-    from prism_ch.grafana.wanted import organisation_name, wanted_organisation
+def _organisations(session: Session, tenants: tuple[str, ...], *, operators: bool) -> dict[str, str | None]:
+    """Return the organisations that the options choose, by name: their tenants, None for the operators."""
+    from prism_ch.grafana.organisations import organisation_name
+    from prism_ch.store.statements import statement
+
+    settings = session.settings()
+    has_token = settings.grafana.token is not None
+    if operators and tenants:
+        raise UsageError("--operators and --tenant exclude one another")
+    if has_token and tenants:
+        raise UsageError("a token knows one organisation only; for a tenant's set PRISM_CH_GRAFANA_PASSWORD")
+    known = []
+    if not operators and not has_token:
+        with _database(session) as ask:
+            known = [json.loads(line)["tenant"] for line in ask(statement("topology_tenants"), None).splitlines()]
+    if unknown := set(tenants) - set(known):
+        raise UsageError(f"the topology knows no tenant {', '.join(sorted(unknown))}")
+    chosen: list[str | None] = [*tenants] or [None, *known]
+    return {organisation_name(settings, tenant): tenant for tenant in chosen}
+
+
+def _for_each(
+    session: Session, organisations: Mapping[str, str | None], act: Callable[[Grafana, Organisation], int]
+) -> int:
+    """Do something with each organisation in Grafana, and return the sum of the results.
+
+    One that fails keeps no other from being done. Raises GrafanaError at the end if any has failed.
+    """
+    from prism_ch.grafana.client import Grafana
+    from prism_ch.grafana.organisations import desired_organisation
     from prism_ch.settings import read_passwords
 
     settings = session.settings()
-    if operators and tenants:
-        raise UsageError("--operators and --tenant exclude one another")
-    if settings.grafana.token is not None and tenants:
-        raise UsageError("a token knows one organisation only; for a tenant's set PRISM_CH_GRAFANA_PASSWORD")
-    is_alone = operators or settings.grafana.token is not None
-    known = [] if is_alone else _tenants(session)
-    if unknown := set(tenants) - set(known):
-        raise UsageError(f"the topology knows no tenant {', '.join(sorted(unknown))}")
-    meant = [*([] if tenants else [None]), *(tenants or known)]
-    names = [organisation_name(settings, tenant) for tenant in meant]
     path = settings.grafana.database.passwords
     passwords = {} if path is None else read_passwords(path)
-    wanted = []
-    for name, tenant in zip(names, meant, strict=True):
-        try:
-            wanted.append(wanted_organisation(settings, tenant, passwords))
-        except SettingsError as error:
-            click.echo(f"{name}: {error}", err=True)
+    total, failed = 0, []
     with Grafana(settings.grafana, passwords.values()) as server:
-        yield _Task(server, settings.grafana.organisation, names, not (is_alone or tenants), wanted)
+        for name, tenant in organisations.items():
+            try:
+                total += act(server, desired_organisation(settings, tenant, passwords))
+            except (GrafanaError, SettingsError) as error:
+                click.echo(f"{name}: {error}", err=True)
+                failed.append(name)
+    if failed:
+        number = count(len(failed), "organisation")
+        raise GrafanaError(f"{number} of {len(organisations)} not done: {', '.join(failed)}")
+    return total
 
 
-def _tell(name: str, found: Iterable[Change], *, write: bool) -> int:
-    """Print each change and write it where wanted; return how many are writable."""
-    done = 0
-    for change in found:
-        why = f": {change.why}" if change.why else ""
-        click.echo(f"{_SIGNS[change.action]} {name}: {change.what}{why}")
-        if change.write is None:
-            continue
-        done += 1
-        if write:
-            change.write()
-    return done
+def _apply(session: Session, organisations: Mapping[str, str | None], options: ApplyOptions, *, write: bool) -> None:
+    """Print what differs, and write it if wanted."""
+    from prism_ch.grafana.provision import changes, datasource_problem
+
+    def act(server: Grafana, desired: Organisation) -> int:
+        found = _write_changes(changes, options, server, desired, write=write)
+        if write and (problem := datasource_problem(server, desired)):
+            click.echo(f"{desired.name}: the data source does not answer yet: {problem}", err=True)
+        return found
+
+    total = _for_each(session, organisations, act)
+    click.echo(count(total, "write") if write else f"{count(total, 'difference')}, nothing written")
 
 
-def _tenants(session: Session) -> list[str]:
-    """Return the tenants that the topology names now."""
-    from prism_ch.query.access import topology_tenants
+def _write_changes(
+    find: _FindChanges, options: ApplyOptions, server: Grafana, desired: Organisation, *, write: bool
+) -> int:
+    """Print each change, and write it if wanted; return how many can be written."""
+    total = 0
+    for change in find(server, desired, options):
+        click.echo(f"{_SIGNS[change.action]} {desired.name}: {change.what}{change.reason and f': {change.reason}'}")
+        if change.write is not None:
+            total += 1
+            if write:
+                change.write()
+    return total
 
-    try:
-        with session.store() as store:
-            return topology_tenants(store)
-    except HeldElsewhere as held:
-        return _tenants_from_service(held)
+
+def _check_organisation(server: Grafana, desired: Organisation) -> int:
+    """Print what is wrong with an organisation in Grafana; return the number of problems."""
+    from prism_ch.grafana.provision import ApplyOptions, changes, datasource_problem
+
+    problems = []
+    if found := sum(1 for _ in changes(server, desired, ApplyOptions())):
+        problems.append(f"{count(found, 'difference')} from this version; see `prism-ch grafana diff`")
+    if reason := datasource_problem(server, desired):
+        problems.append(f"the data source does not answer: {reason}")
+    for problem in problems:
+        click.echo(f"! {desired.name}: {problem}")
+    if not problems:
+        click.echo(f"{desired.name}: Grafana holds this version, and the data source answers")
+    return len(problems)
 
 
-def _tenants_from_service(held: HeldElsewhere) -> list[str]:
-    """Ask the service that holds the database. Only this: what is known of Grafana is known here, not there."""
-    from prism_ch.daemon.control import Request, call
-    from prism_ch.store.statements import statement
+def _check_queries(session: Session, organisations: Mapping[str, str | None]) -> int:
+    """Print which queries of each organisation fail; return the number of problems."""
+    from prism_ch.grafana.alerts import rule_groups
+    from prism_ch.grafana.check import check_queries
+    from prism_ch.grafana.organisations import dashboards_of
 
-    request = Request(
-        ["sql", statement("topology_tenants"), "--format", "json"], held.location.database, str(Path.cwd())
-    )
-    with TemporaryFile() as answer, Path(os.devnull).open("rb") as nothing:
+    total = 0
+    with _database(session) as ask:
+        for name, tenant in organisations.items():
+            dashboards = dashboards_of(tenant)
+            rule_groups(dashboards, tenant=tenant is not None)
+            results = list(check_queries(ask, tenant, int(time.time())))
+            slowest = max(results, key=lambda result: result.duration_s)
+            click.echo(
+                f"{name}: {len(dashboards)} dashboards, {len(results)} queries,"
+                f" slowest {seconds(slowest.duration_s)} ({slowest.place})"
+            )
+            places: dict[str, list[str]] = {}
+            for result in results:
+                if result.problem:
+                    places.setdefault(result.problem, []).append(result.place)
+            for problem, (first, *others) in places.items():
+                click.echo(f"! {name}: {first}{f' and {len(others)} more' if others else ''}: {problem}")
+            total += len(places)
+    return total
+
+
+@contextmanager
+def _database(session: Session) -> Iterator[Ask]:
+    """Yield a function that answers SQL.
+
+    If a service has the embedded database open, it is asked, for SQL only: its settings about Grafana may be others.
+    """
+    from prism_ch.query.answer import answer_bytes
+
+    with ExitStack() as stack:
         try:
-            status = call(held.location.folder, request, [nothing.fileno(), answer.fileno(), sys.stderr.fileno()])
+            store = stack.enter_context(session.store())
+        except HeldElsewhere as held:
+            ask: Ask = partial(_ask_service, held)
+        else:
+            ask = lambda sql, tenant: answer_bytes(store, sql, "json", tenant=tenant)  # noqa: E731
+        yield ask
+
+
+def _ask_service(held: HeldElsewhere, sql: str, tenant: str | None) -> bytes:
+    """Have the service that holds the database answer a statement with JSON lines."""
+    from prism_ch.daemon.control import Request, call
+
+    options = ["--format=json", *([f"--tenant={tenant}"] if tenant is not None else [])]
+    request = Request(["sql", *options, "--", sql], held.location.database, str(Path.cwd()))
+    with TemporaryFile() as answer, TemporaryFile() as errors, Path(os.devnull).open("rb") as nothing:
+        try:
+            status = call(held.location.folder, request, [nothing.fileno(), answer.fileno(), errors.fileno()])
         except ConnectionError as error:
             raise GrafanaError(f"{held.location}: {error}; run it again") from error
         if status is None:
             raise held.error
         if status:
-            raise GrafanaError(f"{held.location}: the service did not tell the tenants")
+            errors.seek(0)
+            reason = errors.read().decode(errors="replace").strip().removeprefix("prism-ch: ")
+            raise GrafanaError(reason or f"{held.location}: the service has failed to answer; see its log")
         answer.seek(0)
-        return [json.loads(line)["tenant"] for line in answer]
-
-
-@grafana.command("check", short_help="Ask every query of the dashboards of the engine, and say what is wrong.")
-@click.option("--bench", is_flag=True, help="On a week of 2,880 GPUs, which takes minutes and 3 GB to make.")
-@shared_options
-def check_command(*, bench: bool) -> None:
-    """Check the shipped dashboards without a Grafana, on results of a made-up cluster in a database of their own.
-
-    Each query of a panel, variable or annotation is expanded as Grafana and its ClickHouse data source do, asked for
-    every way to choose the variables, and its rows are held against what the panel needs; those that tenants get are
-    asked as each tenant as well. With --bench each query is asked as it is when the dashboard opens, and timed.
-
-    \b
-    Examples:
-      prism-ch grafana check
-      prism-ch grafana check --bench
-    """
-    from prism_ch.grafana.check.run import check_shipped
-
-    with progress("timing the dashboards' queries" if bench else "checking the dashboards") as report:
-        findings = check_shipped(bench=bench, report=report)
-    for line in findings.lines():
-        click.echo(line)
-    if findings.problems:
-        raise GrafanaError(f"the dashboards have {count(len(findings.problems), 'problem')}, listed above")
+        return answer.read()

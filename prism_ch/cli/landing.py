@@ -1,4 +1,4 @@
-"""The commands that bring the schema and the data in: migrate, ingest, topology."""
+"""The commands that load the schema and the data: migrate, ingest, topology."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import click
 
 from prism_ch.cli.session import Session, pass_session, shared_options
 from prism_ch.cli.terminal import progress
-from prism_ch.report.words import count
+from prism_ch.report.text import count
 
 if TYPE_CHECKING:
     from prism_ch.ingest.files import LandingReport
     from prism_ch.ingest.topology_file import TopologyReport
 
 STREAMS = ("flows", "goflow2", "pmacct")
-#: What to do about reasons that one setting of a collector or exporter explains.
+#: How to mend rejections that a setting of the collector or exporter causes, by reason.
 _HINTS = {
     "no_time": "the collector gives no start or no end, so these count as volume only; let exporters send times in"
     " milliseconds (IPFIX), and the collector keep them",
@@ -48,8 +48,8 @@ def migrate(session: Session, streams: tuple[str, ...]) -> None:
       prism-ch migrate --url chdb:///var/lib/prism
       prism-ch migrate --url clickhouse://user:password@host/prism?cluster=prism --stream goflow2
     """
+    from prism_ch.store.migrate import connect_stream
     from prism_ch.store.migrate import migrate as apply_migrations
-    from prism_ch.store.streams import connect_stream
 
     with session.store() as store:
         applied = apply_migrations(store)
@@ -96,7 +96,7 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
 
     with session.store() as store, progress("landing files") as report_progress:
         report = land_files(store, [session.path(file) for file in files], file_format, progress=report_progress)
-    return tell_landing(report)
+    return print_landing(report)
 
 
 @click.command(short_help="Load topology.csv: who sits where.")
@@ -119,11 +119,11 @@ def topology(session: Session, file: str) -> int:
 
     with session.store() as store:
         report = load_topology(store, session.path(file))
-    return tell_topology(report, file)
+    return print_topology(report, file)
 
 
-def tell_landing(report: LandingReport) -> int:
-    """Say what became of the records; return 1 if a file was damaged or no record could be used, else 0."""
+def print_landing(report: LandingReport) -> int:
+    """Print the report. Returns 1 if a file was damaged or no record was usable, else 0."""
     for outcome in report.skipped:
         name = "" if outcome.repeat_of == outcome.source else f", as {outcome.repeat_of}"
         click.echo(f"skipped {outcome.source}: its content has landed before{name}")
@@ -139,8 +139,8 @@ def tell_landing(report: LandingReport) -> int:
     return 1 if report.failures or (report.records and not report.landed) else 0
 
 
-def tell_topology(report: TopologyReport, file: str) -> int:
-    """Name the lines that can't be used on stderr, and say what was loaded; return 1 if none could be used, else 0."""
+def print_topology(report: TopologyReport, file: str) -> int:
+    """Print the report, with problems on stderr. Returns 1 if no line was usable, else 0."""
     for line, problem in report.problems:
         click.echo(f"prism-ch: {file}:{line}: {problem}", err=True)
     problems = f"; {count(len(report.problems), 'line')} could not be used" if report.problems else ""

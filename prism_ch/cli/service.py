@@ -1,4 +1,4 @@
-"""The commands that run the service and look after it: serve, doctor, hash-password."""
+"""The commands about the service: serve, doctor, hash-password."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prism_ch.cli.execute import execute_for_client
 from prism_ch.cli.session import LOG_FORMAT, Session, pass_session, shared_options
-from prism_ch.cli.streams import streams_by_thread
+from prism_ch.cli.terminal import streams_by_thread
 from prism_ch.errors import UsageError
 
 if TYPE_CHECKING:
-    from prism_ch.daemon.control import Control
     from prism_ch.daemon.daemon import Daemon
-    from prism_ch.serve.sql import SqlEndpoint
     from prism_ch.settings import Settings
-
-_SIGNS = {"ok": "ok  ", "warn": "warn", "bad": "bad "}
 
 
 @click.command(short_help="Land and analyse around the clock.")
@@ -48,30 +46,38 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
       curl -s http://127.0.0.1:9478/healthz
       curl -s http://127.0.0.1:9478 --data-binary "SELECT kind, subject, summary FROM diagnoses"
     """
+    from prism_ch.daemon.control import controlled
     from prism_ch.daemon.daemon import Daemon
-    from prism_ch.daemon.schedule import load_schedule
-    from prism_ch.daemon.tasks import TASKS
+    from prism_ch.daemon.tasks import load_schedule
     from prism_ch.serve.http import application, listening
+    from prism_ch.serve.sql import SqlEndpoint
+    from prism_ch.store.client import connect
+    from prism_ch.store.url import EmbeddedLocation, parse_url
 
-    settings = _told(session.settings(), spool, listen, schedule)
+    settings = _with_options(session.settings(), spool, listen, schedule)
     _log_to_stderr(settings)
-    daemon = Daemon(settings, load_schedule(settings.serve.schedule, TASKS))
-    told = settings.serve
-    with (
-        _stopped_by_signals(daemon),
-        _answering_sql(settings) as answering,
-        listening(
-            application(daemon.vitals.lights, daemon.vitals.measures, answering),
-            told.host,
-            told.port,
-            told.tls_certificate,
-            told.tls_key,
-        ),
-        _taking_commands(settings) as control,
-    ):
+    daemon = Daemon(settings, load_schedule(settings.serve.schedule))
+    root = click.get_current_context().find_root().command
+    location = parse_url(settings.url)
+    with ExitStack() as stack:
+        stack.enter_context(_stopped_by_signals(daemon))
+        sql = control = None
+        if isinstance(location, EmbeddedLocation):  # a server answers SQL by itself
+            store = stack.enter_context(connect(settings.url))
+            sql = stack.enter_context(closing(SqlEndpoint(store, location.folder, settings.serve)))
+        app = application(daemon.health.checks, daemon.health.measures, sql)
+        options = settings.serve
+        stack.enter_context(listening(app, options.host, options.port, options.tls_certificate, options.tls_key))
+        if isinstance(location, EmbeddedLocation):  # other processes can't open the database meanwhile
+            stack.enter_context(streams_by_thread())
+            control = stack.enter_context(
+                controlled(
+                    location.folder, lambda request, streams: execute_for_client(root, request, streams, settings)
+                )
+            )
         ended = daemon.run()
         if not ended or (control is not None and control.busy):
-            # What hangs or is at work keeps its thread, and the interpreter would wait for that.
+            # A task or command that still runs keeps its thread, and the interpreter would wait for that.
             sys.stderr.flush()
             os._exit(0)
 
@@ -88,17 +94,15 @@ def doctor(session: Session) -> int:
     Example:
       prism-ch doctor --url chdb:///var/lib/prism-ch/data
     """
-    from prism_ch.daemon.schedule import load_schedule
-    from prism_ch.daemon.tasks import TASKS
+    from prism_ch.daemon.tasks import load_schedule
     from prism_ch.health.doctor import examine
-    from prism_ch.health.light import all_green
 
-    lights = examine(session.settings, lambda settings: load_schedule(settings.serve.schedule, TASKS), session.store)
-    for light in lights:
-        click.echo(f"{_SIGNS[light.state]}  {light.name}: {light.what}")
-        if light.mend:
-            click.echo(f"      mend: {light.mend}")
-    return 0 if all_green(lights) else 1
+    checks = examine(session.settings, lambda settings: load_schedule(settings.serve.schedule), session.store)
+    for check in checks:
+        click.echo(f"{check.state:4}  {check.name}: {check.what}")
+        if check.mend:
+            click.echo(f"      mend: {check.mend}")
+    return 0 if all(check.state == "ok" for check in checks) else 1
 
 
 @click.command("hash-password", short_help="Make the hash of a password for the settings.")
@@ -112,7 +116,7 @@ def hash_password() -> None:
     Example:
       prism-ch hash-password < password.txt
     """
-    from prism_ch.serve.passwords import hash_password as hashed
+    from prism_ch.serve.users import hash_password as hashed
 
     if sys.stdin.isatty():
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
@@ -123,57 +127,21 @@ def hash_password() -> None:
     click.echo(hashed(password))
 
 
-@contextmanager
-def _answering_sql(settings: Settings) -> Iterator[SqlEndpoint | None]:
-    """Answer SQL over HTTP while this process has the embedded database open; a server does so itself."""
-    from prism_ch.serve.sql import SqlEndpoint
-    from prism_ch.store.client import connect
-    from prism_ch.store.url import EmbeddedLocation, parse_url
-
-    location = parse_url(settings.url)
-    if not isinstance(location, EmbeddedLocation):
-        yield None
-        return
-    with connect(settings.url) as store, closing(SqlEndpoint(store, location.folder, settings.serve)) as endpoint:
-        yield endpoint
-
-
-@contextmanager
-def _taking_commands(settings: Settings) -> Iterator[Control | None]:
-    """Run commands for others while this process has the embedded database open; a server needs no such help."""
-    from prism_ch.cli.root import run_for_another
-    from prism_ch.daemon.control import controlled
-    from prism_ch.store.url import EmbeddedLocation, parse_url
-
-    location = parse_url(settings.url)
-    if not isinstance(location, EmbeddedLocation):
-        yield None
-        return
-    with (
-        streams_by_thread(),
-        controlled(location.folder, lambda request, streams: run_for_another(request, streams, settings)) as control,
-    ):
-        yield control
-
-
-def _told(settings: Settings, spool: Path | None, listen: str | None, schedule: Path | None) -> Settings:
-    """Return the settings with what the command line says of the service."""
-    told: dict[str, object] = {}
-    if spool is not None:
-        told["spool"] = spool
-    if schedule is not None:
-        told["schedule"] = schedule
+def _with_options(settings: Settings, spool: Path | None, listen: str | None, schedule: Path | None) -> Settings:
+    """Return settings in which the command's options replace those of the service."""
+    given: dict[str, object] = {"spool": spool, "schedule": schedule}
     if listen is not None:
         host, _, port = listen.rpartition(":")
         if not host or not port.isdigit() or int(port) > 65_535:
             raise UsageError(f"--listen takes HOST:PORT, for example 127.0.0.1:9478, not {listen}")
-        told |= {"host": host.strip("[]"), "port": int(port)}
-    return settings.model_copy(update={"serve": settings.serve.model_copy(update=told)})
+        given |= {"host": host.strip("[]"), "port": int(port)}
+    update = {name: value for name, value in given.items() if value is not None}
+    return settings.model_copy(update={"serve": settings.serve.model_copy(update=update)})
 
 
 @contextmanager
 def _stopped_by_signals(daemon: Daemon) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the service in good order; a second SIGINT ends it at once."""
+    """Let SIGTERM and SIGINT stop the service; a second SIGINT ends it at once."""
     previous_wakeup = signal.set_wakeup_fd(-1)
 
     def stop(number: int, frame: object) -> None:  # noqa: ARG001 - the form of a handler
@@ -190,28 +158,21 @@ def _stopped_by_signals(daemon: Daemon) -> Iterator[None]:
 
 
 def _log_to_stderr(settings: Settings) -> None:
-    """Log to stderr, without the database's password, whoever would write it."""
+    """Log to stderr. The database's password is removed from every line."""
+    from prism_ch.store.url import ServerLocation, parse_url
+
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_Redacted(settings.url))
+    location = parse_url(settings.url)
+    if isinstance(location, ServerLocation) and location.password:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(partial(_hide, location.password))
 
 
-class _Redacted(logging.Filter):
-    """Blots the database's password out of log lines."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        from prism_ch.store.url import ServerLocation, parse_url
-
-        location = parse_url(url)
-        self._password = location.password if isinstance(location, ServerLocation) else ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, its message without the password."""
-        if self._password:
-            message = record.getMessage()
-            if self._password in message:
-                record.msg, record.args = message.replace(self._password, "***"), None
-            if record.exc_info and self._password in str(record.exc_info[1]):
-                record.exc_info = None
-        return True
+def _hide(password: str, record: logging.LogRecord) -> bool:
+    """Remove a password from a log record, and let it pass."""
+    message = record.getMessage()
+    if password in message:
+        record.msg, record.args = message.replace(password, "***"), None
+    if record.exc_info and password in str(record.exc_info[1]):
+        record.exc_info = None
+    return True

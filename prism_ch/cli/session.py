@@ -1,4 +1,4 @@
-"""What every command shares: where the database is, and whether to show the inside of errors."""
+"""The options and the environment that all commands share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ URL_HELP = (
 LOG_FORMAT = "time=%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
 
 
-class HeldElsewhere(Exception):  # noqa: N818 - it is no error yet: the process that holds it may serve us
+class HeldElsewhere(Exception):  # noqa: N818 - not yet an error: the process that holds the database may run the command
     """Another process has the embedded database open."""
 
     def __init__(self, location: EmbeddedLocation, error: StoreLockedError) -> None:
@@ -39,33 +39,31 @@ class HeldElsewhere(Exception):  # noqa: N818 - it is no error yet: the process 
 
 @dataclass(slots=True)
 class Session:
-    """The options that may stand before or behind a command's name."""
+    """The shared options of one command, and where it runs.
+
+    Inside the service, for a client process, `served` are the service's settings, `directory` is the client's working
+    directory, and `has_left` returns whether the client has gone. Otherwise all three are None.
+    """
 
     url: str | None = None
     debug: bool = False
-    #: What holds instead, where the command runs inside the service for another process.
     served: Settings | None = None
-    #: The directory of that process; None is that of this one.
     directory: str | None = None
-    #: Tells whether that process has left; None is nobody to ask.
     has_left: Callable[[], bool] | None = None
 
     def settings(self) -> Settings:
-        """Read the settings, the URL of the command line first."""
+        """Read the settings; --url wins over the other sources."""
         from prism_ch.settings import load_settings
 
         return load_settings(self.url) if self.served is None else self.served
 
     def path(self, name: str) -> str:
-        """Return a path of the command line, as seen from the directory where it was written; - stays."""
+        """Resolve a path, glob or - of the command line against the client's working directory."""
         return name if self.directory is None or name == "-" else os.path.join(self.directory, name)  # noqa: PTH118 - may be a glob
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """Open the database for the length of a block.
-
-        Raises HeldElsewhere where another process has the embedded database open.
-        """
+        """Open the database while a block runs; raises HeldElsewhere if another process has it open."""
         from prism_ch.store.client import connect
         from prism_ch.store.url import EmbeddedLocation, parse_url
 
@@ -81,24 +79,22 @@ class Session:
             yield opened
 
 
-def _remember_url(context: click.Context, parameter: click.Parameter, url: str | None) -> None:  # noqa: ARG001 - click's form
-    """Keep the URL, if it was given here."""
+def _set_url(context: click.Context, parameter: click.Parameter, url: str | None) -> None:  # noqa: ARG001 - click's form
     if url is not None:
         context.ensure_object(Session).url = url
 
 
-def _remember_debug(context: click.Context, parameter: click.Parameter, debug: bool) -> None:  # noqa: ARG001, FBT001 - as above
-    """Keep the wish for tracebacks, and let log lines through to stderr."""
+def _set_debug(context: click.Context, parameter: click.Parameter, debug: bool) -> None:  # noqa: ARG001, FBT001 - click's form
     if debug:
         context.ensure_object(Session).debug = True
         logging.basicConfig(level=logging.DEBUG, format=LOG_FORMAT)
 
 
 def shared_options(command: _Command) -> _Command:
-    """Add --url and --debug to a command or group; they end up in its Session."""
-    url = click.option("--url", metavar="URL", expose_value=False, callback=_remember_url, help=URL_HELP)
+    """Add --url and --debug to a command or group; their values go to its Session."""
+    url = click.option("--url", metavar="URL", expose_value=False, callback=_set_url, help=URL_HELP)
     debug = click.option(
-        "--debug", is_flag=True, expose_value=False, callback=_remember_debug, help="Show tracebacks and log lines."
+        "--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show tracebacks and log lines."
     )
     return url(debug(command))
 

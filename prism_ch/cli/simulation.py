@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from prism_ch.cli.session import shared_options
-from prism_ch.errors import InputError
+from prism_ch.errors import InputError, UsageError
 
 
 @click.command(short_help="Make flow records whose truth is known.")
@@ -47,7 +47,7 @@ def simulate(
     gpus: int | None,
     **options: Any,
 ) -> None:
-    """Make the flow records of training jobs in a rail-optimised cluster, and the truth about them.
+    """Make flow records of training jobs in a rail-optimised cluster, and their truth.
 
     FOLDER receives flows/*.parquet, topology.csv and truth/: jobs, members, pairs, groups, steps, phases, faults. The
     jobs are tensor x pipeline x data parallel, scheduled 1F1B, with the noise of real computing.
@@ -58,12 +58,17 @@ def simulate(
       prism-ch simulate sim --tp 8 --pp 2 --dp 8 --slow-gpu 5 2.5 20 35
       prism-ch run 'sim/flows/*.parquet' --topology sim/topology.csv
     """
+    from pydantic import ValidationError
+
     from prism_ch.simulate import generate, textbook, write
 
     size = -(-jobs * tp * pp * dp // 8) * 8 if gpus is None else gpus
-    simulation = generate(textbook(size, tp, pp, dp, jobs=jobs, **options))
     try:
+        simulation = generate(textbook(size, tp, pp, dp, jobs=jobs, **options))
         write(simulation, folder)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise UsageError(f"{wrong['loc'][-1]}: {wrong['msg']}, not {wrong['input']}") from None
     except OSError as error:
         raise InputError(f"{folder}: can't be written: {error.strerror}") from error
     click.echo(f"wrote {len(simulation.flows):,} flow records of {size} GPUs, topology and truth to {folder}")

@@ -1,4 +1,4 @@
-"""The command that answers an operator's question: sql."""
+"""The command that runs an operator's query: sql."""
 
 from __future__ import annotations
 
@@ -55,37 +55,34 @@ def sql(
       prism-ch sql "SHOW TABLES"
       prism-ch sql "DESCRIBE steps"
     """
-    from prism_ch.query.answer import BINARY_FORMATS, Answer, FileFormat, answer, answer_bytes, page
-    from prism_ch.query.following import followed
+    from prism_ch.query.answer import BINARY_FORMATS, Answer, FileFormat, answer, answer_bytes, page, track_progress
     from prism_ch.query.layout import drawn_table, plain_table
 
     if answer_format in BINARY_FORMATS and output is None and sys.stdout.isatty():
         raise UsageError(f"{answer_format} is binary: send it to a file with --output FILE, or to a pipe")
     output = None if output is None else Path(session.path(str(output)))
-    cut = page(rows, first_row)
-    with session.store() as store, ExitStack() as beside:
-        question = sys.stdin.read() if statement == "-" else statement
-        report = beside.enter_context(progress("asking", "rows read"))
-        mark = beside.enter_context(followed(store, report, session.has_left))
-        found: Answer | bytes
+    settings = page(rows, first_row)
+    with session.store() as store, ExitStack() as stack:
+        text = sys.stdin.read() if statement == "-" else statement
+        report = stack.enter_context(progress("asking", "rows read"))
+        mark = stack.enter_context(track_progress(store, report, session.has_left))
+        result: Answer | bytes
         if answer_format == "table":
-            found = answer(store, question, tenant=tenant, settings=cut, mark=mark)
+            result = answer(store, text, tenant=tenant, settings=settings, mark=mark)
         else:
-            found = answer_bytes(
-                store, question, cast("FileFormat", answer_format), tenant=tenant, settings=cut, mark=mark
-            )
-    if isinstance(found, bytes):
-        _write(found, output)
+            file_format = cast("FileFormat", answer_format)
+            result = answer_bytes(store, text, file_format, tenant=tenant, settings=settings, mark=mark)
+    if isinstance(result, bytes):
+        _write(result, output)
     elif output is None and sys.stdout.isatty():
-        emit(drawn_table(found))
+        emit(drawn_table(result))
     else:
-        _write(f"{plain_table(found)}\n".encode(), output)
+        _write(f"{plain_table(result)}\n".encode(), output)
 
 
 def _write(content: bytes, output: Path | None) -> None:
-    """Write to a file or to stdout."""
     if output is None:
-        # Not sys.stdout.buffer: where Python runs unbuffered, that may write a part and keep quiet about it.
+        # sys.stdout.buffer may silently write a part only, if Python runs unbuffered.
         sys.stdout.flush()
         with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
             stdout.write(content)

@@ -20,14 +20,14 @@ class Peaks:
     """Where the values of each group lie densest, one row a group.
 
     `mean` and `spread` float64[g] are the weighted mean and standard deviation of the values there, `inside` int64[g]
-    their number (NaN, NaN and 0 where there are none); `evidence` float64[g] is the logarithm of how much likelier so
+    their number (NaN, NaN and 0 where there are none); `log_ratio` float64[g] is the logarithm of how much likelier so
     many are there than where chance puts them.
     """
 
     mean: Float64
     spread: Float64
     inside: Int64
-    evidence: Float64
+    log_ratio: Float64
 
 
 def densest(
@@ -54,7 +54,7 @@ def densest(
     groups = widths.shape[1]
     total = np.bincount(group, weights, groups)
     until = np.concatenate([[0.0], np.cumsum(weights)])
-    evidence, begin, width = np.zeros(groups), np.zeros(groups, dtype=np.int64), widths[0].copy()
+    log_ratio, begin, width = np.zeros(groups), np.zeros(groups, dtype=np.int64), widths[0].copy()
     for tried in widths:
         held = until[group_search(group, values, group, values + tried[group])] - until[:-1]
         fullest = np.zeros(groups)
@@ -62,9 +62,9 @@ def densest(
         found = _scan_statistic(fullest, total * tried / (2 * reach))
         enough = fullest - (_SAME_FILL * _chance(fullest, attainable) if nearest else 0.0) - 1e-6
         row = _nearest_to_zero(group, values + tried[group] // 2, held >= enough[group], groups)
-        better = found > evidence
-        evidence[better], width[better], begin[better] = found[better], tried[better], values[row[better]]
-    return _centred(group, values, weights, begin, width, evidence)
+        better = found > log_ratio
+        log_ratio[better], width[better], begin[better] = found[better], tried[better], values[row[better]]
+    return _centred(group, values, weights, begin, width, log_ratio)
 
 
 def _scan_statistic(held: Float64, by_chance: Float64) -> Float64:
@@ -90,7 +90,7 @@ def _nearest_to_zero(group: Int32, place: Int64, eligible: Bool, groups: int) ->
     return nearest
 
 
-def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width: Int64, evidence: Float64) -> Peaks:
+def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width: Int64, log_ratio: Float64) -> Peaks:
     """Move each group's window to the mean of what it holds, and describe that."""
     groups = np.arange(len(begin), dtype=np.int32)
     distance = values - begin[group]
@@ -110,4 +110,4 @@ def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width:
         low = np.rint(np.nan_to_num(first / weight)).astype(np.int64) - width // 2
     held, (weight, first, second) = inside(low)
     variance = np.maximum(second / weight - (first / weight) ** 2, 0.0)
-    return Peaks(begin + first / weight, np.sqrt(variance), held, evidence)
+    return Peaks(begin + first / weight, np.sqrt(variance), held, log_ratio)

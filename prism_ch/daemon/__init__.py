@@ -1,1 +1,1 @@
-"""Runs the schedule around the clock: lands what appears in the spool, and works windows as they close."""
+"""Runs the schedule: lands files of the spool, and analyses windows as they close."""

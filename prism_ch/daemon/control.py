@@ -1,8 +1,8 @@
-"""Lets other processes of the same user have commands run in this one, which holds the embedded database.
+"""Runs commands for other processes of the same user in this one, which holds the embedded database.
 
-Beside the database stands serve.json: the number of this process and the path of a socket that only its user may open.
-A request is one JSON line, sent along with the three standard streams of whoever asks; the command reads and writes
-those themselves, and the answer is one JSON line with its exit status.
+The file serve.json in the database's folder holds the number of this process and the path of a socket that only its
+user may open. A request is one JSON line, sent along with the client's three standard streams. The command reads and
+writes those itself; the answer is one JSON line with its exit status.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import socket
-import stat
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,15 +24,16 @@ from typing import Any, TextIO, cast
 
 log = logging.getLogger(__name__)
 
-_NOTE = "serve.json"
-_REQUEST_BYTES = 1 << 20
-_AT_ONCE = 8
-_PEER = struct.Struct("3i")
+_ADDRESS_FILE = "serve.json"
+_REQUEST_BYTES_MAX = 1 << 20
+_COMMANDS_MAX = 8
+#: The credentials of a peer: process, user, group.
+_CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command: its arguments, the database's name in the folder, and the directory that relative paths start from."""
+    """A command: its arguments, the database's name in the folder, and the client's working directory."""
 
     arguments: list[str]
     database: str
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The standard streams of whoever asks; `has_left` tells whether that one waits no longer."""
+    """The standard streams of a client; `has_left` returns whether it has closed the connection."""
 
     stdin: TextIO
     stdout: TextIO
@@ -50,84 +50,87 @@ class Streams:
     has_left: Callable[[], bool]
 
 
-#: Runs a command on somebody's streams, and returns its exit status.
+#: Runs a command on a client's streams, and returns its exit status.
 RunCommand = Callable[[Request, Streams], int]
 
 
 class Control:
-    """Takes requests while it is open; `busy` tells whether a command is at work."""
+    """Accepts requests while it is open, and runs each in a thread."""
 
     def __init__(self, listener: socket.socket, run: RunCommand) -> None:
         self._listener = listener
         self._run = run
-        self._free = BoundedSemaphore(_AT_ONCE)
-        self._at_work: set[socket.socket] = set()
+        self._slots = BoundedSemaphore(_COMMANDS_MAX)
+        self._active: set[socket.socket] = set()
 
     @property
     def busy(self) -> bool:
-        """Tell whether a command is at work."""
-        return bool(self._at_work)
+        """Whether a command is running."""
+        return bool(self._active)
 
     def accept_all(self) -> None:
-        """Take requests until the listener is closed, each in a thread of its own."""
+        """Accept requests until the listener is closed."""
         while True:
-            self._free.acquire()
+            self._slots.acquire()
             try:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            Thread(target=self._answer, args=(connection,), name="command", daemon=True).start()
+            Thread(target=self._serve, args=(connection,), name="command", daemon=True).start()
 
-    def _answer(self, connection: socket.socket) -> None:
-        """Run what one connection asks for."""
-        self._at_work.add(connection)
+    def _serve(self, connection: socket.socket) -> None:
+        self._active.add(connection)
         try:
-            with connection, ExitStack() as opened:
+            with connection, ExitStack() as stack:
                 if _peer(connection) not in {os.geteuid(), 0}:
                     return
-                request, streams = _receive(connection, opened)
+                request, streams = _receive(connection, stack)
                 log.info("command begun arguments=%r", request.arguments[:1])
                 status = self._run(request, streams)
-                _flush(streams.stdout, streams.stderr)
+                for stream in (streams.stdout, streams.stderr):
+                    with contextlib.suppress(OSError):  # nobody reads it any more
+                        stream.flush()
                 connection.sendall(json.dumps({"status": status}).encode() + b"\n")
         except (OSError, ValueError, TypeError, KeyError) as error:
             log.warning("command not answered error=%r", error)
         finally:
-            self._at_work.discard(connection)
-            self._free.release()
+            self._active.discard(connection)
+            self._slots.release()
 
 
 @contextmanager
 def controlled(folder: Path, run: RunCommand) -> Iterator[Control]:
-    """Take requests for the database in a folder, while a block runs."""
+    """Accept requests for the database in a folder while a block runs."""
     base = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR")
+    address_file = folder / _ADDRESS_FILE
     with tempfile.TemporaryDirectory(prefix="prism-ch-", dir=base) as private:
         path = Path(private) / "control"
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
-            path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+            path.chmod(0o600)
             listener.listen()
             control = Control(listener, run)
             Thread(target=control.accept_all, name="control", daemon=True).start()
-            _clear(folder / _NOTE)
-            _announce(folder / _NOTE, path)
+            _remove_dead_socket(address_file)
+            _write_address(address_file, path)
             try:
                 yield control
             finally:
-                (folder / _NOTE).unlink(missing_ok=True)
+                address_file.unlink(missing_ok=True)
                 with contextlib.suppress(OSError):
                     listener.shutdown(socket.SHUT_RDWR)
 
 
 def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
-    """Have the process that serves a folder run a command on our streams; return its exit status.
+    """Have the service on a folder run a command on our streams.
 
-    None where no process of ours does. Raises ConnectionError where it ends before the command does.
+    Returns the exit status, or None if there is no such service of ours. Raises ConnectionError if the service ends
+    before the command does.
     """
     try:
-        with (folder / _NOTE).open(encoding="utf-8") as note:
-            owner = os.fstat(note.fileno()).st_uid
-            path = str(json.load(note)["socket"])
+        with (folder / _ADDRESS_FILE).open(encoding="utf-8") as file:
+            owner = os.fstat(file.fileno()).st_uid
+            path = str(json.load(file)["socket"])
     except (OSError, ValueError, KeyError):
         return None
     with socket.socket(socket.AF_UNIX) as connection:
@@ -135,11 +138,11 @@ def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
             connection.connect(path)
         except OSError:
             return None
-        # Whoever answers gets hold of our streams: it must be the one who owns the database, and one of us or root.
+        # The service gets hold of our streams: its user must own the database, and be ours unless we are root.
         if _peer(connection) != owner or os.geteuid() not in {owner, 0}:
             return None
         answer = ""
-        with contextlib.suppress(ConnectionResetError), connection.makefile(encoding="utf-8") as answers:
+        with contextlib.suppress(ConnectionError), connection.makefile(encoding="utf-8") as answers:
             socket.send_fds(connection, [json.dumps(asdict(request)).encode() + b"\n"], list(streams))
             answer = answers.readline()
     if not answer:
@@ -147,54 +150,53 @@ def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
     return int(json.loads(answer)["status"])
 
 
-def _clear(note: Path) -> None:
-    """Remove the socket of a service that was killed; nobody takes requests there any more."""
+def _remove_dead_socket(address_file: Path) -> None:
+    """Remove the socket of a service that was killed."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        path = Path(json.loads(note.read_text(encoding="utf-8"))["socket"])
+        path = Path(json.loads(address_file.read_text(encoding="utf-8"))["socket"])
         if path.is_socket():
             path.unlink()
             path.parent.rmdir()
 
 
-def _announce(note: Path, path: Path) -> None:
-    """Say beside the database where requests are taken."""
-    part = note.with_name(f"{note.name}.part")
+def _write_address(address_file: Path, path: Path) -> None:
+    part = address_file.with_name(f"{address_file.name}.part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump({"pid": os.getpid(), "socket": str(path)}, file)
-    part.rename(note)
+    part.rename(address_file)
 
 
 def _peer(connection: socket.socket) -> int:
-    """Return the user at the other end."""
-    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    """Return the user id of the process at the other end."""
+    _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return int(user)
 
 
-def _receive(connection: socket.socket, opened: ExitStack) -> tuple[Request, Streams]:
-    """Read a request, and open the streams that came with it; raises ValueError where it is none."""
-    text, numbers, _, _ = socket.recv_fds(connection, _REQUEST_BYTES, 3)
-    for number in numbers:
-        opened.callback(os.close, number)
-    while text and not text.endswith(b"\n") and len(text) < _REQUEST_BYTES:
-        more = connection.recv(_REQUEST_BYTES)
+def _receive(connection: socket.socket, stack: ExitStack) -> tuple[Request, Streams]:
+    """Read a request and open its streams; raises ValueError if it is none."""
+    text, descriptors, _, _ = socket.recv_fds(connection, _REQUEST_BYTES_MAX, 3)
+    for descriptor in descriptors:
+        stack.callback(os.close, descriptor)
+    while text and not text.endswith(b"\n") and len(text) < _REQUEST_BYTES_MAX:
+        more = connection.recv(_REQUEST_BYTES_MAX)
         if not more:
             break
         text += more
-    if len(numbers) != 3:
+    if len(descriptors) != 3:
         raise ValueError("a request comes with three streams")
-    told: dict[str, Any] = json.loads(text)
-    request = Request([str(each) for each in told["arguments"]], str(told["database"]), str(told["directory"]))
+    fields: dict[str, Any] = json.loads(text)
+    request = Request([str(each) for each in fields["arguments"]], str(fields["database"]), str(fields["directory"]))
     stdin, stdout, stderr = (
-        cast("TextIO", os.fdopen(number, mode, encoding="utf-8", errors="replace", closefd=False))
-        for number, mode in zip(numbers, ("r", "w", "w"), strict=True)
+        cast("TextIO", os.fdopen(descriptor, mode, encoding="utf-8", errors="replace", closefd=False))
+        for descriptor, mode in zip(descriptors, ("r", "w", "w"), strict=True)
     )
-    opened.callback(_let_go, stdin, stdout, stderr)
+    stack.callback(_discard, stdin, stdout, stderr)
     return request, Streams(stdin, stdout, stderr, partial(_has_left, connection))
 
 
 def _has_left(connection: socket.socket) -> bool:
-    """Tell whether the other end is closed; it sends nothing behind its request."""
+    """Return whether the other end is closed; a client sends nothing after its request."""
     try:
         return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -203,17 +205,13 @@ def _has_left(connection: socket.socket) -> bool:
         return True
 
 
-def _flush(*streams: TextIO) -> None:
-    """Write what is still held, where anybody reads it."""
-    for stream in streams:
-        with contextlib.suppress(OSError):
-            stream.flush()
+def _discard(*streams: TextIO) -> None:
+    """Close streams but not their descriptors, and discard what nobody read.
 
-
-def _let_go(*streams: TextIO) -> None:
-    """Close streams, but not their files; what nobody read goes nowhere, and not into the next file of that number."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    Without this, closing would write it to whichever file has the same number next.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(null, stream.fileno())
         stream.close()
-    os.close(nowhere)
+    os.close(null)

@@ -1,37 +1,38 @@
-"""Wires the schedule to APScheduler, and sees to it that neither a clock that is set nor a task that hangs stops it."""
+"""Runs the schedule with APScheduler, also when the clock is set or a task hangs."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from prism_ch.daemon.clock import ClockWatch
+from prism_ch.daemon.health import HealthMonitor
 from prism_ch.daemon.runner import TaskRunner, TaskState
-from prism_ch.daemon.schedule import Schedule
 from prism_ch.daemon.spool import Spool
-from prism_ch.daemon.tasks import TASKS, Shift, Task
-from prism_ch.daemon.vitals import Vitals
+from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import require_schema
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.5
+#: How often the clock is checked, in seconds.
+_CLOCK_CHECK_S = 0.5
+#: A smaller change of the clock's offset, in seconds, is the ordinary steering by NTP.
+CLOCK_JUMP_S = 2.0
 
 
 class Daemon:
-    """The service: one thread a task, woken by the schedule.
+    """The service: one thread for each task, woken by the schedule.
 
-    Raises, when it is made, SettingsError where the spool can't be used, StoreError where the database can't be reached
-    or has another version's schema. Once it runs, both are waited for.
+    The constructor raises SettingsError if the spool can't be used, StoreError if the database can't be reached or has
+    another version's schema. While the service runs, such errors make tasks rest and try again.
     """
 
     def __init__(self, settings: Settings, schedule: Schedule, tasks: Mapping[str, Task] = TASKS) -> None:
@@ -39,7 +40,7 @@ class Daemon:
         self._stopping = threading.Event()
         self._opened = ExitStack()
         with ExitStack() as opened:
-            # Kept open: as long as one connection is, the folder of an embedded engine is this process's.
+            # Kept open: this process holds the folder of an embedded engine as long as it has a connection.
             store = opened.enter_context(connect(settings.url))
             require_schema(store)
             spool = None if settings.serve.spool is None else Spool(settings.serve.spool)
@@ -47,46 +48,48 @@ class Daemon:
                 opened.callback(spool.close)
             self._opened = opened.pop_all()
         self._spool = spool
-        self._where = str(store)
-        self.vitals = Vitals(settings, spool, self.states, lambda: connect(settings.url))
+        self._database = str(store)
+        self.health = HealthMonitor(settings, spool, self.states, lambda: connect(settings.url))
         self._runners = [
-            TaskRunner(name, tasks[name], plan, schedule, self._begin) for name, plan in schedule.task.items()
+            TaskRunner(name, tasks[name], plan, schedule, self._context) for name, plan in schedule.task.items()
         ]
         self._scheduler = _scheduler(schedule, self._runners)
 
     def states(self) -> list[TaskState]:
-        """Tell how each task stands."""
+        """Return the state of each task."""
         return [runner.state for runner in self._runners]
 
     def stop(self) -> None:
-        """Ask the service to come to an end; may be called from anywhere, also from a signal's handler."""
+        """Ask the service to stop; may be called from any thread or signal handler."""
         self._stopping.set()
 
     def run(self) -> bool:
-        """Serve until asked to stop; return whether all tasks then ended by themselves, within the time of grace."""
+        """Serve until stop(); return whether all tasks then ended within the grace period."""
         self._scheduler.start()
-        log.info("serving database=%r spool=%r", self._where, "" if self._spool is None else str(self._spool.folder))
+        spool = "" if self._spool is None else str(self._spool.folder)
+        log.info("serving database=%r spool=%r", self._database, spool)
         watch = ClockWatch()
-        while not self._stopping.wait(_LOOK_S):
+        while not self._stopping.wait(_CLOCK_CHECK_S):
             jump_s = watch.jump_s()
             if jump_s:
+                # The scheduler waits for times of day, and would wait on after the clock was set back.
                 log.warning("clock was set by_s=%.1f; all tasks are woken", jump_s)
                 self.wake()
-        return self._end()
+        return self._shut_down()
 
     def wake(self) -> None:
-        """Wake all tasks now, and from then on in their rhythm."""
+        """Wake all tasks now; their ticks are counted from here on."""
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=datetime.now(UTC))
 
-    def _end(self) -> bool:
-        """Wake nobody any more, and wait for a while for those at work."""
+    def _shut_down(self) -> bool:
+        """Wake no task any more, and wait for those that run."""
         self._scheduler.shutdown(wait=False)
-        deadline = time.monotonic() + self._settings.serve.grace_s
-        while (busy := self._busy()) and time.monotonic() < deadline:
+        deadline_s = time.monotonic() + self._settings.serve.grace_s
+        while (running := self._running()) and time.monotonic() < deadline_s:
             time.sleep(0.05)
-        if busy:
-            log.warning("tasks abandoned tasks=%s; what they were at is done again", ",".join(busy))
+        if running:
+            log.warning("tasks abandoned tasks=%s; what they were at is done again", ",".join(running))
             return False
         for runner in self._runners:
             runner.close()
@@ -94,19 +97,33 @@ class Daemon:
         log.info("stopped")
         return True
 
-    def _busy(self) -> list[str]:
-        """Name the tasks that are at work."""
+    def _running(self) -> list[str]:
         return [state.name for state in self.states() if state.running_s is not None]
 
-    def _begin(self, store: Store | None) -> Shift:
-        """Give a task what it needs, and a new connection where it has none."""
-        connected = connect(self._settings.url) if store is None else store
-        return Shift(connected, self._settings, self._spool, self._stopping.is_set, self.vitals.note)
+    def _context(self, store: Store | None) -> TaskContext:
+        connection = connect(self._settings.url) if store is None else store
+        return TaskContext(connection, self._settings, self._spool, self._stopping.is_set, self.health.write)
+
+
+class ClockWatch:
+    """Notices that the clock was set, by comparing it with one that nobody sets."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._steady = steady
+        self._offset_s = clock() - steady()
+
+    def jump_s(self) -> float:
+        """Return by how many seconds the clock was set since the last call."""
+        offset_s = self._clock() - self._steady()
+        jump_s = offset_s - self._offset_s
+        self._offset_s = offset_s
+        return jump_s if abs(jump_s) > CLOCK_JUMP_S else 0.0
 
 
 def _scheduler(schedule: Schedule, runners: list[TaskRunner]) -> BackgroundScheduler:
-    """Make the scheduler: each task has a thread, runs once at a time, and catches up with missed ticks in one."""
-    # That a tick finds its task still at work is ordinary, and told at each.
+    """Make the scheduler. A task has a thread, and catches up with missed ticks in one run."""
+    # APScheduler warns at each tick that finds its task still running, which is ordinary here.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = BackgroundScheduler(
         timezone=UTC,

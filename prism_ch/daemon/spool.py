@@ -1,4 +1,4 @@
-"""The spool: a folder whose files are landed once, and then moved aside."""
+"""The spool: a folder whose files are landed once and then moved aside."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from prism_ch.errors import PrismError, SettingsError
-from prism_ch.ingest.landing import Lander, Outcome, land_file
+from prism_ch.ingest.files import batches, land_together
+from prism_ch.ingest.landing import Outcome, land_file
 from prism_ch.ingest.sources import Source
-from prism_ch.ingest.together import SMALL_BYTES, land_together
 from prism_ch.store.client import Store
 
 log = logging.getLogger(__name__)
 
 DONE, FAILED = "done", "failed"
-#: A file that is still being written bears one of these, or a name that starts with a dot.
+#: Ends of the names of files that are still being written; names that start with a dot are the other sign.
 UNFINISHED = (".tmp", ".part")
 
 _LOCK, _JOURNAL = ".lock", ".together.json"
-_TOGETHER_FILES, _TOGETHER_BYTES = 256, 16 << 20
 _DAY_S = 86_400
 
 
 class Spool:
     """A folder that this process watches, and no other one.
 
-    Files appear in it under their final names, whole (written elsewhere on the same file system and renamed). Each is
-    landed once, by its content, and moved to done/, or to failed/ with the reason beside it in a file .error.
-    Killed at any moment: what has landed and was not moved is recognised as a repeat, and files that were being landed
-    together are named in a journal, so that the very same statement is sent again.
+    Files appear in it whole, under their final names: written elsewhere on the same file system and renamed. Each is
+    landed once, by its content, and moved to done/, or to failed/ with the reason in a file .error next to it.
+
+    If the process is killed, a file that has landed and was not moved is recognised as a repeat, and files that were
+    being landed together are named in a journal, so that the very same statement is sent again.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take possession of a folder; raises SettingsError where it can't be used or another process watches it."""
+        """Lock a folder; raises SettingsError if it can't be used or another process watches it."""
         self.folder = folder.absolute()
         try:
             for each in (self.folder, self.folder / DONE, self.folder / FAILED):
@@ -50,11 +50,11 @@ class Spool:
             raise SettingsError(f"{folder}: can't be used as a spool: {error.strerror}") from error
 
     def close(self) -> None:
-        """Let another process watch the folder."""
+        """Unlock the folder."""
         os.close(self._lock)
 
     def waiting(self) -> list[Path]:
-        """List the files that are complete, oldest first."""
+        """List the complete files, oldest first."""
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
@@ -66,65 +66,60 @@ class Spool:
                     continue
         return [self.folder / name for _, name in sorted(found)]
 
-    def failed(self) -> int:
-        """Count the files that could not be read to their end."""
-        return sum(not entry.name.endswith(".error") for entry in os.scandir(self.folder / FAILED))
-
     def land(self, store: Store, stop: Callable[[], bool]) -> int:
-        """Land what waits, small files together, until `stop`; return how many files were landed or moved aside.
+        """Land the waiting files, small ones together, until `stop`; return how many were moved aside.
 
-        Raises StoreError where the database fails; the files then stay, and are landed another time.
+        Raises StoreError if the database fails; the files then stay, and are landed another time.
         """
         landed = self._resume(store)
-        for batch in _batches(self._refuse_irregular(self.waiting())):
+        for batch in batches(map(Source.of, self._regular(self.waiting()))):
             if stop():
                 break
-            landed += self._land(store, batch)
+            landed += self._land(store, [Path(source.name) for source in batch])
         return landed
 
     def clean(self, keep_days: float) -> int:
-        """Remove files that were moved to done/ longer than so many days ago; return how many."""
+        """Remove files that were moved to done/ more than `keep_days` ago; return how many."""
         removed = 0
         for path in (self.folder / DONE).iterdir():
-            # A rename changes the time of the last change of status, and not that of the last writing.
+            # A rename changes st_ctime, and not st_mtime.
             if path.lstat().st_ctime < time.time() - keep_days * _DAY_S:
                 path.unlink()
                 removed += 1
         return removed
 
     def _resume(self, store: Store) -> int:
-        """Land together what was being landed together when the process ended."""
+        """Land the files of the journal, if a process left one."""
         try:
             names = json.loads((self.folder / _JOURNAL).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return 0
-        return self._finish(store, [self.folder / name for name in names])
+        return self._land_journal(store, [self.folder / name for name in names])
 
     def _land(self, store: Store, batch: Sequence[Path]) -> int:
-        """Land a large file, or several small ones."""
+        """Land one file, or several small ones together."""
         if len(batch) == 1:
-            with Lander(store) as lander:
-                outcome = land_file(lander, _source(batch[0]))
-            self._settle(batch[0], outcome)
-            _tell([outcome])
+            outcome = land_file(store, Source.of(batch[0]))
+            self._move(batch[0], outcome)
+            _log([outcome])
             return 1
         journal = self.folder / f"{_JOURNAL}.tmp"
         journal.write_text(json.dumps([path.name for path in batch]), encoding="utf-8")
         journal.rename(self.folder / _JOURNAL)
-        return self._finish(store, batch)
+        return self._land_journal(store, batch)
 
-    def _finish(self, store: Store, batch: Sequence[Path]) -> int:
-        """Land the files of the journal, move them aside, and only then forget the journal."""
+    def _land_journal(self, store: Store, batch: Sequence[Path]) -> int:
+        """Land the files of the journal, move them aside, and only then remove the journal."""
         present = [path for path in batch if path.exists()]
-        outcomes = land_together(store, [_source(path) for path in present])
+        outcomes = land_together(store, [Source.of(path) for path in present])
         for path, outcome in zip(present, outcomes, strict=True):
-            self._settle(path, outcome)
+            self._move(path, outcome)
         (self.folder / _JOURNAL).unlink()
-        _tell(outcomes)
+        _log(outcomes)
         return len(present)
 
-    def _refuse_irregular(self, paths: Sequence[Path]) -> Iterator[Path]:
-        """Move aside what is no regular file: a link could lead to what its writer may not read."""
+    def _regular(self, paths: Sequence[Path]) -> Iterator[Path]:
+        """Yield regular files. Others are moved aside: a link could lead to what its writer may not read."""
         for path in paths:
             try:
                 mode = path.lstat().st_mode
@@ -133,14 +128,14 @@ class Spool:
             if stat.S_ISREG(mode):
                 yield path
             else:
-                self._settle(path, Outcome(str(path), 0, {}, error=f"{path}: is no regular file"))
+                self._move(path, Outcome(str(path), 0, {}, error=f"{path}: is no regular file"))
 
-    def _settle(self, path: Path, outcome: Outcome) -> None:
-        """Move a file aside, the reason beside it where it could not be read to its end."""
+    def _move(self, path: Path, outcome: Outcome) -> None:
+        """Move a file to done/, or to failed/ with the reason next to it."""
         if not os.path.lexists(path):
             log.warning("file went away file=%r", path.name)
             return
-        target = _free(self.folder / (FAILED if outcome.error else DONE) / path.name)
+        target = _free_path(self.folder / (FAILED if outcome.error else DONE) / path.name)
         try:
             if outcome.error:
                 target.with_name(f"{target.name}.error").write_text(f"{outcome.error}\n", encoding="utf-8")
@@ -159,18 +154,17 @@ class Spool:
 
 
 def _lock(path: Path) -> int:
-    """Lock a file for as long as it is open; raises BlockingIOError where another process has."""
-    opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Lock a file until it is closed; raises BlockingIOError if another process has locked it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(opened)
+        os.close(descriptor)
         raise
-    return opened
+    return descriptor
 
 
-def _tell(outcomes: Sequence[Outcome]) -> None:
-    """Log what became of some files."""
+def _log(outcomes: Sequence[Outcome]) -> None:
     new = [outcome for outcome in outcomes if outcome.repeat_of is None]
     log.info(
         "files landed files=%d landed=%d rejected=%d repeats=%d failed=%d",
@@ -182,38 +176,11 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
     )
 
 
-def _source(path: Path) -> Source:
-    """Return a file as a source of records."""
-    return Source(str(path), path)
-
-
-def _batches(paths: Iterator[Path]) -> Iterator[list[Path]]:
-    """Divide files, in their order, into large ones and as many small ones as are landed together."""
-    batch: list[Path] = []
-    size = 0
-    for path in paths:
-        try:
-            size_bytes = path.stat().st_size
-        except FileNotFoundError:
-            continue
-        is_small = size_bytes <= SMALL_BYTES
-        if batch and (not is_small or size + size_bytes > _TOGETHER_BYTES or len(batch) == _TOGETHER_FILES):
-            yield batch
-            batch, size = [], 0
-        if is_small:
-            batch.append(path)
-            size += size_bytes
-        else:
-            yield [path]
-    if batch:
-        yield batch
-
-
-def _free(path: Path) -> Path:
-    """Return a path that is not taken: this one, or with a number behind."""
+def _free_path(path: Path) -> Path:
+    """Return a path that does not exist: the given one, or with a number appended."""
     number = 0
-    found = path
-    while os.path.lexists(found):
+    free = path
+    while os.path.lexists(free):
         number += 1
-        found = path.with_name(f"{path.name}.{number}")
-    return found
+        free = path.with_name(f"{path.name}.{number}")
+    return free

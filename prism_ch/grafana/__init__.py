@@ -1,1 +1,1 @@
-"""What prism-ch gives to a Grafana: dashboards, and the means to check what their queries answer."""
+"""Provisions a Grafana with the shipped dashboards and alert rules, and checks both."""

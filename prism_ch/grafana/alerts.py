@@ -1,52 +1,66 @@
-"""The alert rules, each with the reason for its numbers; their queries are in sql/alerts."""
+"""The alert rules, with the reason for each number, as Grafana's API takes them; their queries are in sql/alerts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from prism_ch.assets import asset
+from prism_ch.errors import GrafanaError
 
-#: What an alert becomes where its query answers with no row at all, or where Grafana can't ask.
-State = Literal["OK", "Alerting", "NoData", "Error"]
+DATASOURCE_UID = "prism"
+DATASOURCE_TYPE = "grafana-clickhouse-datasource"
+#: uid and title. Alert rules need a folder of their own: from provisioning files Grafana makes it by title alone, under
+#: another uid than that of the dashboards' folder.
+ALERT_FOLDER = ("prism-alerts", "prism alerts")
+#: Group of the rules that tenants have too, and of the others: title, and seconds between evaluations.
+JOB_GROUP = ("prism jobs", 30)
+PIPELINE_GROUP = ("prism pipeline", 60)
+
+# Grafana adds these to a query that lacks them.
+_QUERY_DEFAULTS = {"intervalMs": 1000, "maxDataPoints": 43_200}
+
+#: State of an alert whose query returns no row.
+NoDataState = Literal["OK", "Alerting", "NoData"]
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert rule: each row of its query is an alert of its own, with texts as labels and one number to judge."""
+    """One alert rule: each row of its query is an alert, with texts as labels and one number to compare."""
 
-    #: File of the query in sql/alerts, and end of the rule's uid.
+    #: Name of the query's file in sql/alerts, and the end of the rule's uid.
     name: str
     title: str
     severity: Literal["warning", "critical"]
-    #: Fires where the number is above this, and stays so for `lasting_s`.
+    #: The rule fires if the number has been above this for `lasting_s`.
     above: float
-    lasting_s: int
     #: How far back the query looks, in seconds.
     range_s: int
-    no_data: State
-    #: Whether tenants have the rule as well, on their own rows.
+    #: Whether tenants have the rule too, on their own rows.
     is_for_tenants: bool
-    #: Where to look: a dashboard's uid and the title of a panel in it.
+    #: The panel that a notification links to: its dashboard's uid, and its title.
     dashboard: str
     panel: str
-    #: Texts of a notification, in Grafana's templates. Without a dollar sign: files and API would read it differently.
+    #: Grafana's templates of a notification's texts; without a dollar sign, which provisioning files would expand.
     summary: str
     description: str
-    #: Label of all its alerts, also of the one that tells that there is no data; empty where the query tells the kind.
+    #: Label of the alerts, also of the one for missing data; empty if the query returns the kind.
     kind: str = ""
+    lasting_s: int = 0
+    no_data: NoDataState = "OK"
 
     @property
     def uid(self) -> str:
-        """Identity of the rule in each organisation."""
+        """Uid of the rule, the same in each organisation."""
         return f"prism-{self.name.replace('_', '-')}"
 
     @property
     def sql(self) -> str:
-        """The query, with the macros of the data source, without the comment on top."""
+        """The query, with the plugin's macros and without its header comment."""
         lines = asset(f"sql/alerts/{self.name}.sql").read_text(encoding="utf-8").splitlines()
-        begin = next(number for number, line in enumerate(lines) if not line.startswith("--"))
-        return "\n".join(lines[begin:])
+        first = next(number for number, line in enumerate(lines) if not line.startswith("--"))
+        return "\n".join(lines[first:])
 
 
 ALERTS = (
@@ -55,14 +69,12 @@ ALERTS = (
         title="Job slowed",
         kind="slowed",
         severity="warning",
-        # Steps of a healthy job vary by 1 to 3 %, and the median of five by less: a tenth is no accident. A checkpoint
-        # or an evaluation makes one step long, not three of five.
+        # Steps of a healthy job vary by 1 to 3 %, and the median of five by less. A checkpoint or an evaluation makes
+        # one step long, not three of five.
         above=0.1,
         lasting_s=120,
-        # Five steps of 5 minutes, twice over.
+        # Twice the five steps of a job whose steps take 5 minutes, with some reserve.
         range_s=3600,
-        # No job has taken five steps of late: nobody waits for a step.
-        no_data="OK",
         is_for_tenants=True,
         dashboard="prism-job",
         panel="Step time against the usual",
@@ -77,13 +89,10 @@ ALERTS = (
         title="Job hangs",
         kind="hang",
         severity="critical",
-        # A finding has been confirmed by the analysis already.
+        # The analysis has already confirmed what it reports.
         above=0,
-        lasting_s=0,
-        # A job that has hung for a week is known to those whom it concerns.
+        # A job that has hung for a week needs no notification.
         range_s=7 * 86_400,
-        # No job has been seen for a week.
-        no_data="OK",
         is_for_tenants=True,
         dashboard="prism-job",
         panel="Findings",
@@ -95,11 +104,8 @@ ALERTS = (
         title="Critical finding",
         severity="critical",
         above=0,
-        lasting_s=0,
-        # What is neither renewed nor closed for a day is of a job that is gone.
+        # The job of a finding that is neither updated nor closed for a day is gone.
         range_s=86_400,
-        # No critical finding all day: as it should be.
-        no_data="OK",
         is_for_tenants=True,
         dashboard="prism-finding",
         panel="Verdict",
@@ -112,10 +118,7 @@ ALERTS = (
         severity="warning",
         # Minutes. Half an hour of a day is more than congestion and restarts of neighbours cause on healthy hardware.
         above=30,
-        lasting_s=0,
         range_s=86_400,
-        # Nobody is blamed for anything.
-        no_data="OK",
         is_for_tenants=True,
         dashboard="prism-tenant",
         panel="Servers that cost most",
@@ -134,10 +137,9 @@ ALERTS = (
         severity="warning",
         # Seconds. Well beyond the longest usual active timeout (60 s) and the time that windows wait for it (120 s).
         above=300,
-        lasting_s=0,
-        # The service notes its measures every 15 seconds.
+        # The service records its measures every 15 seconds.
         range_s=600,
-        # No service notes anything, which the rule on the pipeline tells, or records name no exporter.
+        # Either no service runs, for which the rule on the pipeline fires, or records name no exporter.
         no_data="OK",
         is_for_tenants=False,
         dashboard="prism-pipeline",
@@ -153,12 +155,12 @@ ALERTS = (
         title="Pipeline behind",
         kind="pipeline_behind",
         severity="critical",
-        # Windows. While the newest are being worked, up to five wait.
+        # Windows. Up to five wait while the newest are analysed.
         above=5,
-        # A backfill of some size is worked in less.
+        # Most backfills take less.
         lasting_s=900,
         range_s=600,
-        # No service has noted its measures for 10 minutes: none runs, or none reaches the database.
+        # No service has recorded its measures for 10 minutes: none runs, or none reaches the database.
         no_data="Alerting",
         is_for_tenants=False,
         dashboard="prism-pipeline",
@@ -174,12 +176,11 @@ ALERTS = (
         title="Rejected records rising",
         kind="rejects_rising",
         severity="warning",
-        # The share of records from which `prism-ch doctor` no longer takes it for an accident.
+        # The share of records above which `prism-ch doctor` warns.
         above=0.01,
-        lasting_s=0,
-        # A day to compare with, and the quarter of an hour.
+        # The last quarter of an hour, and the day before it to compare with.
         range_s=90_000,
-        # No record has ever been rejected, or no service runs, which the rule on the pipeline tells.
+        # Either no record was ever rejected, or no service runs, for which the rule on the pipeline fires.
         no_data="OK",
         is_for_tenants=False,
         dashboard="prism-pipeline",
@@ -191,3 +192,99 @@ ALERTS = (
         ),
     ),
 )
+
+
+def rule_groups(dashboards: Mapping[str, Mapping[str, Any]], *, tenant: bool) -> list[dict[str, Any]]:
+    """Return the rule groups of one organisation, for tenants or operators.
+
+    Parameters: `dashboards` of the organisation by uid, to which rules link.
+    Raises GrafanaError if a panel to link to is missing.
+    """
+    groups = []
+    for (title, interval_s), is_for_tenants in ((JOB_GROUP, True), (PIPELINE_GROUP, False)):
+        if tenant and not is_for_tenants:
+            continue
+        alerts = [alert for alert in ALERTS if alert.is_for_tenants == is_for_tenants]
+        rules = [_rule(alert, title, dashboards) for alert in alerts]
+        groups.append({"title": title, "folderUid": ALERT_FOLDER[0], "interval": interval_s, "rules": rules})
+    return groups
+
+
+def panel_id(dashboards: Mapping[str, Mapping[str, Any]], uid: str, title: str) -> int:
+    """Return the id of a panel with a title, which may stand in a row of panels.
+
+    Raises GrafanaError unless there is exactly one.
+    """
+    panels = [
+        inner for panel in dashboards.get(uid, {}).get("panels", ()) for inner in (panel, *panel.get("panels", ()))
+    ]
+    found = [panel.get("id") for panel in panels if panel.get("title") == title]
+    if len(found) != 1 or found[0] is None:
+        raise GrafanaError(f"dashboard {uid} has no single, numbered panel titled {title}, to which an alert links")
+    return int(found[0])
+
+
+def duration(seconds: int) -> str:
+    """Write a duration as Grafana does, in hours, minutes or seconds without a remainder."""
+    for unit, length_s in (("h", 3600), ("m", 60)):
+        if seconds and seconds % length_s == 0:
+            return f"{seconds // length_s}{unit}"
+    return f"{seconds}s"
+
+
+def _rule(alert: Alert, group: str, dashboards: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "uid": alert.uid,
+        "title": alert.title,
+        "folderUID": ALERT_FOLDER[0],
+        "ruleGroup": group,
+        "condition": "B",
+        "data": [_query(alert), _threshold(alert.above)],
+        "for": duration(alert.lasting_s),
+        "noDataState": alert.no_data,
+        "execErrState": "Error",
+        "labels": {"severity": alert.severity, "source": "prism-ch", **({"kind": alert.kind} if alert.kind else {})},
+        "annotations": {
+            "summary": alert.summary,
+            "description": alert.description,
+            "__dashboardUid__": alert.dashboard,
+            "__panelId__": str(panel_id(dashboards, alert.dashboard, alert.panel)),
+        },
+    }
+
+
+def _query(alert: Alert) -> dict[str, Any]:
+    """Return the query of a rule; each row of its result becomes an alert."""
+    return {
+        "refId": "A",
+        "queryType": "table",
+        "relativeTimeRange": {"from": alert.range_s, "to": 0},
+        "datasourceUid": DATASOURCE_UID,
+        "model": {
+            "refId": "A",
+            "datasource": {"type": DATASOURCE_TYPE, "uid": DATASOURCE_UID},
+            "editorType": "sql",
+            "queryType": "table",
+            "format": 1,
+            "rawSql": alert.sql,
+            **_QUERY_DEFAULTS,
+        },
+    }
+
+
+def _threshold(above: float) -> dict[str, Any]:
+    """Return the condition that the query's number is above a threshold."""
+    return {
+        "refId": "B",
+        "queryType": "",
+        "relativeTimeRange": {"from": 0, "to": 0},
+        "datasourceUid": "__expr__",
+        "model": {
+            "refId": "B",
+            "type": "threshold",
+            "datasource": {"type": "__expr__", "uid": "__expr__"},
+            "expression": "A",
+            "conditions": [{"type": "query", "evaluator": {"type": "gt", "params": [above]}}],
+            **_QUERY_DEFAULTS,
+        },
+    }

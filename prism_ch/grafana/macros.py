@@ -1,135 +1,149 @@
-"""Expands a panel's query as Grafana and its ClickHouse datasource do, so that the engine can answer it without them.
+"""Expands Grafana's variables and the macros of its ClickHouse plugin, so that the engine can answer a query.
 
-Grafana's browser side goes first (`interpolate`): `$__conditionalAll`, then the dashboard's variables. The plugin's
-server side follows (`expand_macros`): comments become blanks, then its macros are replaced, the longest name first;
-an alert rule only ever sees this side. Written after grafana-clickhouse-datasource 4.x and the parser that it uses.
+1. The browser replaces `$__conditionalAll(condition, $variable)` and then `${variable:sqlstring}`.
+2. The plugin (grafana-clickhouse-datasource 4.x) blanks comments and replaces its macros, the longest name first.
+
+The query of an alert rule passes the plugin only. Variables in other forms stay as they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from prism_ch.errors import GrafanaError
 
-#: What an expanded statement no longer holds, if all in it was known: a macro or a variable.
+#: A macro or variable that nothing has expanded.
 UNEXPANDED = re.compile(r"\$(?:__\w+|\{[^}]*\}|[A-Za-z_]\w*)")
 
-_VARIABLE = re.compile(r"\$(?P<plain>\w+)|\[\[(?P<square>\w+)\]\]|\$\{(?P<braced>\w+)(?::(?P<format>\w+))?\}")
+_VARIABLE = re.compile(r"\$\{(\w+):sqlstring\}")
 _CONDITIONAL = "$__conditionalAll("
-_ALL_NAME = re.compile(r"(?<=\$\{)\w+(?=\})|(?<=\$)\w+")
-# A text or name in quotes, where a doubled quote goes on and an open one ends with the statement; and comments.
+_CONDITIONAL_NAME = re.compile(r"(?<=\$\{)\w+(?=\})|(?<=\$)\w+")
+# A quoted text or name, in which a doubled quote is part of it and an open quote reaches to the end; and comments.
 _QUOTED = r"'(?:[^']|'')*(?:'|$)|\"(?:[^\"]|\"\")*(?:\"|$)"
 _QUOTED_OR_COMMENT = re.compile(rf"{_QUOTED}|--[^\n\r]*|/\*.*?(?:\*/|$)", re.DOTALL)
 _ARGUMENT_PART = re.compile(rf"{_QUOTED}|[(),]", re.DOTALL)
+#: Grafana asks for about this many points when a dashboard opens.
+_POINTS = 300
+
+_BY_DATE = "{0} >= toDate('{from_date}') AND {0} <= toDate('{to_date}')"
+_BY_DATE_AND_TIME = f"({_BY_DATE}) AND ({{1}} >= toDateTime({{from_s}}) AND {{1}} <= toDateTime({{to_s}}))"
+#: The plugin's macros: {0} and {1} are their arguments, the rest is of the time range. Those without ignore arguments.
+_MACROS = {
+    "fromTime": "toDateTime({from_s})",
+    "toTime": "toDateTime({to_s})",
+    "fromTime_ms": "fromUnixTimestamp64Milli({from_ms})",
+    "toTime_ms": "fromUnixTimestamp64Milli({to_ms})",
+    "timeFilter": "{0} >= toDateTime({from_s}) AND {0} <= toDateTime({to_s})",
+    "timeFilter_ms": "{0} >= fromUnixTimestamp64Milli({from_ms}) AND {0} <= fromUnixTimestamp64Milli({to_ms})",
+    "dateFilter": _BY_DATE,
+    "dateTimeFilter": _BY_DATE_AND_TIME,
+    "dt": _BY_DATE_AND_TIME,
+    "timeInterval": "toStartOfInterval(toDateTime({0}), INTERVAL {interval_s} second)",
+    "timeInterval_ms": "toStartOfInterval(toDateTime64({0}, 3), INTERVAL {interval_ms} millisecond)",
+    "interval_s": "{interval_s}",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """What a dashboard shows: from when until when, milliseconds since the epoch, and how far apart points are."""
+class TimeRange:
+    """The time range of a dashboard, in milliseconds since the epoch, and the interval between points."""
 
     from_ms: int
     to_ms: int
     interval_ms: int = 60_000
 
+    @classmethod
+    def until(cls, end_s: int, length_s: int) -> TimeRange:
+        """Return the range up to a time, with the interval that Grafana chooses for it."""
+        length_ms = length_s * 1000
+        return cls(end_s * 1000 - length_ms, end_s * 1000, max(length_s // _POINTS * 1000, 1000))
+
+    def values(self) -> dict[str, object]:
+        """Return what macros are made of: bounds, days in UTC, and intervals."""
+        return {
+            "from_ms": self.from_ms,
+            "to_ms": self.to_ms,
+            "from_s": self.from_ms // 1000,
+            "to_s": self.to_ms // 1000,
+            "interval_ms": max(self.interval_ms, 1),
+            "interval_s": max(self.interval_ms // 1000, 1),
+            "from_date": f"{datetime.fromtimestamp(self.from_ms / 1000, UTC):%Y-%m-%d}",
+            "to_date": f"{datetime.fromtimestamp(self.to_ms / 1000, UTC):%Y-%m-%d}",
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What is chosen of a variable: one value or, where several may be, any number of them; `everything` is All."""
+class Selection:
+    """The selected values of a variable; `is_all` if All is selected."""
 
     values: tuple[str, ...]
-    several: bool = False
-    everything: bool = False
+    is_all: bool = False
 
 
-def expand(sql: str, span: Span, variables: Mapping[str, Choice] | None = None) -> str:
-    """Return a query as it reaches ClickHouse; without `variables` as an alert rule's does, past the browser.
+def expand(sql: str, time_range: TimeRange, variables: Mapping[str, Selection] | None = None) -> str:
+    """Return a query as it reaches ClickHouse.
 
-    Raises GrafanaError where a macro has the wrong number of arguments.
+    Parameters: `variables` by name, None for the query of an alert rule, which has none.
+    Raises GrafanaError if a macro has the wrong number of arguments.
     """
-    return expand_macros(sql if variables is None else interpolate(sql, span, variables), span)
-
-
-def interpolate(sql: str, span: Span, variables: Mapping[str, Choice]) -> str:
-    """Put the values of variables in, as Grafana does in the browser; names that are not known stay."""
-    sql = _apply_conditional_all(sql, variables)
-    built_in = {
-        "__interval": _interval_text(span.interval_ms),
-        "__interval_ms": str(span.interval_ms),
-        "__from": str(span.from_ms),
-        "__to": str(span.to_ms),
-    }
-
-    def value(found: re.Match[str]) -> str:
-        name = found["plain"] or found["square"] or found["braced"]
-        if name in built_in:
-            return built_in[name]
-        return _formatted(variables[name], found["format"]) if name in variables else found[0]
-
-    return _VARIABLE.sub(value, sql)
-
-
-def expand_macros(sql: str, span: Span) -> str:
-    """Replace comments by blanks and the plugin's macros by what they stand for; unknown ones stay.
-
-    Raises GrafanaError where a macro has the wrong number of arguments.
-    """
+    if variables is not None:
+        sql = _apply_conditional_all(sql, variables)
+        sql = _VARIABLE.sub(lambda found: _quoted(variables[found[1]]) if found[1] in variables else found[0], sql)
     sql = _QUOTED_OR_COMMENT.sub(lambda part: part[0] if part[0][0] in "'\"" else " " * len(part[0]), sql)
+    values = time_range.values()
     for name in sorted(_MACROS, key=lambda name: (-len(name), name)):
-        sql = "".join(_replaced(sql, name, span))
+        sql = "".join(_replaced(sql, name, values))
     return sql
 
 
-def _formatted(choice: Choice, style: str | None) -> str:
-    """Write a variable's values in one of Grafana's formats."""
-    if style == "sqlstring":
-        return ",".join("'" + value.replace("'", "''") + "'" for value in choice.values)
-    if style == "singlequote":
-        return ",".join("'" + value.replace("'", "\\'") + "'" for value in choice.values)
-    if style in {"csv", "raw"}:
-        return ",".join(choice.values)
-    if style is not None:
-        raise GrafanaError(f"the format {style} of a variable is not known here; use sqlstring")
-    # The plugin's own way: several are put in quotes, a quote among them is not escaped.
-    return "'" + "','".join(choice.values) + "'" if choice.several else "".join(choice.values)
+def _quoted(selection: Selection) -> str:
+    return ",".join("'" + value.replace("'", "''") + "'" for value in selection.values)
 
 
-def _apply_conditional_all(sql: str, variables: Mapping[str, Choice]) -> str:
-    """Replace `$__conditionalAll(condition, $variable)` by 1=1 where all is chosen, else by the condition."""
+def _apply_conditional_all(sql: str, variables: Mapping[str, Selection]) -> str:
+    """Replace each `$__conditionalAll(condition, $variable)`: by 1=1 if All is selected, else by the condition."""
     while (start := sql.rfind(_CONDITIONAL)) >= 0:
-        # Quotes mean nothing to this macro: a bracket or comma within them counts.
-        ends, pieces = _arguments(sql, start + len(_CONDITIONAL), re.compile(r"[(),]"))
+        # Unlike the plugin's macros, this one counts brackets and commas inside quotes.
+        end, pieces = _arguments(sql, start + len(_CONDITIONAL), re.compile(r"[(),]"))
         if len(pieces) != 2:
             return sql
         condition, variable = pieces
-        named = _ALL_NAME.search(variable.strip())
-        choice = variables.get(named[0]) if named else None
-        everything = choice is not None and (choice.everything or "".join(choice.values) == "")
-        sql = sql[:start] + ("1=1" if everything else condition) + sql[ends + 1 :]
+        name = _CONDITIONAL_NAME.search(variable.strip())
+        selection = variables.get(name[0]) if name else None
+        is_all = selection is not None and (selection.is_all or "".join(selection.values) == "")
+        sql = sql[:start] + ("1=1" if is_all else condition) + sql[end + 1 :]
     return sql
 
 
-def _replaced(sql: str, name: str, span: Span) -> Iterator[str]:
-    """Yield the pieces of a statement with one macro replaced wherever it stands, even in a text."""
+def _replaced(sql: str, name: str, values: Mapping[str, object]) -> Iterator[str]:
+    """Yield the pieces of a statement with one macro replaced everywhere, also inside quotes."""
     token = re.compile(rf"\$__{name}(?![A-Za-z0-9_])")
+    template = _MACROS[name]
     position = 0
     while found := token.search(sql, position):
         yield sql[position : found.start()]
         position = found.end()
-        pieces: Sequence[str] = ()
+        arguments: list[str] = []
         if sql[position : position + 1] == "(":
-            ends, pieces = _arguments(sql, position + 1, _ARGUMENT_PART)
-            # Brackets that are not closed are none of the macro's.
-            position = ends + 1 if ends >= 0 else position
-        arguments = [piece.strip() for piece in pieces]
-        yield _MACROS[name](span, [] if arguments == [""] else arguments)
+            end, pieces = _arguments(sql, position + 1, _ARGUMENT_PART)
+            # A bracket that is never closed does not belong to the macro.
+            position = end + 1 if end >= 0 else position
+            arguments = [] if "".join(pieces).strip() == "" else [piece.strip() for piece in pieces]
+        needed = 2 if "{1}" in template else 1 if "{0}" in template else None
+        if needed not in {None, len(arguments)}:
+            raise GrafanaError(f"$__{name} takes {needed} arguments, not {len(arguments)}: {', '.join(arguments)}")
+        yield template.format(*arguments, **values)
     yield sql[position:]
 
 
 def _arguments(sql: str, start: int, part: re.Pattern[str]) -> tuple[int, list[str]]:
-    """Split what stands in brackets from `start` on; return where they close and the pieces, -1 and none if nowhere."""
+    """Split the arguments from `start` to the closing bracket.
+
+    Returns the place of the bracket and the arguments, -1 and none if it is never closed.
+    """
     depth, pieces, begun = 1, [], start
     for found in part.finditer(sql, start):
         depth += (found[0] == "(") - (found[0] == ")")
@@ -139,76 +153,3 @@ def _arguments(sql: str, start: int, part: re.Pattern[str]) -> tuple[int, list[s
         if depth == 0:
             return found.start(), pieces
     return -1, []
-
-
-def _interval_text(interval_ms: int) -> str:
-    """Write an interval as Grafana does, in the largest unit that divides it."""
-    for unit, length_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
-        if interval_ms >= length_ms and interval_ms % length_ms == 0:
-            return f"{interval_ms // length_ms}{unit}"
-    return f"{interval_ms}ms"
-
-
-def _interval_s(span: Span) -> int:
-    """Return the interval in whole seconds, at least one."""
-    return max(span.interval_ms // 1000, 1)
-
-
-def _moment(at_ms: int) -> str:
-    """Write a moment to the second."""
-    return f"toDateTime({at_ms // 1000})"
-
-
-def _moment_ms(at_ms: int) -> str:
-    """Write a moment to the millisecond."""
-    return f"fromUnixTimestamp64Milli({at_ms})"
-
-
-def _date(at_ms: int) -> str:
-    """Write the day of a moment, UTC."""
-    return f"toDate('{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}')"
-
-
-def _between(column: str, span: Span, written: Callable[[int], str]) -> str:
-    """Write the condition that a column lies within the span, both ends included."""
-    return f"{column} >= {written(span.from_ms)} AND {column} <= {written(span.to_ms)}"
-
-
-def _taking(count: int, text: Callable[..., str]) -> Callable[[Span, list[str]], str]:
-    """Make a macro of so many arguments."""
-
-    def macro(span: Span, arguments: list[str]) -> str:
-        if len(arguments) != count:
-            raise GrafanaError(f"a macro takes {count} arguments, not {len(arguments)}: {', '.join(arguments)}")
-        return text(span, *arguments)
-
-    return macro
-
-
-def _date_time_filter(span: Span, date: str, time: str) -> str:
-    """Write the condition on a column of dates and one of times."""
-    return f"({_between(date, span, _date)}) AND ({_between(time, span, _moment)})"
-
-
-#: The macros of the plugin's server side. Those without arguments take no notice of any.
-_MACROS: dict[str, Callable[[Span, list[str]], str]] = {
-    "fromTime": lambda span, _: _moment(span.from_ms),
-    "toTime": lambda span, _: _moment(span.to_ms),
-    "fromTime_ms": lambda span, _: _moment_ms(span.from_ms),
-    "toTime_ms": lambda span, _: _moment_ms(span.to_ms),
-    "timeFilter": _taking(1, lambda span, column: _between(column, span, _moment)),
-    "timeFilter_ms": _taking(1, lambda span, column: _between(column, span, _moment_ms)),
-    "dateFilter": _taking(1, lambda span, column: _between(column, span, _date)),
-    "dateTimeFilter": _taking(2, _date_time_filter),
-    "dt": _taking(2, _date_time_filter),
-    "timeInterval": _taking(
-        1, lambda span, column: f"toStartOfInterval(toDateTime({column}), INTERVAL {_interval_s(span)} second)"
-    ),
-    "timeInterval_ms": _taking(
-        1,
-        lambda span, column: (
-            f"toStartOfInterval(toDateTime64({column}, 3), INTERVAL {max(span.interval_ms, 1)} millisecond)"
-        ),
-    ),
-    "interval_s": lambda span, _: str(_interval_s(span)),
-}

@@ -1,1 +1,1 @@
-"""How the service stands: what is looked at, what it means, and how to mend it."""
+"""Health checks: what was found, how bad it is, and how to mend it."""

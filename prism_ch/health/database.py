@@ -1,99 +1,192 @@
-"""What the database tells of the service: is it there, do the flows come, are the windows worked."""
+"""The checks and measures of the database that a running service repeats every few seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from prism_ch.errors import PrismError, StoreError
-from prism_ch.health.exporters import future_light, read_standings, silence_light
-from prism_ch.health.light import Light, State
-from prism_ch.pipeline import DEFAULT_PARAMS
+import pyarrow as pa
+
+from prism_ch.errors import StoreError
+from prism_ch.health.check import Check, State
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import due_windows
+from prism_ch.store.ledger import WindowSelection, closed_until_ns, due_windows
 from prism_ch.store.migrate import require_schema
 from prism_ch.store.statements import statement
 from prism_ch.store.topology import topology_digest
-from prism_ch.store.watermark import closed_until_ns
+from prism_ch.worker import DEFAULT_PARAMS
 
-#: A part of the records that is rejected and no longer looks like an accident.
+#: A share of rejected records above this is no accident.
 _REJECTED_SHARE = 0.01
-#: So many closed windows are ordinary, while the newest are being worked.
+#: Numbers of closed windows that wait; a few always do, while the newest are analysed.
 _BEHIND_WARN, _BEHIND_BAD = 5, 60
+#: A flow that ends longer than this after its record arrived, in seconds, shows a clock that is ahead.
+_AHEAD_S = 1.0
+
+#: The meaning of each measure and the name of its label; measures whose name ends in _total are counters.
+MEASURES = {
+    "exporter_lag_seconds": ("Since the end of the exporter's last flow, seconds", "exporter"),
+    "exporter_silent_seconds": ("Since the exporter's last record arrived, seconds", "exporter"),
+    "records_landed_total": ("Flow records that can be used, as delivered", ""),
+    "records_rejected_total": ("Flow records that can not be used", "reason"),
+    "flows_late": ("Flow records that arrived after their window was first worked", ""),
+    "windows_worked": ("Windows that have been worked", ""),
+    "windows_failed": ("Windows whose last working failed", ""),
+    "windows_behind": ("Windows that are closed and wait to be worked, new or changed", ""),
+    "stage_seconds": ("What the last workings of all windows took, seconds", "stage"),
+    "task_failures": ("Failures of the task in a row, until now", "task"),
+    "task_success_time_seconds": ("When the task last succeeded, Unix seconds", "task"),
+    "task_failure_time_seconds": ("When the task last failed, Unix seconds", "task"),
+    "task_running_seconds": ("How long the task has been at work, seconds; 0 while it rests", "task"),
+    "task_units_total": ("What the task has done since the service started: files, windows", "task"),
+    "spool_files": ("Files that wait in the spool", ""),
+    "memory_bytes": ("Memory of the service in use, bytes", ""),
+    "database_up": ("1 where the database answers, else 0", ""),
+}
 
 
-def count_behind(store: Store, settings: Settings) -> int:
-    """Count the windows that are closed and wait to be worked, new or changed."""
-    inputs = topology_digest(store) ^ DEFAULT_PARAMS.digest()
-    return len(due_windows(store, settings.window_s, until_ns=closed_until_ns(store, settings), inputs=inputs))
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number. `name` ends in its unit; `label` is empty if there is only one."""
+
+    name: str
+    label: str
+    value: float
 
 
-def service_lights(store: Store, settings: Settings) -> list[Light]:
-    """Look at what a running service should see to: cheap enough for every few seconds."""
-    lights = [schema_light(store)]
-    if lights[0].state == "bad":
-        return lights
-    exporters = read_standings(store)
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """The state of an exporter; the name of exporters that give none is empty.
+
+    `lag_s` is the time since its last flow ended, `silent_s` since its last record arrived, `ahead_s` how far flows
+    ended after their records arrived.
+    """
+
+    name: str
+    lag_s: float
+    silent_s: float
+    ahead_s: float
+
+
+def check_service(store: Store, settings: Settings) -> list[Check]:
+    """Check the database: schema, exporters, rejected records, windows; only the schema if it is bad."""
+    schema = _check_schema(store)
+    if schema.state == "bad":
+        return [schema]
+    exporters = _read_exporters(store)
     return [
-        *lights,
-        silence_light(exporters, settings.serve.silent_after_s),
-        future_light(exporters),
-        _rejected_light(store),
-        _windows_light(store),
-        _behind_light(count_behind(store, settings)),
+        schema,
+        _check_silence(exporters, settings.serve.silent_after_s),
+        _check_future(exporters),
+        _check_rejected(store),
+        _check_windows(store),
+        _check_behind(_count_behind(store, settings)),
     ]
 
 
-def schema_light(store: Store) -> Light:
-    """Look whether the database answers and has this version's schema."""
+def measure_database(store: Store, settings: Settings) -> list[Measure]:
+    """Read the measures that the database knows."""
+    measures = [Measure("windows_behind", "", _count_behind(store, settings))]
+    for each in _read_exporters(store):
+        measures.append(Measure("exporter_lag_seconds", each.name, each.lag_s))
+        measures.append(Measure("exporter_silent_seconds", each.name, each.silent_s))
+    records = dict(store.rows(statement("health_records")))
+    measures.append(Measure("records_landed_total", "", records.pop("", 0)))
+    measures += [Measure("records_rejected_total", reason, number) for reason, number in records.items()]
+    worked, failed, _, late, *_ = store.rows(statement("health_windows"))[0]
+    measures += [Measure("windows_worked", "", worked), Measure("windows_failed", "", failed)]
+    measures.append(Measure("flows_late", "", late))
+    stages = store.rows(statement("health_stages"))
+    return measures + [Measure("stage_seconds", stage, seconds) for stage, _, seconds in stages]
+
+
+def write_health(store: Store, process: str, checks: Iterable[Check], measures: Iterable[Measure]) -> None:
+    """Write checks and measures to their tables, under the name of a process."""
+    store.insert("health_log", pa.Table.from_pylist([{"process": process, **asdict(check)} for check in checks]))
+    rows = [
+        {"process": process, "measure": each.name, "label": each.label, "value": float(each.value)} for each in measures
+    ]
+    store.insert("measures_log", pa.Table.from_pylist(rows))
+
+
+def _count_behind(store: Store, settings: Settings) -> int:
+    """Count the closed windows that are new or changed and wait to be analysed."""
+    inputs = topology_digest(store) ^ DEFAULT_PARAMS.digest()
+    closed = WindowSelection(until_ns=closed_until_ns(store, settings))
+    return len(due_windows(store, settings.window_s, closed, inputs=inputs))
+
+
+def _read_exporters(store: Store) -> list[Exporter]:
+    return [Exporter(*row) for row in store.rows(statement("health_exporters"))]
+
+
+def _check_schema(store: Store) -> Check:
+    """Check that the database answers and has this version's schema."""
     try:
         require_schema(store)
     except StoreError as error:
-        return Light(
-            "database", "bad", str(error), "if it is not reachable, start it; if its schema is old, `prism-ch migrate`"
-        )
-    return Light("database", "ok", f"{store} answers and has this version's schema")
+        mend = "if it is not reachable, start it; if its schema is old, `prism-ch migrate`"
+        return Check("database", "bad", str(error), mend)
+    return Check("database", "ok", f"{store} answers and has this version's schema")
 
 
-def guarded(name: str, look: Callable[[], list[Light]], mend: str) -> list[Light]:
-    """Return what a look finds, or that it failed and how to mend that."""
-    try:
-        return look()
-    except (PrismError, OSError) as error:
-        return [Light(name, "bad", str(error), mend)]
+def _check_silence(exporters: Sequence[Exporter], silent_after_s: float) -> Check:
+    """Check that no exporter has gone silent."""
+    name = "exporters"
+    if not exporters:
+        mend = "let a collector write to the spool, or `prism-ch ingest`"
+        return Check(name, "warn", "no flow record has landed yet", mend)
+    silent = [each for each in exporters if each.silent_s > silent_after_s]
+    if not silent:
+        return Check(name, "ok", f"all {len(exporters)} send")
+    if len(silent) == len(exporters):
+        what = f"none of {len(exporters)} has sent anything for {min(each.silent_s for each in silent):,.0f} s"
+        return Check(name, "warn", what, "if jobs run, see whether the collector and its way to the spool work")
+    longest = max(silent, key=lambda each: each.silent_s)
+    what = f"{len(silent)} of {len(exporters)} are silent, {longest.name or 'unnamed'} for {longest.silent_s:,.0f} s"
+    return Check(name, "warn", what, "see whether they still export, and whether their records reach the collector")
 
 
-def _rejected_light(store: Store) -> Light:
-    """Look how much can't be used."""
+def _check_future(exporters: Sequence[Exporter]) -> Check:
+    """Check that no flow ended after its record arrived."""
+    name = "future records"
+    ahead = [each for each in exporters if each.ahead_s > _AHEAD_S]
+    if not ahead:
+        return Check(name, "ok", "no flow ended after its record arrived")
+    worst = max(ahead, key=lambda each: each.ahead_s)
+    what = f"{len(ahead)} exporters sent flows of the future, {worst.name or 'unnamed'} by {worst.ahead_s:,.1f} s"
+    return Check(name, "warn", what, "synchronise their clocks (NTP or PTP), and that of the database's machine")
+
+
+def _check_rejected(store: Store) -> Check:
     name = "rejected records"
     records = dict(store.rows(statement("health_records")))
     total = sum(records.values())
     rejected = total - records.pop("", 0)
     if not rejected:
-        return Light(name, "ok", f"none of {total:,}")
+        return Check(name, "ok", f"none of {total:,}")
     reason = max(records, key=lambda each: records[each])
     what = f"{rejected:,} of {total:,}, most of them {reason}"
     if rejected <= _REJECTED_SHARE * total:
-        return Light(name, "ok", what)
-    return Light(name, "warn", what, f"look at some of them in flows_rejected, by reason = '{reason}'")
+        return Check(name, "ok", what)
+    return Check(name, "warn", what, f"look at some of them in flows_rejected, by reason = '{reason}'")
 
 
-def _windows_light(store: Store) -> Light:
-    """Look for windows whose working failed."""
+def _check_windows(store: Store) -> Check:
+    """Check that the analysis of no window failed."""
     name = "windows"
     worked, failed, _, _, start_s, error, attempts = store.rows(statement("health_windows"))[0]
     if not failed:
-        return Light(name, "ok", f"{worked:,} worked, none failed")
+        return Check(name, "ok", f"{worked:,} worked, none failed")
     start = datetime.fromtimestamp(start_s, UTC)
     what = f"the window of {start:%Y-%m-%d %H:%M:%S} UTC failed {attempts} times: {error}"
     mend = "mend what the error says; it is tried again by itself, and all that follows is worked again then"
-    return Light(name, "bad", what, mend)
+    return Check(name, "bad", what, mend)
 
 
-def _behind_light(behind: int) -> Light:
-    """Look how many closed windows wait."""
-    name = "windows behind"
+def _check_behind(behind: int) -> Check:
     state: State = "ok" if behind <= _BEHIND_WARN else "warn" if behind <= _BEHIND_BAD else "bad"
     mend = "" if state == "ok" else "wait, if much has just landed; else give the service more cores, or longer windows"
-    return Light(name, state, f"{behind:,} closed windows wait to be worked", mend)
+    return Check("windows behind", state, f"{behind:,} closed windows wait to be worked", mend)

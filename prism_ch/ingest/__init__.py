@@ -1,1 +1,1 @@
-"""Brings flow records and topologies from files into the database; ClickHouse does the parsing of records."""
+"""Brings flow records and topologies from files into the database, which parses the records."""

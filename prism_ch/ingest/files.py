@@ -1,24 +1,54 @@
-"""Lands files of flow records: what the command `ingest` does."""
+"""Lands files: small ones in one statement, each recorded as if it had landed alone.
+
+A statement costs as much for a hundred records as for ten thousand, and leaves as many parts for the engine to merge.
+A statement that was cut short is sent again by the same files together, so that the engine recognises it: they were
+recorded as begun in one call, which makes them a group in the database.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.landing import Count, Lander, Outcome, Progress, land_source
-from prism_ch.ingest.sources import find_sources
-from prism_ch.ingest.together import in_batches, land_together
+from prism_ch.ingest.contents import Chunk, Content, read_contents
+from prism_ch.ingest.landing import (
+    LANDING_SETTINGS,
+    Outcome,
+    incomplete_group,
+    insert_rows,
+    land_file,
+    land_source,
+    read_outcomes,
+    read_states,
+    record_landings,
+    unfinished_groups,
+    with_source,
+)
+from prism_ch.ingest.sources import Source, find_sources
 from prism_ch.store.client import Store
+
+#: A file is small up to this size as it is stored, in bytes, and its records up to the second size in memory.
+SMALL_BYTES = 1 << 20
+_SMALL_BYTES_READ = 32 << 20
+#: Files that land together at most, and their size, in bytes; a statement then costs less than reading them.
+TOGETHER_FILES, TOGETHER_BYTES = 256, 16 << 20
+
+
+#: Called with how many bytes have landed, and how many there are as far as is known.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
     """What became of the records of some files, by source in the order of landing.
 
-    `landings` are the contents that landed now, `skipped` those that had landed before and were left alone, `failures`
-    those that could not be read to their end; what came before the damage has landed and is counted in `landings` too.
+    `landings` are the contents that landed now. `skipped` are those that had landed before. `failures` are those that
+    could not be read to their end; what came before the damage has landed, and is in `landings` too.
     """
 
     landings: tuple[Outcome, ...] = ()
@@ -32,18 +62,34 @@ class LandingReport:
 
     @property
     def records(self) -> int:
-        """Count the records that landed now, used or rejected."""
+        """The number of records that landed now, used or rejected."""
         return sum(outcome.records for outcome in self.landings)
 
     @property
     def landed(self) -> int:
-        """Count the records that landed now and can be used."""
+        """The number of records that landed now and can be used."""
         return sum(outcome.landed for outcome in self.landings)
 
     @property
     def rejected(self) -> dict[str, int]:
-        """Count the records that landed now and can't be used, by reason."""
+        """The numbers of records that landed now and can't be used, by reason."""
         return dict(sum((Counter(outcome.rejected) for outcome in self.landings), Counter()))
+
+
+@dataclass(slots=True)
+class _SmallFile:
+    """A small file with its records in memory, unless they are `too_large`.
+
+    There is no content if nothing could be read. `error` says why it could not be read to its end. `is_first` tells
+    that no earlier file has the same content.
+    """
+
+    source: Source
+    content: Content | None = None
+    chunks: list[Chunk] = field(default_factory=list)
+    error: str = ""
+    too_large: bool = False
+    is_first: bool = False
 
 
 def land_files(
@@ -52,20 +98,28 @@ def land_files(
     """Land the flow records of files, each content once however often it is given.
 
     Parameters: `patterns`, paths, folders, globs, or - for standard input; `fmt`, auto or the name of a Format;
-    `progress`, see Progress, called whenever a chunk has landed.
-    Raises InputError where a pattern means no file, or no source could be read at all.
+    `progress`, called whenever a chunk has landed.
+    Raises InputError if a pattern finds no file, or no source could be read at all.
     """
     sources = find_sources(patterns)
-    sizes = [source.size_bytes for source in sources]
     outcomes: list[Outcome] = []
-    count = Count(progress, sum(sizes))
-    with Lander(store) as lander:
-        for batch in in_batches(sources):
-            if len(batch) == 1:
-                outcomes += land_source(lander, batch[0], fmt, count)
-            else:
-                outcomes += land_together(store, batch, fmt)
-                count.end(sum(source.size_bytes for source in batch))
+    total_bytes = sum(source.size_bytes for source in sources)
+    done_bytes = landed_bytes = 0  # of earlier batches, and of this one
+
+    def report(read_bytes: int) -> None:
+        nonlocal landed_bytes
+        landed_bytes = read_bytes
+        if progress is not None:
+            progress(done_bytes + read_bytes, max(total_bytes, done_bytes + read_bytes))
+
+    for batch in batches(sources):
+        landed_bytes = 0
+        if len(batch) == 1:
+            outcomes += land_source(store, batch[0], fmt, report)
+        else:
+            outcomes += land_together(store, batch, fmt)
+            report(sum(source.size_bytes for source in batch))
+        done_bytes += landed_bytes
     failures = tuple(outcome for outcome in outcomes if outcome.error)
     if failures and all(outcome.error and not outcome.records for outcome in outcomes):
         more = f" (and {len(failures) - 1} more could not be read)" if len(failures) > 1 else ""
@@ -75,3 +129,111 @@ def land_files(
         skipped=tuple(o for o in outcomes if o.repeat_of is not None),
         failures=failures,
     )
+
+
+def batches(sources: Iterable[Source]) -> Iterator[list[Source]]:
+    """Group sources, in order, by what lands together: runs of small files, and single others."""
+    batch: list[Source] = []
+    batch_bytes = 0
+    for source in sources:
+        is_small = source.path is not None and source.path.is_file() and source.size_bytes <= SMALL_BYTES
+        is_full = len(batch) == TOGETHER_FILES or batch_bytes + source.size_bytes > TOGETHER_BYTES
+        if batch and (not is_small or is_full):
+            yield batch
+            batch, batch_bytes = [], 0
+        if is_small:
+            batch.append(source)
+            batch_bytes += source.size_bytes
+        else:
+            yield [source]
+    if batch:
+        yield batch
+
+
+def land_together(store: Store, sources: Sequence[Source], fmt: str = "auto") -> list[Outcome]:
+    """Land small files, and return their outcomes in order.
+
+    1. Read the files. Of equal contents, and of those that have landed before, none is sent again.
+    2. Files that can't be read to their end or hold too many records land alone, and so does a single one.
+    3. Send groups that were cut short again; if members are missing, the others of the group are refused.
+    4. Record all other files as begun, and send them.
+    5. Count what has landed, and record the outcomes.
+
+    Parameters: `fmt`, auto or the name of a Format.
+    Raises StoreError if the database fails; landing the same files again then completes them.
+    """
+    files = [_read(source, fmt) for source in sources]
+    states = read_states(store, [file.content.landing for file in files if file.content])
+    done = {landing: source for landing, (source, status) in states.items() if status == "done"}
+    new: dict[str, tuple[_SmallFile, Content]] = {}
+    for file in files:
+        if file.content and file.content.landing not in done and file.content.landing not in new:
+            new[file.content.landing] = file, file.content
+            file.is_first = True
+    alone = [new.pop(landing) for landing, (file, _) in list(new.items()) if file.too_large or file.error]
+    together: list[tuple[_SmallFile, Content]] = []
+    outcomes: dict[str, Outcome] = {}
+    for group in unfinished_groups(store, list(new)):
+        members = [new.pop(landing) for landing in group if landing in new]
+        if len(group) == 1:
+            alone += members
+        elif len(members) == len(group):
+            _send(store, members)
+            together += members
+        else:
+            outcomes |= {content.landing: incomplete_group(content.source, group) for _, content in members}
+    if len(new) == 1:
+        alone += new.values()
+    elif new:
+        record_landings(store, [(content, None) for _, content in new.values()])
+        _send(store, list(new.values()))
+        together += new.values()
+    outcomes |= {content.landing: land_file(store, file.source, fmt) for file, content in alone}
+    counted = done | {content.landing: content.source for _, content in together}
+    if counted:
+        outcomes |= read_outcomes(store, counted)
+    record_landings(store, [(content, outcomes[content.landing]) for _, content in together])
+    return [_outcome(file, outcomes) for file in files]
+
+
+def _read(source: Source, fmt: str) -> _SmallFile:
+    """Read a file as far as possible, unless its records are too many."""
+    file = _SmallFile(source)
+    read_bytes = 0
+    try:
+        for content in read_contents(source, fmt):
+            file.content = content
+            for chunk in content.chunks:
+                read_bytes += chunk.rows.nbytes
+                file.chunks.append(chunk)
+                if read_bytes > _SMALL_BYTES_READ:
+                    file.too_large, file.chunks = True, []
+                    return file
+    except InputError as error:
+        file.error = str(error)
+    return file
+
+
+def _send(store: Store, files: Sequence[tuple[_SmallFile, Content]]) -> None:
+    """Send the records of files in one statement a kind of rows, the same in any order of files."""
+    ordered = sorted(files, key=lambda each: each[1].landing)
+    groups: dict[tuple[str, pa.Schema], list[pa.Table]] = defaultdict(list)
+    for file, content in ordered:
+        for chunk in file.chunks:
+            rows = with_source(chunk.rows, content)
+            groups[chunk.table, rows.schema].append(rows)
+    landings = "\n".join(content.landing for _, content in ordered)
+    identity = hashlib.blake2b(landings.encode(), digest_size=16).hexdigest()
+    for number, ((table, _), rows) in enumerate(groups.items()):
+        joined = pa.concat_tables(rows).unify_dictionaries().combine_chunks()
+        insert_rows(store, table, joined, LANDING_SETTINGS | {"insert_deduplication_token": f"{identity}-{number}"})
+
+
+def _outcome(file: _SmallFile, outcomes: dict[str, Outcome]) -> Outcome:
+    """Return the outcome of a file, whose content may have come from another source."""
+    if file.content is None:
+        return Outcome(file.source.name, 0, {}, error=file.error)
+    outcome = outcomes[file.content.landing]
+    if outcome.source == file.source.name and file.is_first:
+        return outcome
+    return replace(outcome, source=file.source.name, repeat_of=outcome.source)

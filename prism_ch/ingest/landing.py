@@ -1,15 +1,14 @@
-"""Lands one content in the database exactly once, however often it is tried and wherever a try is cut short."""
+"""Lands a content in the database exactly once, wherever an attempt is cut short."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,28 +24,25 @@ from prism_ch.store.statements import statement
 #: Statements under way at once: while the engine sorts the rows of one, it parses those of the other.
 _CONNECTIONS = 2
 
-#: What every landing statement is sent with, beside its token. Each view drops what it has under the same token, so
-#: that a statement repeated after a crash completes what is missing; views run at the same time; blocks are not merged
-#: in themselves when they are written, which is what later merges are for; and records of many days may come in a file.
+#: The settings of every landing statement, next to its token.
 LANDING_SETTINGS = {
+    # Each view skips what it has under the same token, so a statement repeated after a crash completes what is missing.
     "deduplicate_blocks_in_dependent_materialized_views": 1,
     "parallel_view_processing": 1,
+    # Rows with equal keys are left to later merges.
     "optimize_on_insert": 0,
+    # A file may hold records of many days.
     "max_partitions_per_insert_block": 0,
     "max_insert_threads": 1,
 }
 
 
-#: Called with how many bytes have landed, and how many there are as far as is known.
-Progress = Callable[[int, int], None]
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a content's records: how many could be used, and how many not for which reason.
+    """The result of landing a content: numbers of landed records, and of rejected ones by reason.
 
-    `repeat_of` names the source as which the same content had landed before, and is None where it had not; the counts
-    are then those of that landing. `error` says why it could not be read to its end; empty where it could.
+    `repeat_of` names the source from which the same content landed before; the counts are then those of that landing.
+    It is None for new content. `error` says why the content could not be read to its end, and is empty if it could.
     """
 
     source: str
@@ -57,13 +53,19 @@ class Outcome:
 
     @property
     def records(self) -> int:
-        """Count the records."""
+        """The number of records, landed or rejected."""
         return self.landed + sum(self.rejected.values())
 
     def __add__(self, later: Outcome) -> Outcome:
         """Join the outcomes of two stretches of one source."""
         rejected = dict(Counter(self.rejected) + Counter(later.rejected))
         return replace(self, landed=self.landed + later.landed, rejected=rejected, error=self.error or later.error)
+
+
+def with_source(rows: pa.Table, content: Content) -> pa.Table:
+    """Append the columns that name the source of rows."""
+    rows = rows.append_column("landing", constant(content.landing, rows.num_rows))
+    return rows.append_column("source", constant(content.source, rows.num_rows))
 
 
 def insert_rows(store: Store, table: str, rows: pa.Table, settings: Mapping[str, Any]) -> None:
@@ -74,157 +76,149 @@ def insert_rows(store: Store, table: str, rows: pa.Table, settings: Mapping[str,
         store.insert(table, rows, settings=settings)
 
 
-def begun_together(store: Store, landings: Sequence[str]) -> list[dict[str, str]]:
-    """Return the groups, of one or several, in which contents were begun and cut short: identities with their names."""
+def read_states(store: Store, landings: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Read the source and status (started, done, failed) of contents that were landed before."""
+    rows = store.rows(statement("landing_states"), {"landings": list(landings)})
+    return {landing: (source, status) for landing, source, status in rows}
+
+
+def read_outcomes(store: Store, sources: Mapping[str, str]) -> dict[str, Outcome]:
+    """Count the landed records of contents, given their sources by landing."""
+    counts: dict[str, dict[str, int]] = {landing: {} for landing in sources}
+    for landing, reason, records in store.rows(statement("landing_counts"), {"landings": list(sources)}):
+        counts[landing][reason] = records
+    return {
+        landing: Outcome(source, counts[landing].pop("", 0), counts[landing]) for landing, source in sources.items()
+    }
+
+
+def record_landings(store: Store, outcomes: Sequence[tuple[Content, Outcome | None]]) -> None:
+    """Record in the database that contents were begun (None), or their outcomes.
+
+    Contents that are recorded as begun in one call form a group, see unfinished_groups.
+    """
+    rows = [
+        {
+            "landing": content.landing,
+            "source": content.source,
+            "size_bytes": content.size_bytes,
+            "status": "started" if outcome is None else "failed" if outcome.error else "done",
+            "records": outcome.records if outcome else 0,
+            "landed": outcome.landed if outcome else 0,
+            "error": outcome.error if outcome else "",
+        }
+        for content, outcome in outcomes
+    ]
+    store.insert("landings_log", pa.Table.from_pylist(rows))
+
+
+def unfinished_groups(store: Store, landings: Sequence[str]) -> list[dict[str, str]]:
+    """Return groups of contents that were begun and cut short, as sources by landing."""
     rows = store.rows(statement("landing_groups"), {"landings": list(landings)}) if landings else []
     return [dict(zip(*row, strict=True)) for row in rows]
 
 
-def say_missing(source: str, group: Mapping[str, str]) -> str:
-    """Say why a file can't land without the others of its group: part of their records may have landed."""
+def incomplete_group(source: str, group: Mapping[str, str]) -> Outcome:
+    """Return the outcome of a content whose group was cut short and is not complete."""
     others = sorted(name for name in group.values() if name != source)
     shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-    return f"{source}: its landing together with {len(others)} others was cut short; land them again together: {shown}"
+    error = f"its landing together with {len(others)} others was cut short; land them again together: {shown}"
+    return Outcome(source, 0, {}, error=f"{source}: {error}")
 
 
-class Lander(AbstractContextManager["Lander"]):
-    """Sends contents to the database, a few chunks at once over connections of their own; a context manager."""
+def land_content(store: Store, content: Content, progress: Callable[[int], None]) -> Outcome:
+    """Land a content unless it has landed before.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._others = ExitStack()
-        self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing")
-        self._idle: SimpleQueue[Store] = SimpleQueue()
-        self._idle.put(store)
-        self._opened = 1
+    An InputError from its chunks ends the landing and is part of the outcome; what was sent stays.
+    Parameters: `progress`, called with how many of its bytes have landed.
+    """
+    source, status = read_states(store, [content.landing]).get(content.landing, ("", ""))
+    if status == "done":
+        return replace(_outcome(store, content), repeat_of=source)
+    if status == "started":
+        for group in unfinished_groups(store, [content.landing]):
+            if len(group) > 1:
+                return incomplete_group(content.source, group)
+    record_landings(store, [(content, None)])
+    error = ""
+    try:
+        if content.land_by_engine is not None and store.embedded:
+            content.land_by_engine(store, LANDING_SETTINGS)
+        else:
+            _send_all(store, content, progress)
+    except InputError as raised:
+        error = str(raised)
+    outcome = replace(_outcome(store, content), error=error)
+    record_landings(store, [(content, outcome)])
+    return outcome
 
-    def __enter__(self) -> Self:
-        """Begin; raises StoreError where the database is not ready, before a large file is read for nothing."""
-        self._store.rows(statement("landing_state"), {"landing": ""})
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._pool.shutdown()
-        self._others.close()
+def _send_all(store: Store, content: Content, progress: Callable[[int], None]) -> None:
+    """Send the chunks in order, a few at once over connections of their own, and wait for all."""
+    idle: SimpleQueue[Store] = SimpleQueue()
+    idle.put(store)
+    sending: deque[Future[int]] = deque()
 
-    def land(self, content: Content, progress: Callable[[int], None]) -> Outcome:
-        """Land a content unless it has landed before.
-
-        Parameters: `progress`, called with how many of its bytes have landed.
-        An InputError that reading the chunks raises ends the landing and is told in the outcome; the rest stays.
-        """
-        previous = self._store.rows(statement("landing_state"), {"landing": content.landing})
-        if previous and previous[0][1] == "done":
-            return self._outcome(content, repeat_of=previous[0][0])
-        if previous and previous[0][1] == "started":
-            for group in begun_together(self._store, [content.landing]):
-                if len(group) > 1:
-                    return Outcome(content.source, 0, {}, error=say_missing(content.source, group))
-        self._note(content, "started")
-        try:
-            if content.direct is not None and self._store.embedded:
-                content.direct(self._store, LANDING_SETTINGS)
-            else:
-                self._send_all(content, progress)
-        except InputError as error:
-            outcome = self._outcome(content, error=str(error))
-            self._note(content, "failed", outcome)
-            return outcome
-        outcome = self._outcome(content)
-        self._note(content, "done", outcome)
-        progress(content.size_bytes)
-        return outcome
-
-    def _send_all(self, content: Content, progress: Callable[[int], None]) -> None:
-        """Send the chunks, in order but a few at a time, and wait until the last has landed."""
-        under_way: deque[Future[int]] = deque()
-        try:
-            for chunk in content.chunks:
-                if len(under_way) == _CONNECTIONS:
-                    progress(under_way.popleft().result())
-                if len(under_way) == self._opened:
-                    self._idle.put(self._others.enter_context(self._store.another()))
-                    self._opened += 1
-                under_way.append(self._pool.submit(self._send, content, chunk))
-        finally:
-            while under_way:
-                progress(under_way.popleft().result())
-
-    def _send(self, content: Content, chunk: Chunk) -> int:
-        """Send one chunk over an idle connection, under a token that the same records have whenever they are sent."""
+    def send(chunk: Chunk) -> int:
         rows = chunk.rows.num_rows
-        if not rows:
-            return chunk.read
-        first = chunk.rows["position"][0].as_py()
-        named = chunk.rows.append_column("landing", constant(content.landing, rows))
-        named = named.append_column("source", constant(content.source, rows))
-        settings = LANDING_SETTINGS | {"insert_deduplication_token": f"{content.landing}-{first}-{rows}"}
-        store = self._idle.get()
+        if rows:
+            # The same records have the same token whenever they are sent.
+            token = f"{content.landing}-{chunk.rows['position'][0].as_py()}-{rows}"
+            connection = idle.get()
+            try:
+                settings = LANDING_SETTINGS | {"insert_deduplication_token": token}
+                insert_rows(connection, chunk.table, with_source(chunk.rows, content), settings)
+            finally:
+                idle.put(connection)
+        return chunk.read_bytes
+
+    with ExitStack() as opened, ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing") as pool:
         try:
-            insert_rows(store, chunk.table, named, settings)
+            for number, chunk in enumerate(content.chunks):
+                if number >= _CONNECTIONS:
+                    progress(sending.popleft().result())
+                elif number:
+                    idle.put(opened.enter_context(store.another()))
+                sending.append(pool.submit(send, chunk))
         finally:
-            self._idle.put(store)
-        return chunk.read
-
-    def _outcome(self, content: Content, *, repeat_of: str | None = None, error: str = "") -> Outcome:
-        """Count what has landed of a content."""
-        counts = dict(self._store.rows(statement("landing_counts"), {"landing": content.landing}))
-        return Outcome(content.source, counts.pop("", 0), counts, repeat_of, error)
-
-    def _note(self, content: Content, status: str, outcome: Outcome | None = None) -> None:
-        """Write to the ledger how far a content has come."""
-        self._store.command(
-            statement("note_landing"),
-            {
-                "landing": content.landing,
-                "source": content.source,
-                "size_bytes": content.size_bytes,
-                "status": status,
-                "records": outcome.records if outcome else 0,
-                "landed": outcome.landed if outcome else 0,
-                "error": outcome.error if outcome else "",
-            },
-        )
+            while sending:
+                progress(sending.popleft().result())
 
 
-class Count:
-    """Tells how far landing has come, over all sources, as the contents of one source land."""
-
-    def __init__(self, progress: Progress | None = None, total: int = 0) -> None:
-        self._progress = progress
-        self._before = 0
-        self._total = total
-
-    def __call__(self, read: int) -> None:
-        """Tell that so many bytes of the present content have landed."""
-        if self._progress is not None:
-            done = self._before + read
-            self._progress(done, max(self._total, done))
-
-    def end(self, size_bytes: int) -> None:
-        """Go on to the next content, all of this one having landed."""
-        self(size_bytes)
-        self._before += size_bytes
+def _outcome(store: Store, content: Content) -> Outcome:
+    return read_outcomes(store, {content.landing: content.source})[content.landing]
 
 
-def land_source(lander: Lander, source: Source, fmt: str, count: Count) -> list[Outcome]:
-    """Land one source; an InputError becomes part of its outcome, so that the other sources land."""
+def land_source(
+    store: Store, source: Source, fmt: str, progress: Callable[[int], None] = lambda _: None
+) -> list[Outcome]:
+    """Land a source. Returns the outcome of new contents, and of repeats of each earlier source.
+
+    An InputError becomes part of an outcome, so that other sources land. Raises StoreError if the database fails.
+    Parameters: `fmt`, auto or the name of a Format; `progress`, called with how many bytes have landed.
+    """
     outcomes: dict[str | None, Outcome] = {}
+    landed_bytes = 0
+
+    def report(read_bytes: int) -> None:
+        progress(landed_bytes + read_bytes)
+
+    def add(outcome: Outcome) -> None:
+        before = outcomes.get(outcome.repeat_of)
+        outcomes[outcome.repeat_of] = outcome if before is None else before + outcome
+
+    read_states(store, [])  # so that no large file is read in vain if the database is not ready
     try:
         for content in read_contents(source, fmt):
-            outcome = lander.land(content, count)
-            count.end(content.size_bytes)
-            before = outcomes.get(outcome.repeat_of)
-            outcomes[outcome.repeat_of] = outcome if before is None else before + outcome
+            add(land_content(store, content, report))
+            landed_bytes += content.size_bytes
+            progress(landed_bytes)
     except InputError as error:
-        failure = Outcome(source.name, 0, {}, error=str(error))
-        outcomes[None] = outcomes[None] + failure if None in outcomes else failure
+        add(Outcome(source.name, 0, {}, error=str(error)))
     return list(outcomes.values())
 
 
-def land_file(lander: Lander, source: Source, fmt: str = "auto") -> Outcome:
-    """Land one file; an InputError becomes part of the outcome."""
-    first, *others = land_source(lander, source, fmt, Count())
+def land_file(store: Store, source: Source, fmt: str = "auto") -> Outcome:
+    """Land one file. An InputError becomes part of the outcome."""
+    first, *others = land_source(store, source, fmt)
     return sum(others, first)

@@ -1,4 +1,4 @@
-"""Cuts text into chunks of lines, or of JSON objects; what they say is for the database to find out."""
+"""Splits text into chunks of lines or JSON objects, which the database parses."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.collectors import find_fields, split_names
-from prism_ch.ingest.columns import COLUMNS, constant, find_columns
-from prism_ch.ingest.sources import UTF8_MARK
+from prism_ch.ingest.columns import COLUMNS, constant, find_columns, find_fields, split_names
+from prism_ch.ingest.sources import UTF8_BOM
 
-#: Text sent in one statement, bytes; about 300,000 records.
+#: Text sent in one statement, in bytes; about 300,000 records.
 CHUNK_BYTES = 32 << 20
-#: Lines sent in one statement: what the engine holds of a line is more than a short one has.
+#: Lines sent in one statement: the engine needs more memory for a short line than the line has bytes.
 CHUNK_LINES = 1 << 19
-#: A line that goes on for longer is no flow record, and its file no text.
+#: A file with a longer line, in bytes, is no text.
 LINE_BYTES_MAX = 16 << 20
 
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-#: Where a JSON object that may go over several lines ends: before a line that opens one, after a line that closes one.
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+#: The end of a JSON object, possibly of several lines: before a line that opens one, after a line that closes one.
 _OBJECT_ENDS = re.compile(rb"^(?=[ \t\[,]*\{)|^[ \t]*\}.*\n|^[ \t\[,]*\{.*\}[ \t,\]\r]*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a text, in bytes: each ends with a line end, but for the last of the text perhaps."""
+    """Whole lines of a text. Only the last line of the text may lack its end."""
 
     text: bytes
     first_line: int
@@ -39,10 +38,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first line of a CSV file says.
+    """The first line of a CSV file.
 
-    `width` counts the fields that a line has; `places` say which of them, from 1, are COLUMNS, or of a collector its
-    FIELDS, and are 0 for those that are not there.
+    `width` counts the fields of a line; `places` are the positions in it, from 1, of COLUMNS, or of a collector's
+    FIELDS, and 0 for missing ones.
     """
 
     width: int
@@ -50,12 +49,12 @@ class Header:
 
 
 def end_of_lines(text: bytes) -> int:
-    """Return where the last whole line of a text ends."""
+    """Return the end of the last whole line of a text."""
     return text.rfind(b"\n") + 1
 
 
 def end_of_objects(text: bytes) -> int:
-    """Return where the last JSON object of a text that is surely whole ends: where a line opens the next."""
+    """Return the end of the last whole JSON object: where a line opens the next."""
     return max(text.rfind(b"\n{"), text.rfind(b"\n[")) + 1
 
 
@@ -63,25 +62,25 @@ def read_blocks(
     head: bytes,
     stream: BinaryIO,
     source: str,
-    patience_s: float = float("inf"),
+    timeout_s: float = float("inf"),
     end_of: Callable[[bytes], int] = end_of_lines,
 ) -> Iterator[Block]:
-    """Yield a text in blocks of about CHUNK_BYTES, or of no more than CHUNK_LINES where lines are short.
+    """Yield a text in blocks of about CHUNK_BYTES, or of at most CHUNK_LINES short lines.
 
-    Parameters: `head`, its first bytes, already taken from `stream`; `patience_s`, a block that has not filled for so
-    long is yielded as it is as soon as more bytes arrive; `end_of`, tells where a block may end.
-    Raises InputError where the text is no text: UTF-16, or without a line end for longer than LINE_BYTES_MAX.
+    Parameters: `head`, its first bytes, already read from `stream`; `timeout_s`, an older block is yielded before it is
+    full, as soon as more bytes arrive; `end_of`, returns where a block may end.
+    Raises InputError if the text is UTF-16, or a line is longer than LINE_BYTES_MAX.
     """
-    if head.startswith(_UTF16_MARKS):
+    if head.startswith(_UTF16_BOMS):
         raise InputError(f"{source}: is UTF-16; convert it, for example with `iconv -f UTF-16 -t UTF-8`")
-    pending = [head.removeprefix(UTF8_MARK)]
+    pending = [head.removeprefix(UTF8_BOM)]
     size, limit, line = len(pending[0]), CHUNK_BYTES, 1
     began = time.monotonic()
-    # Reading up to the limit and not beyond, the blocks of a file do not depend on how many bytes each read gives.
+    # Never read beyond the limit, so that the blocks of a file do not depend on how many bytes a read returns.
     while data := stream.read1(max(limit - size, 1)):  # type: ignore[attr-defined] # buffered and Arrow's streams have it
         pending.append(data)
         size += len(data)
-        if size < limit and time.monotonic() - began < patience_s:
+        if size < limit and time.monotonic() - began < timeout_s:
             continue
         text = b"".join(pending)
         end = end_of(text)
@@ -91,33 +90,32 @@ def read_blocks(
                 f"{source}: line {number} does not end within {LINE_BYTES_MAX >> 20} MiB; is the file no text?"
             )
         if end:
-            yield from _few_lines(Block(text[:end], line), end_of)
+            yield from _split_lines(Block(text[:end], line), end_of)
             line += text.count(b"\n")
             began = time.monotonic()
         pending, size = [text[end:]], size - end
         limit = CHUNK_BYTES * (size // CHUNK_BYTES + 1)
     if size:
-        yield from _few_lines(Block(b"".join(pending), line), end_of)
+        yield from _split_lines(Block(b"".join(pending), line), end_of)
 
 
-def _few_lines(block: Block, end_of: Callable[[bytes], int]) -> Iterator[Block]:
-    """Yield a block in parts of no more than CHUNK_LINES, where it has places to part it."""
+def _split_lines(block: Block, end_of: Callable[[bytes], int]) -> Iterator[Block]:
+    """Split a block into parts of at most CHUNK_LINES, as far as `end_of` allows."""
     lines = block.text.count(b"\n")
     half = end_of(block.text[: len(block.text) // 2]) if lines > CHUNK_LINES else 0
     if not half:
         yield block
         return
     first, second = block.text[:half], block.text[half:]
-    yield from _few_lines(Block(first, block.first_line), end_of)
-    yield from _few_lines(Block(second, block.first_line + first.count(b"\n")), end_of)
+    yield from _split_lines(Block(first, block.first_line), end_of)
+    yield from _split_lines(Block(second, block.first_line + first.count(b"\n")), end_of)
 
 
 class LineReader:
-    """Turns the blocks of one text, in order, into rows for the table in which its lines land.
+    """Converts the blocks of one text to rows of the table in which its lines land.
 
-    Rows lack the columns that name the source.
-    Parameters: `is_csv`, whether the lines are CSV under a header; else they are JSON; `collector`, the tool that wrote
-    them, empty where they have the canonical names.
+    Parameters: `is_csv`, whether the lines are CSV with a header, else they are JSON; `collector`, the tool that wrote
+    them, empty if they have the canonical names.
     """
 
     def __init__(self, source: str, *, is_csv: bool, collector: str = "") -> None:
@@ -131,9 +129,9 @@ class LineReader:
         self._collector = collector
 
     def rows(self, block: Block) -> pa.Table:
-        """Return a block's lines and what belongs to them; the header, and what is blank before it, are none of them.
+        """Convert a block without its header to rows, without the columns that name the source.
 
-        Raises InputError where the header lacks a column.
+        Raises InputError if the header lacks a column.
         """
         if self._is_csv and self.header is None:
             self.header, block = self._split_header(block)
@@ -150,7 +148,7 @@ class LineReader:
         return pa.table(columns)
 
     def _split_header(self, block: Block) -> tuple[Header | None, Block]:
-        """Take the header off a block; there is none where the block holds blank lines only."""
+        """Split a block into header and rest. The header is None if all lines are blank."""
         start, number = 0, block.first_line
         while start < len(block.text):
             end = block.text.find(b"\n", start) + 1 or len(block.text)
@@ -162,7 +160,6 @@ class LineReader:
         return None, Block(b"", number)
 
     def _places(self, names: list[str]) -> tuple[int, ...]:
-        """Return which columns, from 1, are those the database asks for."""
         if self._collector:
             return find_fields(names, self._collector, self._source)
         found = find_columns(names, self._source)
@@ -170,7 +167,7 @@ class LineReader:
 
 
 def _lines(block: Block) -> tuple[pa.Array, pa.Array]:
-    """Return a block's lines with their ends, binary[n] in the block's own memory, and their numbers, uint64[n]."""
+    """Split a block into lines, binary[n] in the block's memory, and their numbers, uint64[n]."""
     ends = np.flatnonzero(np.frombuffer(block.text, dtype=np.uint8) == ord("\n")) + 1
     if block.text and not block.text.endswith(b"\n"):
         ends = np.append(ends, len(block.text))
@@ -178,7 +175,7 @@ def _lines(block: Block) -> tuple[pa.Array, pa.Array]:
 
 
 def _objects(block: Block) -> tuple[pa.Array, pa.Array]:
-    """Return a block's JSON objects, and whatever is between them, likewise; numbered by the line they begin on."""
+    """Split a block into JSON objects and what is between them, with the numbers of first lines."""
     found = {match.end() for match in _OBJECT_ENDS.finditer(block.text)} | {len(block.text)}
     ends = np.array(sorted(found - {0}), dtype=np.int64)
     line_ends = np.flatnonzero(np.frombuffer(block.text, dtype=np.uint8) == ord("\n")) + 1
@@ -188,6 +185,6 @@ def _objects(block: Block) -> tuple[pa.Array, pa.Array]:
 
 
 def _cut(block: Block, ends: npt.NDArray[np.int64]) -> pa.Array:
-    """Return a block's text in pieces that end where it is said, binary[n] in the block's own memory."""
+    """Cut a block's text at the given ends, binary[n] in the block's memory."""
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.text)])

@@ -1,6 +1,6 @@
-"""Cuts GoFlow2's length-delimited protobuf into messages; what they say is for the database to find out.
+"""Splits GoFlow2's length-delimited protobuf into messages, which the engine decodes.
 
-The engine refuses all messages of a statement where one is damaged. So their structure is checked here.
+The engine refuses all messages of a statement if one is damaged, so their structure is checked here.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from prism_ch.ingest.columns import constant
 from prism_ch.store.client import Store
 
 TABLE = "goflow2_messages"
-#: Messages sent in one statement, bytes.
+#: Messages sent in one statement, in bytes.
 CHUNK_BYTES = 8 << 20
-#: A message that is longer is no flow record.
+#: A longer message, in bytes, is no flow record.
 _MESSAGE_BYTES_MAX = 1 << 16
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 _VARINT_BYTES_MAX = 10
 _LANDING, _SOURCE, _POSITION, _DIGEST = 100_001, 100_002, 100_003, 100_004
-#: How the fields that are read are encoded, by their numbers in sql/formats/goflow2.proto; a message has none of ours.
+#: The encodings of the fields that are read, by their numbers in sql/formats/goflow2.proto; None for those added here.
 _ENCODINGS = {
     **dict.fromkeys((1, 3, 9, 10, 20, 21, 22, 110, 111, 112), _VARINT),
     **dict.fromkeys((6, 7, 11), _DELIMITED),
@@ -40,14 +40,15 @@ _COLUMNS = (
 
 
 def read_messages(stream: BinaryIO, source: str) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the table and the rows, without the columns that name the source, of each chunk of messages.
+    """Split a stream into chunks of rows, without the columns that name the source.
 
-    Messages go to TABLE with their `position`, from 1, and damaged ones to flow_collected with the problem they have.
-    Raises InputError where the lengths before the messages are none: what follows can't be told apart.
+    Yields the table and the rows of each chunk. Messages go to TABLE with their `position`, from 1; damaged ones go to
+    flow_collected with their problem.
+    Raises InputError if the length before a message is damaged, since what follows can't be split.
     """
     pending, done = b"", 0
     while data := stream.read(CHUNK_BYTES):
-        messages, rest = _cut(pending + data)
+        messages, rest = _split(pending + data)
         yield from _rows(messages, done + 1)
         done += len(messages)
         if rest is None:
@@ -58,25 +59,25 @@ def read_messages(stream: BinaryIO, source: str) -> Iterator[tuple[str, pa.Table
 
 
 def is_messages(head: bytes) -> bool:
-    """Tell whether bytes begin as GoFlow2's length-delimited protobuf does: most messages give their type first."""
-    messages, rest = _cut(head)
-    return rest is not None and 2 * sum(message[:1] == b"\x08" for message in messages) > len(messages)
+    """Return whether a file begins as GoFlow2's protobuf: most messages are whole and start with their type."""
+    messages, rest = _split(head)
+    return rest is not None and 2 * sum(each[:1] == b"\x08" and _is_whole(each) for each in messages) > len(messages)
 
 
 def insert_messages(store: Store, rows: pa.Table, settings: Mapping[str, Any]) -> None:
-    """Insert messages, with the columns that name their source, in one statement; the engine decodes them."""
+    """Insert messages, with the columns that name their source, in one statement."""
     columns = [rows[name].to_pylist() for name in ("landing", "source", "position", "message")]
     schema = {
         "format_schema_source": "string",
         "format_schema": asset("sql/formats/goflow2.proto").read_text(encoding="utf-8"),
         "format_schema_message_name": "FlowMessage",
     }
-    body = b"".join(_named(*row) for row in zip(*columns, strict=True))
+    body = b"".join(_with_source(*row) for row in zip(*columns, strict=True))
     store.insert_encoded(TABLE, _COLUMNS, body, "Protobuf", settings={**settings, **schema})
 
 
-def _named(landing: str, source: str, position: int, message: bytes) -> bytes:
-    """Return a message with its length before it, and what names it behind."""
+def _with_source(landing: str, source: str, position: int, message: bytes) -> bytes:
+    """Prefix a message with its length and append the fields that name its source."""
     digest = hashlib.blake2b(message, digest_size=8).digest()
     parts = [message]
     for number, text in ((_LANDING, landing.encode()), (_SOURCE, source.encode("utf-8", "replace"))):
@@ -87,7 +88,7 @@ def _named(landing: str, source: str, position: int, message: bytes) -> bytes:
 
 
 def _rows(messages: list[bytes], first: int) -> Iterator[tuple[str, pa.Table]]:
-    """Yield messages, numbered from `first`, as rows for the table they land in: whole ones, and damaged ones."""
+    """Yield the whole and the damaged messages, numbered from `first`, as rows of their tables."""
     is_whole = np.fromiter(map(_is_whole, messages), dtype=bool, count=len(messages))
     numbers = np.arange(len(messages), dtype=np.uint64) + np.uint64(first)
     content = pa.array(messages, pa.binary())
@@ -99,8 +100,8 @@ def _rows(messages: list[bytes], first: int) -> Iterator[tuple[str, pa.Table]]:
         yield "flow_collected", pa.table({"position": numbers[~is_whole], "problem": problem, "record": damaged})
 
 
-def _cut(data: bytes) -> tuple[list[bytes], bytes | None]:
-    """Return the whole messages that bytes begin with, and the rest; None for it where it begins with no length."""
+def _split(data: bytes) -> tuple[list[bytes], bytes | None]:
+    """Return the whole messages and the rest, None if that does not begin with a length."""
     messages: list[bytes] = []
     place, size = 0, len(data)
     while place < size:
@@ -108,7 +109,7 @@ def _cut(data: bytes) -> tuple[list[bytes], bytes | None]:
         if begin and length > _MESSAGE_BYTES_MAX:
             return messages, None
         if not begin or begin + length > size:
-            # A length of more bytes than any has is none; of fewer it may go on in what comes next.
+            # Ten bytes that are no length are damaged; fewer may go on in the next chunk.
             return messages, data[place:] if begin or size - place < _VARINT_BYTES_MAX else None
         messages.append(data[begin : begin + length])
         place = begin + length
@@ -116,7 +117,7 @@ def _cut(data: bytes) -> tuple[list[bytes], bytes | None]:
 
 
 def _is_whole(message: bytes) -> bool:
-    """Tell whether a message is made of fields throughout, and those that are read are encoded as they should be."""
+    """Return whether a message consists of fields with the right encodings."""
     place, size = 0, len(message)
     while place < size:
         key, place = _read_varint(message, place)
@@ -135,7 +136,7 @@ def _is_whole(message: bytes) -> bool:
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return the number of variable length at a place, below 2^64, and where it ends; 0 where there is none."""
+    """Decode a number below 2^64. Returns it and where it ends, 0 if there is none."""
     value = shift = 0
     for end, byte in enumerate(data[place : place + _VARINT_BYTES_MAX], place + 1):
         value |= (byte & 0x7F) << shift
@@ -146,7 +147,7 @@ def _read_varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    """Encode a number in variable length."""
+    """Encode a number with variable length."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""Finds the files that are meant, opens them whatever their compression, and tells their format."""
+"""Finds the files that the user names, decompresses them, and detects their format."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.batches import ARROW_MAGIC
-from prism_ch.ingest.collectors import is_json, tell_collector
+from prism_ch.ingest.columnar import ARROW_MAGIC
+from prism_ch.ingest.columns import identify_collector, is_json
 from prism_ch.ingest.messages import is_messages
 
-#: How UTF-8 text may begin.
-UTF8_MARK = b"\xef\xbb\xbf"
-#: Name under which what comes on standard input is known.
+#: The byte order mark with which UTF-8 text may begin.
+UTF8_BOM = b"\xef\xbb\xbf"
+#: The name of standard input as a source.
 STDIN = "stdin"
 
 _HEAD_BYTES = 1 << 16
@@ -32,7 +32,7 @@ _COMPRESSION_SUFFIXES = (".gz", ".gzip", ".zst", ".zstd")
 
 
 class Format(StrEnum):
-    """How records are written in a file."""
+    """The format of a file, or the collector that wrote it."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
@@ -45,35 +45,34 @@ class Format(StrEnum):
 
 
 _SUFFIXES = {
-    ".parquet": Format.PARQUET,
-    ".pq": Format.PARQUET,
-    ".arrow": Format.ARROW,
-    ".arrows": Format.ARROW,
-    ".feather": Format.ARROW,
-    ".ipc": Format.ARROW,
+    **dict.fromkeys((".parquet", ".pq"), Format.PARQUET),
+    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), Format.ARROW),
     ".csv": Format.CSV,
-    ".jsonl": Format.JSONL,
-    ".ndjson": Format.JSONL,
-    ".json": Format.JSONL,
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, or a stream that can be read once: a pipe or standard input, which has no path."""
+    """A file, or a stream that can be read once; standard input has no path."""
 
     name: str
     path: Path | None
 
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """Return a file as a source."""
+        return cls(str(path), path)
+
     @property
     def size_bytes(self) -> int:
-        """Size as it is stored, in bytes; 0 of a stream."""
+        """Size as stored, in bytes; 0 for a stream."""
         return self.path.stat().st_size if self.path is not None and self.path.is_file() else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What is in a source once decompressed: its first bytes, a stream of the others, and the file below both."""
+    """A decompressed source: its first bytes, a stream of the rest, and the file below both."""
 
     head: bytes
     stream: BinaryIO
@@ -82,19 +81,18 @@ class Opened:
 
 
 def find_sources(patterns: Sequence[str]) -> list[Source]:
-    """Return the sources that paths, folders, globs and - (standard input) mean, in their order, sorted within each.
+    """Find the sources of paths, folders, globs and - (standard input), sorted within each.
 
-    A folder means the files in it and below whose suffix names a format.
-    Raises InputError where one means nothing.
+    A folder stands for the files below it whose suffix names a format. Raises InputError if a pattern finds nothing.
     """
     return [source for pattern in patterns for source in _find(pattern)]
 
 
 @contextmanager
 def open_source(source: Source) -> Iterator[Opened]:
-    """Open a source and look at its first bytes, decompressing gzip and zstd.
+    """Open a source, decompress gzip and zstd, and read its first bytes.
 
-    Raises InputError where it can't be read, or the compressed data is damaged or ends too early.
+    Raises InputError if it can't be read, or the compressed data is damaged or cut off.
     """
     with readable(source), _open_file(source) as file:
         start = file.peek(max(map(len, _COMPRESSIONS)))
@@ -105,7 +103,7 @@ def open_source(source: Source) -> Iterator[Opened]:
 
 @contextmanager
 def readable(source: Source) -> Iterator[None]:
-    """Turn what the system or a decompressor says of a source that can't be read into InputError."""
+    """Turn errors of the system or a decompressor into InputError."""
     try:
         yield
     except OSError as error:
@@ -113,19 +111,19 @@ def readable(source: Source) -> Iterator[None]:
         raise InputError(f"{source.name}: can't be read: {reason}") from error
 
 
-def tell_format(opened: Opened, source: Source, asked: str) -> Format:
-    """Return the format of a source: the one asked for, else what its first bytes, then its names, then its suffix say.
+def detect_format(opened: Opened, source: Source, requested: str) -> Format:
+    """Return the requested format, or detect it by first bytes, names of fields, and suffix.
 
-    Parameters: `asked`, a format's name, or auto.
+    Parameters: `requested`, a format's name, or auto.
     """
-    if asked != "auto":
-        return Format(asked)
+    if requested != "auto":
+        return Format(requested)
     if opened.head.startswith(_PARQUET_MAGIC):
         return Format.PARQUET
     if opened.head.startswith((ARROW_MAGIC, _ARROW_STREAM_MAGIC)):
         return Format.ARROW
-    text = opened.head.removeprefix(UTF8_MARK)
-    collector = Format.GOFLOW2 if is_messages(opened.head) else tell_collector(text)
+    text = opened.head.removeprefix(UTF8_BOM)
+    collector = Format.GOFLOW2 if is_messages(opened.head) else identify_collector(text)
     if collector is not None:
         return Format(collector)
     suffix = _format_suffix(Path(source.name))
@@ -135,7 +133,6 @@ def tell_format(opened: Opened, source: Source, asked: str) -> Format:
 
 
 def _find(pattern: str) -> list[Source]:
-    """Return the sources that one pattern means."""
     if pattern == "-":
         return [Source(STDIN, None)]
     path = Path(pattern)
@@ -143,7 +140,7 @@ def _find(pattern: str) -> list[Source]:
         below = sorted(entry for entry in path.rglob("*") if entry.is_file() and _format_suffix(entry) in _SUFFIXES)
         if not below:
             raise InputError(f"{pattern}: is a folder without flow files ({', '.join(_SUFFIXES)}, also compressed)")
-        return [Source(str(entry), entry) for entry in below]
+        return [Source.of(entry) for entry in below]
     if path.exists():
         return [Source(pattern, path)]
     found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute patterns)
@@ -154,7 +151,7 @@ def _find(pattern: str) -> list[Source]:
 
 
 def _format_suffix(path: Path) -> str:
-    """Return the suffix that names a format, without that of a compression, in lower case."""
+    """Return the suffix before those of compressions, in lower case."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     while suffixes and suffixes[-1] in _COMPRESSION_SUFFIXES:
         suffixes.pop()
@@ -163,12 +160,12 @@ def _format_suffix(path: Path) -> str:
 
 @contextmanager
 def _open_file(source: Source) -> Iterator[io.BufferedReader]:
-    """Open a source's bytes as they are stored; standard input stays open."""
+    """Open a source as stored; standard input stays open."""
     if source.path is not None:
         with source.path.open("rb") as file:
             yield file
         return
-    # Past the buffer of sys.stdin, which would wait until it is full before it hands out what has come.
+    # The buffer of sys.stdin would wait until it is full, so it is bypassed.
     standard: Any = sys.stdin.buffer
     reader = io.BufferedReader(getattr(standard, "raw", standard))
     try:

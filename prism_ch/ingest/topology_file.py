@@ -1,4 +1,4 @@
-"""Loads topology.csv: good lines count, each bad one is reported with its number."""
+"""Loads topology.csv: usable lines count, and each other one is reported with its number."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ REQUIRED = ("endpoint", "server", "gpu", "rail", "leaf", "pod", "tenant")
 OPTIONAL = ("valid_from", "valid_to")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_INSTANT = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})")
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})")
 _FIRST_YEAR, _LAST_YEAR = 1970, 2261
-_MAPPED_PREFIX = "::ffff:"
+_IPV4_MAPPED = "::ffff:"
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyReport:
-    """What became of a topology file.
+    """The result of loading a topology file.
 
-    `endpoints` counts the distinct endpoints loaded; `problems` are numbers of lines and why each could not be used;
-    `changed` is false where the same topology was there already, or no line could be used.
+    `endpoints` counts the distinct endpoints loaded. `problems` are numbers of lines, and why each can't be used.
+    `changed` is false if the database has the same topology already, or no line can be used.
     """
 
     endpoints: int
@@ -37,35 +37,91 @@ class TopologyReport:
 
 
 def load_topology(store: Store, path: str | Path) -> TopologyReport:
-    """Replace the topology with a file's usable lines; where there is none, the topology stays as it is.
+    """Replace the topology with a file's usable lines, if there are any.
 
-    Of lines that give the same endpoint at the same time the first counts.
-    Raises InputError where the file can't be read or lacks a column.
+    Of lines that place the same endpoint at the same time the first counts.
+    Raises InputError if the file can't be read or lacks a column.
     """
     rows: list[EndpointRow] = []
     problems: list[tuple[int, str]] = []
-    places: dict[str, list[tuple[EndpointRow, int]]] = {}
-    for line, fields in _read(Path(path)):
-        if isinstance(fields, str):
-            problems.append((line, fields))
+    placed: dict[str, list[tuple[EndpointRow, int]]] = {}
+    columns: list[str] = []
+    for number, line in _lines(Path(path)):
+        if not columns:
+            columns = _columns(line, path)
             continue
         try:
-            row = parse_endpoint(fields)
-            _refuse_overlap(row, places.setdefault(row.endpoint, []))
+            row = _parse_endpoint(_fields(line, columns))
+            _refuse_overlap(row, placed.setdefault(row.endpoint, []))
         except ValueError as problem:
-            problems.append((line, str(problem)))
+            problems.append((number, str(problem)))
             continue
-        places[row.endpoint].append((row, line))
+        placed[row.endpoint].append((row, number))
         rows.append(row)
+    if not columns:
+        raise InputError(f"{path}: is empty; its first line must be {','.join(REQUIRED)}")
     changed = bool(rows) and write_topology(store, rows, str(path))
     return TopologyReport(len({row.endpoint for row in rows}), problems, changed)
 
 
-def parse_endpoint(fields: dict[str, str]) -> EndpointRow:
-    """Read one line's fields by column name.
+def canonical_address(text: str) -> str | None:
+    """Write an IP address as landed flows have it, IPv4-mapped ones as IPv4; None if it is none."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            name = socket.inet_ntop(family, socket.inet_pton(family, text))
+        except (OSError, ValueError):
+            continue
+        return name.removeprefix(_IPV4_MAPPED) if "." in name else name
+    return None
 
-    Raises ValueError, saying which field and why, where one can't be used.
-    """
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, with their numbers."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+            yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from error
+
+
+def _split(line: str) -> list[str]:
+    """Split one line, so that a bad quote spoils no other; raises ValueError."""
+    if line.count('"') % 2:
+        raise ValueError("has a quote without its other half")
+    try:
+        [values] = csv.reader([line.rstrip("\r\n")], skipinitialspace=True)
+    except csv.Error as error:
+        raise ValueError(f"is no CSV: {error}") from error
+    return [value.strip() for value in values]
+
+
+def _columns(line: str, path: str | Path) -> list[str]:
+    """Read the names of the columns; raises InputError if a needed one is missing, or one is there twice."""
+    try:
+        names = [value.lower() for value in _split(line)]
+    except ValueError:
+        names = []
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise InputError(
+            f"{path}: has no column {', '.join(missing)}; its first line must be {','.join(REQUIRED)}"
+            f" and may go on with {','.join(OPTIONAL)}"
+        )
+    twice = [name for name in (*REQUIRED, *OPTIONAL) if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: has more than one column {', '.join(twice)}")
+    return names
+
+
+def _fields(line: str, columns: list[str]) -> dict[str, str]:
+    values = _split(line)
+    if len(values) != len(columns):
+        raise ValueError(f"has {len(values)} fields where the header has {len(columns)}")
+    return dict.fromkeys(OPTIONAL, "") | dict(zip(columns, values, strict=True))
+
+
+def _parse_endpoint(fields: dict[str, str]) -> EndpointRow:
+    """Parse the fields of a line; raises ValueError for one that can't be used."""
     address = canonical_address(fields["endpoint"])
     if address is None:
         raise ValueError(f"endpoint {fields['endpoint']!r} is not an IPv4 or IPv6 address")
@@ -73,8 +129,8 @@ def parse_endpoint(fields: dict[str, str]) -> EndpointRow:
         raise ValueError("server is empty")
     if not re.fullmatch(r"[0-9]{1,3}", fields["gpu"]) or int(fields["gpu"]) > 255:
         raise ValueError(f"gpu {fields['gpu']!r} is not a whole number from 0 to 255")
-    valid_from_ns = _instant_ns("valid_from", fields["valid_from"])
-    valid_to_ns = _instant_ns("valid_to", fields["valid_to"])
+    valid_from_ns = _time_ns("valid_from", fields["valid_from"])
+    valid_to_ns = _time_ns("valid_to", fields["valid_to"])
     if valid_from_ns is not None and valid_to_ns is not None and valid_to_ns <= valid_from_ns:
         raise ValueError(f"valid_to {fields['valid_to']} is not after valid_from {fields['valid_from']}")
     return EndpointRow(
@@ -90,71 +146,11 @@ def parse_endpoint(fields: dict[str, str]) -> EndpointRow:
     )
 
 
-def canonical_address(text: str) -> str | None:
-    """Return an IPv4 or IPv6 address as landed flows have it, IPv4-mapped ones as IPv4; None where it is none."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            name = socket.inet_ntop(family, socket.inet_pton(family, text))
-        except (OSError, ValueError):
-            continue
-        return name.removeprefix(_MAPPED_PREFIX) if "." in name else name
-    return None
-
-
-def _read(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Yield, with its number, each line that is not blank: its fields by column name, or why it has none."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
-            header: list[str] | None = None
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                values = _split(line)
-                if header is None:
-                    header = _header(values, path)
-                elif isinstance(values, str):
-                    yield number, values
-                elif len(values) != len(header):
-                    yield number, f"has {len(values)} fields where the header has {len(header)}"
-                else:
-                    yield number, dict.fromkeys(OPTIONAL, "") | dict(zip(header, values, strict=True))
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from error
-    if header is None:
-        raise InputError(f"{path}: is empty; its first line must be {','.join(REQUIRED)}")
-
-
-def _split(line: str) -> list[str] | str:
-    """Return one line's fields without blanks around them, or why there are none; a bad quote spoils only its line."""
-    if line.count('"') % 2:
-        return "has a quote without its other half"
-    try:
-        [values] = csv.reader([line.rstrip("\r\n")], skipinitialspace=True)
-    except csv.Error as error:
-        return f"is no CSV: {error}"
-    return [value.strip() for value in values]
-
-
-def _header(values: list[str] | str, path: Path) -> list[str]:
-    """Return the names of the columns, having checked that all that is needed is there, and once."""
-    names = [value.lower() for value in values] if isinstance(values, list) else []
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
-        raise InputError(
-            f"{path}: has no column {', '.join(missing)}; its first line must be {','.join(REQUIRED)}"
-            f" and may go on with {','.join(OPTIONAL)}"
-        )
-    twice = [name for name in (*REQUIRED, *OPTIONAL) if names.count(name) > 1]
-    if twice:
-        raise InputError(f"{path}: has more than one column {', '.join(twice)}")
-    return names
-
-
-def _instant_ns(name: str, text: str) -> int | None:
-    """Read an RFC 3339 time as nanoseconds since the epoch; an empty one is None."""
+def _time_ns(name: str, text: str) -> int | None:
+    """Parse an RFC 3339 time to nanoseconds since the epoch; None if it is empty."""
     if not text:
         return None
-    match = _INSTANT.fullmatch(text)
+    match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"{name} {text!r} is no RFC 3339 time with a zone, such as 2026-03-01T00:00:00Z")
     date, clock, fraction, zone = match.groups()
@@ -168,7 +164,7 @@ def _instant_ns(name: str, text: str) -> int | None:
 
 
 def _refuse_overlap(row: EndpointRow, others: list[tuple[EndpointRow, int]]) -> None:
-    """Raise ValueError where an endpoint is given a second place at the same time."""
-    for other, line in others:
+    """Raise ValueError if an endpoint has another place at the same time."""
+    for other, number in others:
         if row.starts_ns < other.ends_ns and other.starts_ns < row.ends_ns:
-            raise ValueError(f"endpoint {row.endpoint} has a place at that time already, on line {line}")
+            raise ValueError(f"endpoint {row.endpoint} has a place at that time already, on line {number}")

@@ -37,6 +37,25 @@ class Division:
         """Count the steps."""
         return len(self.whole)
 
+    def step_of(self, row: Int64, at_ns: Int64) -> Int64:
+        """Return the step in which each moment lies, int64[n]; a step ends with its last moment.
+
+        Parameters: `row` int64[n], the row of `endpoints` by whose steps a moment is counted; `at_ns` int64[n]. What
+        comes after the last step is in step `steps`.
+        """
+        if self.steps == 0:
+            return np.zeros(len(at_ns), dtype=np.int64)
+        first = min(int(self.end_ns.min()), int(at_ns.min(initial=np.iinfo(np.int64).max)))
+        span = max(int(self.end_ns.max()), int(at_ns.max(initial=0))) - first + 1
+        lines = np.arange(len(self.endpoints))[:, None]
+        place = np.searchsorted((lines * span + (self.end_ns - first)).ravel(), row * span + (at_ns - first))
+        found: Int64 = place - row * self.steps
+        return found
+
+    def rows_of(self, endpoints: Int32) -> Int64:
+        """Return the row of each of some members, int64[n]."""
+        return np.searchsorted(self.endpoints, endpoints)
+
     def job_end_ns(self) -> Int64:
         """Return the end of each step of the job, the last of its endpoints', int64[k]."""
         latest: Int64 = self.end_ns.max(axis=0, initial=np.iinfo(np.int64).min)

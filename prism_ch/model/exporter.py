@@ -110,6 +110,17 @@ class ExporterHistory:
         nothing = np.empty(0)
         return cls(nothing.astype(np.int32), nothing.astype(np.int64), nothing, nothing)
 
+    def since(self, from_ns: int) -> ExporterHistory:
+        """Return what windows found that start at a time or later."""
+        rows = self.window_start_ns >= from_ns
+        return ExporterHistory(
+            self.exporter[rows],
+            self.window_start_ns[rows],
+            self.clock_offset_s[rows],
+            self.clock_uncertainty_s[rows],
+            self.exporters,
+        )
+
     def followed_by(self, states: ExporterStates, window_start_ns: int) -> ExporterHistory:
         """Return the history with what the next window found added to it."""
         known = np.flatnonzero(~np.isnan(states.clock_offset_s))

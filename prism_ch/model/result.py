@@ -6,7 +6,7 @@ Endpoints are rows of the Topology the analysis ran with; times are nanoseconds 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Literal, Self
 
 import numpy as np
@@ -21,22 +21,6 @@ DP, PP, EP, CP, TP, OTHER = range(6)
 PHASES = ("compute", "PP", "DP", "EP", "CP", "TP")
 
 JobStatus = Literal["running", "stalled", "ended"]
-DiagnosisKind = Literal[
-    "slow_step",
-    "slow_group",
-    "slow_switch",
-    "slow_gpu",
-    "slow_nic",
-    "slow_link",
-    "congestion",
-    "stall",
-    "hang",
-    "restart",
-    "imbalance",
-    "telemetry",
-]
-SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter"]
-Severity = Literal["info", "warning", "critical"]
 
 
 class _Columns:
@@ -210,28 +194,6 @@ class Reconstruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One finding; its identity is `diagnosis_id`, all else may be updated while it lasts (contract, `diagnoses`)."""
-
-    diagnosis_id: str
-    kind: DiagnosisKind
-    subject_type: SubjectType
-    subject: str
-    first_step: int
-    last_step: int
-    start_ns: int
-    end_ns: int
-    status: Literal["open", "closed"]
-    severity: Severity
-    observed: float
-    expected: float
-    score: float
-    slowdown: float
-    summary: str
-    evidence: str = "{}"
-
-
-@dataclass(frozen=True, slots=True)
 class JobRecord:
     """One row of `jobs`; the counts of endpoints and servers follow from the members."""
 
@@ -244,50 +206,3 @@ class JobRecord:
     pp_size: int
     steps: int
     step_s_median: float
-    profile: str = "{}"
-
-
-@dataclass(frozen=True, slots=True)
-class JobRevision:
-    """All that one working of a window says of a job.
-
-    `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold
-    the steps from `from_step` on and replace whatever was published from there; `diagnoses` hold those that are open
-    or changed, and replace those that start at or after `from_time_ns`.
-    """
-
-    job: JobRecord
-    members: Members
-    pairs: Pairs
-    groups: tuple[Group, ...]
-    from_step: int
-    from_time_ns: int
-    steps: Steps = field(default_factory=Steps.empty)
-    gpu_steps: GpuSteps = field(default_factory=GpuSteps.empty)
-    timeline: Timeline = field(default_factory=Timeline.empty)
-    diagnoses: tuple[Diagnosis, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """What was known of a job before a window: its last revision, its recent steps, its open findings.
-
-    `steps` and `gpu_steps` hold the newest `history_steps` (params) steps only, oldest first; `older`, some before.
-    """
-
-    job: JobRecord
-    members: Members
-    pairs: Pairs
-    groups: tuple[Group, ...]
-    steps: Steps
-    gpu_steps: GpuSteps
-    diagnoses: tuple[Diagnosis, ...]
-    older: Steps = field(default_factory=Steps.empty)
-
-    @property
-    def is_unresolved(self) -> bool:
-        """Say whether no step is known because the job's records run on over many.
-
-        Older ones say no more than newer ones then: pairs are counted on, and not found again from the beginning.
-        """
-        return len(self.steps) == 0 and any(finding.kind == "telemetry" for finding in self.diagnoses)

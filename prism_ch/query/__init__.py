@@ -1,1 +1,1 @@
-"""Answers an operator's SQL: checks it, runs it read-only, writes the result in the format asked for."""
+"""Answers SQL of operators and tenants: checks it, runs it read-only, returns the result in any format."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
-from prism_ch.query.tenancy import TENANT_VIEWS, read_through_views, row_filters
+from prism_ch.query.tenancy import inner_tables, row_filters, tenant_views
 from prism_ch.store.client import Store
 from prism_ch.store.statements import split_statements, statement
 
@@ -18,10 +18,10 @@ def topology_tenants(store: Store) -> list[str]:
 
 
 def apply_access(store: Store) -> list[str]:
-    """Make what every tenant of the topology needs to ask the server by itself; return the tenants.
+    """Make roles, users and row policies for every tenant, and return the tenants.
 
-    May be repeated: what is there stays, what has changed is replaced, passwords and other users are left alone.
-    Raises UsageError on the embedded engine and on a cluster, StoreError where the user may not manage access.
+    May be repeated: what exists stays, what has changed is replaced, passwords and other users are left alone.
+    Raises UsageError on the embedded engine and on a cluster, StoreError if the user may not manage access.
     """
     if store.embedded:
         raise UsageError(
@@ -39,7 +39,7 @@ def apply_access(store: Store) -> list[str]:
 def access_statements(database: str, tenants: Sequence[str]) -> tuple[str, ...]:
     """Return the statements that give tenants their roles, users and row policies, in order.
 
-    Raises UsageError where a tenant has no name.
+    All row policies come before the first grant. Raises UsageError if a tenant has no name.
     """
     return tuple(_statements(database, tenants))
 
@@ -50,9 +50,9 @@ def user_of(tenant: str) -> str:
 
 
 def _statements(database: str, tenants: Sequence[str]) -> Iterator[str]:
-    """Yield them: no tenant may read anything before all row policies hold."""
-    own = read_through_views() | TENANT_VIEWS
-    filtered = [name for name in row_filters(database, "any") if _is_offered(name, own)]
+    own = inner_tables() | tenant_views()
+    tables = [table.split(".") for table in row_filters(database, "any")]
+    filtered = [".".join(table) for table in tables if table[0] == "system" or table[1] in own]
     yield from _filled("shared", database=_identifier(database))
     for tenant in tenants:
         role = _identifier(f"prism_tenant_{tenant}")
@@ -69,14 +69,8 @@ def _statements(database: str, tenants: Sequence[str]) -> Iterator[str]:
         yield from _filled("user", role=role, user=user, database=_identifier(database))
 
 
-def _is_offered(name: str, own: frozenset[str]) -> bool:
-    """Tell whether a filtered table, as database.table, is one that tenants read."""
-    database, _, table = name.partition(".")
-    return database == "system" or table in own
-
-
 def _filled(name: str, **values: str) -> tuple[str, ...]:
-    """Return the statements of sql/roles/<name>.sql with values in place; ClickHouse binds no parameters in them."""
+    """Return the statements of sql/roles/<name>.sql with values filled in, as ClickHouse binds no parameters there."""
     text = asset(f"sql/roles/{name}.sql").read_text(encoding="utf-8")
     place = re.compile(r"\{(\w+):(?:Identifier|Expression)\}")
     return tuple(place.sub(lambda found: values[found[1]], one) for one in split_statements(text))

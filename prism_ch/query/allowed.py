@@ -1,4 +1,4 @@
-"""What a statement may be made of: functions, words, system tables, settings and formats; all else is refused."""
+"""The functions, words, system tables, settings and formats that a statement may hold; all others are refused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ TABLE_FUNCTIONS = frozenset({"generate_series", "generateseries", "numbers", "nu
 #: Views of the database that take parameters, and so look like table functions.
 PARAMETERISED_VIEWS = frozenset({"gpu_time", "pair_traffic", "switch_traffic"})
 
-#: Tables of ClickHouse's own that an operator may read: what is stored and how, never users, secrets, logs or others'
-#: statements.
+#: Tables of ClickHouse's own that an operator may read: never users, secrets, logs or other users' statements.
 SYSTEM_TABLES = frozenset({
     "aggregate_function_combinators", "build_options", "collations", "columns",
     "data_skipping_indices", "data_type_families", "databases", "detached_parts", "disks", "errors", "events",
@@ -44,8 +43,8 @@ _COUNTS = """
     output_format_pretty_max_rows output_format_pretty_max_value_width preferred_block_size_bytes
 """
 
-#: Settings that a statement may change, each with the values it may take: how results look, never what can be reached.
-#: None of them names a file; limits among them can only be lowered.
+#: Settings that a statement may change, each with its allowed values: how results look, never what can be reached. None
+#: of them names a file; limits among them can only be lowered.
 SETTABLE = MappingProxyType({
     **dict.fromkeys(_SWITCHES.split(), re.compile(r"[01]|true|false", re.IGNORECASE)),
     **dict.fromkeys(_COUNTS.split(), re.compile(r"[0-9]{1,12}")),
@@ -83,8 +82,7 @@ _WORDS_TEXT = """
     enum16 enum8 fixedstring json lowcardinality map nested nullable numeric qbit simpleaggregatefunction time64 tuple
     varchar variant
 """
-# What may stand before a bracket without being a function: words of the grammar, types, and what the parser itself
-# turns into functions.
+# Words before a bracket that are no functions: words of the grammar, types, and what the parser turns into functions.
 _WORDS = frozenset(_WORDS_TEXT.split())
 
 # What may be put behind the name of an aggregate function, several of them too.
@@ -95,14 +93,14 @@ _COMBINATOR = re.compile(
 
 @cache
 def _functions() -> tuple[frozenset[str], frozenset[str]]:
-    """Read which functions may be called and which are known and refused, in small letters."""
+    """Read the names of allowed and refused functions, in small letters."""
     names = asset("sql/functions.txt").read_text(encoding="utf-8").lower().split()
     refused = frozenset(name[1:] for name in names if name.startswith("!"))
     return frozenset(name for name in names if not name.startswith("!")) - refused, refused
 
 
 def may_be_called(name: str, *, as_word: bool = True) -> bool:
-    """Tell whether a name before an opening bracket is known and harmless; quoted, `as_word` is false."""
+    """Check whether a name before a bracket is harmless. `as_word` is false for a quoted name."""
     name = name.lower()
     functions, _ = _functions()
     if name in functions or name in TABLE_FUNCTIONS or (as_word and _is_grammar(name)):
@@ -112,14 +110,14 @@ def may_be_called(name: str, *, as_word: bool = True) -> bool:
 
 
 def is_refused_function(name: str, *, as_word: bool = True) -> bool:
-    """Tell whether a name alone is that of a function that ClickHouse knows and a statement may not use.
+    """Check whether a name without bracket is that of a refused function of ClickHouse.
 
-    `revision` is taken for the column, which most stored tables have; as a function it tells the engine's version.
+    `revision` is the column that most stored tables have; the function of that name returns the engine's version.
     """
     refused = name.lower() in _functions()[1] and name != "revision"
     return refused and not (as_word and _is_grammar(name.lower()))
 
 
 def _is_grammar(name: str) -> bool:
-    """Tell whether words that came as one, such as ORDER BY, all belong to the grammar."""
+    """Check whether all words of a token, such as ORDER BY, belong to the grammar."""
     return bool(name) and all(part in _WORDS for part in name.split())

@@ -1,19 +1,24 @@
-"""Runs a checked statement on a connection of its own; ClickHouse itself writes the result in the format asked for."""
+"""Runs a checked statement on a connection of its own; ClickHouse itself writes the result in any format."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from threading import Event, Thread
+from typing import Any, Literal
+from uuid import uuid4
 
 from prism_ch.errors import StoreError, UsageError
+from prism_ch.query.checked import CheckedStatement, Limits
 from prism_ch.query.gate import SyntaxUsageError, scope
-from prism_ch.query.question import Limits, Question
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
+
+log = logging.getLogger(__name__)
 
 FileFormat = Literal["csv", "json", "arrow", "parquet"]
 
@@ -29,8 +34,8 @@ BINARY_FORMATS = frozenset({"arrow", "parquet"})
 #: How ClickHouse writes NULL among strings.
 _NULL = "ᴺᵁᴸᴸ"
 
-#: Errors, by ClickHouse's number, that count what was read before rows were filtered: what to tell a tenant instead.
-LIMITS_PASSED = {
+#: Messages for a tenant instead of those errors, by ClickHouse's code, that count what was read of other tenants too.
+LIMIT_MESSAGES = {
     158: "the statement reads too many rows; ask for fewer jobs or a shorter time",
     159: "the statement took too long; ask for less",
     160: "the statement would take too long; ask for less",
@@ -38,10 +43,13 @@ LIMITS_PASSED = {
     307: "the statement reads too much; ask for fewer columns or a shorter time",
 }
 
+#: Progress is read after this time and then at this interval, in seconds: a short statement needs no connection more.
+_FIRST_PROGRESS_S, _PROGRESS_INTERVAL_S = 0.5, 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result as text: the columns' names and ClickHouse types, and rows as ClickHouse prints them; None is NULL."""
+    """A result as text: names and ClickHouse types of the columns, and rows as ClickHouse prints them; None is NULL."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -49,7 +57,7 @@ class Answer:
 
 
 def page(rows: int | None, first_row: int = 0) -> dict[str, str]:
-    """Return the settings that cut so many rows from a result, from this one on, counted from 0; None is all."""
+    """Return the settings that cut a page out of a result. `rows` None is all, `first_row` counts from 0."""
     return ({} if rows is None else {"limit": str(rows)}) | ({"offset": str(first_row)} if first_row else {})
 
 
@@ -62,120 +70,156 @@ def answer_bytes(
     settings: Mapping[str, str] | None = None,
     mark: str = "",
 ) -> bytes:
-    """Return the result of a statement as a file: CSV with header, one JSON object a line, Arrow IPC or Parquet.
+    """Run a statement and return its result as a file of a format.
 
     Parameters: `tenant`, whose rows the statement may see, None for an operator, who sees all; `settings`, as of
-    question(); `mark`, by which following.followed() knows the statement.
-    Raises UsageError where the statement does more than read, StoreError where the engine refuses it.
+    check_statement(); `mark`, as of track_progress().
+    Raises UsageError if the statement does more than read, StoreError if the engine refuses it.
     """
-    asked = _plain(question(store, sql, tenant=tenant, settings=settings))
-    return run(store, asked, ENGINE_FORMATS[file_format], mark=mark)
+    checked = _without_format(check_statement(store, sql, tenant=tenant, settings=settings))
+    return run(store, checked, ENGINE_FORMATS[file_format], mark=mark)
 
 
 def answer(
     store: Store, sql: str, *, tenant: str | None = None, settings: Mapping[str, str] | None = None, mark: str = ""
 ) -> Answer:
-    """Return the result of a statement as text to lay out; parameters and errors as of answer_bytes()."""
-    asked = _plain(question(store, sql, tenant=tenant, settings=settings))
-    lines = run(store, asked, "JSONCompactStringsEachRowWithNamesAndTypes", mark=mark).decode(errors="replace")
+    """Run a statement and return its result as text to lay out; else as answer_bytes()."""
+    checked = _without_format(check_statement(store, sql, tenant=tenant, settings=settings))
+    lines = run(store, checked, "JSONCompactStringsEachRowWithNamesAndTypes", mark=mark).decode(errors="replace")
     names, types, *rows = (json.loads(line) for line in lines.removesuffix("\n").split("\n"))
     return Answer(
         tuple(names), tuple(types), tuple(tuple(None if value == _NULL else value for value in row) for row in rows)
     )
 
 
-def question(
+def check_statement(
     store: Store,
     sql: str,
     *,
     tenant: str | None = None,
     limits: Limits | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Question:
-    """Check a statement as gate.scope() does, and that the engine reads the same in it; parameters are the same.
+) -> CheckedStatement:
+    """Check a statement as gate.scope() does, and the engine's own reading of it too.
 
-    Raises UsageError as scope() does; the words for a syntax error are ClickHouse's own.
+    Raises UsageError as scope() does; the text of a syntax error is ClickHouse's own.
     """
     try:
-        asked = scope(sql, store.database, tenant=tenant, limits=limits, settings=settings)
+        checked = scope(sql, store.database, tenant=tenant, limits=limits, settings=settings)
     except SyntaxUsageError as error:
-        _engine_reading(store, sql)
+        _normal_form(store, sql)
         raise UsageError(
             f"ClickHouse can read the statement, but it could not be looked into, so it isn't run: {error}"
         ) from error
-    scope(_engine_reading(store, asked.text), store.database, tenant=tenant)
-    return asked
+    scope(_normal_form(store, checked.text), store.database, tenant=tenant)
+    return checked
 
 
 def run(
     store: Store,
-    asked: Question,
+    checked: CheckedStatement,
     engine_format: str,
     parameters: Mapping[str, Any] | None = None,
     *,
     mark: str = "",
 ) -> bytes:
-    """Return the result of a checked statement in a format of ClickHouse's, given by its name.
+    """Run a checked statement and return its result in a format of ClickHouse.
 
-    Raises StoreError with ClickHouse's own words; to a tenant it does not tell what was read of others.
+    Raises StoreError with ClickHouse's own text, but for a tenant without anything about other tenants' rows.
     """
-    with prepared(store, asked, mark=mark) as connection:
+    with prepared(store, checked, mark=mark) as connection:
         try:
-            return connection.raw(asked.text, parameters, fmt=engine_format)
+            return connection.raw(checked.text, parameters, fmt=engine_format)
         except StoreError as error:
-            _tell(error, asked, f"{connection.location}: ")
+            raise _public_error(error, checked) from error.__cause__
 
 
 @contextmanager
-def prepared(store: Store, asked: Question, *, mark: str = "") -> Iterator[Store]:
-    """Open a connection of its own that has a checked statement's settings, for a block that runs just that."""
+def prepared(store: Store, checked: CheckedStatement, *, mark: str = "") -> Iterator[Store]:
+    """Open a connection with a checked statement's settings, for a block that runs nothing else."""
     with store.another() as connection:
-        _prepare(connection, asked, mark)
+        _apply_settings(connection, checked, mark)
         yield connection
 
 
-def _prepare(connection: Store, asked: Question, mark: str) -> None:
-    """Apply a statement's settings to a connection, and its mark."""
-    if asked.tenant is not None and connection.cluster:
+@contextmanager
+def track_progress(
+    store: Store, report: Callable[[int, int], None] | None, is_abandoned: Callable[[], bool] | None = None
+) -> Iterator[str]:
+    """Report the progress of a statement, or cancel it, while a block runs it.
+
+    Yields the mark to run the statement with; it is empty without both parameters.
+    Parameters: `report`, takes rows read so far and rows to read, 0 if unknown; `is_abandoned`, whether nobody waits
+    for the result any more, upon which the statement is cancelled.
+    """
+    if report is None and is_abandoned is None:
+        yield ""
+        return
+    mark, ended = uuid4().hex, Event()
+
+    def track() -> None:
+        if ended.wait(_FIRST_PROGRESS_S):
+            return
+        try:
+            with store.another() as connection:
+                while not ended.wait(_PROGRESS_INTERVAL_S):
+                    if is_abandoned is not None and is_abandoned():
+                        connection.command(statement("end_statement"), {"mark": mark})
+                    elif report is not None:
+                        for rows, total in connection.rows(statement("statement_progress"), {"mark": mark}):
+                            report(rows, total)
+        except StoreError as error:  # a user of a server may lack the right, and reads no progress then
+            log.debug("progress not tracked error=%r", error)
+
+    tracker = Thread(target=track, name="track progress", daemon=True)
+    tracker.start()
+    try:
+        yield mark
+    finally:
+        ended.set()
+        tracker.join()
+
+
+def _apply_settings(connection: Store, checked: CheckedStatement, mark: str) -> None:
+    if checked.tenant is not None and connection.cluster:
         raise StoreError("on a cluster a tenant's rows are not filtered from here; give --url the tenant's own user")
-    # A user whom the server already holds to reading may not even say so again.
+    # A user whom the server already restricts to reading can't even set readonly again.
     mode = connection.client.server_settings.get("readonly")
     if mode is not None and mode.value == "1":
-        if asked.tenant is not None:
+        if checked.tenant is not None:
             raise StoreError(
                 "this user's settings are fixed, so rows can't be filtered; give --url the tenant's own user"
             )
         return
     if mark:
         connection.client.set_client_setting("log_comment", mark)
-    for name, value in asked.settings.items():
+    for name, value in checked.settings.items():
         connection.client.set_client_setting(name, value)
 
 
-def _tell(error: StoreError, asked: Question, prefix: str) -> NoReturn:
-    """Raise an engine's error in words that the asker may read; a tenant need not know where the database is."""
-    if asked.tenant is None:
-        raise error
-    code = getattr(error.__cause__, "code", None)
-    text = LIMITS_PASSED.get(code or 0) or str(error).removeprefix(prefix)
-    raise StoreError(text) from error.__cause__
+def _public_error(error: StoreError, checked: CheckedStatement) -> StoreError:
+    """Return an error that the user may read. A tenant need not know where the database is."""
+    if checked.tenant is None:
+        return error
+    return StoreError(LIMIT_MESSAGES.get(error.code, error.reason), code=error.code)
 
 
-def _engine_reading(store: Store, sql: str) -> str:
+def _normal_form(store: Store, sql: str) -> str:
     """Return a statement as the engine reads and would write it; nothing is run.
 
-    Raises UsageError, in one line, where the engine can't read it.
+    Raises SyntaxUsageError, in one line, if the engine can't read it.
     """
     try:
         return str(store.scalar(statement("normal_form"), {"sql": sql}))
     except StoreError as error:
-        text = re.sub(r"^.*?(?=Syntax error)", "", str(error).removeprefix(f"{store.location}: "))
+        if not error.code:
+            raise
+        text = re.sub(r"^.*?(?=Syntax error)", "", error.reason)
         text = re.split(r"[.:]? (?:Expected one of|In scope SELECT)\b", text)[0].rstrip(". ")
-        raise UsageError(f"the statement can't be read: {text}") from error
+        raise SyntaxUsageError(f"the statement can't be read: {text}") from error
 
 
-def _plain(asked: Question) -> Question:
-    """Refuse a FORMAT clause where the format is chosen otherwise."""
-    if asked.format is not None:
+def _without_format(checked: CheckedStatement) -> CheckedStatement:
+    if checked.format is not None:
         raise UsageError("leave out FORMAT; choose the format with --format")
-    return asked
+    return checked

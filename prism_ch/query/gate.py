@@ -1,9 +1,9 @@
-"""Lets through one reading statement, and refuses everything that could write, or reach past what the asker may see.
+"""Lets through one reading statement, and refuses whatever could write, or reach what its author may not see.
 
 The engine's read-only mode alone is not enough: under it the embedded engine still reads any file of the host, by the
 function file(), by a table named like a path and by the database `default`, and writes files by INTO OUTFILE. So a
 statement passes only if it was parsed whole and everything in it is of a kind known to be harmless; the text itself is
-handed on as written. For a tenant the engine filters rows besides (prism_ch/query/tenancy.py).
+passed on as written. For a tenant the engine filters rows besides (prism_ch/query/tenancy.py).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from prism_ch.query.allowed import (
     is_refused_function,
     may_be_called,
 )
-from prism_ch.query.question import OPERATOR_LIMITS, TENANT_LIMITS, Limits, Question, engine_settings
+from prism_ch.query.checked import OPERATOR_LIMITS, TENANT_LIMITS, CheckedStatement, Limits, engine_settings
 from prism_ch.query.tenancy import (
-    TELLING_FORMATS,
-    TELLING_SETTINGS,
+    REVEALING_FORMATS,
+    REVEALING_SETTINGS,
     TENANT_SHOWABLE,
     TENANT_SYSTEM_TABLES,
-    TENANT_VIEWS,
-    schema_names,
+    closed_names,
+    tenant_views,
 )
 
-#: Longest text that is looked at; also ClickHouse's own limit.
-LONGEST_STATEMENT = 262_144
+#: Longest statement, in bytes; also ClickHouse's own limit.
+MAX_STATEMENT_BYTES = 262_144
 
 #: First words of a statement.
 READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN")
 _FIRST_WORDS = frozenset({*READING, "DESC", "("})
-# To sqlglot all behind these words is one lump, so it is read apart.
-_LUMPING = frozenset({"SHOW", "EXPLAIN"})
+# sqlglot does not parse what follows these words, so it is checked by itself.
+_UNPARSED = frozenset({"SHOW", "EXPLAIN"})
 _NOT_READING = f"only reading statements are allowed: {', '.join(READING)}"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -56,21 +56,22 @@ _EXPLAIN_KIND = re.compile(
     r"^(?:(?:AST|SYNTAX|QUERY\s+TREE|PLAN|PIPELINE|ESTIMATE)\s+)?(?:[a-z_]+\s*=\s*[01]\s*,?\s*)*", re.IGNORECASE
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_ ]*")
-# ClickHouse reads curly quotes as quotes, odd blanks as blanks and the mathematical minus as one; sqlglot does not.
+# ClickHouse reads curly quotes as quotes, all blanks of Unicode as blanks and its minus as one; sqlglot does not.
 _UNREADABLE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200f\u2018-\u201d\u2028-\u202f\u205f-\u206f"
     r"\u2212\u3000\ufeff\ud800-\udfff]"
 )
-# What may stand between words. To sqlglot comments nest, to ClickHouse they end at the first `*/`.
+# What may stand between words. In sqlglot comments nest, in ClickHouse they end at the first `*/`.
 _BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
 _ODD_STRINGS = frozenset({
     TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.HEX_STRING,
     TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING,
 })  # fmt: skip
+_VALUES = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.TRUE, TokenType.FALSE})
 
 
 class SyntaxUsageError(UsageError):
-    """The statement can't be read as SQL; ClickHouse itself may say better where."""
+    """The statement can't be read as SQL."""
 
 
 def scope(
@@ -80,29 +81,29 @@ def scope(
     tenant: str | None = None,
     limits: Limits | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Question:
-    """Check the one statement in `sql`; return it as written, without the semicolon behind it, and how it may be run.
+) -> CheckedStatement:
+    """Check the one statement in `sql`, and return it as written, with its settings.
 
     Parameters: `database`, the store's own, the only one that may be named besides ClickHouse's system databases;
-    `tenant`, whose rows it may see, None for an operator, who sees all; `limits`, those of the asker's kind unless
-    given; `settings`, what the client asks for besides a SETTINGS clause of the statement.
-    Raises UsageError, saying what is in the way, unless the statement only reads, and SyntaxUsageError, a kind of it,
-    where it can't be parsed.
+    `tenant`, whose rows it may see, None for an operator, who sees all; `limits`, by default those of a tenant or an
+    operator; `settings`, requested by the client besides a SETTINGS clause of the statement.
+    Raises UsageError with the reason unless the statement only reads, and SyntaxUsageError if it can't be parsed.
     """
     body, tokens = _only_statement(sql)
     body, tokens, written, result_format = _without_tail(body, tokens)
-    asked = _settable({**(settings or {}), **written})
+    requested = {**(settings or {}), **written}
+    _check_settings(requested)
     if tenant is not None:
-        _check_telling(asked, result_format)
+        _check_revealing(requested, result_format)
     text = _check_statement(body, tokens, database, tenant)
     bounds = limits or (OPERATOR_LIMITS if tenant is None else TENANT_LIMITS)
-    return Question(text, engine_settings(database, tenant, bounds, asked), result_format, tenant)
+    return CheckedStatement(text, engine_settings(database, tenant, bounds, requested), result_format, tenant)
 
 
 def _check_statement(statement: str, tokens: list[Token], database: str, tenant: str | None) -> str:
-    """Check a statement by its first word; return what to run."""
+    """Check a statement by its first word, and return what to run."""
     first = tokens[0].text.upper()
-    if first not in _LUMPING:
+    if first not in _UNPARSED:
         _check_query(statement, tokens, database, tenant)
         return statement
     rest, tokens = _only_statement(statement[len(first) :])
@@ -110,7 +111,7 @@ def _check_statement(statement: str, tokens: list[Token], database: str, tenant:
         _check_text(rest, tokens)
         _check_show(tokens, SHOWABLE if tenant is None else TENANT_SHOWABLE)
     elif tenant is not None:
-        raise UsageError("EXPLAIN tells how much is stored of whom, so it is for operators")
+        raise UsageError("EXPLAIN shows how much is stored of other tenants, so it is for operators")
     else:
         query = _EXPLAIN_KIND.sub("", rest, count=1)
         _check_query(query, _tokens(query), database, tenant)
@@ -118,9 +119,9 @@ def _check_statement(statement: str, tokens: list[Token], database: str, tenant:
 
 
 def _only_statement(sql: str) -> tuple[str, list[Token]]:
-    """Split off trailing semicolons; refuse none, several and unreadable statements."""
-    if len(sql.encode(errors="replace")) > LONGEST_STATEMENT:
-        raise UsageError(f"the statement is longer than {LONGEST_STATEMENT:,} bytes; shorten it")
+    """Return the statement of a text and its tokens. Refuses none, several and unreadable ones."""
+    if len(sql.encode(errors="replace")) > MAX_STATEMENT_BYTES:
+        raise UsageError(f"the statement is longer than {MAX_STATEMENT_BYTES:,} bytes; shorten it")
     unreadable = _UNREADABLE.search(sql)
     if unreadable:
         raise UsageError(
@@ -139,7 +140,6 @@ def _only_statement(sql: str) -> tuple[str, list[Token]]:
 
 
 def _tokens(sql: str) -> list[Token]:
-    """Read the words of a statement; comments are gone."""
     try:
         return list(ClickHouse().tokenize(sql))
     except SqlglotError as error:
@@ -147,15 +147,11 @@ def _tokens(sql: str) -> list[Token]:
 
 
 def _without_tail(statement: str, tokens: list[Token]) -> tuple[str, list[Token], dict[str, str], str | None]:
-    """Take FORMAT and SETTINGS, in either order, off the end of a statement; return them as well."""
+    """Split FORMAT and SETTINGS, in either order, from the end of a statement."""
     settings: dict[str, str] = {}
     result_format = None
     while len(tokens) > 2:
-        if (
-            tokens[-2].text.upper() == "FORMAT"
-            and tokens[-2].token_type is not TokenType.IDENTIFIER
-            and not result_format
-        ):
+        if _is_word(tokens[-2], "FORMAT") and not result_format:
             result_format = tokens[-1].text
             if result_format not in FORMATS:
                 raise UsageError(f"the format {_short(result_format)} is not offered")
@@ -169,22 +165,17 @@ def _without_tail(statement: str, tokens: list[Token]) -> tuple[str, list[Token]
 
 
 def _settings_clause(tokens: list[Token]) -> tuple[dict[str, str], int] | None:
-    """Read `SETTINGS name = value, ...` at the end; return also where it starts."""
+    """Read `SETTINGS name = value, ...` at the end. Returns the number of its first token as well."""
     settings: dict[str, str] = {}
     end = len(tokens)
     while end >= 4:
         word, name, equals, value = tokens[end - 4 : end]
-        if equals.text != "=" or value.token_type not in {
-            TokenType.NUMBER,
-            TokenType.STRING,
-            TokenType.TRUE,
-            TokenType.FALSE,
-        }:
+        if equals.text != "=" or value.token_type not in _VALUES:
             return None
         if name.text in settings:
             raise UsageError(f"the setting {_short(name.text)} is given twice")
         settings[name.text] = value.text
-        if word.text.upper() == "SETTINGS" and word.token_type is not TokenType.IDENTIFIER:
+        if _is_word(word, "SETTINGS"):
             return settings, end - 4
         if word.token_type is not TokenType.COMMA:
             return None
@@ -192,26 +183,29 @@ def _settings_clause(tokens: list[Token]) -> tuple[dict[str, str], int] | None:
     return None
 
 
-def _settable(asked: Mapping[str, str]) -> dict[str, str]:
-    """Refuse settings that are not to be changed, and values that they don't take."""
-    for name, value in asked.items():
+def _is_word(token: Token, word: str) -> bool:
+    return token.text.upper() == word and token.token_type is not TokenType.IDENTIFIER
+
+
+def _check_settings(requested: Mapping[str, str]) -> None:
+    """Refuse settings that may not be changed, and values that they don't take."""
+    for name, value in requested.items():
         if name not in SETTABLE:
             raise UsageError(f"the setting {_short(name)} can't be changed here")
         if not SETTABLE[name].fullmatch(value):
             raise UsageError(f"the setting {name} doesn't take the value {value[:40]!r}")
-    return dict(asked)
 
 
-def _check_telling(asked: Mapping[str, str], result_format: str | None) -> None:
-    """Refuse a tenant what would tell how much was read before its own rows were picked out."""
-    for name in asked.keys() & TELLING_SETTINGS:
+def _check_revealing(requested: Mapping[str, str], result_format: str | None) -> None:
+    """Refuse settings and formats that would reveal how many rows of others were read."""
+    for name in requested.keys() & REVEALING_SETTINGS:
         raise UsageError(f"the setting {name} can't be changed by a tenant")
-    if result_format in TELLING_FORMATS:
+    if result_format in REVEALING_FORMATS:
         raise UsageError(f"the format {result_format} is not offered to tenants")
 
 
 def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
-    """Allow SHOW with names, patterns and limits, and nothing that could hold a function or an output file."""
+    """Refuse SHOW with more than names, patterns and limits."""
     what = next((token.text.upper() for token in tokens if token.text.upper() not in {"FULL", "EXTENDED"}), "")
     if what not in showable:
         raise UsageError(f"SHOW {_short(what)} is not offered; SHOW knows {', '.join(sorted(showable))}")
@@ -224,8 +218,8 @@ def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
 
 
 def _check_query(sql: str, tokens: list[Token], database: str, tenant: str | None) -> None:
-    """Refuse a statement unless it parses to one query or description over harmless tables and functions."""
-    if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _LUMPING:
+    """Refuse all but one SELECT or DESCRIBE over harmless tables and functions."""
+    if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _UNPARSED:
         raise UsageError(_NOT_READING)
     _check_text(sql, tokens)
     _check_words(tokens)
@@ -245,7 +239,7 @@ def _check_query(sql: str, tokens: list[Token], database: str, tenant: str | Non
 
 
 def _check_words(tokens: list[Token]) -> None:
-    """Refuse functions that are not known to be harmless, whether they are called or only named as an argument."""
+    """Refuse functions not known to be harmless, called or only named as an argument."""
     for before, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         quoted = token.token_type is TokenType.IDENTIFIER
         if not quoted and not _WORD.fullmatch(token.text):
@@ -263,7 +257,7 @@ def _check_words(tokens: list[Token]) -> None:
 
 
 def _check_text(statement: str, tokens: list[Token]) -> None:
-    """Refuse text that ClickHouse might divide into words otherwise than it was divided here."""
+    """Refuse text that ClickHouse might divide into other words than sqlglot does."""
     end = 0
     for token in tokens:
         if not _BETWEEN.fullmatch(statement, end, token.start):
@@ -279,10 +273,10 @@ def _check_text(statement: str, tokens: list[Token]) -> None:
 
 
 def _parse(sql: str) -> exp.Expr:
-    """Parse one statement whole."""
-    quiet = logging.getLogger("sqlglot")
-    level = quiet.level
-    quiet.setLevel(logging.ERROR)  # what sqlglot warns of, statements it can't look into, is refused by its type
+    # sqlglot warns of statements that it can't parse; they are refused by their type.
+    logger = logging.getLogger("sqlglot")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         trees = sqlglot.parse(sql, read="clickhouse")
     except RecursionError as error:
@@ -290,14 +284,14 @@ def _parse(sql: str) -> exp.Expr:
     except SqlglotError as error:
         raise _unreadable(error) from error
     finally:
-        quiet.setLevel(level)
+        logger.setLevel(level)
     if len(trees) != 1 or trees[0] is None:
         raise UsageError(_NOT_READING)
     return trees[0]
 
 
 def _check_node(node: exp.Expr) -> None:
-    """Refuse what does more than read, and clauses in places where they can't be taken over."""
+    """Refuse whatever does more than read, and FORMAT and SETTINGS of a part."""
     if isinstance(node, exp.Command | exp.DDL | exp.DML | exp.Into | exp.Lateral):
         raise UsageError(_NOT_READING)
     if isinstance(node, exp.Query) and (node.args.get("format") or node.args.get("settings")):
@@ -305,15 +299,15 @@ def _check_node(node: exp.Expr) -> None:
 
 
 def _check_for_tenant(node: exp.Expr) -> None:
-    """Refuse what could run before the engine's own filter of rows, or take another table for one defined by WITH."""
+    """Refuse PREWHERE, which may run before the row filter, and tables' names after WITH."""
     if isinstance(node, exp.PreWhere):
         raise UsageError("write WHERE instead of PREWHERE; the engine moves conditions by itself")
-    if isinstance(node, exp.CTE) and node.alias in schema_names() - TENANT_VIEWS:
+    if isinstance(node, exp.CTE) and node.alias in closed_names():
         raise UsageError(f"{_short(node.alias)} is the name of a table; choose another after WITH")
 
 
 def _check_table(name: list[str], database: str, tenant: str | None) -> None:
-    """Refuse tables outside the database, and those that the asker may not read."""
+    """Refuse tables outside the database, and those that the user may not read."""
     *qualifiers, table = name
     for part in name:
         if not _PLAIN_NAME.fullmatch(part):
@@ -322,7 +316,7 @@ def _check_table(name: list[str], database: str, tenant: str | None) -> None:
         raise UsageError(f"{_short('.'.join(name))}: name a table as {table} or {database}.{table}")
     where = qualifiers[0] if qualifiers else database
     if where == database:
-        offered = tenant is None or table in TENANT_VIEWS
+        offered = tenant is None or table in tenant_views()
     elif where == "system":
         offered = table in (SYSTEM_TABLES if tenant is None else TENANT_SYSTEM_TABLES)
     elif where.lower() == "information_schema":
@@ -332,17 +326,17 @@ def _check_table(name: list[str], database: str, tenant: str | None) -> None:
             f"{_short('.'.join(name))} is not in the database {database}; only its tables and system's can be read"
         )
     if not offered:
-        known = "; a tenant can read " + ", ".join(sorted(TENANT_VIEWS)) if tenant is not None else ""
+        known = "; a tenant can read " + ", ".join(sorted(tenant_views())) if tenant is not None else ""
         raise UsageError(f"the table {_short('.'.join(name))} is not offered{known}")
 
 
 def _is_defined(node: exp.Expr, name: str) -> bool:
-    """Tell whether a WITH of this statement, earlier than where a name is used, gives it its meaning."""
+    """Check whether a WITH of this statement defines a name before it is used."""
     inside = node
     while (outside := inside.parent) is not None:
         definitions = outside.args.get("with_")
         if isinstance(inside, exp.CTE):
-            # Within its own definition a name means the table, unless it is recursive.
+            # In its own definition a name means the table, unless it is recursive.
             before = outside.expressions[: outside.expressions.index(inside) + bool(outside.args.get("recursive"))]
             if any(name == cte.alias for cte in before):
                 return True
@@ -353,7 +347,7 @@ def _is_defined(node: exp.Expr, name: str) -> bool:
 
 
 def _table_names(node: exp.Expr) -> Iterator[list[str]]:
-    """Yield the tables that a node itself names, each as its dotted parts; refuse functions that make tables."""
+    """Yield the tables that a node names, each as its dotted parts. Refuses table functions."""
     if isinstance(node, exp.Table):
         source = node.this
         alias = node.args.get("alias")
@@ -376,13 +370,12 @@ def _table_names(node: exp.Expr) -> Iterator[list[str]]:
 
 
 def _short(text: str) -> str:
-    """Return a piece of a statement as it fits into one line."""
     folded = " ".join(text.split())
     return folded if len(folded) <= 60 else folded[:60] + " ..."
 
 
 def _unreadable(error: SqlglotError) -> SyntaxUsageError:
-    """Say in one line what the parser made of a statement that it can't read."""
+    """Turn the parser's error into one line, with the place if the parser gives one."""
     first = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("\n")[0].rstrip(". ")
     found = re.fullmatch(r"(.*?)\.? Line (\d+), Col: (\d+)", first)
     where = f" near line {found[2]}, column {found[3]}" if found else ""

@@ -1,4 +1,4 @@
-"""Lays out an answer as a table: drawn on a terminal, aligned plain text in a pipe."""
+"""Lays out an answer as a table: with lines on a terminal, as aligned plain text in a pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"(Nullable\(|LowCardinality\()*(U?Int|Float|BFloat|Decimal
 
 
 def plain_table(answer: Answer) -> str:
-    """Return header and rows in aligned columns two blanks apart, numbers to the right, each row on one line."""
+    """Lay out header and rows in aligned columns, numbers to the right."""
     rows = [answer.names, *(tuple(map(_cell, row)) for row in answer.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     right = [is_number(kind) for kind in answer.types]
@@ -28,7 +28,7 @@ def plain_table(answer: Answer) -> str:
 
 
 def drawn_table(answer: Answer) -> Table:
-    """Return a table for a terminal; long cells fold."""
+    """Lay out a table for a terminal; long cells fold."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, kind in zip(answer.names, answer.types, strict=True):
         table.add_column(Text(name), justify="right" if is_number(kind) else "left", overflow="fold")
@@ -39,12 +39,12 @@ def drawn_table(answer: Answer) -> Table:
 
 
 def is_number(kind: str) -> bool:
-    """Tell whether a ClickHouse type holds numbers."""
+    """Check whether a ClickHouse type holds numbers."""
     return _NUMBER.match(kind) is not None
 
 
 def _cell(value: str | None) -> str:
-    """Return a value on one line, with control characters made visible: records come from outside."""
+    """Return a value on one line, with control characters escaped, as records come from outside."""
     if value is None:
         return "NULL"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)

@@ -1,30 +1,121 @@
-"""The summary that `prism-ch run` ends with: what landed, each job, what slows it, and why nothing was found if so."""
+"""The summary that `prism-ch run` ends with: reads its facts, and lays them out as text."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
-from prism_ch.model.result import Severity
-from prism_ch.report.facts import Coverage, Facts, Finding, JobFacts
-from prism_ch.report.sparkline import sparkline
-from prism_ch.report.words import count, seconds, time_utc
+from prism_ch.model.finding import FindingKind, Severity
+from prism_ch.model.result import JobStatus
+from prism_ch.report.text import count, seconds, sparkline, time_utc
+from prism_ch.store.client import Store
+from prism_ch.store.statements import statement
 
-#: Lines are laid out for this many columns.
+#: Columns that the summary is laid out for.
 WIDTH = 100
 _LABEL_WIDTH = 16
-#: Exporters whose records are too coarse that are told of one by one; a fabric has hundreds, set up alike.
-_EXPORTERS_NAMED = 3
+#: Exporters with too coarse records that are listed one by one; a fabric has hundreds, configured alike.
+_EXPORTERS_LISTED = 3
 
 _STYLES: dict[Severity, str] = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 _RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A job as the summary shows it.
+
+    `durations_s` are its complete steps in order; the shares, from 0 to 1, divide their time.
+    """
+
+    job_id: str
+    tenant: str
+    status: JobStatus
+    first_seen_ns: int
+    last_seen_ns: int
+    endpoints: int
+    servers: int
+    dp_size: int
+    pp_size: int
+    steps: int
+    step_s_median: float
+    step_s_p95: float
+    compute_share: float
+    pp_share: float
+    dp_share: float
+    durations_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A diagnosis as the summary shows it. `job_id` is empty for a switch or exporter."""
+
+    job_id: str
+    kind: FindingKind
+    severity: Severity
+    is_open: bool
+    first_step: int
+    last_step: int
+    start_ns: int
+    end_ns: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the database holds for the analysis.
+
+    `flows` counts records as delivered; `unknown_flows` those with an address that is not in the topology,
+    `between_servers` those between known endpoints of two servers. `endpoints` is the size of the topology;
+    `seen_endpoints` and `seen_servers` count what flows show of it. `unknown` counts addresses that are not in the
+    topology, `unknown_examples` are a few of them. `failure` is the error of the first failed window. `rejected` holds
+    reasons and counts, the most frequent first.
+    """
+
+    flows: int = 0
+    unknown_flows: int = 0
+    between_servers: int = 0
+    endpoints: int = 0
+    seen_endpoints: int = 0
+    seen_servers: int = 0
+    unknown: int = 0
+    unknown_examples: Sequence[str] = ()
+    windows: int = 0
+    failed_windows: int = 0
+    failure: str = ""
+    rejected: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All facts of a summary."""
+
+    coverage: Coverage
+    jobs: tuple[JobFacts, ...]
+    findings: tuple[Finding, ...]
+
+
+def read_facts(store: Store) -> Facts:
+    """Read the facts from the views; raises StoreError."""
+    return Facts(
+        coverage=read_coverage(store),
+        jobs=tuple(JobFacts(*row) for row in store.rows(statement("summary_jobs"))),
+        findings=tuple(Finding(*row) for row in store.rows(statement("summary_findings"))),
+    )
+
+
+def read_coverage(store: Store) -> Coverage:
+    """Read what the database holds for the analysis; raises StoreError."""
+    [row] = store.rows(statement("summary_coverage"))
+    return Coverage(*row)
+
+
 def summarise(facts: Facts) -> Text:
-    """Lay out all that was found, for a terminal or, without its styles, a pipe."""
-    lines = list(_landed(facts.coverage))
+    """Lay out all facts, with styles for a terminal."""
+    lines = list(_records(facts.coverage))
     if not facts.jobs:
         lines += [Text(), Text("No training job was recognised", style="bold"), *_wrapped(why_no_job(facts.coverage))]
     for job in sorted(facts.jobs, key=lambda job: _worst(_of_job(facts.findings, job.job_id))):
@@ -35,13 +126,12 @@ def summarise(facts: Facts) -> Text:
     return Text("\n").join(lines)
 
 
-def _landed(coverage: Coverage) -> Iterator[Text]:
-    """Say what the database holds."""
+def _records(coverage: Coverage) -> Iterator[Text]:
     yield Text("Records", style="bold")
     yield from _labelled("flows", f"{coverage.flows:,} in {count(coverage.windows, 'window')}")
     if coverage.rejected:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in coverage.rejected)
-        total = sum(count for _, count in coverage.rejected)
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in coverage.rejected)
+        total = sum(number for _, number in coverage.rejected)
         yield from _labelled("rejected", f"{total:,}: {reasons}", "yellow")
     yield from _labelled("endpoints", f"{coverage.seen_endpoints:,} seen of {coverage.endpoints:,} in the topology")
     if coverage.unknown:
@@ -50,8 +140,9 @@ def _landed(coverage: Coverage) -> Iterator[Text]:
         )
         addresses = count(coverage.unknown, "address", "addresses")
         flows = count(coverage.unknown_flows, "flow")
-        told = f"{addresses} not in the topology, on {flows}, which are in no job: {examples}"
-        yield from _labelled("unknown", told, "yellow")
+        yield from _labelled(
+            "unknown", f"{addresses} not in the topology, on {flows}, which are in no job: {examples}", "yellow"
+        )
     if coverage.failed_windows:
         yield from _labelled(
             "failed",
@@ -61,7 +152,6 @@ def _landed(coverage: Coverage) -> Iterator[Text]:
 
 
 def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
-    """Describe a job and what slows it."""
     title = Text(f"Job {job.job_id}", style="bold")
     title.append(f"  {job.tenant or 'no tenant'}, {job.status}", style="not bold")
     yield title
@@ -80,13 +170,12 @@ def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
     elif job.durations_s:
         yield from _labelled("findings", "nothing slows it", "green")
     yield from _findings(findings, steps=True)
-    yield from _findings(coarse[:_EXPORTERS_NAMED], steps=False)
-    if len(coarse) > _EXPORTERS_NAMED:
-        yield from _labelled("", f"and likewise {count(len(coarse) - _EXPORTERS_NAMED, 'more exporter')}", "dim")
+    yield from _findings(coarse[:_EXPORTERS_LISTED], steps=False)
+    if len(coarse) > _EXPORTERS_LISTED:
+        yield from _labelled("", f"and likewise {count(len(coarse) - _EXPORTERS_LISTED, 'more exporter')}", "dim")
 
 
 def _parallelism(job: JobFacts) -> str:
-    """Say how a job is divided, as far as the network shows it."""
     data = f"data-parallel (DP) groups of {job.dp_size}" if job.dp_size > 1 else "no data-parallel (DP) traffic"
     pipeline = f"{job.pp_size} pipeline (PP) stages" if job.pp_size > 1 else "no pipeline (PP) traffic"
     hidden = job.dp_size * job.pp_size != job.endpoints
@@ -94,7 +183,6 @@ def _parallelism(job: JobFacts) -> str:
 
 
 def _steps(job: JobFacts) -> Iterator[Text]:
-    """Describe a job's steps: how many, how long, how even, and what they consist of."""
     shortest, longest = min(job.durations_s), max(job.durations_s)
     yield from _labelled(
         "steps", f"{job.steps:,}; median {seconds(job.step_s_median)}, 95th percentile {seconds(job.step_s_p95)}"
@@ -109,14 +197,13 @@ def _steps(job: JobFacts) -> Iterator[Text]:
 
 
 def _findings(findings: Iterable[Finding], *, steps: bool) -> Iterator[Text]:
-    """Tell findings one by one, the most severe first."""
+    """List findings, the most severe first."""
     for finding in sorted(findings, key=lambda finding: _RANK[finding.severity]):
         yield from _labelled(f"  {finding.severity}", finding.summary, _STYLES[finding.severity])
         yield from _labelled("", ", ".join(_span(finding, steps=steps)), "dim")
 
 
 def _span(finding: Finding, *, steps: bool) -> Iterator[str]:
-    """Say what a finding is called, and which steps and time it concerns."""
     yield finding.kind
     if steps:
         yield f"steps {finding.first_step:,} to {finding.last_step:,}"
@@ -127,76 +214,63 @@ def _span(finding: Finding, *, steps: bool) -> Iterator[str]:
 
 
 def why_no_job(coverage: Coverage) -> str:
-    """Say why there is no job, as far as the records tell, and what to check: the first reason that holds."""
-    reasons = (
-        (
-            not coverage.flows and coverage.rejected,
-            (
-                "No record could be used. See why: prism-ch sql "
-                '"SELECT reason, any(record) FROM flows_rejected GROUP BY reason"'
-            ),
-        ),
-        (not coverage.flows, "No flow records have landed. Land some: prism-ch ingest FILE"),
-        (
-            not coverage.endpoints,
-            (
-                "No topology is loaded, so it is unknown which endpoints share a server and whose they are. "
-                "Load it and analyse again: prism-ch topology topology.csv && prism-ch analyse"
-            ),
-        ),
-        (
-            not coverage.seen_endpoints,
-            (
-                "None of the addresses in the flows is in the topology. Check that topology.csv and the exporters name "
-                "the same NICs, and that addresses are not translated on the way."
-            ),
-        ),
-        (
-            coverage.seen_endpoints == 1,
-            (
-                "Only one endpoint of the topology shows in the flows; a job needs at least two that exchange data. "
-                "Check that the exporters see the training network."
-            ),
-        ),
-        (
-            not coverage.between_servers,
-            (
-                "No flow runs between two servers of the topology. Traffic inside a server leaves no records, so a job "
-                "within one server can't be seen; check the server column of topology.csv if these are several."
-            ),
-        ),
-        (not coverage.windows, "The flows have not been analysed yet: prism-ch analyse"),
-        (
-            coverage.windows == coverage.failed_windows,
-            "The analysis failed in every window; the reason stands above.",
-        ),
-    )
-    unsteady = (
-        "Flows run between servers, but no set of endpoints exchanges them steadily, step after step. Check that the "
-        "records cover a dozen steps or more, that the exporters' idle timeout is well below a step, and that the "
-        "endpoints of a job have the same tenant in topology.csv."
-    )
-    return next((reason for holds, reason in reasons if holds), unsteady)
+    """Return the first reason that explains why no job was found, and what to check."""
+    if not coverage.flows and coverage.rejected:
+        reason = (
+            "No record could be used. See why: prism-ch sql "
+            '"SELECT reason, any(record) FROM flows_rejected GROUP BY reason"'
+        )
+    elif not coverage.flows:
+        reason = "No flow records have landed. Land some: prism-ch ingest FILE"
+    elif not coverage.endpoints:
+        reason = (
+            "No topology is loaded, so it is unknown which endpoints share a server and whose they are. "
+            "Load it and analyse again: prism-ch topology topology.csv && prism-ch analyse"
+        )
+    elif not coverage.seen_endpoints:
+        reason = (
+            "None of the addresses in the flows is in the topology. Check that topology.csv and the exporters name "
+            "the same NICs, and that addresses are not translated on the way."
+        )
+    elif coverage.seen_endpoints == 1:
+        reason = (
+            "Only one endpoint of the topology shows in the flows; a job needs at least two that exchange data. "
+            "Check that the exporters see the training network."
+        )
+    elif not coverage.between_servers:
+        reason = (
+            "No flow runs between two servers of the topology. Traffic inside a server leaves no records, so a job "
+            "within one server can't be seen; check the server column of topology.csv if these are several."
+        )
+    elif not coverage.windows:
+        reason = "The flows have not been analysed yet: prism-ch analyse"
+    elif coverage.windows == coverage.failed_windows:
+        reason = "The analysis failed in every window; the reason stands above."
+    else:
+        reason = (
+            "Flows run between servers, but no set of endpoints exchanges them steadily, step after step. Check that "
+            "the records cover a dozen steps or more, that the exporters' idle timeout is well below a step, and that "
+            "the endpoints of a job have the same tenant in topology.csv."
+        )
+    return reason
 
 
 def _of_job(findings: Iterable[Finding], job_id: str) -> list[Finding]:
-    """Select a job's findings."""
     return [finding for finding in findings if finding.job_id == job_id]
 
 
 def _worst(findings: Iterable[Finding]) -> int:
-    """Rank by the most severe finding; what has none comes last."""
+    """Return the rank of the most severe finding; a job without any comes last."""
     return min((_RANK[finding.severity] for finding in findings), default=len(_RANK))
 
 
 def _labelled(label: str, text: str, style: str = "") -> Iterator[Text]:
-    """Lay out a text beside its label, over as many lines as it takes."""
+    """Lay out a label and, in the next column, a wrapped text."""
     first = f"  {label}".ljust(_LABEL_WIDTH)
     for number, line in enumerate(textwrap.wrap(text, WIDTH - _LABEL_WIDTH, break_on_hyphens=False) or [""]):
         yield Text.assemble((first if number == 0 else " " * _LABEL_WIDTH, "dim"), (line, style))
 
 
 def _wrapped(text: str) -> Iterator[Text]:
-    """Lay out a paragraph."""
     for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False):
         yield Text(f"  {line}")

@@ -1,19 +1,89 @@
-"""Handles for requests: those for reading are used again by whoever needs the same, others serve one or a session."""
+"""Opens, lends and closes handles on the engine: for reading, for one request, for a session."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from prism_ch.serve.request import SessionAsked
-from prism_ch.serve.sessions import Session, Sessions
-from prism_ch.serve.work import Engine
-from prism_ch.store.handle import Handle
+from prism_ch.serve.engine import Engine
+from prism_ch.serve.errors import RequestError
+from prism_ch.serve.request import SessionRequest
+from prism_ch.store.handle import Handle, array_of
+from prism_ch.store.statements import statement
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
-_IDLE_MOST = 64
+_IDLE_MAX = 64
+_SESSIONS_MAX = 500
+_EXPIRY_MARGIN_S = 0.1
+#: A client has its answer a moment before its session is free again; its next request waits this long, in seconds.
+_SESSION_WAIT_S = 1.0
+
+
+@dataclass(slots=True)
+class Session:
+    """A handle that keeps its settings and temporary tables from one request to the next.
+
+    `_overrides` are the settings of the last request, `_overridden` the session's own values of these, None for the
+    default.
+    """
+
+    database: str = ""
+    timeout_s: int = 60
+    used_s: float = field(default_factory=time.monotonic)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _handle: Handle | None = None
+    _overrides: dict[str, str] = field(default_factory=dict)
+    _overridden: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a handle."""
+        return self._handle is not None
+
+    @property
+    def handle(self) -> Handle:
+        """The handle of an open session."""
+        if self._handle is None:
+            raise ValueError("the session is not open")
+        return self._handle
+
+    def open(self, folder: Path, database: str) -> None:
+        """Open a handle, unless there is one; raises EngineError."""
+        if self._handle is None:
+            self._handle = Handle(folder, database, {})
+            self.database = database
+
+    def close(self) -> None:
+        """Close the handle."""
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def prepare(self, database: str, settings: Mapping[str, str]) -> None:
+        """Set the database, if it is named, and the settings of one request."""
+        if database and database != self.database:
+            self.handle.use(database)
+            self.database = database
+        if settings == self._overrides:
+            return
+        self._restore()
+        if settings:
+            known = self.handle.run(statement("session_settings"), "JSONEachRow", {"names": array_of(settings)})
+            rows = map(json.loads, known.splitlines())
+            self._overridden = {row["name"]: row["own"] for row in rows}
+            self._overrides = dict(settings)
+            self.handle.set(settings)
+
+    def _restore(self) -> None:
+        """Set the session's own settings again."""
+        own, self._overrides, self._overridden = self._overridden, {}, {}
+        self.handle.set_default([name for name, value in own.items() if value is None])
+        self.handle.set({name: value for name, value in own.items() if value is not None})
 
 
 class Handles:
@@ -22,74 +92,100 @@ class Handles:
     def __init__(self, folder: Path, engine: Engine) -> None:
         self._folder = folder
         self._engine = engine
-        #: Reading changes nothing about a handle, so one that was opened for the same is as good as a new one.
-        self._idle: OrderedDict[_Key, list[Handle]] = OrderedDict()
-        self._idle_count = 0
-        self.sessions = Sessions()
+        #: Reading does not change a handle, so it serves again for the same database and settings. Oldest first.
+        self._idle: list[tuple[_Key, Handle]] = []
+        #: By user and name, so that no user reaches the sessions of another.
+        self._sessions: dict[tuple[str, str], Session] = {}
 
     @asynccontextmanager
     async def for_reading(self, database: str, settings: Mapping[str, str]) -> AsyncIterator[Handle]:
-        """Lend a handle with exactly these settings, for a statement that can change none of them."""
+        """Lend a handle with exactly these settings to a statement that can't change them."""
         key = (database, tuple(settings.items()))
-        idle = self._idle.get(key)
-        if idle:
-            handle = idle.pop()
-            self._idle_count -= 1
-        else:
-            handle = await self._open(database, settings)
+        place = next((place for place in reversed(range(len(self._idle))) if self._idle[place][0] == key), None)
+        handle = await self._open(database, settings) if place is None else self._idle.pop(place)[1]
         try:
             yield handle
         except BaseException:
-            self._engine.later(handle.close)
+            self._engine.run_later(handle.close)
             raise
-        self._idle.setdefault(key, []).append(handle)
-        self._idle.move_to_end(key)
-        self._idle_count += 1
-        self._shrink()
+        self._idle.append((key, handle))
+        if len(self._idle) > _IDLE_MAX:
+            self._engine.run_later(self._idle.pop(0)[1].close)
 
     @asynccontextmanager
-    async def for_one(self, database: str, settings: Mapping[str, str]) -> AsyncIterator[Handle]:
+    async def for_request(self, database: str, settings: Mapping[str, str]) -> AsyncIterator[Handle]:
         """Open a handle for one request."""
         handle = await self._open(database, settings)
         try:
             yield handle
         finally:
-            self._engine.later(handle.close)
+            self._engine.run_later(handle.close)
 
     @asynccontextmanager
     async def for_session(
-        self, user: str, asked: SessionAsked, database: str, settings: Mapping[str, str], *, named: bool
-    ) -> AsyncIterator[Session]:
-        """Lend the handle of a session; `named` tells whether the request names the database, which then holds on.
+        self, user: str, request: SessionRequest, database: str, settings: Mapping[str, str], *, named: bool
+    ) -> AsyncIterator[Handle]:
+        """Lend the handle of a session.
 
-        Raises Refusal where it must exist and doesn't, or is at work.
+        Parameters: `named`, whether the request names the database, which then becomes that of the session.
+        Raises RequestError if the session must exist and does not, or is used by another request.
         """
-        session = await self.sessions.take(user, asked)
+        session = await self._acquire(user, request)
         try:
-            await self._engine.do(lambda: session.open(self._folder, database))
-            await self._engine.do(lambda: session.prepare(database if named else "", settings))
-            yield session
+            await self._engine.run(lambda: session.open(self._folder, database))
+            await self._engine.run(lambda: session.prepare(database if named else "", settings))
+            yield session.handle
         finally:
-            self.sessions.release(user, asked, session)
+            self._release(user, request, session)
 
     def close(self) -> None:
-        """Close what is idle, and all sessions."""
-        self.sessions.close()
-        for handles in self._idle.values():
-            for handle in handles:
-                handle.close()
+        """Close all idle handles and sessions."""
+        for session in self._sessions.values():
+            if not session.lock.locked():
+                session.close()
+        self._sessions.clear()
+        for _, handle in self._idle:
+            handle.close()
         self._idle.clear()
 
     async def _open(self, database: str, settings: Mapping[str, str]) -> Handle:
-        """Open a handle."""
-        return await self._engine.do(lambda: Handle(self._folder, database, settings))
+        return await self._engine.run(lambda: Handle(self._folder, database, settings))
 
-    def _shrink(self) -> None:
-        """Close the handles that were not needed for the longest time."""
-        while self._idle_count > _IDLE_MOST:
-            key, handles = next(iter(self._idle.items()))
-            if handles:
-                self._engine.later(handles.pop().close)
-                self._idle_count -= 1
-            if not handles:
-                del self._idle[key]
+    async def _acquire(self, user: str, request: SessionRequest) -> Session:
+        """Lock a session, which is made if there is none. Raises RequestError."""
+        session = self._sessions.get((user, request.name))
+        if session is None:
+            if request.must_exist:
+                raise RequestError(372, "SESSION_NOT_FOUND", f"Session {request.name} not found")
+            if len(self._sessions) >= _SESSIONS_MAX:
+                text = f"More than {_SESSIONS_MAX} sessions are open"
+                raise RequestError(202, "TOO_MANY_SIMULTANEOUS_QUERIES", text)
+            session = self._sessions[user, request.name] = Session()
+        try:
+            async with asyncio.timeout(_SESSION_WAIT_S):
+                await session.lock.acquire()
+        except TimeoutError:
+            text = f"Session {request.name} is locked by a concurrent client"
+            raise RequestError(373, "SESSION_IS_LOCKED", text) from None
+        return session
+
+    def _release(self, user: str, request: SessionRequest, session: Session) -> None:
+        """Unlock a session after a request, and close it if that was its last one."""
+        session.used_s = time.monotonic()
+        session.timeout_s = request.timeout_s
+        is_kept = self._sessions.get((user, request.name)) is session
+        if is_kept and (request.closes or not session.is_open):
+            del self._sessions[user, request.name]
+            is_kept = False
+        if is_kept:
+            asyncio.get_running_loop().call_later(request.timeout_s + _EXPIRY_MARGIN_S, self._expire_sessions)
+        else:  # it may also have been closed while this request waited for it
+            session.close()
+        session.lock.release()
+
+    def _expire_sessions(self) -> None:
+        now_s = time.monotonic()
+        for key, session in list(self._sessions.items()):
+            if not session.lock.locked() and now_s - session.used_s > session.timeout_s:
+                del self._sessions[key]
+                session.close()

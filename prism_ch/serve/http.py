@@ -1,18 +1,20 @@
-"""Listens for HTTP in a thread of its own: SQL as ClickHouse takes it, /healthz and /metrics."""
+"""Serves HTTP in a thread: SQL as ClickHouse does, /healthz and /metrics."""
 
 from __future__ import annotations
 
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Thread
 
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -20,55 +22,46 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from prism_ch.errors import SettingsError
-from prism_ch.health.light import Light, any_red
-from prism_ch.health.measures import Measure
-from prism_ch.serve.metrics import prometheus_text
+from prism_ch.health.check import Check
+from prism_ch.health.database import MEASURES, Measure
 
 log = logging.getLogger(__name__)
 
-#: A connection is kept for the next request as long as by a ClickHouse server, which its clients count on.
+#: An idle connection is kept as long as by a ClickHouse server, which clients rely on.
 _KEEP_ALIVE_S = 30
 
 
 def application(
-    lights: Callable[[], list[Light]], measures: Callable[[], list[Measure]], sql: ASGIApp | None = None
+    checks: Callable[[], list[Check]], measures: Callable[[], list[Measure]], sql: ASGIApp | None = None
 ) -> Starlette:
-    """Make the application; what it tells is asked for at each request, in a thread that may wait.
+    """Make the application; checks and measures are taken at each request, in a thread.
 
-    Parameters: `sql`, what answers SQL; None where the database is on a server, which does that itself.
+    Parameters: `sql`, the application that answers SQL; None if the database is on a server, which does that itself.
     """
 
     def healthz(request: Request) -> Response:  # noqa: ARG001 - the library's form
-        """Answer 200, or 503 where something stops or spoils the results, and why."""
-        found = lights()
-        red = any_red(found)
-        told = {
-            "status": "bad" if red else "ok",
-            "reasons": [f"{light.name}: {light.what}" for light in found if light.state == "bad"],
-            "lights": [asdict(light) for light in found],
+        """Answer 200, or 503 if something stops or spoils the results, and why."""
+        found = checks()
+        bad = [check for check in found if check.state == "bad"]
+        status = {
+            "status": "bad" if bad else "ok",
+            "reasons": [f"{check.name}: {check.what}" for check in bad],
+            "lights": [asdict(check) for check in found],
         }
-        return JSONResponse(told, status_code=503 if red else 200)
+        return JSONResponse(status, status_code=503 if bad else 200)
 
     def metrics(request: Request) -> Response:  # noqa: ARG001 - the library's form
-        """Answer what is measured, in Prometheus's text format."""
-        return Response(prometheus_text(measures()), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return Response(_prometheus_text(measures()), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    def well(request: Request) -> Response:  # noqa: ARG001 - the library's form
-        """Answer that the endpoint is there, as ClickHouse does; it has no replicas that could lag."""
-        return PlainTextResponse("Ok.\n")
-
-    def elsewhere(request: Request) -> Response:  # noqa: ARG001 - the library's form
-        """Say where SQL is answered."""
-        return PlainTextResponse("SQL is answered by the ClickHouse server that holds the database\n", status_code=404)
-
-    every = ["GET", "POST"]
+    ok = PlainTextResponse("Ok.\n")  # as ClickHouse answers if it runs, and no replica lags
+    elsewhere = "SQL is answered by the ClickHouse server that holds the database\n"
     return Starlette(
         routes=[
             Route("/healthz", healthz),
             Route("/metrics", metrics),
-            Route("/ping", well),
-            Route("/replicas_status", well),
-            Route("/", elsewhere, methods=every) if sql is None else Route("/", sql, methods=every),
+            Route("/ping", ok, methods=["GET"]),
+            Route("/replicas_status", ok, methods=["GET"]),
+            Route("/", sql or PlainTextResponse(elsewhere, status_code=404), methods=["GET", "POST"]),
         ]
     )
 
@@ -77,10 +70,10 @@ def application(
 def listening(
     app: Starlette, host: str, port: int, certificate: Path | None = None, key: Path | None = None
 ) -> Iterator[int]:
-    """Answer requests while a block runs; yields the port, which the system chooses where 0 is asked for.
+    """Answer requests while a block runs, and yield the port.
 
-    Parameters: `certificate` and `key`, PEM files; with them HTTPS is spoken.
-    Raises SettingsError where nothing can listen there, or the certificate can't be used.
+    Parameters: `port`, 0 for any free one; `certificate` and `key`, PEM files, with which HTTPS is served.
+    Raises SettingsError if the address can't be listened on, or the certificate can't be used.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -96,12 +89,12 @@ def listening(
         timeout_graceful_shutdown=1,
         timeout_keep_alive=_KEEP_ALIVE_S,
         server_header=False,
-        # Whoever is nearer than a proxy could give any address, and so try passwords without end.
+        # A client could put any address into a proxy's header, and so try passwords without limit.
         proxy_headers=False,
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    # Its lines would hold URLs, and those may hold passwords.
+    # uvicorn's lines would hold URLs, and those may hold passwords.
     logging.getLogger("uvicorn.access").disabled = True
     try:
         config.load()
@@ -119,3 +112,26 @@ def listening(
         finally:
             server.should_exit = True
             thread.join(timeout=3)
+
+
+class _MeasureCollector(Collector):
+    """Passes measures to prometheus_client."""
+
+    def __init__(self, measures: Sequence[Measure]) -> None:
+        self._measures = measures
+
+    def collect(self) -> Iterator[Metric]:
+        for name, (meaning, label) in MEASURES.items():
+            found = [measure for measure in self._measures if measure.name == name]
+            family_type = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = family_type(f"prism_ch_{name}", meaning, labels=[label] if label else [])
+            for measure in found:
+                family.add_metric([measure.label] if label else [], measure.value)
+            if found:
+                yield family
+
+
+def _prometheus_text(measures: Sequence[Measure]) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_MeasureCollector(measures))
+    return generate_latest(registry)

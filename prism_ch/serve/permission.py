@@ -1,125 +1,208 @@
-"""Decides what a user's statement may do, by the user's role, and with which settings it runs."""
+"""Decides what statements a user may run, and with which settings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from prism_ch.errors import UsageError
+from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.query.allowed import FORMATS, SETTABLE
-from prism_ch.query.answer import LIMITS_PASSED, question
-from prism_ch.query.question import Question
-from prism_ch.query.tenancy import TELLING_FORMATS, TELLING_SETTINGS
-from prism_ch.serve.handshake import asks_for_settings
-from prism_ch.serve.refusal import Refusal, access_denied
-from prism_ch.serve.request import Asked
-from prism_ch.serve.statement import first_word, without_format
+from prism_ch.query.answer import LIMIT_MESSAGES, check_statement
+from prism_ch.query.checked import CheckedStatement
+from prism_ch.query.gate import SyntaxUsageError
+from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
+from prism_ch.serve.engine import Engine
+from prism_ch.serve.errors import RequestError, access_denied, syntax_error
+from prism_ch.serve.request import SqlRequest
+from prism_ch.serve.statement import Insert, first_word, is_query, without_format
 from prism_ch.serve.users import User
-from prism_ch.serve.work import Engine
 from prism_ch.store.client import Store
-from prism_ch.store.handle import EngineError, Statement, quoted
+from prism_ch.store.handle import EngineError, Statement, array_of
+from prism_ch.store.statements import statement
 
-#: A statement as it was asked: its text, the tenant, and settings of the URL.
-_Asked = tuple[str, str | None, tuple[tuple[str, str], ...]]
+#: A statement's text, the tenant, and the settings of the URL.
+_Key = tuple[str, str | None, tuple[tuple[str, str], ...]]
 
-_REMEMBERED_MOST, _REMEMBERED_LENGTH = 1000, 10_000
-#: How the gate's words begin where a statement is no SQL.
-_UNREADABLE = "the statement can't be read"
+_REMEMBERED_MAX, _REMEMBERED_LENGTH_MAX = 1000, 10_000
 _DEFAULT_FORMAT = "TabSeparated"
-# Clients know ClickHouse's own default database by this name; here it is the one with the tables.
-_CLIENTS_DEFAULT = "default"
+#: Clients know ClickHouse's own default database by this name; here it is the one with the tables.
+_DEFAULT_DATABASE = "default"
 
-#: Errors that are found before a row is read, or name only what was asked for.
-_TELL_NOTHING = frozenset({36, 42, 43, 46, 47, 60, 62, 73, 164, 215, 386, 394, 396, 456, 457})
+#: The parts of clickhouse-connect's first statement that some of its versions leave out.
+_SETTINGS_QUERY_OPTIONS = re.compile(r"(?<=\breadonly)\s+as\s+readonly\b|\s+limit\s+\d+$", re.IGNORECASE)
+
+#: Codes of errors that are found before a row is read, or name only what was asked for.
+_HARMLESS_ERRORS = frozenset({36, 42, 43, 46, 47, 60, 62, 73, 164, 215, 386, 394, 396, 456, 457})
+
+#: The tables that records land in, whose views check and count them.
+LANDING_TABLES = frozenset({"flow_landing", "flow_json_lines", "goflow2_lines", "pmacct_lines"})
+#: Columns that say when and in which file a record came, which a collector can't know.
+_OWN_COLUMNS = ("landing", "received_at")
+#: Formats whose rows are nothing but data: `Values` evaluates expressions, those with a schema read it from a file.
+_ROW_FORMATS = frozenset({
+    "Arrow", "ArrowStream", "CSV", "CSVWithNames", "CSVWithNamesAndTypes", "JSONCompactEachRow",
+    "JSONCompactEachRowWithNames", "JSONCompactEachRowWithNamesAndTypes", "JSONEachRow", "JSONLines", "LineAsString",
+    "NDJSON", "Native", "Parquet", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "TSV",
+    "TSVWithNames", "TSVWithNamesAndTypes", "TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes",
+})  # fmt: skip
+_NAME = r"(?:`(\w+)`|\"(\w+)\"|(\w+))"
+_COLLECTOR_INSERT = re.compile(
+    rf"\s*INSERT\s+INTO\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}\s*(?:\(([\w\s,`\"]*)\))?\s*",
+    re.IGNORECASE | re.ASCII,
+)
+_TOKEN = "insert_deduplication_token"  # noqa: S105 - the name of a setting
 
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """A statement that may run, with all settings that a handle for it has."""
+    """A reading statement that may run, with all settings of its handle."""
 
     statement: Statement
     settings: Mapping[str, str]
 
 
-def meant_database(asked: Asked, user: User, own: str) -> str:
-    """Return the database that a request is about; only an operator may name another than the endpoint's own."""
-    if asked.database in {"", _CLIENTS_DEFAULT, own}:
+@dataclass(frozen=True, slots=True)
+class PermittedInsert:
+    """An INSERT that may run: its text, the format of its rows, and its settings."""
+
+    text: str
+    format: str
+    settings: Mapping[str, str]
+
+
+def permitted_database(request: SqlRequest, user: User, own: str) -> str:
+    """Return the database of a request. Only an operator may name another than the endpoint's."""
+    if request.database in {"", _DEFAULT_DATABASE, own}:
         return own
     if user.role != "operator":
-        raise Refusal(81, "UNKNOWN_DATABASE", f"Database {asked.database[:80]} does not exist; use {own}")
-    return asked.database
+        raise RequestError(81, "UNKNOWN_DATABASE", f"Database {request.database[:80]} does not exist; use {own}")
+    return request.database
 
 
 class Gate:
-    """The gate that readers' and tenants' statements pass; it remembers which have, as clients ask the same again."""
+    """Checks reading statements, and remembers those that passed, since clients repeat them."""
 
     def __init__(self, store: Store) -> None:
-        """Take a connection over, which reads statements and runs none."""
+        """Take a connection that analyses statements and runs none."""
         self._store = store
-        self._passed: dict[_Asked, Question] = {}
+        self._passed: dict[_Key, CheckedStatement] = {}
 
-    async def permitted(self, text: str, asked: Asked, user: User, engine: Engine) -> Permitted:
-        """Let a user's statement through, if it only reads what the user may read; operators may read everything.
+    async def permit(self, text: str, request: SqlRequest, user: User, engine: Engine) -> Permitted:
+        """Permit a statement that reads only what the user may read; operators may read everything.
 
-        Raises Refusal.
+        Raises RequestError.
         """
         if user.role == "collector":
             raise access_denied("A collector reads nothing")
-        body, result_format, behind = without_format(text)
+        body, result_format, settings = without_format(text)
         if user.role == "operator":
-            statement = Statement(body, result_format or asked.format or _DEFAULT_FORMAT, asked.parameters, behind)
-            return Permitted(statement, asked.settings)
-        if asks_for_settings(body):
-            return _settings(result_format or asked.format, user)
-        # The gate takes no FORMAT behind SHOW, which clients put behind everything.
+            chosen = result_format or request.format or _DEFAULT_FORMAT
+            return Permitted(Statement(body, chosen, request.parameters, settings), request.settings)
+        if is_settings_query(body):
+            return _settings_query(result_format or request.format, user)
+        # Clients append FORMAT to everything, also to SHOW, after which the gate does not accept it.
         text = body if first_word(text) == "SHOW" else text
-        key = (text, user.tenant, tuple(asked.settings.items()))
+        key = (text, user.tenant, tuple(request.settings.items()))
         passed = self._passed.get(key)
         if passed is None:
-            passed = await engine.do(partial(self._pass, key))
-        chosen = passed.format or result_format or asked.format or _DEFAULT_FORMAT
-        if chosen not in FORMATS or (user.tenant is not None and chosen in TELLING_FORMATS):
-            raise Refusal(73, "UNKNOWN_FORMAT", f"The format {chosen} is not offered")
-        return Permitted(Statement(passed.text, chosen, asked.parameters), passed.settings)
+            passed = await engine.run(partial(self._check, key))
+        chosen = passed.format or result_format or request.format or _DEFAULT_FORMAT
+        if chosen not in FORMATS or (user.tenant is not None and chosen in REVEALING_FORMATS):
+            raise RequestError(73, "UNKNOWN_FORMAT", f"The format {chosen} is not offered")
+        return Permitted(Statement(passed.text, chosen, request.parameters), passed.settings)
 
-    def _pass(self, key: _Asked) -> Question:
-        """Check a statement; raises Refusal."""
+    def _check(self, key: _Key) -> CheckedStatement:
         text, tenant, settings = key
         try:
-            passed = question(self._store, text, tenant=tenant, settings=dict(settings))
+            passed = check_statement(self._store, text, tenant=tenant, settings=dict(settings))
+        except SyntaxUsageError as error:
+            raise syntax_error(str(error)) from error
         except UsageError as error:
-            if str(error).startswith(_UNREADABLE):
-                raise Refusal(62, "SYNTAX_ERROR", str(error)) from error
             raise access_denied(str(error)) from error
-        if len(self._passed) >= _REMEMBERED_MOST:
+        if len(self._passed) >= _REMEMBERED_MAX:
             self._passed.clear()
-        if len(text) <= _REMEMBERED_LENGTH:
+        if len(text) <= _REMEMBERED_LENGTH_MAX:
             self._passed[key] = passed
         return passed
 
 
+def is_settings_query(text: str) -> bool:
+    """Return whether a statement is clickhouse-connect's first one, which everyone may run.
+
+    After it, the client sends only settings that are not read-only.
+    """
+    return is_query(_SETTINGS_QUERY_OPTIONS.sub("", text.strip().rstrip(";")), "client_settings")
+
+
+def _settings_query(result_format: str, user: User) -> Permitted:
+    """Answer the settings query: settings that this user can't change are read-only."""
+    fixed = REVEALING_SETTINGS if user.tenant is not None else frozenset()
+    parameters = {"changeable": array_of(sorted(SETTABLE.keys() - fixed))}
+    offered = Statement(statement("offered_settings"), result_format or _DEFAULT_FORMAT, parameters)
+    return Permitted(offered, {"readonly": "1"})
+
+
 def permit_command(user: User, method: str) -> None:
-    """Raise Refusal unless a user's statements may do more than read."""
+    """Raise RequestError unless a user's statement may change something."""
     if user.role != "operator":
         raise access_denied("Only reading statements are allowed")
     if method != "POST":
-        raise Refusal(
-            164, "READONLY", "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly"
-        )
+        text = "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly"
+        raise RequestError(164, "READONLY", text)
 
 
-def _settings(result_format: str, user: User) -> Permitted:
-    """Tell clickhouse-connect which settings there are, and that those that can't be changed here can't be changed."""
-    fixed = TELLING_SETTINGS if user.tenant is not None else frozenset()
-    names = ", ".join(map(quoted, sorted(SETTABLE.keys() - fixed)))
-    text = f"SELECT name, default AS value, toUInt8(name NOT IN ({names})) AS readonly FROM system.settings"  # noqa: S608 - our own names
-    return Permitted(Statement(text, result_format or _DEFAULT_FORMAT), {"readonly": "1"})
+def permit_insert(insert: Insert | None, request: SqlRequest, user: User, method: str, own: str) -> PermittedInsert:
+    """Permit an operator any INSERT, a collector those into landing tables; raises RequestError."""
+    if user.role == "collector":
+        permitted_database(request, user, own)
+        return collector_insert(insert, request.settings, user.name, own)
+    permit_command(user, method)
+    if insert is None:
+        raise access_denied("There is no INSERT")
+    return PermittedInsert(insert.text, insert.format or request.format or "Values", request.settings)
 
 
-def public_refusal(error: EngineError, user: User | None) -> Refusal:
-    """Hand on what the engine has against a statement; a tenant learns no value, as it may be another's."""
-    if user is None or user.tenant is None or error.code in _TELL_NOTHING:
-        return Refusal.of(error)
-    words = LIMITS_PASSED.get(error.code, "the statement failed; its error could show what is not yours")
-    return Refusal(error.code, error.name, words[0].upper() + words[1:])
+def collector_insert(insert: Insert | None, settings: Mapping[str, str], user: str, database: str) -> PermittedInsert:
+    """Write a collector's INSERT anew, using only the names in it.
+
+    Parameters: `settings` of the URL, of which only the deduplication token counts.
+    Raises RequestError unless it inserts rows into a landing table.
+    """
+    found = _COLLECTOR_INSERT.fullmatch(insert.text) if insert else None
+    tables = ", ".join(sorted(LANDING_TABLES))
+    if insert is None or found is None:
+        raise access_denied(f"A collector may only INSERT rows INTO {tables}")
+    *names, columns = found.groups()
+    named, table = (next(filter(None, names[at : at + 3]), "") for at in (0, 3))
+    if table not in LANDING_TABLES or named not in {"", database}:
+        raise access_denied(f"A collector may not insert into {table[:80]}, only into {tables}")
+    if insert.format not in _ROW_FORMATS:
+        formats = ", ".join(sorted(_ROW_FORMATS))
+        raise access_denied(f"Rows can't come as {insert.format[:40]}; use one of {formats}")
+    given = {name: str(value) for name, value in LANDING_SETTINGS.items()}
+    if settings.get(_TOKEN):
+        # Prefixed, so that it never equals the token of a file or of another collector.
+        given[_TOKEN] = f"http {user} {settings[_TOKEN]}"
+    return PermittedInsert(f"INSERT INTO `{table}` ({_collector_columns(columns)})", insert.format, given)
+
+
+def _collector_columns(columns: str | None) -> str:
+    """Write a list of columns without those that a collector can't fill."""
+    if columns is None or not columns.strip():
+        return f"* EXCEPT({', '.join(_OWN_COLUMNS)})"
+    names = [name.strip().strip('`"') for name in columns.split(",")]
+    for name in names:
+        if name in _OWN_COLUMNS or not re.fullmatch(r"\w+", name, re.ASCII):
+            raise access_denied(f"A collector can't fill the column {name[:80]}")
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def public_error(error: EngineError, user: User | None) -> RequestError:
+    """Return the engine's error, for a tenant without values, which may be another's."""
+    if user is None or user.tenant is None or error.code in _HARMLESS_ERRORS:
+        return RequestError(error.code, error.name, error.text)
+    words = LIMIT_MESSAGES.get(error.code, "the statement failed; its error could show what is not yours")
+    return RequestError(error.code, error.name, words[0].upper() + words[1:])

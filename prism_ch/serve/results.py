@@ -1,4 +1,4 @@
-"""Sends a result to a client: whole, with all that is known of it, or as it comes."""
+"""Sends results to clients, with the headers and Native blocks that they expect."""
 
 from __future__ import annotations
 
@@ -6,129 +6,178 @@ import json
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from uuid import uuid4
 
+from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
+from prism_ch.serve.errors import RequestError
 from prism_ch.serve.exchange import Exchange
-from prism_ch.serve.handshake import Server, empty_block
-from prism_ch.serve.refusal import Refusal
-from prism_ch.serve.request import Asked
-from prism_ch.serve.statement import first_word
-from prism_ch.serve.work import PIPE_BYTES, Engine, Result
-from prism_ch.store.handle import EngineError, Handle, Statement, Work
+from prism_ch.serve.request import SqlRequest
+from prism_ch.serve.statement import first_word, is_query, without_format
+from prism_ch.store.handle import EngineError, Handle, QueryCost, Statement
 
-_CONTENT_TYPES = (
-    (
-        re.compile(r"JSON(Strings|Compact|CompactStrings|Columns|ColumnsWithMetadata)?"),
-        "application/json; charset=UTF-8",
-    ),
-    (re.compile(r"JSON.*EachRow.*|JSONLines|NDJSON"), "application/x-ndjson; charset=UTF-8"),
-    (re.compile(r"CSV.*"), "text/csv; charset=UTF-8"),
-    (re.compile(r"TSV.*|TabSeparated.*"), "text/tab-separated-values; charset=UTF-8"),
-    (re.compile(r"Native|RowBinary.*|Arrow.*|Parquet|ORC|Avro"), "application/octet-stream"),
-)
-#: What may answer with more than a few rows begins with one of these; the engine writes no other to a pipe.
+_CONTENT_TYPES = {
+    r"JSON(Strings|Compact|CompactStrings|Columns|ColumnsWithMetadata)?": "application/json; charset=UTF-8",
+    r"JSON.*EachRow.*|JSONLines|NDJSON": "application/x-ndjson; charset=UTF-8",
+    r"CSV.*": "text/csv; charset=UTF-8",
+    r"TSV.*|TabSeparated.*": "text/tab-separated-values; charset=UTF-8",
+    r"Native|RowBinary.*|Arrow.*|Parquet|ORC|Avro": "application/octet-stream",
+    r".*": "text/plain; charset=UTF-8",
+}
+#: First words of statements whose results may be long; the engine writes only these to a pipe.
 _LONG = frozenset({"(", "SELECT", "WITH"})
-#: A result that is waited for is kept in memory up to this size, and then in a file.
+#: A result that is sent at its end is kept in memory up to this size, in bytes, and in a file above it.
 _IN_MEMORY_BYTES = 16 << 20
+
+#: The revision of Native in which clickhouse-go reads the answer to its first statement.
+_GO_REVISION = 54_460
+_BLOCK_INFO = bytes.fromhex("010002ffffffff00")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The name, version and time zone that the endpoint shows to clients."""
+
+    name: str
+    version: str
+    timezone: str = "UTC"
 
 
 class Results:
-    """Sends results of one request."""
+    """Sends the result of one request."""
 
     def __init__(
-        self, exchange: Exchange, asked: Asked, server: Server, public: Callable[[EngineError], Refusal]
+        self, exchange: Exchange, request: SqlRequest, server: Server, public: Callable[[EngineError], RequestError]
     ) -> None:
-        """Answer an exchange; `public` says what the asker may know of an error."""
+        """Answer an exchange; `public` returns what the user may know of an error."""
         self._public = public
         self._exchange = exchange
-        self._asked = asked
+        self._request = request
         self._server = server
         self._tag = uuid4().hex[:16]
 
     async def stream(self, engine: Engine, handle: Handle, statement: Statement) -> None:
-        """Run a statement and send what it answers, with bounded memory; raises EngineError before the first byte.
+        """Run a statement and send its result with bounded memory.
 
-        A statement that fails later has its error as the last piece, and the response no end.
+        Raises EngineError if it fails before the first byte. If it fails later, its error is the last piece, and the
+        response has no end.
         """
         if first_word(statement.text) not in _LONG:
             text = f"{statement.text}\n{statement.settings}"
-            data = await engine.do(lambda: handle.run(text, statement.format, statement.parameters))
-            await self.send(data, statement.format, Work())
+            data = await engine.run(lambda: handle.run(text, statement.format, statement.parameters))
+            await self.send(data, statement.format, QueryCost())
             return
         async with engine.result(handle, statement) as result:
             data, whole = await result.beginning()
             if whole:
-                work = await result.work()
-                if not data:
-                    data = await engine.do(lambda: _without_rows(handle, statement))
-                await self.send(data, statement.format, work)
-            elif self._asked.waits_for_end:
+                cost = await result.cost()
+                if not data and statement.format == "Native":
+                    data = await engine.run(lambda: _describe(handle, statement))
+                await self.send(data, statement.format, cost)
+            elif self._request.waits_for_end:
                 await self._send_at_end(result, data, statement.format)
             else:
                 await self._send_as_it_comes(result, data, statement.format)
 
-    async def send(self, data: bytes, result_format: str, work: Work, written: int = 0) -> None:
-        """Send a result that is known whole."""
-        headers = self._headers(result_format, work, written)
-        await self._exchange.start(200, headers, compress=self._asked.wants_compression, size=len(data))
+    async def send(self, data: bytes, result_format: str, cost: QueryCost, written: int = 0) -> None:
+        """Send a whole result."""
+        headers = self._headers(result_format, cost, written)
+        await self._exchange.start(200, headers, compress=self._request.accepts_compression, size=len(data))
         await self._exchange.end(data)
 
     async def _send_as_it_comes(self, result: Result, data: bytes, result_format: str) -> None:
         """Send a long result while the statement runs."""
-        headers = self._headers(result_format, Work(), 0)
-        await self._exchange.start(200, headers, compress=self._asked.wants_compression)
+        headers = self._headers(result_format, QueryCost(), 0)
+        await self._exchange.start(200, headers, compress=self._request.accepts_compression)
         while data:
-            await self._exchange.piece(data)
+            await self._exchange.send(data)
             data = await result.piece()
         try:
-            await result.work()
+            await result.cost()
         except EngineError as error:
-            await self._exchange.break_off(self._last_words(self._public(error)))
+            await self._exchange.end(self._framed(self._public(error)), complete=False)
         else:
             await self._exchange.end()
 
     async def _send_at_end(self, result: Result, data: bytes, result_format: str) -> None:
-        """Send a long result once the statement has ended well."""
+        """Send a long result after the statement has ended without error."""
         with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as kept:
             while data:
                 kept.write(data)
                 data = await result.piece()
-            headers = self._headers(result_format, await result.work(), 0)
+            headers = self._headers(result_format, await result.cost(), 0)
             size = kept.tell()
             kept.seek(0)
-            await self._exchange.start(200, headers, compress=self._asked.wants_compression, size=size)
+            await self._exchange.start(200, headers, compress=self._request.accepts_compression, size=size)
             while piece := kept.read(PIPE_BYTES):
-                await self._exchange.piece(piece)
+                await self._exchange.send(piece)
         await self._exchange.end()
 
-    def _headers(self, result_format: str, work: Work, written: int) -> dict[str, str]:
-        """Say what ClickHouse says of a result."""
+    def _headers(self, result_format: str, cost: QueryCost, written: int) -> dict[str, str]:
         summary = {
-            "read_rows": work.rows, "read_bytes": work.bytes, "written_rows": written, "written_bytes": 0,
-            "total_rows_to_read": 0, "result_rows": 0, "result_bytes": 0, "elapsed_ns": int(work.elapsed_s * 1e9),
+            "read_rows": cost.rows, "read_bytes": cost.bytes, "written_rows": written, "written_bytes": 0,
+            "total_rows_to_read": 0, "result_rows": 0, "result_bytes": 0, "elapsed_ns": int(cost.elapsed_s * 1e9),
         }  # fmt: skip
-        kind = next((kind for pattern, kind in _CONTENT_TYPES if pattern.fullmatch(result_format)), "")
         return {
-            "Content-Type": kind or "text/plain; charset=UTF-8",
+            "Content-Type": next(kind for form, kind in _CONTENT_TYPES.items() if re.fullmatch(form, result_format)),
             "X-ClickHouse-Server-Display-Name": self._server.name,
-            "X-ClickHouse-Query-Id": self._asked.query_id,
+            "X-ClickHouse-Query-Id": self._request.query_id,
             "X-ClickHouse-Format": result_format,
             "X-ClickHouse-Timezone": self._server.timezone,
             "X-ClickHouse-Exception-Tag": self._tag,
             "X-ClickHouse-Summary": json.dumps({name: str(value) for name, value in summary.items()}),
         }
 
-    def _last_words(self, refusal: Refusal) -> bytes:
-        """Write an error behind rows, framed as ClickHouse does, so that clients can tell it from rows."""
-        message = refusal.body(self._server.version)
+    def _framed(self, error: RequestError) -> bytes:
+        """Write an error after rows, framed as by ClickHouse, so that clients can find it."""
+        message = error.body(self._server.version)
         tag = self._tag.encode()
         mark = b"__exception__"
         return b"\r\n".join([b"", mark, tag, message + b"%d %s" % (len(message), tag), mark, b""])
 
 
-def _without_rows(handle: Handle, statement: Statement) -> bytes:
-    """Say in Native which columns a result without rows has, which the embedded engine leaves out."""
-    if statement.format != "Native" or first_word(statement.text) not in _LONG:
-        return b""
+def go_handshake(text: str, request: SqlRequest, server: Server) -> bytes | None:
+    """Answer clickhouse-go's first statement; None if it is another one.
+
+    The answer gives revision 0, so that the client reads plain blocks from then on: the embedded engine writes no
+    others.
+    """
+    body, result_format, _ = without_format(text)
+    is_native = (result_format or request.format) == "Native" and request.protocol_version >= _GO_REVISION
+    if not is_native or not is_query(body, "client_greeting"):
+        return None
+    columns = [
+        ("displayName()", "String", _string(server.name)),
+        ("version()", "String", _string(server.version)),
+        ("revision()", "UInt32", bytes(4)),
+        ("timezone()", "String", _string(server.timezone)),
+    ]
+    block = b"".join(_string(name) + _string(kind) + b"\x00" + value for name, kind, value in columns)
+    return _BLOCK_INFO + bytes([len(columns), 1]) + block
+
+
+def empty_block(description: list[tuple[str, str]]) -> bytes:
+    """Write a Native block without rows, given names and types of its columns."""
+    head = _varint(len(description)) + b"\x00"
+    return head + b"".join(_string(name) + _string(kind) for name, kind in description)
+
+
+def _describe(handle: Handle, statement: Statement) -> bytes:
+    """Write the Native block of a result without rows, which the embedded engine leaves out."""
     described = handle.run(f"DESCRIBE ({statement.text}\n)", "JSONEachRow", statement.parameters)
     return empty_block([(row["name"], row["type"]) for row in map(json.loads, described.splitlines())])
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    """Encode a number as LEB128."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,33 +1,113 @@
-"""Tells who sends a request: by Basic authentication, ClickHouse's headers or its URL parameters."""
+"""Authenticates users by Basic authentication, ClickHouse's headers or its URL parameters."""
 
 from __future__ import annotations
 
 import binascii
+import hashlib
 import hmac
 import ipaddress
 import os
-from base64 import b64decode
+import time
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import Literal
 
 from prism_ch.errors import SettingsError
-from prism_ch.serve.limits import Rate
-from prism_ch.serve.passwords import UNMATCHED, is_hash, is_password
-from prism_ch.serve.refusal import Refusal
+from prism_ch.serve.errors import RequestError
 from prism_ch.settings import ServeSettings, UserSettings
 
 Role = Literal["operator", "reader", "tenant", "collector"]
 
 _FAILURES_PER_MINUTE = 30
 _CHECKS_AT_ONCE = 2
-_KNOWN_MOST = 10_000
+#: Larger memories of users or addresses are cleared.
+_REMEMBERED_MAX = 10_000
+
+# OWASP's minimum for scrypt is a cost of 2**17, a block size of 8 and a parallelism of 1, which take 128 MiB. A quarter
+# of the cost three times over is as strong, for a service that shares its memory with an engine.
+_COST, _BLOCK, _PARALLEL = 2**15, 8, 3
+_SALT_BYTES, _KEY_BYTES = 16, 32
+_MEMORY_BYTES_MAX = 288 << 20
+_COSTS, _BLOCKS, _PARALLELS = {2**14, 2**15, 2**16, 2**17}, range(8, 17), range(1, 9)
+
+
+def _written(salt: bytes, key: bytes) -> str:
+    return f"scrypt:{_COST}:{_BLOCK}:{_PARALLEL}:{b64encode(salt).decode()}:{b64encode(key).decode()}"
+
+
+#: A hash without a password, to check for unknown users, so that they take as long as known ones.
+UNMATCHED = _written(bytes(_SALT_BYTES), bytes(_KEY_BYTES))
+
+
+def hash_password(password: str) -> str:
+    """Hash a password with a new salt, as the settings hold it."""
+    salt = os.urandom(_SALT_BYTES)
+    return _written(salt, _derive(password, salt, _COST, _BLOCK, _PARALLEL))
+
+
+def is_hash(text: str) -> bool:
+    """Return whether is_password() can check a hash in bearable time and memory."""
+    try:
+        cost, block, parallel, salt, key = _parse_hash(text)
+    except ValueError:
+        return False
+    is_bearable = cost in _COSTS and block in _BLOCKS and parallel in _PARALLELS
+    return is_bearable and len(salt) >= _SALT_BYTES and len(key) == _KEY_BYTES
+
+
+def is_password(password: str, hashed: str) -> bool:
+    """Return whether a password has this hash, in constant time."""
+    cost, block, parallel, salt, key = _parse_hash(hashed)
+    return hmac.compare_digest(_derive(password, salt, cost, block, parallel), key)
+
+
+def _parse_hash(hashed: str) -> tuple[int, int, int, bytes, bytes]:
+    """Split a hash into cost, block size, parallelism, salt and key; raises ValueError."""
+    kind, cost, block, parallel, salt, key = hashed.split(":")
+    if kind != "scrypt":
+        raise ValueError("not scrypt")
+    return int(cost), int(block), int(parallel), b64decode(salt, validate=True), b64decode(key, validate=True)
+
+
+def _derive(password: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
+    text = password.encode(errors="surrogateescape")
+    return hashlib.scrypt(text, salt=salt, n=cost, r=block, p=parallel, maxmem=_MEMORY_BYTES_MAX, dklen=_KEY_BYTES)
+
+
+class RateLimit:
+    """Limits events per minute and key, by token buckets that hold a minute's events."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._lock = Lock()
+        #: For each key, how much was missing from its bucket, and when, in seconds.
+        self._missing: dict[str, tuple[float, float]] = {}
+
+    def allows(self, key: str) -> bool:
+        """Return whether one more event is within the limit."""
+        with self._lock:
+            return self._missing_now(key) + 1 <= self._per_minute
+
+    def count(self, key: str) -> None:
+        """Count an event."""
+        with self._lock:
+            missing = self._missing_now(key) + 1
+            if len(self._missing) >= _REMEMBERED_MAX:
+                self._missing = {each: state for each, state in self._missing.items() if self._missing_now(each) > 0}
+            if len(self._missing) >= _REMEMBERED_MAX:
+                self._missing.clear()
+            self._missing[key] = (missing, time.monotonic())
+
+    def _missing_now(self, key: str) -> float:
+        missing, since_s = self._missing.get(key, (0.0, 0.0))
+        return max(0.0, missing - (time.monotonic() - since_s) * self._per_minute / 60)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks; `tenant` is whose rows it reads, None for everyone's."""
+    """An authenticated user; `tenant` is whose rows it reads, None for all."""
 
     name: str
     role: Role
@@ -36,24 +116,24 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request says of its sender."""
+    """The name and password in a request."""
 
     name: str
     password: str
 
 
 class Users:
-    """The users that the settings name, and proof of who is one of them."""
+    """The users of the settings."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        """Take the users over; raises SettingsError where one's password is no hash."""
+        """Take the users; raises SettingsError if a password is not hashed."""
         self._users = dict(settings.users)
         self._open = not self._users and is_loopback(settings.host)
         self._secret = os.urandom(32)
-        # Deriving a key takes a third of a second, too long for each request: what was right is remembered, hashed.
+        # Checking a password takes a third of a second, so digests of correct credentials are remembered.
         self._known: set[tuple[str, bytes]] = set()
         self._checks = BoundedSemaphore(_CHECKS_AT_ONCE)
-        self._failures = Rate(_FAILURES_PER_MINUTE)
+        self._failures = RateLimit(_FAILURES_PER_MINUTE)
         self._nobody = UserSettings(password=UNMATCHED, role="reader")
         for name, user in self._users.items():
             if not is_hash(user.password):
@@ -62,82 +142,77 @@ class Users:
                 )
 
     def known(self, credentials: Credentials) -> User | None:
-        """Return who it is, if these credentials were right before; takes no time."""
-        return self._user(credentials.name) if self._proof(credentials) in self._known else None
+        """Return the user whose credentials were correct before, without delay; else None."""
+        return self._user(credentials.name) if self._digest(credentials) in self._known else None
 
-    def find(self, credentials: Credentials, address: str) -> User:
-        """Return who it is, after a while where it was not known before.
+    def authenticate(self, credentials: Credentials, address: str) -> User:
+        """Return the user with these credentials; may take a while.
 
-        Raises Refusal for a wrong name or password alike, and for an address from which too many came.
+        Raises RequestError, the same for a wrong name and a wrong password, and for an address with too many failures.
         """
         if not self._users:
             if self._open:
                 return User("default", "reader")
-            message = "No user is configured; name some in the settings, as [serve.users.NAME]"
-            raise Refusal(516, "AUTHENTICATION_FAILED", message)
+            raise _failed("No user is configured; name some in the settings, as [serve.users.NAME]")
         user = self.known(credentials)
         if user is not None:
             return user
         self._check(credentials, address)
-        if len(self._known) >= _KNOWN_MOST:
+        if len(self._known) >= _REMEMBERED_MAX:
             self._known.clear()
-        self._known.add(self._proof(credentials))
+        self._known.add(self._digest(credentials))
         return self._user(credentials.name)
 
     def _user(self, name: str) -> User:
-        """Return a user of the settings."""
         user = self._users[name]
         return User(name, user.role, user.tenant or None)
 
-    def _proof(self, credentials: Credentials) -> tuple[str, bytes]:
-        """Return what is remembered of credentials, which does not tell the password."""
+    def _digest(self, credentials: Credentials) -> tuple[str, bytes]:
         password = credentials.password.encode(errors="surrogateescape")
         return credentials.name, hmac.digest(self._secret, password, "sha256")
 
     def _check(self, credentials: Credentials, address: str) -> None:
-        """Check a password the slow way, also where there is no such user."""
         user = self._users.get(credentials.name, self._nobody)
-        if not self._failures.has_room(address):
-            raise Refusal(201, "QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
+        if not self._failures.allows(address):
+            raise RequestError(201, "QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
         with self._checks:
-            right = is_password(credentials.password, user.password)
-        if not right or user is self._nobody:
-            self._failures.take(address)
-            raise Refusal(
-                516,
-                "AUTHENTICATION_FAILED",
-                f"{credentials.name[:80]}: Authentication failed: wrong password, or there is no such user",
-            )
+            is_correct = is_password(credentials.password, user.password)
+        if not is_correct or user is self._nobody:
+            self._failures.count(address)
+            name = credentials.name[:80]
+            raise _failed(f"{name}: Authentication failed: wrong password, or there is no such user")
 
 
 def credentials_of(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Credentials:
-    """Read a request's credentials; raises Refusal where they are given in two ways or can't be read."""
+    """Read a request's credentials; raises RequestError if they are given twice or can't be read."""
     basic = headers.get("authorization", "")
-    named = "x-clickhouse-user" in headers or "x-clickhouse-key" in headers
+    in_headers = "x-clickhouse-user" in headers or "x-clickhouse-key" in headers
     in_url = "user" in parameters or "password" in parameters
-    if bool(basic) + named + in_url > 1:
-        raise Refusal(516, "AUTHENTICATION_FAILED", "Invalid authentication: it is given in more than one way")
-    if named:
+    if bool(basic) + in_headers + in_url > 1:
+        raise _failed("Invalid authentication: it is given in more than one way")
+    if in_headers:
         return Credentials(headers.get("x-clickhouse-user", "default"), headers.get("x-clickhouse-key", ""))
-    if in_url:
+    if in_url or not basic:
         return Credentials(parameters.get("user", "default"), parameters.get("password", ""))
-    if not basic:
-        return Credentials("default", "")
     kind, _, encoded = basic.partition(" ")
     try:
         name, colon, password = b64decode(encoded, validate=True).decode(errors="surrogateescape").partition(":")
     except (binascii.Error, ValueError):
         colon = name = password = ""
     if kind.lower() != "basic" or not colon:
-        raise Refusal(516, "AUTHENTICATION_FAILED", "Invalid authentication: only Basic authentication is spoken")
+        raise _failed("Invalid authentication: only Basic authentication is spoken")
     return Credentials(name, password)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches a host's ports."""
+    """Return whether only this machine reaches a host's ports."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _failed(text: str) -> RequestError:
+    return RequestError(516, "AUTHENTICATION_FAILED", text)

@@ -2,6 +2,6 @@
 
 from prism_ch.simulate.generate import Simulation, generate, write
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.textbook import bench_scenario, textbook
+from prism_ch.simulate.textbook import textbook
 
-__all__ = ["Scenario", "Simulation", "bench_scenario", "generate", "textbook", "write"]
+__all__ = ["Scenario", "Simulation", "generate", "textbook", "write"]

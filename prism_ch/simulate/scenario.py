@@ -1,19 +1,27 @@
-"""What to simulate, as frozen values: the cluster, its jobs, what surrounds them, and how the records are taken."""
+"""What to simulate, as frozen values: cluster, jobs, faults, other traffic, records."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import field
+from typing import Annotated, Literal
 
-from prism_ch.simulate.workload import Fault, Job, require
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from prism_ch.model.columns import Float64, Int64
+from prism_ch.simulate.job import STRICT, Count, Fault, Job, NotNegative, Positive, Size, require
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 #: 2026-09-01T00:00:00Z, the start of a whole minute.
 EPOCH_NS = 1_788_220_800_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
 class Cluster:
-    """Servers of GPUs, their network, and the machines beside them.
+    """Servers of GPUs, their network, and other machines.
 
     A rail-optimised network has one leaf per pod and rail (a rail is the NIC's index in its server); a plain one has
     one leaf per pod. Every leaf reaches every spine. `nics` may be half of `gpus`: then two neighbouring GPUs share
@@ -21,74 +29,60 @@ class Cluster:
     of inference never are.
     """
 
-    servers: int
-    gpus: int = 8
-    nics: int = 8
-    pod_servers: int = 16
-    spines: int = 4
+    servers: Annotated[int, Field(ge=1, le=16_000)]
+    gpus: Count = 8
+    nics: Count = 8
+    pod_servers: Count = 16
+    spines: Annotated[int, Field(ge=1, le=200)] = 4
     rail_optimised: bool = True
-    link_gbps: float = 400.0
-    nvlink_gbps: float = 3600.0
-    storage_nodes: int = 0
+    link_gbps: Positive = 400.0
+    nvlink_gbps: Positive = 3600.0
+    storage_nodes: Size = 0
     storage_listed: bool = True
-    monitors: int = 0
-    clients: int = 0
+    monitors: Size = 0
+    clients: Size = 0
 
     def __post_init__(self) -> None:
-        """Refuse a cluster that can't be built."""
-        require(1 <= self.servers <= 16_000, f"a cluster has 1 to 16000 servers, not {self.servers}")
-        require(self.gpus >= 1 and self.nics >= 1, "a server has at least one GPU and one NIC")
         require(self.gpus % self.nics == 0, f"{self.gpus} GPUs can't share {self.nics} NICs evenly")
-        require(self.pod_servers >= 1 and 1 <= self.spines <= 200, "pods need servers, and leaves 1 to 200 spines")
-        require(self.link_gbps > 0 and self.nvlink_gbps > 0, "links need a positive rate")
-        require(min(self.storage_nodes, self.monitors, self.clients) >= 0, "machines are not fewer than none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
 class Serving:
     """Inference on GPU servers: clients' requests, prefill on some servers, decoding on others.
 
     `prefill`, `decode`: server numbers. A client's requests arrive as a Gamma renewal process of coefficient of
-    variation `burstiness` (1: Poisson); all clients together ask `requests_s` times a second. A request's key-value
-    cache, lognormal around `cache_bytes`, travels from every NIC of its prefill server to the same rail of its decode
-    server.
+    variation `burstiness` (1: Poisson); all clients together send `requests_s` a second. A request's key-value cache,
+    lognormal around `cache_bytes`, travels from every NIC of its prefill server to the same rail of its decode server.
     """
 
     tenant: str
-    prefill: tuple[int, ...]
-    decode: tuple[int, ...]
-    requests_s: float = 2.0
-    burstiness: float = 2.0
-    cache_bytes: int = 1 << 30
+    prefill: Annotated[tuple[int, ...], Field(min_length=1)]
+    decode: Annotated[tuple[int, ...], Field(min_length=1)]
+    requests_s: Positive = 2.0
+    burstiness: Positive = 2.0
+    cache_bytes: Count = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuse inference without servers or requests."""
-        require(len(self.prefill) > 0 and len(self.decode) > 0, "inference needs prefill and decode servers")
         require(not set(self.prefill) & set(self.decode), "a server either prefills or decodes")
-        require(min(self.requests_s, self.burstiness, self.cache_bytes) > 0, "requests come and weigh something")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
 class Surroundings:
-    """What else the network carries; a period of 0 s switches a part off.
+    """Traffic that belongs to no training job.
 
-    Every GPU server reads `read_bytes` of data from storage each `read_period_s`. Monitors ask every endpoint each
-    `monitor_period_s`.
-    `stray_s` small flows a second run between any two endpoints, whoever's they are.
+    A period of 0 s switches a part off. Every GPU server reads `read_bytes` of data from storage each `read_period_s`.
+    Monitors query every endpoint each `monitor_period_s`. `stray_s` small flows a second run between any two endpoints,
+    whoever's they are.
     """
 
-    read_period_s: float = 0.0
+    read_period_s: NotNegative = 0.0
     read_bytes: int = 256 << 20
-    monitor_period_s: float = 0.0
-    stray_s: float = 0.0
+    monitor_period_s: NotNegative = 0.0
+    stray_s: NotNegative = 0.0
     serving: tuple[Serving, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Refuse negative rates."""
-        require(min(self.read_period_s, self.monitor_period_s, self.stray_s) >= 0, "rates are not negative")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
 class Observation:
     """How flows become records, and what goes wrong with them.
 
@@ -104,41 +98,65 @@ class Observation:
     """
 
     transport: Literal["roce", "tcp"] = "roce"
-    mtu_bytes: int = 4096
+    mtu_bytes: Count = 4096
     acks: bool = False
     exporters: Literal["first", "every"] = "first"
     path: bool = False
-    idle_timeout_s: float = 0.0
-    active_timeout_s: float = 0.0
-    coarse_leaves: float = 0.0
-    coarse_idle_timeout_s: float = 0.0
-    sampling: int = 1
-    skew_s: float = 0.0
+    idle_timeout_s: NotNegative = 0.0
+    active_timeout_s: NotNegative = 0.0
+    coarse_leaves: Fraction = 0.0
+    coarse_idle_timeout_s: NotNegative = 0.0
+    sampling: Count = 1
+    skew_s: NotNegative = 0.0
     bad_exporter_s: float = 0.0
-    tick_s: float = 0.0
-    loss: float = 0.0
-    loss_packet: int = 1
-    duplicates: float = 0.0
-    late: float = 0.0
-    late_mean_s: float = 20.0
-
-    def __post_init__(self) -> None:
-        """Refuse packets without payload and fractions beyond one."""
-        require(self.mtu_bytes >= 1 and self.sampling >= 1 and self.loss_packet >= 1, "counts are at least 1")
-        timeouts = (self.idle_timeout_s, self.coarse_idle_timeout_s, self.active_timeout_s)
-        require(min(*timeouts, self.skew_s, self.tick_s, self.late_mean_s) >= 0, "times are not negative")
-        for fraction in (self.coarse_leaves, self.loss, self.duplicates, self.late):
-            require(0 <= fraction <= 1, f"a fraction lies between 0 and 1, not at {fraction}")
+    tick_s: NotNegative = 0.0
+    loss: Fraction = 0.0
+    loss_packet: Count = 1
+    duplicates: Fraction = 0.0
+    late: Fraction = 0.0
+    late_mean_s: NotNegative = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+#: How records may be taken; any of them goes with any family.
+CONDITIONS: dict[str, Observation] = {
+    "clean": Observation(),
+    "loss-0.5%": Observation(loss=0.005),
+    "loss-2%": Observation(loss=0.02),
+    "loss-2%-in-packets": Observation(loss=0.02, loss_packet=24),
+    "duplicates": Observation(duplicates=0.05),
+    "disorder": Observation(late=0.1, late_mean_s=20.0),
+    "skew-2ms": Observation(skew_s=0.002),
+    "bad-exporter-200ms": Observation(skew_s=0.002, bad_exporter_s=0.2, exporters="every", path=True),
+    "1ms-times": Observation(tick_s=0.001),
+    "sampling-1:100": Observation(sampling=100),
+    "active-timeout": Observation(active_timeout_s=0.005),
+    "idle-timeout-5ms": Observation(idle_timeout_s=0.005),
+    "idle-timeout-1s": Observation(idle_timeout_s=1.0, active_timeout_s=60.0),
+    "idle-timeout-15s": Observation(idle_timeout_s=15.0, active_timeout_s=60.0),
+    "every-switch": Observation(exporters="every", path=True),
+    "acknowledgements": Observation(acks=True),
+    "tcp": Observation(transport="tcp", acks=True, idle_timeout_s=0.005),
+    "all": Observation(
+        acks=True,
+        exporters="every",
+        loss=0.02,
+        duplicates=0.01,
+        late=0.02,
+        skew_s=0.002,
+        bad_exporter_s=0.2,
+        tick_s=0.001,
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
 class Scenario:
-    """All that a simulation depends on; the same scenario gives the same records, byte for byte."""
+    """All that a simulation depends on."""
 
     name: str
     cluster: Cluster
     jobs: tuple[Job, ...]
-    duration_s: float
+    duration_s: Positive
     seed: int = 0
     faults: tuple[Fault, ...] = ()
     surroundings: Surroundings = field(default_factory=Surroundings)
@@ -147,18 +165,28 @@ class Scenario:
     phases: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse jobs and faults outside the cluster, and GPUs that two jobs claim at once."""
-        require(self.duration_s > 0, "a recording lasts more than 0 s")
         require(len({job.job_id for job in self.jobs}) == len(self.jobs), "two jobs have the same id")
         gpus = self.cluster.servers * self.cluster.gpus
         spans: dict[int, list[tuple[float, float]]] = {}
-        for job in self.jobs:
-            for life in job.lives:
-                for gpu in life.gpus:
-                    require(0 <= gpu < gpus, f"{job.job_id} is placed on GPU {gpu} of a cluster of {gpus}")
-                    taken = spans.setdefault(gpu, [])
-                    free = all(life.start_s >= end or life.end_s <= start for start, end in taken)
-                    require(free, f"GPU {gpu} is given to two lives at the same time")
-                    taken.append((life.start_s, life.end_s))
+        for name, attempt in ((job.job_id, attempt) for job in self.jobs for attempt in job.attempts):
+            for gpu in attempt.gpus:
+                require(0 <= gpu < gpus, f"{name} is placed on GPU {gpu} of a cluster of {gpus}")
+                taken = spans.setdefault(gpu, [])
+                free = all(attempt.start_s >= end or attempt.end_s <= start for start, end in taken)
+                require(free, f"GPU {gpu} is given to two attempts at the same time")
+                taken.append((attempt.start_s, attempt.end_s))
         for fault in self.faults:
             require(max(fault.gpu, fault.peer) < gpus, f"{fault.kind} on a GPU that a cluster of {gpus} has not")
+
+    def ns(self, seconds: npt.ArrayLike) -> Int64:
+        """Turn seconds of the recording into nanoseconds since the epoch."""
+        return np.rint(np.asarray(seconds) * 1e9).astype(np.int64) + self.start_ns
+
+    def span(self, start_s: Float64, duration_s: Float64 | float) -> dict[str, Int64]:
+        """Return the times of flows as columns of Flows."""
+        return {"start_ns": self.ns(start_s), "end_ns": self.ns(start_s + duration_s)}
+
+    @property
+    def end_ns(self) -> int:
+        """Return the first nanosecond after the recording."""
+        return int(self.ns(self.duration_s))

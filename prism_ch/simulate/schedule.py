@@ -1,4 +1,4 @@
-"""Pipeline schedules as static programs: which stage does what in which order, and which message feeds which operation.
+"""Pipeline schedules as static programs of operations and messages.
 
 Sources: GPipe (Huang et al. 2019, section 2.3), 1F1B and its interleaved form (Narayanan et al. 2021, section 2.2),
 ZB-H1 (Qi et al. 2024, section 2.1: the backward is split, weight gradients fill the bubble).
@@ -6,34 +6,39 @@ ZB-H1 (Qi et al. 2024, section 2.1: the backward is split, weight gradients fill
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from prism_ch.errors import UsageError
 from prism_ch.model.columns import Int64
-from prism_ch.simulate.workload import Pipeline, Schedule
+from prism_ch.simulate.job import Pipeline, Schedule, require
 
 FORWARD, BACKWARD, WEIGHT = range(3)
 
 
 class Operation(NamedTuple):
-    """One piece of a stage's computing; `kind` is FORWARD, BACKWARD (towards the input) or WEIGHT (of the weights)."""
+    """One piece of a stage's computing.
 
+    `kind` is FORWARD, BACKWARD (towards the input) or WEIGHT (of the weights).
+    """
+
+    stage: int
     kind: int
     microbatch: int
-    chunk: int
+    chunk: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A step of a whole pipeline, sorted by level, so that every operation depends on earlier levels only.
+    """A step of a whole pipeline, sorted by level.
 
-    One row an operation: `stage`, `kind`, `microbatch`, `chunk`; `incoming` and `outgoing` are messages (rows below)
-    or -1. One row a message: `sender` and `receiver` are operations. `levels` bounds the operations of each level,
-    `sends` the messages that they send. A level has at most one operation of a stage.
+    Every operation depends on earlier levels only. One row an operation: `stage`, `kind`, `microbatch`, `chunk`;
+    `incoming` is a message (a row below) or -1. One row a message: `sender` and `receiver` are operations. `levels`
+    bounds the operations of each level, `sends` the messages that they send. A level has at most one operation of a
+    stage.
     """
 
     stage: Int64
@@ -41,161 +46,110 @@ class Program:
     microbatch: Int64
     chunk: Int64
     incoming: Int64
-    outgoing: Int64
     sender: Int64
     receiver: Int64
     levels: tuple[tuple[int, int], ...]
     sends: tuple[tuple[int, int], ...]
 
 
-def one_f_one_b(stages: int, microbatches: int, stage: int) -> list[Operation]:
-    """Warm up with as many forwards as there are stages behind, then alternate, then drain."""
-    warm = min(stages - stage - 1, microbatches)
-    order = [Operation(FORWARD, m, 0) for m in range(warm)]
-    for m in range(microbatches - warm):
-        order += [Operation(FORWARD, warm + m, 0), Operation(BACKWARD, m, 0)]
-    return order + [Operation(BACKWARD, m, 0) for m in range(microbatches - warm, microbatches)]
+def stage_orders(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> list[list[Operation]]:
+    """Return each stage's operations in the order it does them.
+
+    All schedules but zero-bubble warm up with some forwards, then alternate, then drain: GPipe with all of them, 1F1B
+    with as many as there are stages behind. Interleaved stages take microbatches through their chunks in rounds of
+    `stages`. Raises UsageError if the schedule does not fit.
+    """
+    if schedule == "zero-bubble":
+        return _zero_bubble(stages, microbatches)
+    visits = back = [(m, 0) for m in range(microbatches)]
+    warm_ups = list(range(stages - 1, -1, -1))
+    if schedule == "interleaved" and stages > 1:
+        multiple = f"the interleaved schedule needs microbatches in multiples of {stages}, not {microbatches}"
+        require(microbatches % stages == 0, multiple)
+        rounds = range(0, microbatches, stages)
+        visits = [(first + m, chunk) for first in rounds for chunk in range(chunks) for m in range(stages)]
+        back = [(m, chunks - 1 - chunk) for m, chunk in visits]
+        warm_ups = [2 * behind + (chunks - 1) * stages for behind in warm_ups]
+    elif schedule == "gpipe" and stages > 1:
+        back, warm_ups = visits[::-1], [microbatches] * stages
+    orders = []
+    for stage, warm_up in enumerate(min(count, len(visits)) for count in warm_ups):
+        forwards = [Operation(stage, FORWARD, *visit) for visit in visits]
+        backwards = [Operation(stage, BACKWARD, *visit) for visit in back]
+        paired = chain.from_iterable(zip(forwards[warm_up:], backwards, strict=False))
+        orders.append([*forwards[:warm_up], *paired, *backwards[len(visits) - warm_up :]])
+    return orders
 
 
-def gpipe(microbatches: int) -> list[Operation]:
-    """All forwards, then all backwards in reverse."""
-    forwards = [Operation(FORWARD, m, 0) for m in range(microbatches)]
-    return forwards + [Operation(BACKWARD, m, 0) for m in reversed(range(microbatches))]
+def _zero_bubble(stages: int, microbatches: int) -> list[list[Operation]]:
+    """Order ZB-H1 as a race of equal operations.
 
-
-def interleaved(stages: int, microbatches: int, chunks: int, stage: int) -> list[Operation]:
-    """1F1B over virtual stages: rounds of `stages` microbatches visit the chunks in turn (backwards: last first)."""
-    total = microbatches * chunks
-
-    def virtual(k: int, *, backward: bool) -> tuple[int, int]:
-        chunk = k // stages % chunks
-        microbatch = k // (stages * chunks) * stages + k % stages
-        return microbatch, (chunks - 1 - chunk if backward else chunk)
-
-    warm = min((stages - stage - 1) * 2 + (chunks - 1) * stages, total)
-    order = [Operation(FORWARD, *virtual(k, backward=False)) for k in range(warm)]
-    for k in range(total - warm):
-        order.append(Operation(FORWARD, *virtual(warm + k, backward=False)))
-        order.append(Operation(BACKWARD, *virtual(k, backward=True)))
-    return order + [Operation(BACKWARD, *virtual(k, backward=True)) for k in range(total - warm, total)]
-
-
-def zero_bubble(stages: int, microbatches: int) -> list[list[Operation]]:
-    """ZB-H1 as a race of equal operations: input gradients first, forwards within 1F1B's memory, weights in gaps."""
+    Input gradients come first, forwards within 1F1B's memory, weight gradients in the gaps.
+    """
     orders: list[list[Operation]] = [[] for _ in range(stages)]
-    done: dict[tuple[int, int, int], int] = {}
+    done: dict[Operation, int] = {}
     counts = np.zeros((stages, 3), dtype=int)
     tick = 0
     while counts[:, WEIGHT].min() < microbatches:
         for stage in range(stages):
-            forward, backward, weight = (int(n) for n in counts[stage])
-            from_above = done.get((stage + 1, BACKWARD, backward), tick) if stage < stages - 1 else -1
-            from_below = done.get((stage - 1, FORWARD, forward), tick) if stage else -1
+            forward, backward, weight = counts[stage].tolist()
+            from_above = -1 if stage == stages - 1 else done.get(Operation(stage + 1, BACKWARD, backward), tick)
+            from_below = -1 if stage == 0 else done.get(Operation(stage - 1, FORWARD, forward), tick)
             if backward < forward and from_above < tick:
-                kind, microbatch = BACKWARD, backward
+                operation = Operation(stage, BACKWARD, backward)
             elif forward < microbatches and forward - weight < stages and from_below < tick:
-                kind, microbatch = FORWARD, forward
+                operation = Operation(stage, FORWARD, forward)
             elif weight < backward:
-                kind, microbatch = WEIGHT, weight
+                operation = Operation(stage, WEIGHT, weight)
             else:
                 continue
-            orders[stage].append(Operation(kind, microbatch, 0))
-            counts[stage, kind] += 1
-            done[stage, kind, microbatch] = tick
+            orders[stage].append(operation)
+            counts[stage, operation.kind] += 1
+            done[operation] = tick
         tick += 1
     return orders
 
 
-def stage_orders(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> list[list[Operation]]:
-    """Return each stage's operations in the order it does them. Raises UsageError where the schedule does not fit."""
-    if schedule == "zero-bubble":
-        return zero_bubble(stages, microbatches)
-    if schedule == "interleaved" and stages > 1:
-        if microbatches % stages:
-            raise UsageError(
-                f"the interleaved schedule needs microbatches in multiples of {stages}, not {microbatches}"
-            )
-        return [interleaved(stages, microbatches, chunks, stage) for stage in range(stages)]
-    if schedule == "gpipe" and stages > 1:
-        return [gpipe(microbatches) for _ in range(stages)]
-    return [one_f_one_b(stages, microbatches, stage) for stage in range(stages)]
-
-
 def compile_program(pipeline: Pipeline, stages: int, *, forward_only: bool = False) -> Program:
-    """Turn a schedule into a program: assign levels, order operations by them, number the messages in sending order.
+    """Turn a schedule into a program.
 
-    `forward_only` leaves out the backward, as an evaluation does.
+    `forward_only` leaves out the backward, as an evaluation does. Raises ValueError if stages wait for one another.
+
+    1. Find what each operation waits for: the one before it on its stage, and the one whose output it needs.
+    2. Its level is one more than the highest it waits for.
+    3. Sort operations by level and stage; number the messages in sending order.
     """
     orders = stage_orders(pipeline.schedule, stages, pipeline.microbatches, pipeline.chunks)
-    if forward_only:
-        orders = [[operation for operation in order if operation.kind == FORWARD] for order in orders]
-    level: dict[tuple[int, Operation], int] = dict(_levels(orders, stages, pipeline.chunks))
-    ranked = sorted(level, key=lambda key: (level[key], key[0]))
-    row_of = {key: row for row, key in enumerate(ranked)}
-    columns = np.array([(stage, *operation) for stage, operation in ranked], dtype=np.int64).T
-    senders: list[int] = []
-    receivers: list[int] = []
-    for stage, operation in ranked:
-        target = _consumer(stage, operation, stages, pipeline.chunks)
-        if target is not None and target[0] != stage:
-            senders.append(row_of[stage, operation])
-            receivers.append(row_of[target])
-    incoming = np.full(len(ranked), -1, dtype=np.int64)
-    outgoing = np.full(len(ranked), -1, dtype=np.int64)
-    incoming[receivers] = np.arange(len(receivers))
-    outgoing[senders] = np.arange(len(senders))
-    bounds = np.searchsorted([level[key] for key in ranked], np.arange(max(level.values()) + 2))
-    messages = np.searchsorted(senders, bounds)
-    return Program(
-        stage=columns[0],
-        kind=columns[1],
-        microbatch=columns[2],
-        chunk=columns[3],
-        incoming=incoming,
-        outgoing=outgoing,
-        sender=np.array(senders, dtype=np.int64),
-        receiver=np.array(receivers, dtype=np.int64),
-        levels=tuple(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)),
-        sends=tuple(zip(messages[:-1].tolist(), messages[1:].tolist(), strict=True)),
-    )
+    operations = [op for order in orders for op in order if op.kind == FORWARD or not forward_only]
+    waits_for: dict[Operation, list[Operation]] = {operation: [] for operation in operations}
+    for before, operation in pairwise(operations):
+        if before.stage == operation.stage:
+            waits_for[operation].append(before)
+    fed = {op: consumer for op in operations if (consumer := _consumer(op, stages, pipeline.chunks)) is not None}
+    for operation, consumer in fed.items():
+        waits_for[consumer].append(operation)
+    level: dict[Operation, int] = {}
+    for operation in TopologicalSorter(waits_for).static_order():
+        level[operation] = 1 + max((level[before] for before in waits_for[operation]), default=-1)
+    operations.sort(key=lambda operation: (level[operation], operation.stage))
+    row = {operation: number for number, operation in enumerate(operations)}
+    sent = [(row[op], row[fed[op]]) for op in operations if op in fed and fed[op].stage != op.stage]
+    sender, receiver = np.array(sent, dtype=np.int64).reshape(-1, 2).T
+    stage, kind, microbatch, chunk = np.array(operations, dtype=np.int64).T
+    incoming = np.full(len(operations), -1, dtype=np.int64)
+    incoming[receiver] = np.arange(len(sent))
+    bounds = np.searchsorted([level[operation] for operation in operations], np.arange(max(level.values()) + 2))
+    levels = tuple(pairwise(bounds.tolist()))
+    sends = tuple(pairwise(np.searchsorted(sender, bounds).tolist()))
+    return Program(stage, kind, microbatch, chunk, incoming, sender, receiver, levels, sends)
 
 
-def _consumer(stage: int, operation: Operation, stages: int, chunks: int) -> tuple[int, Operation] | None:
-    """Return the operation that waits for this one's output, None where the result stays (or the loss is reached)."""
-    kind, microbatch, chunk = operation
-    if kind == FORWARD:
-        if stage < stages - 1:
-            return stage + 1, operation
-        return (0, Operation(kind, microbatch, chunk + 1)) if chunk < chunks - 1 else None
-    if kind == BACKWARD:
-        if stage > 0:
-            return stage - 1, operation
-        return (stages - 1, Operation(kind, microbatch, chunk - 1)) if chunk > 0 else None
-    return None
-
-
-def _levels(orders: list[list[Operation]], stages: int, chunks: int) -> Iterator[tuple[tuple[int, Operation], int]]:
-    """Yield every operation with one more than the highest level it waits for. Raises ValueError on a deadlock."""
-    producer = {
-        target: (stage, operation)
-        for stage, order in enumerate(orders)
-        for operation in order
-        if (target := _consumer(stage, operation, stages, chunks)) is not None
-    }
-    level: dict[tuple[int, Operation], int] = {}
-    position = [0] * stages
-    latest = [-1] * stages
-    while any(position[stage] < len(order) for stage, order in enumerate(orders)):
-        before = sum(position)
-        for stage, order in enumerate(orders):
-            while position[stage] < len(order):
-                key = (stage, order[position[stage]])
-                source = producer.get(key)
-                if source is not None and source not in level:
-                    break
-                latest[stage] = max(latest[stage], level[source] if source is not None else -1) + 1
-                level[key] = latest[stage]
-                position[stage] += 1
-                yield key, latest[stage]
-        if sum(position) == before:
-            raise ValueError("the stages' orders wait for one another")
+def _consumer(operation: Operation, stages: int, chunks: int) -> Operation | None:
+    """Return the operation that waits for this one's output, if any."""
+    stage, kind, _, chunk = operation
+    if kind == WEIGHT:
+        return None
+    step, last_stage, last_chunk = (1, stages - 1, chunks - 1) if kind == FORWARD else (-1, 0, 0)
+    if stage != last_stage:
+        return operation._replace(stage=stage + step)
+    return operation._replace(stage=stages - 1 - stage, chunk=chunk + step) if chunk != last_chunk else None

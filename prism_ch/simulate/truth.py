@@ -1,285 +1,346 @@
-"""The truth about jobs: what they are, where they run, who talks to whom and why."""
+"""The truth about jobs: members, groups, pairs, events, steps and phases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.disjoint_set import components
-from prism_ch.model.columns import Int64
-from prism_ch.model.result import CP, DP, EP, PP, TP
-from prism_ch.simulate.cluster import Network
-from prism_ch.simulate.ranks import RankGrid
+from prism_ch.core.intervals import cut, tile
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.result import CP, DP, EP, PAIR_KINDS, PHASES, PP, TP
+from prism_ch.simulate.flows import PLAIN, REDUCES, TRAFFIC_NAMES, Flows
+from prism_ch.simulate.job import Job
+from prism_ch.simulate.network import Network
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.training import LifeRun
-from prism_ch.simulate.transfers import TRAFFIC_NAMES, Transfers
-from prism_ch.simulate.workload import Job
+from prism_ch.simulate.training import AttemptRun
 
+#: Kinds of training; if they overlap in time on an endpoint, the first of these names the phase.
 TRAINING_KINDS = (DP, PP, EP, CP, TP)
+#: The phase of each kind, by the kind's code.
+_PHASE_OF_KIND = np.array([PHASES.index(PAIR_KINDS[kind]) for kind in sorted(TRAINING_KINDS)], dtype=np.int32)
+_NEVER, _ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 TEXTS = pa.list_(pa.string())
 
-JOBS = pa.schema(
-    [("job_id", pa.string()), ("tenant", pa.string())]
-    + [(name, pa.int64()) for name in ("tp", "pp", "dp", "cp", "ep", "vpp", "microbatches")]
-    + [("schedule", pa.string()), ("dp_mode", pa.string()), ("overlap", pa.bool_())]
-    + [("endpoints", TEXTS), ("visible_endpoints", TEXTS), ("servers", TEXTS), ("visible", pa.bool_())]
-    + [(name, pa.int64()) for name in ("start_ns", "end_ns", "first_flow_ns", "last_flow_ns", "incarnations", "steps")]
-    + [("step_s_median", pa.float64()), ("dp_group_size", pa.int64())]
-)
-MEMBERS = pa.schema(
-    [("job_id", pa.string()), ("endpoint", pa.string()), ("server", pa.string())]
-    + [(name, pa.int64()) for name in ("gpu", "pp_stage", "dp_rank", "tp_rank", "cp_rank", "ep_rank", "dp_group")]
-    + [("incarnation", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64()), ("visible", pa.bool_())]
-)
-GROUPS = pa.schema(
-    [
-        ("job_id", pa.string()),
-        ("kind", pa.string()),
-        ("group_id", pa.int64()),
-        ("pp_stage", pa.int64()),
-        ("members", TEXTS),
-        ("components", pa.list_(TEXTS)),
-        ("incarnation", pa.int64()),
-    ]
-)
-PAIRS = pa.schema(
-    [
-        ("job_id", pa.string()),
-        ("src_addr", pa.string()),
-        ("dst_addr", pa.string()),
-        ("kind", pa.string()),
-        ("kinds", TEXTS),
-    ]
-    + [(name, pa.int64()) for name in ("flows", "bytes", "first_ns", "last_ns")]
-    + [("ack_only", pa.bool_())]
-)
 
-EVENTS = pa.schema(
-    [
-        ("job_id", pa.string()),
-        ("kind", pa.string()),
-        ("start_ns", pa.int64()),
-        ("end_ns", pa.int64()),
-        ("step", pa.int32()),
-    ]
-)
+def schema(*groups: tuple[pa.DataType, str]) -> pa.Schema:
+    """Return a schema of (type, column names divided by blanks)."""
+    return pa.schema([(name, of_type) for of_type, names in groups for name in names.split()])
 
 
-@dataclass(frozen=True, slots=True)
+GROUPS = schema(
+    (pa.string(), "job_id kind"),
+    (pa.int64(), "group_id pp_stage"),
+    (TEXTS, "members"),
+    (pa.list_(TEXTS), "components"),
+    (pa.int64(), "incarnation"),
+)
+PAIRS = schema(
+    (pa.string(), "job_id src_addr dst_addr kind"),
+    (TEXTS, "kinds"),
+    (pa.int64(), "flows bytes first_ns last_ns"),
+    (pa.bool_(), "ack_only"),
+)
+EVENTS = schema((pa.string(), "job_id kind"), (pa.int64(), "start_ns end_ns"), (pa.int32(), "step"))
+
+
 class JobTruth:
-    """One job as it was simulated; `seen` are its flows that the recording holds, `all` also those cut by its edges."""
+    """One job as it was simulated.
 
-    number: int
-    job: Job
-    lives: tuple[LifeRun, ...]
-    all: Transfers
-    seen: Transfers
-
-    def visible(self) -> Int64:
-        """Return the endpoints, ascending, that training traffic touches inside the recording."""
-        training = self.seen.take(np.isin(self.seen.kind, TRAINING_KINDS))
-        return np.unique(np.concatenate([training.src, training.dst])).astype(np.int64)
-
-
-def table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
-    """Build a table of few rows."""
-    return pa.Table.from_pylist(rows, schema=schema)
-
-
-def jobs_table(truths: list[JobTruth], scenario: Scenario, network: Network, steps: pa.Table) -> pa.Table:
-    """One row a job; `steps` is the table of steps, of which those inside the recording count."""
-    rows = []
-    first_ns, last_ns = recording_ns(scenario)
-    for truth in truths:
-        job, layout = truth.job, truth.job.layout
-        visible = truth.visible()
-        mine = (np.asarray(steps["job_id"]) == job.job_id) & (np.asarray(steps["end_ns"]) <= last_ns)
-        mine &= np.asarray(steps["end_ns"]) >= first_ns
-        duration = np.asarray(steps["duration_s"])[mine & np.asarray(steps["complete"])]
-        endpoints = np.unique(np.concatenate([run.grid.endpoint for run in truth.lives]))
-        start_s = max(truth.job.lives[0].start_s, 0.0)
-        end_s = min(truth.job.lives[-1].end_s, scenario.duration_s)
-        rows.append(
-            {
-                "job_id": job.job_id,
-                "tenant": job.tenant,
-                "tp": layout.tp,
-                "pp": layout.pp,
-                "dp": layout.dp,
-                "cp": layout.cp,
-                "ep": layout.ep,
-                "vpp": job.pipeline.chunks,
-                "microbatches": job.pipeline.microbatches,
-                "schedule": job.pipeline.schedule,
-                "dp_mode": job.sync.mode,
-                "overlap": job.sync.overlap,
-                "endpoints": _names(endpoints, network),
-                "visible_endpoints": _names(visible, network),
-                "servers": [network.server_names[s] for s in np.unique(network.server[endpoints]).tolist()],
-                "visible": bool(len(visible)),
-                "start_ns": scenario.start_ns + round(start_s * 1e9),
-                "end_ns": scenario.start_ns + round(end_s * 1e9),
-                "first_flow_ns": int(truth.seen.start_ns.min()) if len(truth.seen) else 0,
-                "last_flow_ns": int(truth.seen.end_ns.max()) if len(truth.seen) else 0,
-                "incarnations": len(truth.lives),
-                "steps": int(mine.sum()),
-                "step_s_median": float(np.median(duration)) if len(duration) else float("nan"),
-                "dp_group_size": layout.dp * layout.cp,
-            }
-        )
-    return table(JOBS, rows)
-
-
-def members_table(truths: list[JobTruth], scenario: Scenario, network: Network) -> pa.Table:
-    """One row a rank and life."""
-    rows = []
-    first_ns, last_ns = recording_ns(scenario)
-    for truth in truths:
-        visible = set(truth.visible().tolist())
-        for life, run in enumerate(truth.lives):
-            grid = run.grid
-            shape = (grid.stages, *grid.shape, grid.tp)
-            stage, data, expert, context, tensor = np.unravel_index(np.arange(len(grid.endpoint)), shape)
-            for rank, endpoint in enumerate(grid.endpoint.tolist()):
-                rows.append(
-                    {
-                        "job_id": truth.job.job_id,
-                        "endpoint": network.addresses[endpoint],
-                        "server": network.server_names[grid.server[rank]],
-                        "gpu": int(grid.gpu[rank]) % network.cluster.gpus,
-                        "pp_stage": int(stage[rank]),
-                        "dp_rank": int(data[rank] * grid.shape[1] + expert[rank]),
-                        "tp_rank": int(tensor[rank]),
-                        "cp_rank": int(context[rank]),
-                        "ep_rank": int(expert[rank]),
-                        "dp_group": int(stage[rank] * grid.tp + tensor[rank]),
-                        "incarnation": life,
-                        "first_ns": max(first_ns, scenario.start_ns + round(run.life.start_s * 1e9)),
-                        "last_ns": last_ns
-                        if run.life.end_s >= scenario.duration_s
-                        else scenario.start_ns + round(run.life.end_s * 1e9),
-                        "visible": endpoint in visible,
-                    }
-                )
-    return table(MEMBERS, rows)
-
-
-def groups_table(truths: list[JobTruth], network: Network) -> pa.Table:
-    """One row a communicator and life: as the job has it (`members`) and as the network shows it (`components`)."""
-    rows: list[dict[str, Any]] = []
-    for truth in truths:
-        for life, run in enumerate(truth.lives):
-            for kind, groups in _shown(truth.job, run.grid):
-                flows = run.transfers.take(run.transfers.kind == kind)
-                label = components(len(network.addresses), flows.src, flows.dst)
-                touched = np.zeros(len(network.addresses), dtype=bool)
-                touched[flows.src] = touched[flows.dst] = True
-                for number, members in enumerate(groups.tolist()):
-                    by_label: dict[int, list[str]] = {}
-                    for endpoint in dict.fromkeys(int(run.grid.endpoint[rank]) for rank in members):
-                        if touched[endpoint]:
-                            by_label.setdefault(int(label[endpoint]), []).append(network.addresses[endpoint])
-                    rows.append(
-                        {
-                            "job_id": truth.job.job_id,
-                            "kind": TRAFFIC_NAMES[kind],
-                            "group_id": number,
-                            "pp_stage": 0 if kind == PP else members[0] // (run.grid.lanes * run.grid.tp),
-                            "members": [network.addresses[run.grid.endpoint[rank]] for rank in members],
-                            "components": [part if kind == PP else sorted(part) for part in by_label.values()],
-                            "incarnation": life,
-                        }
-                    )
-    return table(GROUPS, rows)
-
-
-def _shown(job: Job, grid: RankGrid) -> Iterator[tuple[int, Int64]]:
-    """Yield the kinds of communicators that a job has beyond single servers' tensor groups, with their ranks."""
-    inner = ((EP, job.experts), (CP, job.context), (TP, job.tensor))
-    for kind in (DP, PP, *(kind for kind, traffic in inner if traffic is not None)):
-        groups = grid.communicators(kind)
-        if groups.shape[1] > 1:
-            yield kind, groups
-
-
-def pairs_table(
-    seen: Transfers, bytes_counted: Int64, ack_bytes: Int64, scenario: Scenario, network: Network
-) -> pa.Table:
-    """One row a job ('' for what belongs to none) and directed pair, counted before any loss or repetition.
-
-    `bytes_counted`, `ack_bytes`: int64[flows], of each flow and its acknowledgements (none: empty). Pairs that carry
-    nothing but acknowledgements follow at the end.
+    `seen` are its flows that the recording holds, `flows` also those cut by its edges; `visible` int64[endpoints],
+    rising, are the endpoints that training traffic touches inside the recording.
     """
-    rows: list[dict[str, Any]] = []
-    endpoints = len(network.addresses)
-    key = (seen.job.astype(np.int64) + 1) * endpoints**2 + seen.src.astype(np.int64) * endpoints + seen.dst
-    _, pair = np.unique(key, return_inverse=True)
-    order = np.lexsort((seen.kind, pair))
-    edges = np.flatnonzero(np.diff(pair[order], prepend=-1))
-    kind_edges = np.flatnonzero(np.diff(pair[order] * 16 + seen.kind[order], prepend=-1))
-    if not len(order):
-        return table(PAIRS, rows)
-    kind_bytes = np.add.reduceat(bytes_counted[order], kind_edges)
-    flows = np.diff(edges, append=len(order))
-    volume = np.add.reduceat(bytes_counted[order], edges)
-    first_ns = np.minimum.reduceat(seen.start_ns[order], edges)
-    last_ns = np.maximum.reduceat(seen.end_ns[order], edges)
-    bounds = np.searchsorted(kind_edges, np.append(edges, len(order)))
-    for row, position in enumerate(order[edges].tolist()):
-        held = range(int(bounds[row]), int(bounds[row + 1]))
-        by_volume = sorted(held, key=lambda i: -int(kind_bytes[i]))
-        names = [TRAFFIC_NAMES[int(seen.kind[order[kind_edges[i]]])] for i in by_volume]
-        job = int(seen.job[position])
-        rows.append(
-            {
-                "job_id": scenario.jobs[job].job_id if job >= 0 else "",
-                "src_addr": network.addresses[seen.src[position]],
-                "dst_addr": network.addresses[seen.dst[position]],
-                "kind": names[0],
-                "kinds": names,
-                "flows": int(flows[row]),
-                "bytes": int(volume[row]),
-                "first_ns": int(first_ns[row]),
-                "last_ns": int(last_ns[row]),
-                "ack_only": False,
+
+    def __init__(self, number: int, job: Job, runs: tuple[AttemptRun, ...], flows: Flows, scenario: Scenario) -> None:
+        self.number, self.job, self.runs, self.flows = number, job, runs, flows
+        self.seen = within(flows, scenario)
+        training = self.seen.take(np.isin(self.seen.kind, TRAINING_KINDS))
+        self.visible: Int64 = np.unique([training.src, training.dst]).astype(np.int64)
+
+
+def within(flows: Flows, scenario: Scenario) -> Flows:
+    """Return the flows that end inside the recording."""
+    return flows.take((flows.end_ns >= scenario.start_ns) & (flows.end_ns < scenario.end_ns))
+
+
+def job_tables(truth: JobTruth, steps: pa.Table, scenario: Scenario, network: Network) -> dict[str, pa.Table]:
+    """Build a job's rows of jobs, job_members, events and groups, from its steps."""
+    runs = list(enumerate(truth.runs))
+    return {
+        "jobs": pa.table({name: [value] for name, value in _job(truth, steps, scenario, network).items()}),
+        "job_members": pa.concat_tables(_members(truth, number, run, scenario, network) for number, run in runs),
+        "events": pa.Table.from_pylist(list(_event_rows(truth, scenario)), schema=EVENTS),
+        "groups": pa.Table.from_pylist(
+            [row for number, run in runs for row in _group_rows(truth.job, number, run, network)], schema=GROUPS
+        ),
+    }
+
+
+def _job(truth: JobTruth, steps: pa.Table, scenario: Scenario, network: Network) -> dict[str, Any]:
+    job, seen = truth.job, truth.seen
+    ended = steps["end_ns"].to_numpy()
+    inside = (ended >= scenario.start_ns) & (ended <= scenario.end_ns)
+    duration_s = steps["duration_s"].to_numpy()[inside & steps["complete"].to_numpy()]
+    endpoints = np.unique(np.concatenate([run.grid.endpoint for run in truth.runs]))
+    return {
+        "job_id": job.job_id,
+        "tenant": job.tenant,
+        **{axis: getattr(job.layout, axis) for axis in ("tp", "pp", "dp", "cp", "ep")},
+        "vpp": job.pipeline.chunks,
+        "microbatches": job.pipeline.microbatches,
+        "schedule": job.pipeline.schedule,
+        "dp_mode": job.sync.mode,
+        "overlap": job.sync.overlap,
+        "endpoints": pa.scalar(network.addresses[endpoints].tolist(), TEXTS),
+        "visible_endpoints": pa.scalar(network.addresses[truth.visible].tolist(), TEXTS),
+        "servers": pa.scalar(network.server_names[np.unique(network.server[endpoints])].tolist(), TEXTS),
+        "visible": len(truth.visible) > 0,
+        "start_ns": scenario.ns(max(job.attempts[0].start_s, 0.0)),
+        "end_ns": scenario.ns(min(job.attempts[-1].end_s, scenario.duration_s)),
+        "first_flow_ns": seen.start_ns.min() if len(seen) else 0,
+        "last_flow_ns": seen.end_ns.max() if len(seen) else 0,
+        "incarnations": len(truth.runs),
+        "steps": inside.sum(),
+        "step_s_median": np.median(duration_s) if len(duration_s) else float("nan"),
+        "dp_group_size": job.layout.dp * job.layout.cp,
+    }
+
+
+def _members(truth: JobTruth, attempt: int, run: AttemptRun, scenario: Scenario, network: Network) -> pa.Table:
+    """Build one row a rank of an attempt."""
+    grid, ranks = run.grid, len(run.grid.endpoint)
+    stage, data, expert, context, tensor = np.unravel_index(np.arange(ranks), (grid.stages, *grid.shape, grid.tp))
+    columns = {
+        "job_id": pa.repeat(truth.job.job_id, ranks),
+        "endpoint": pa.array(network.addresses[grid.endpoint]),
+        "server": pa.array(network.server_names[grid.server]),
+        "gpu": grid.gpu.astype(np.int64) % network.cluster.gpus,
+        "pp_stage": stage,
+        "dp_rank": data * grid.shape[1] + expert,
+        "tp_rank": tensor,
+        "cp_rank": context,
+        "ep_rank": expert,
+        "dp_group": stage * grid.tp + tensor,
+        "incarnation": pa.repeat(attempt, ranks),
+        "first_ns": pa.repeat(scenario.ns(max(run.attempt.start_s, 0.0)), ranks),
+        "last_ns": pa.repeat(scenario.ns(min(run.attempt.end_s, scenario.duration_s)), ranks),
+        "visible": np.isin(grid.endpoint, truth.visible),
+    }
+    return pa.table(columns)
+
+
+def _event_rows(truth: JobTruth, scenario: Scenario) -> Iterator[dict[str, Any]]:
+    """Yield one row a pause or restart of a job, and the step after it."""
+    ended_s = None
+    for run in truth.runs:
+        events = [(pause.kind, pause.begin_s, pause.until_s, pause.step) for pause in run.pauses]
+        if ended_s is not None:
+            events.append(("restart", ended_s, run.attempt.start_s + run.attempt.startup_s, run.first_step))
+        ended_s = run.attempt.end_s
+        for kind, begin_s, until_s, step in sorted(events, key=lambda event: event[1]):
+            ends = {"start_ns": scenario.ns(begin_s), "end_ns": scenario.ns(until_s)}
+            yield {"job_id": truth.job.job_id, "kind": kind, **ends, "step": step}
+
+
+def _group_rows(job: Job, attempt: int, run: AttemptRun, network: Network) -> Iterator[dict[str, Any]]:
+    """Yield one row a communicator that may leave a server.
+
+    `members` are those that the job has, `components` those of them that the network shows as joined.
+    """
+    grid, inner = run.grid, ((EP, job.experts), (CP, job.context), (TP, job.tensor))
+    for kind in (DP, PP, *(kind for kind, traffic in inner if traffic is not None)):
+        flows = run.flows.take(run.flows.kind == kind)
+        label = components(len(network.addresses), flows.src, flows.dst)
+        touched = np.unique([flows.src, flows.dst])
+        for number, ranks in enumerate(grid.communicators(kind)):
+            if len(ranks) == 1:
+                continue
+            members = grid.endpoint[ranks]
+            joined: dict[int, list[str]] = {}
+            for endpoint in dict.fromkeys(members[np.isin(members, touched)].tolist()):
+                joined.setdefault(int(label[endpoint]), []).append(network.addresses[endpoint])
+            yield {
+                "job_id": job.job_id,
+                "kind": TRAFFIC_NAMES[kind],
+                "group_id": number,
+                "pp_stage": 0 if kind == PP else ranks[0] // (grid.lanes * grid.tp),
+                "members": network.addresses[members],
+                "components": [part if kind == PP else sorted(part) for part in joined.values()],
+                "incarnation": attempt,
             }
-        )
-    known = {(row["src_addr"], row["dst_addr"]) for row in rows}
-    acknowledged = np.add.reduceat(ack_bytes[order], edges).tolist() if len(ack_bytes) else []
-    for pair_row, size in list(zip(rows, acknowledged, strict=False)):
-        src, dst = pair_row["src_addr"], pair_row["dst_addr"]
-        if (dst, src) not in known:
-            rows.append(pair_row | {"src_addr": dst, "dst_addr": src, "bytes": size, "ack_only": True})
-    return table(PAIRS, rows)
 
 
-def events_table(truths: list[JobTruth], scenario: Scenario) -> pa.Table:
-    """One row a pause of a job (checkpoint, evaluation, stall) or restart; `step` is the one that follows."""
-    rows: list[dict[str, Any]] = []
-    for truth in truths:
-        for before, run in zip((None, *truth.lives), truth.lives, strict=False):
-            spans: list[tuple[str, float, float, int]] = [
-                (pause.pause.kind, pause.begin_s, pause.until_s, pause.step) for pause in run.pauses
-            ]
-            if before is not None:
-                spans.append(("restart", before.life.end_s, run.life.start_s + run.life.startup_s, run.first_step))
-            for kind, begin_s, until_s, step in sorted(spans, key=lambda span: span[1]):
-                start_ns, end_ns = (scenario.start_ns + round(at * 1e9) for at in (begin_s, until_s))
-                rows.append(
-                    {"job_id": truth.job.job_id, "kind": kind, "start_ns": start_ns, "end_ns": end_ns, "step": step}
-                )
-    return table(EVENTS, rows)
+def pairs_table(flows: Flows, counted_bytes: Int64, ack_bytes: Int64, scenario: Scenario, network: Network) -> pa.Table:
+    """Build one row a job and directed pair, before any loss or repetition.
+
+    The job is '' for what belongs to none. `counted_bytes`, `ack_bytes`: int64[flows], of each flow and its
+    acknowledgements (none: empty). Pairs that carry nothing but acknowledgements follow at the end.
+    """
+    if not len(flows):
+        return PAIRS.empty_table()
+    order = order_by(flows.job, flows.src, flows.dst, flows.kind)
+    flows, counted_bytes = flows.take(order), counted_bytes[order]
+    first = run_starts(flows.job, flows.src, flows.dst)
+    kind_first = run_starts(flows.job, flows.src, flows.dst, flows.kind)
+    kind_bytes = dict(zip(kind_first.tolist(), np.add.reduceat(counted_bytes, kind_first).tolist(), strict=True))
+    kinds = [
+        [TRAFFIC_NAMES[flows.kind[row]] for row in sorted(rows.tolist(), key=lambda row: -kind_bytes[row])]
+        for rows in np.split(kind_first, np.searchsorted(kind_first, first[1:]))
+    ]
+    src, dst = network.addresses[flows.src[first]], network.addresses[flows.dst[first]]
+    job_ids = np.array([*(job.job_id for job in scenario.jobs), ""])
+    columns: dict[str, Any] = {
+        "job_id": job_ids[flows.job[first]],
+        "src_addr": src,
+        "dst_addr": dst,
+        "kind": [names[0] for names in kinds],
+        "kinds": kinds,
+        "flows": np.diff(first, append=len(flows)),
+        "bytes": np.add.reduceat(counted_bytes, first),
+        "first_ns": np.minimum.reduceat(flows.start_ns, first),
+        "last_ns": np.maximum.reduceat(flows.end_ns, first),
+        "ack_only": np.zeros(len(first), dtype=bool),
+    }
+    pairs = pa.Table.from_pydict(columns, schema=PAIRS)
+    if not len(ack_bytes):
+        return pairs
+    known = set(zip(src, dst, strict=True))
+    alone = np.array([pair not in known for pair in zip(dst, src, strict=True)])
+    columns |= {"src_addr": dst, "dst_addr": src, "ack_only": alone}
+    columns["bytes"] = np.add.reduceat(ack_bytes[order], first)
+    return pa.concat_tables([pairs, pa.Table.from_pydict(columns, schema=PAIRS).filter(alone)])
 
 
-def recording_ns(scenario: Scenario) -> tuple[int, int]:
-    """Return the first nanosecond of the recording and the first after it."""
-    return scenario.start_ns, scenario.start_ns + round(scenario.duration_s * 1e9)
+class StepGrid:
+    """Steps of one job: arrays are [steps, endpoints], but `attempt` [steps] and `endpoint` [endpoints].
 
+    `end_ns` counts a gathering of parameters to the step it follows, `reduce_end_ns` does not. `complete`: both
+    bounds lie inside the recording. `present`: the endpoint had traffic in that step. `phase_s`, float64[phases, steps,
+    endpoints], is NaN if the scenario wants no phases.
+    """
 
-def _names(endpoints: Int64, network: Network) -> list[str]:
-    return [network.addresses[endpoint] for endpoint in endpoints.tolist()]
+    def __init__(self, truth: JobTruth, scenario: Scenario, network: Network) -> None:
+        """Read the bounds of all steps off a job's flows, as the contract defines them."""
+        self._job_id, self.endpoint = truth.job.job_id, network.addresses[truth.visible]
+        self._training = training = truth.flows.take(np.isin(truth.flows.kind, TRAINING_KINDS))
+        place = self._place = np.full(len(network.addresses), -1, dtype=np.int32)
+        place[truth.visible] = np.arange(len(truth.visible))
+        counts = [len(run.begin_ns) for run in truth.runs]
+        shape = (sum(counts), len(truth.visible))
+        self.attempt = np.repeat(np.arange(len(truth.runs)), counts)
+        self.end_ns = self._last_end(training.role != PLAIN, shape)
+        self.reduce_end_ns = self._last_end(training.role == REDUCES, shape)
+        without_dp = (self.end_ns == _NEVER).all(axis=0)
+        last_end = self._last_end(training.role >= PLAIN, shape)
+        self.end_ns[:, without_dp] = self.reduce_end_ns[:, without_dp] = last_end[:, without_dp]
+        finished = [run.finish_ns < scenario.start_ns + run.attempt.end_s * 1e9 for run in truth.runs]
+        self.end_ns[~np.concatenate(finished)] = _NEVER
+        begin = np.concatenate([run.begin_ns for run in truth.runs])[:, None]
+        opens = np.diff(self.attempt, prepend=-1)[:, None] != 0
+        self.start_ns = np.where(opens, begin, np.roll(self.end_ns, 1, axis=0))
+        self.reduce_start_ns = np.where(opens, begin, np.roll(self.reduce_end_ns, 1, axis=0))
+        self.present = self.end_ns != _NEVER
+        inside = (self.start_ns >= scenario.start_ns) & (self.end_ns <= scenario.end_ns)
+        self.complete = self.present & inside & ~opens
+        self.busy_s = np.zeros(shape)
+        for run in truth.runs:
+            column = place[run.grid.endpoint]
+            rows = run.first_step + np.arange(len(run.begin_ns))
+            # the busier GPU, if two share an endpoint
+            np.maximum.at(self.busy_s, (rows[:, None], column[column >= 0]), run.busy_s[:, column >= 0])
+        self.phases, self.phase_s = self._divide(wanted=scenario.phases)
+
+    def _last_end(self, rows: Bool, shape: tuple[int, int]) -> Int64:
+        """Return when the last flow of each step ended on each endpoint, either way."""
+        latest, flows = np.full(shape, _NEVER), self._training.take(rows & (self._training.step >= 0))
+        for column in (self._place[flows.src], self._place[flows.dst]):
+            seen = column >= 0
+            np.maximum.at(latest, (flows.step[seen], column[seen]), flows.end_ns[seen])
+        return latest
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Build the job's rows of the tables steps, gpu_steps and phases."""
+        return {"steps": self._steps(), "gpu_steps": self._gpu_steps(), "phases": self.phases}
+
+    def _divide(self, *, wanted: bool) -> tuple[pa.Table, Float64]:
+        """Divide steps into phases, if wanted, and sum those to seconds.
+
+        At every instant the foremost kind in TRAINING_KINDS that moves bytes on an endpoint names its phase.
+        """
+        training = self._training
+        column, step = (axis.astype(np.int32) for axis in np.nonzero(self.present.T & wanted))
+        span_start, span_end = self.start_ns[step, column], self.end_ns[step, column]
+        line = self._place[np.concatenate([training.src, training.dst])]
+        start, end = (np.tile(times, 2)[line >= 0] for times in (training.start_ns, training.end_ns))
+        parts = cut(line[line >= 0], start, end, column, span_start, span_end)
+        label = _PHASE_OF_KIND[np.tile(training.kind, 2)[line >= 0][parts.row]]
+        span, strongest = parts.span.astype(np.int32), _PHASE_OF_KIND[list(TRAINING_KINDS)].tolist()
+        pieces = tile(span_start, span_end, span, parts.start, parts.end, label, strongest=strongest, fill=0)
+        step, column = step[pieces.group], column[pieces.group]
+        seconds = np.full((len(PHASES), *self.present.shape), 0.0 if wanted else np.nan)
+        np.add.at(seconds, (pieces.label, step, column), (pieces.end - pieces.start) / 1e9)
+        columns = {
+            "job_id": pa.repeat(self._job_id, len(step)),
+            "endpoint": pa.array(self.endpoint[column], pa.string()),
+            "step": step,
+            "phase": pa.array(np.array(PHASES)[pieces.label], pa.string()),
+            "start_ns": pieces.start,
+            "end_ns": pieces.end,
+        }
+        return pa.table(columns), seconds
+
+    def _gpu_steps(self) -> pa.Table:
+        """Build one row a step and visible endpoint."""
+        rows = step, column = np.nonzero(self.present)
+        start, end = self.start_ns[rows], self.end_ns[rows]
+        columns = {
+            "job_id": pa.repeat(self._job_id, len(step)),
+            "endpoint": pa.array(self.endpoint[column], pa.string()),
+            "step": step.astype(np.int32),
+            "start_ns": start,
+            "end_ns": end,
+            "duration_s": (end - start) / 1e9,
+            **{f"{name.lower()}_s": seconds[rows] for name, seconds in zip(PHASES, self.phase_s, strict=True)},
+            "busy_s": self.busy_s[rows],
+            "complete": self.complete[rows],
+            "visible": np.ones(len(step), dtype=bool),
+            "incarnation": self.attempt[step].astype(np.int32),
+            "rs_start_ns": self.reduce_start_ns[rows],
+            "rs_end_ns": self.reduce_end_ns[rows],
+        }
+        return pa.table(columns)
+
+    def _steps(self) -> pa.Table:
+        """Build one row a step, which ends with its last endpoint."""
+        step = np.flatnonzero(self.present.any(axis=1))
+        present, attempt = self.present[step], self.attempt[step]
+        ends = (self.end_ns, self.reduce_end_ns)
+        end, reduce_end = (np.where(present, end_ns[step], _NEVER).max(axis=1, initial=_NEVER) for end_ns in ends)
+        begin = np.where(present, self.start_ns[step], _ALWAYS).min(axis=1, initial=_ALWAYS)
+        opens = np.diff(attempt, prepend=-1) != 0
+        start, reduce_start = (np.where(opens, begin, np.roll(last, 1)) for last in (end, reduce_end))
+
+        def mean(values: Float64) -> Float64:
+            return np.asarray((values[step] * present).sum(axis=1) / np.maximum(present.sum(axis=1), 1))
+
+        columns = {
+            "job_id": pa.repeat(self._job_id, len(step)),
+            "step": step.astype(np.int32),
+            "incarnation": attempt.astype(np.int32),
+            "start_ns": start,
+            "end_ns": end,
+            "duration_s": (end - start) / 1e9,
+            "duration_mean_s": mean((self.end_ns - self.start_ns) / 1e9),
+            "complete": (self.complete[step] | ~present).all(axis=1),
+            "warmup": np.zeros(len(step), dtype=bool),
+            "busy_s": mean(self.busy_s),
+            **{f"{name.lower()}_s": mean(seconds) for name, seconds in zip(PHASES, self.phase_s, strict=True)},
+            "rs_start_ns": reduce_start,
+            "rs_end_ns": reduce_end,
+        }
+        return pa.table(columns)

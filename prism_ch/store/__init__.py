@@ -1,1 +1,1 @@
-"""The only code that speaks SQL: connection, migrations, ledger of windows, results."""
+"""The only code that talks to ClickHouse: connections, migrations, the ledger of windows, results."""

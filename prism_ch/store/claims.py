@@ -1,4 +1,8 @@
-"""Who works a window: claims in the ledger that no two hold at once, and that are void when their holder has died."""
+"""Who analyses a window: claims that no two workers hold at once, void once their holder has died.
+
+On a server a worker records a heartbeat every 15 seconds; a claim without one for CLAIM_TIMEOUT_S is void. The embedded
+engine serves one process, which knows its own workers.
+"""
 
 from __future__ import annotations
 
@@ -18,82 +22,85 @@ from prism_ch.store.statements import statement
 
 log = logging.getLogger(__name__)
 
-#: A claim on a server that nothing was heard of for so long is void, in seconds.
-PATIENCE_S = 60
-_BEAT_S = PATIENCE_S / 4
-#: An analysis that has gone on for so long no longer keeps others from a window: it hangs, in seconds.
-_LONGEST_WORKING_S = 3600
+#: A claim on a server is void after so long without a heartbeat, in seconds.
+CLAIM_TIMEOUT_S = 60
+_HEARTBEAT_INTERVAL_S = CLAIM_TIMEOUT_S / 4
+#: An analysis that takes longer hangs, and no longer keeps others from a window, in seconds.
+_MAX_ANALYSIS_S = 3600
 
 _PROCESS = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-_ANY = 2**64 - 1
+_LAST_REVISION = 2**64 - 1
 _numbers = count(1)
-_alive: set[str] = set()
+_workers: set[str] = set()
 
 
 @contextmanager
 def new_worker(store: Store) -> Iterator[str]:
-    """Name a worker whose claims hold for as long as the block runs, and at most PATIENCE_S longer."""
+    """Name a worker whose claims hold while the block runs, and at most CLAIM_TIMEOUT_S longer."""
     worker = f"{_PROCESS}/{next(_numbers)}"
-    _alive.add(worker)
+    _workers.add(worker)
     try:
         if store.embedded:
             yield worker
         else:
-            with _heart(store, worker):
+            with _heartbeat(store, worker):
                 yield worker
     finally:
-        _alive.discard(worker)
+        _workers.discard(worker)
 
 
-def refuse_claimed(store: Store, worker: str, *, up_to: int = _ANY, twice: bool = False) -> None:
-    """Raise ClaimedError where another worker holds a claim.
+def refuse_claimed(store: Store, worker: str, *, until: int = _LAST_REVISION, is_shared: bool = False) -> None:
+    """Raise ClaimedError if another worker holds a claim on any window.
 
-    Claims of all windows count, as each window goes on from the one before. Of workers in this process it is known
-    whether they live. An embedded engine serves one process, so claims of others there are of processes that died.
-    Parameters: `up_to`, only claims with this number or a lower one; `twice`, it is known that another has the number.
+    Each window goes on from the one before, so two workers can't share them out.
+
+    Parameters: `until`, the last revision whose claims count; `is_shared`, another worker is known to have claimed the
+    same revision.
     """
-    key = {"patience_s": _LONGEST_WORKING_S if store.embedded else PATIENCE_S, "worker": worker}
+    key = {"timeout_s": _MAX_ANALYSIS_S if store.embedded else CLAIM_TIMEOUT_S, "worker": worker}
     claims = store.rows(statement("open_claims"), key)
-    holders = [holder for number, holder in claims if number <= up_to and _lives(holder, embedded=store.embedded)]
-    if holders or twice:
+    holders = [
+        holder for revision, holder in claims if revision <= until and _is_alive(holder, embedded=store.embedded)
+    ]
+    if holders or is_shared:
         who = f" ({holders[0]})" if holders else ""
         raise ClaimedError(
             f"{store} is being analysed by another process at this moment{who}; let one of the two do it"
         )
 
 
-def _lives(worker: str, *, embedded: bool) -> bool:
-    """Tell whether a worker that was heard of lives."""
-    return worker in _alive if worker.startswith(f"{_PROCESS}/") else not embedded
-
-
 def end_claim(store: Store, revision: int, worker: str) -> None:
-    """Note that a claimed working has come to an end, however it did."""
-    store.command(statement("beat"), {"revision": revision, "worker": worker, "ended": 1})
+    """Record that the analysis of a claimed window has ended, whether or not it succeeded."""
+    store.command(statement("end_claim"), {"revision": revision, "worker": worker})
+
+
+def _is_alive(worker: str, *, embedded: bool) -> bool:
+    """Check whether a worker with an open claim is alive. Other processes can't be with an embedded engine."""
+    return worker in _workers if worker.startswith(f"{_PROCESS}/") else not embedded
 
 
 @contextmanager
-def _heart(store: Store, worker: str) -> Iterator[None]:
-    """Keep a worker's newest claim alive, over a connection of its own, while a block runs; then end it."""
+def _heartbeat(store: Store, worker: str) -> Iterator[None]:
+    """Record heartbeats for a worker's newest claim while a block runs, then end the claim."""
     stopped = threading.Event()
 
-    def beat(*, ended: int = 0) -> None:
+    def record(*, ended: int = 0) -> None:
         try:
-            with store.another() as own:
-                own.command(statement("beat_worker"), {"worker": worker, "ended": ended})
+            with store.another() as connection:
+                connection.command(statement("heartbeat"), {"worker": worker, "ended": ended})
         except StoreError as error:
-            log.warning("sign of life not given worker=%s error=%r", worker, str(error))
+            log.warning("heartbeat not recorded worker=%s error=%r", worker, str(error))
 
-    def beat_on() -> None:
+    def run() -> None:
         began = time.monotonic()
-        while not stopped.wait(_BEAT_S) and time.monotonic() - began < _LONGEST_WORKING_S:
-            beat()
+        while not stopped.wait(_HEARTBEAT_INTERVAL_S) and time.monotonic() - began < _MAX_ANALYSIS_S:
+            record()
 
-    thread = threading.Thread(target=beat_on, name=f"heart of {worker}", daemon=True)
+    thread = threading.Thread(target=run, name=f"heartbeat of {worker}", daemon=True)
     thread.start()
     try:
         yield
     finally:
         stopped.set()
         thread.join()
-        beat(ended=1)
+        record(ended=1)

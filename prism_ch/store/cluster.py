@@ -1,7 +1,7 @@
-"""Turns the statements of one server into those of a cluster: one substitution over the same files.
+"""Turns the statements for one server into those for a cluster, by one substitution over the same files.
 
 Flow records are sharded by the unordered pair of their endpoints, so that both directions of a pair, all observations
-of a flow and all repeats of a record meet on one node; everything else is small and lies whole on every node, so that
+of a flow and all repeats of a record meet on one node. Everything else is small and lies whole on every node, so that
 no result needs a join across nodes. DDL is changed at tokens and otherwise sent as written.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import Token, TokenType, tokenize
 
-#: Both directions of a pair on one shard.
+#: The same for both directions of a pair.
 _PAIR = "cityHash64(least(src_addr, dst_addr), greatest(src_addr, dst_addr))"
 
-#: The tables that are sharded, each with the expression that places a row.
+#: The sharded tables, each with the expression that assigns a row to a shard.
 SHARDING_KEYS = {
     "flows_log": _PAIR,
     "flow_pair_1m_log": _PAIR,
@@ -26,7 +26,7 @@ SHARDING_KEYS = {
 LOCAL_SUFFIX = "_local"
 
 #: What makes a cluster answer as one server does: an insert has reached its shards and most replicas before it returns
-#: (once, however often it is repeated: views hand on its token), DDL every node, and a read sees all of that.
+#: (once, however often it is repeated: views pass on its token), DDL every node, and a read sees all of that.
 CLUSTER_SETTINGS = {
     "distributed_foreground_insert": 1,
     "insert_quorum": "auto",
@@ -36,37 +36,27 @@ CLUSTER_SETTINGS = {
     "distributed_ddl_output_mode": "throw",
 }
 
-_WORDS_BEFORE_NAME = {
-    "CREATE",
-    "OR",
-    "REPLACE",
-    "ALTER",
-    "DATABASE",
-    "MATERIALIZED",
-    "TABLE",
-    "VIEW",
-    "IF",
-    "NOT",
-    "EXISTS",
-}
-_DEDUPLICATION_ALONE = "non_replicated_deduplication_window"
+_WORDS_BEFORE_NAME = frozenset(
+    ["CREATE", "OR", "REPLACE", "ALTER", "DATABASE", "MATERIALIZED", "TABLE", "VIEW", "IF", "NOT", "EXISTS"]
+)
+_DEDUPLICATION = "non_replicated_deduplication_window"
 _DEDUPLICATION_REPLICATED = "replicated_deduplication_window"
 
-#: An edit of a text: from a place to a place, what stands there instead.
+#: An edit of a text: start, end, and what replaces the text between them.
 _Edit = tuple[int, int, str]
 
 
 def for_cluster(sql: str, cluster: str) -> tuple[str, ...]:
-    """Return the statements that do on every node of a cluster what `sql`, one statement, does on one server.
+    """Translate one statement for one server into those for a cluster.
 
-    Parameters: `cluster`, its name as in the server's configuration; empty where the server stands alone. The nodes'
-    macros `shard` and `replica` name the place of a node. Statements but CREATE and ALTER are returned as they are.
+    Parameters: `cluster`, its name as in the server's configuration, empty for a single server. The nodes' macros
+    `shard` and `replica` name the place of a node. Statements but CREATE and ALTER are returned as they are.
     """
     tokens = tokenize(sql, read="clickhouse") if cluster else []
     verb = tokens[0].text.upper() if tokens else ""
     if verb not in {"CREATE", "ALTER"}:
         return (sql,)
-    start, end = _named(tokens)
+    start, end = _name_span(tokens)
     name = sql[start:end]
     on_cluster = f" ON CLUSTER '{cluster}'"
     if name not in SHARDING_KEYS:
@@ -83,12 +73,12 @@ def for_cluster(sql: str, cluster: str) -> tuple[str, ...]:
 
 
 def local_name(table: str, cluster: str) -> str:
-    """Return the name of the table that stores a table's rows on a node; its own where the server stands alone."""
+    """Return the name of the table that stores a table's rows on a node."""
     return table + LOCAL_SUFFIX if cluster and table in SHARDING_KEYS else table
 
 
-def _named(tokens: Sequence[Token]) -> tuple[int, int]:
-    """Return where the name of what a statement creates or alters begins and ends; it may be a parameter in braces."""
+def _name_span(tokens: Sequence[Token]) -> tuple[int, int]:
+    """Locate the name that a statement creates or alters. It may be a parameter in braces."""
     first = next(row for row, token in enumerate(tokens) if token.text.upper() not in _WORDS_BEFORE_NAME)
     last = first
     if tokens[first].token_type is TokenType.L_BRACE:
@@ -97,22 +87,22 @@ def _named(tokens: Sequence[Token]) -> tuple[int, int]:
 
 
 def _replicated(tokens: Sequence[Token], name: str, *, whole: bool) -> Iterator[_Edit]:
-    """Yield the edits that make an engine of the MergeTree family a replicated one.
+    """Yield the edits that make an engine of the MergeTree family replicated.
 
-    Where a table lies whole on every node all nodes are replicas of it, else those of one shard.
+    The replicas of a table are all nodes if it lies `whole` on every node, else those of one shard.
     """
     path = f"/clickhouse/tables/{{database}}/{name}" if whole else f"/clickhouse/tables/{{shard}}/{{database}}/{name}"
     replica = "{shard}-{replica}" if whole else "{replica}"
     place = f"'{path}', '{replica}'"
     for row, token in enumerate(tokens):
-        if token.text == _DEDUPLICATION_ALONE:
+        if token.text == _DEDUPLICATION:
             yield token.start, token.end + 1, _DEDUPLICATION_REPLICATED
         if token.text.upper() == "ENGINE" and tokens[row + 1].token_type is TokenType.EQ:
-            yield from _engine(tokens[row + 2 :], place)
+            yield from _replicated_engine(tokens[row + 2 :], place)
 
 
-def _engine(tokens: Sequence[Token], place: str) -> Iterator[_Edit]:
-    """Yield the edit of an engine's name and arguments; the tokens begin with the name."""
+def _replicated_engine(tokens: Sequence[Token], place: str) -> Iterator[_Edit]:
+    """Yield the edit of an engine's name and arguments, with which the tokens begin."""
     name = tokens[0]
     if not name.text.endswith("MergeTree"):
         return
@@ -124,7 +114,7 @@ def _engine(tokens: Sequence[Token], place: str) -> Iterator[_Edit]:
 
 
 def _edited(text: str, edits: Sequence[_Edit]) -> str:
-    """Return the text with its edits made, the last first, so that places stay where they are."""
-    for start, end, instead in sorted(edits, reverse=True):
-        text = text[:start] + instead + text[end:]
+    """Apply edits to a text, the last first, as each moves what follows it."""
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
     return text

@@ -1,4 +1,4 @@
-"""Opens the embedded engine on a folder, with clear words for the ways in which that fails."""
+"""Opens the embedded engine on a folder, and explains in one line why it could not."""
 
 from __future__ import annotations
 
@@ -17,79 +17,88 @@ from clickhouse_connect.driver.exceptions import Error
 from prism_ch.errors import StoreError, StoreLockedError
 
 _opening = threading.Lock()
+#: Folders that this process has opened; it may have closed some since.
+_opened: set[Path] = set()
 
 
 def open_folder(folder: Path) -> Client:
-    """Open the engine's database in a folder, which is made where absent.
+    """Open the engine's database in a folder, which is made if absent.
 
-    The engine reads ./config.xml when its module is imported and when it starts, and whatever software left that file
-    there would steer or stop it; so both happen in an empty directory. Threads share the directory they work in: one at
-    a time opens the engine, and none changes it where the engine runs already.
-
-    Raises StoreLockedError where another process has the folder open, StoreError where it can't be used.
+    The engine reads ./config.xml when its module is imported and when it starts, and a file of that name that other
+    software left there would change or stop it; so both happen in an empty directory. Threads share the working
+    directory: one at a time opens the engine, and none changes directory while the engine runs.
+    Raises StoreLockedError if another process has the folder open, StoreError if it can't be used.
     """
     folder = folder.resolve()
     _make(folder)
     with _opening:
-        return _connect(folder) if _is_ours(folder) else _start(folder)
-
-
-def _start(folder: Path) -> Client:
-    """Start the engine, in an empty directory."""
-    with tempfile.TemporaryDirectory(prefix="prism-ch-") as empty, contextlib.chdir(empty):
-        return _connect(folder)
+        if _is_ours(folder):
+            return _connect(folder)
+        with tempfile.TemporaryDirectory(prefix="prism-ch-") as empty, contextlib.chdir(empty):
+            return _connect(folder)
 
 
 def _connect(folder: Path) -> Client:
-    """Open a handle on the engine, which starts with the first."""
+    """Open a handle on the engine; the first one starts it."""
     try:
-        return clickhouse_connect.get_client(interface="chdb", path=str(folder))
+        client = clickhouse_connect.get_client(interface="chdb", path=str(folder))
     except Error as error:
-        # The engine prints why to stderr and raises without a reason; the lock may have been taken just now.
+        # The engine raises without saying why; another process may have taken the lock just now.
         _is_ours(folder)
-        other = re.search(r"already initialized with path '([^']*)'", str(error))
+        other = next((other for other in _opened - {folder} if _lock_holder(other) == os.getpid()), None)
         if other:
-            raise StoreError(
-                f"{folder}: this process has {other[1]} open, and the embedded engine opens one folder a process;"
+            reason = (
+                f"this process has {other} open, and the embedded engine opens one folder a process;"
                 " close that one first"
-            ) from error
-        raise StoreError(
-            f"{folder}: the embedded engine can't open this folder: {str(error).splitlines()[0]}"
-        ) from error
+            )
+        else:
+            reason = f"the embedded engine can't open this folder: {str(error).splitlines()[0]}"
+        raise StoreError(reason, place=str(folder)) from error
+    _opened.add(folder)
+    return client
 
 
 def _make(folder: Path) -> None:
-    """Create the folder; the engine's own report of a failure is a page of C++ frames."""
+    """Make the folder, as the engine reports a failure by a page of C++ frames."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         reason = None if os.access(folder, os.R_OK | os.W_OK | os.X_OK) else "permission denied"
     except OSError as error:
         reason = error.strerror
     if reason:
-        raise StoreError(f"{folder}: can't be used as the database's folder: {reason}; give another with --url")
+        raise StoreError(
+            f"can't be used as the database's folder: {reason}; give another with --url", place=str(folder)
+        )
 
 
 def _is_ours(folder: Path) -> bool:
-    """Tell whether this process holds the engine's lock, a BSD lock on the file `status`; if none does, it is not.
+    """Check whether this process has a folder open; raise StoreLockedError if another one has."""
+    holder = _lock_holder(folder)
+    if holder in {None, os.getpid()}:
+        return holder is not None
+    who = f"process {holder}" if holder else "another process"
+    raise StoreLockedError(
+        f"{who} has this database open, and the embedded engine serves one process at a time;"
+        " wait for it or stop it, or give another folder with --url",
+        place=str(folder),
+    )
 
-    Raises StoreLockedError where another process holds it.
+
+def _lock_holder(folder: Path) -> int | None:
+    """Return the id of the process that has the engine's lock on a folder.
+
+    It is a BSD lock on the file `status`. Returns None if no process has it, 0 if the process left no id.
     """
     try:
         status = (folder / "status").open(encoding="utf-8")
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
-        raise StoreError(f"{folder}/status: can't be read: {error.strerror}") from error
+        raise StoreError(f"can't be read: {error.strerror}", place=f"{folder}/status") from error
     with status:
         try:
             fcntl.flock(status, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = re.search(r"PID: (\d+)", status.read())
-            if holder and int(holder[1]) == os.getpid():
-                return True
-            who = f"process {holder[1]}" if holder else "another process"
-            raise StoreLockedError(
-                f"{folder}: {who} has this database open, and the embedded engine serves one process at a time;"
-                " wait for it or stop it, or give another folder with --url"
-            ) from None
-    return False
+            return int(holder[1]) if holder else 0
+    return None

@@ -1,28 +1,67 @@
-"""The ledger of windows: which are due, and how each working of one began and ended."""
+"""The ledger of windows: up to when flows have arrived, which windows are due, and how each analysis of one ended."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from prism_ch.errors import ClaimedError
 from prism_ch.model.window import Window
+from prism_ch.settings import Settings
 from prism_ch.store.claims import end_claim, refuse_claimed
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
 _EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
-#: So often a failing window is tried before newer ones go on without it.
-TRIES = 5
+#: A window that failed so often is given up by new_from_ns(), so that newer ones go on without it.
+MAX_ATTEMPTS = 5
+#: Windows without flows are still analysed for so long after the last flow, in seconds: three steps of five minutes,
+#: the longest known, and some. What stands still for longer has ended.
+_SILENCE_S = 1200
+#: Whoever waits for another worker looks again after so long, in seconds.
+_RETRY_S = 0.2
 _UNTIMED: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One working of one window, begun: its number, and the flows that had arrived when it began.
+class Watermark:
+    """Flows that ended before `at_ns`, nanoseconds since the epoch, have arrived.
 
-    `revision` is larger than that of any working before; `attempts` includes this one. `flows` counts records as
-    delivered, `first_flows` those that had arrived at the window's first working, `fingerprint` is the wrapping sum of
+    `exporters` counts all there are, `silent` those that no longer send.
+    """
+
+    at_ns: int
+    exporters: int
+    silent: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSelection:
+    """Which windows to analyse; times are nanoseconds since the epoch, None is no bound.
+
+    `until_ns`: leave windows that end later for later. `from_ns`, `to_ns`: only windows that overlap [from, to) are due
+    by themselves; analysed windows after a due one always follow it. `force`: take all windows within the bounds.
+    `silent_until_ns`: windows without flows that end by then are due too, 0 where the cluster is not silent.
+    """
+
+    until_ns: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    force: bool = False
+    silent_until_ns: int = 0
+
+
+ALL_WINDOWS = WindowSelection()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One analysis of one window that has begun: its revision, and the flows that had arrived by then.
+
+    `revision` is larger than that of any analysis before; `attempts` includes this one. `flows` counts records as
+    delivered, `first_flows` those that had arrived at the window's first analysis, `fingerprint` is the wrapping sum of
     their hashes.
     """
 
@@ -36,75 +75,116 @@ class Claim:
     worker: str = ""
 
 
-def due_windows(  # noqa: PLR0913 - which windows, and up to when
-    store: Store,
-    window_s: int,
-    *,
-    until_ns: int | None = None,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    force: bool = False,
-    inputs: int = 0,
-    final: bool = False,
-    silent_until_ns: int = 0,
+def read_watermark(store: Store, *, silent_after_s: int, hold_s: int) -> Watermark:
+    """Return up to when the exporters have sent; sql/queries/watermark.sql defines how clocks and silence count.
+
+    Parameters: `silent_after_s`, after so long without a record an exporter no longer counts; `hold_s`, how far behind
+    the others it may hold them back.
+    """
+    [row] = store.rows(statement("watermark"), {"silent_after_s": silent_after_s, "hold_s": hold_s})
+    return Watermark(*row)
+
+
+def closed_until_ns(store: Store, settings: Settings) -> int:
+    """Return the time up to which flows have arrived, less the lateness allowed."""
+    serve = settings.serve
+    watermark = read_watermark(store, silent_after_s=serve.silent_after_s, hold_s=serve.hold_s)
+    return watermark.at_ns - settings.lateness_s * 10**9
+
+
+def silent_until_ns(store: Store, settings: Settings) -> int:
+    """Return up to when windows without flows are closed, 0 unless the cluster is silent."""
+    serve = settings.serve
+    bounds = {"silent_after_s": serve.silent_after_s, "prompt_s": serve.hold_s}
+    last_ns: int = store.scalar(statement("silence"), bounds)
+    return min(closed_until_ns(store, settings), last_ns + _SILENCE_S * 10**9) if last_ns else 0
+
+
+def due_windows(
+    store: Store, window_s: int, selection: WindowSelection = ALL_WINDOWS, *, inputs: int = 0, final: bool = False
 ) -> list[Window]:
-    """List the windows to work, in order of time; sql/queries/due_windows.sql says which.
+    """List the windows to analyse, in order of time; sql/queries/due_windows.sql defines which.
 
     Parameters: `window_s`, length of a window; with another length than before all windows are due again, and the
-    ledger's old rows are superseded. `until_ns`: windows that end later are left for later. `from_ns`, `to_ns`: only
-    windows that overlap [from, to) are due by themselves; worked windows after a due one follow it always. `force`:
-    take windows within the bounds as due. `inputs`: digest (64 bits) of all else the results depend on, such as
-    topology and parameters; a window worked with another is due again. `final`: list instead those that would be due
-    but are left as they are, since raw flows that they rest on may be gone.
+    ledger's old rows are superseded. `inputs`: digest (64 bits) of all else the results depend on, such as topology and
+    parameters; a window analysed with another is due again. `final`: list instead those that would be due but are left
+    as they are, since raw flows that they rest on may be gone.
     """
-    bounds = {
+    parameters = {
         "window_s": window_s,
-        "from_ns": _EARLIEST_NS if from_ns is None else from_ns,
-        "to_ns": _LATEST_NS if to_ns is None else to_ns,
-        "until_ns": _LATEST_NS if until_ns is None else until_ns,
-        "force": int(force),
+        "from_ns": _EARLIEST_NS if selection.from_ns is None else selection.from_ns,
+        "to_ns": _LATEST_NS if selection.to_ns is None else selection.to_ns,
+        "until_ns": _LATEST_NS if selection.until_ns is None else selection.until_ns,
+        "force": int(selection.force),
         "inputs": inputs,
         "final": int(final),
-        "silent_until_ns": silent_until_ns,
+        "silent_until_ns": selection.silent_until_ns,
     }
-    return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), bounds)]
+    return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), parameters)]
 
 
 def new_from_ns(store: Store, window_s: int) -> int | None:
     """Return from where on windows are new, nanoseconds since the epoch; None where all are.
 
-    One that failed TRIES times is given up for as long as it takes to mend it; else it would hold up all that follow.
+    A window that failed MAX_ATTEMPTS times is passed over until it can be analysed; else it would hold up all others.
     """
-    end_ns: int | None = store.scalar(statement("new_from"), {"window_s": window_s, "tries": TRIES})
+    end_ns: int | None = store.scalar(statement("new_from"), {"window_s": window_s, "max_attempts": MAX_ATTEMPTS})
     return end_ns
 
 
 def final_until_ns(store: Store) -> int:
-    """Return up to when windows that start are final, nanoseconds since the epoch; 0 where none is."""
+    """Return the latest start of a final window, nanoseconds since the epoch, or 0."""
     end_ns: int = store.scalar(statement("final_until"))
     return end_ns
 
 
-def next_revision(store: Store) -> int:
-    """Return the number that the next working of a window takes."""
-    revision: int = store.scalar(statement("next_revision"))
-    return revision
+def claim_due_windows(
+    store: Store, window_s: int, selection: WindowSelection, inputs: int, worker: str, *, wait: bool = False
+) -> Iterator[tuple[Claim, int]]:
+    """Claim each due window, oldest first, and yield how many are due after it.
+
+    A window goes on from the one before it. Where revisions don't follow one another, another worker has analysed a
+    window in between, perhaps an earlier one, and what is due is listed anew.
+    Parameters: `wait`, wait while another worker holds a claim; else raises ClaimedError.
+    """
+    due, expected = _list_due(store, window_s, selection, inputs)
+    while due:
+        window = due.popleft()
+        # It may have become final since it was listed.
+        if window.start_ns <= final_until_ns(store):
+            continue
+        try:
+            claim = claim_window(store, window, inputs=inputs, worker=worker)
+        except ClaimedError:
+            if not wait:
+                raise
+            time.sleep(_RETRY_S)
+            due.appendleft(window)
+            continue
+        if claim.revision == expected:
+            expected += 1
+            yield claim, len(due)
+            continue
+        end_claim(store, claim.revision, worker)
+        # Windows that are forced are not analysed again from the first one on.
+        selection = replace(selection, from_ns=window.start_ns) if selection.force else selection
+        due, expected = _list_due(store, window_s, selection, inputs)
 
 
 def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str = "") -> Claim:
-    """Begin a working of a window, before its flows are read: flows that arrive from here on make it due again.
+    """Begin an analysis of a window; flows that arrive later make it due again.
 
-    Numbers only grow, so of two workers that claim at once the later one sees the claim of the other after its own and
-    yields; where both took the same number, both do.
+    Revisions only grow, so of two workers that claim at once the later one sees the claim of the other after its own
+    and yields; where both took the same revision, both do.
     Raises ClaimedError where another worker holds a claim.
     """
     refuse_claimed(store, worker)
-    revision = next_revision(store)
+    revision = _next_revision(store)
     key = {"revision": revision, "start_ns": window.start_ns, "end_ns": window.end_ns, "worker": worker}
     store.command(statement("claim_revision"), key)
     [(claims, attempts, flows, first_flows, fingerprint)] = store.rows(statement("claimed_window"), key)
     try:
-        refuse_claimed(store, worker, up_to=revision, twice=claims > 1)
+        refuse_claimed(store, worker, until=revision, is_shared=claims > 1)
     except ClaimedError:
         end_claim(store, revision, worker)
         raise
@@ -112,9 +192,9 @@ def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str =
 
 
 def record_window(store: Store, claim: Claim, *, error: str = "", seconds: Mapping[str, float] = _UNTIMED) -> None:
-    """Note that a claimed working has ended: its results are published, or it failed with `error`, one line.
+    """Record that an analysis has ended, after its results were published.
 
-    Parameters: `seconds`, how long its parts took.
+    Parameters: `error`, why it failed, one line; `seconds`, how long its parts took.
     """
     row = {
         "start_ns": claim.window.start_ns,
@@ -132,3 +212,14 @@ def record_window(store: Store, claim: Claim, *, error: str = "", seconds: Mappi
     }
     store.command(statement("record_window"), row)
     end_claim(store, claim.revision, claim.worker)
+
+
+def _list_due(store: Store, window_s: int, selection: WindowSelection, inputs: int) -> tuple[deque[Window], int]:
+    """List what is due, and the next revision, unless another worker takes it first."""
+    expected = _next_revision(store)
+    return deque(due_windows(store, window_s, selection, inputs=inputs)), expected
+
+
+def _next_revision(store: Store) -> int:
+    revision: int = store.scalar(statement("next_revision"))
+    return revision

@@ -1,4 +1,7 @@
-"""Brings a database to this version's schema: numbered, checksummed, forward-only migrations."""
+"""Brings a database to this version's schema: numbered, checksummed, forward-only migrations, and Kafka streams.
+
+From release 0.1.0 on a migration is never edited or renamed.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from functools import cache
 
 from prism_ch import __version__
 from prism_ch.assets import asset
-from prism_ch.errors import StoreError
+from prism_ch.errors import StoreError, UsageError
 from prism_ch.store.client import Store
-from prism_ch.store.cluster import for_cluster
-from prism_ch.store.retention import settle
+from prism_ch.store.retention import apply_retention
 from prism_ch.store.statements import split_statements, statement
+
+#: Kafka topics that a server can consume, each a file of sql/kafka.
+STREAMS = ("flows", "goflow2", "pmacct")
 
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
@@ -29,13 +34,13 @@ class Migration:
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """The statements, as written; split only when asked for, since most runs apply none."""
+        """The statements as written, split on each call, since most runs apply none."""
         return split_statements(self.text)
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """Return the migrations this version knows, oldest first."""
+    """Return the migrations of this version, oldest first."""
     found = [
         _read(int(match[1]), entry.name, entry.read_text(encoding="utf-8"))
         for entry in asset("sql/migrations").iterdir()
@@ -45,91 +50,92 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def migrate(store: Store) -> list[str]:
-    """Apply what is missing, see to how long rows are kept, and return the names of what was applied, in order.
+    """Apply missing migrations and retention, and return the names of what was applied, in order.
 
-    Killed in the middle and run again, it completes.
-    Raises StoreError, having changed nothing, where a newer version made the database or an applied migration differs.
+    Raises StoreError as apply_migrations() does.
     """
     applied = apply_migrations(store)
-    settle(store)
+    apply_retention(store)
     return applied
 
 
 def apply_migrations(store: Store) -> list[str]:
-    """Apply what is missing, in order, and return the names of what was applied; nothing where all is there.
+    """Apply missing migrations in order, and return their names.
 
     A migration is recorded after its last statement, and its statements may be repeated: killed in the middle and run
     again, it completes.
-    Raises StoreError, having changed nothing, where a newer version made the database or an applied migration differs.
+    Raises StoreError, having changed nothing, where a newer version or one before the first release made the database,
+    or an applied migration differs.
     """
-    _create_database(store)
-    applied = _applied(store)
-    missing = [migration for migration in migrations() if migration.version not in applied]
+    name = {"name": store.database}
+    if store.raw(statement("count_databases"), name, fmt="TSV", use_database=False).strip() == b"0":
+        store.ddl(statement("create_database"), name, use_database=False)
+    missing = _missing(store)
     for migration in missing:
         for text in migration.statements:
-            for one in for_cluster(text, store.cluster):
-                store.command(one)
-        store.command(
-            statement("record_migration"),
-            {
-                "version": migration.version,
-                "name": migration.name,
-                "checksum": migration.checksum,
-                "tool_version": __version__,
-            },
-        )
+            store.ddl(text)
+        row = {
+            "version": migration.version,
+            "name": migration.name,
+            "checksum": migration.checksum,
+            "tool_version": __version__,
+        }
+        store.command(statement("record_migration"), row)
     return [migration.name for migration in missing]
 
 
 def require_schema(store: Store) -> None:
-    """Make sure that the database is neither older nor newer than this version.
-
-    Raises StoreError, saying how to mend it, where it is.
-    """
-    applied = _applied(store)
-    missing = [migration.name for migration in migrations() if migration.version not in applied]
+    """Raise StoreError, with the remedy, if the database is older or newer than this version."""
+    missing = _missing(store)
     if missing:
         raise StoreError(
-            f"{store} is not at this version's schema ({len(missing)} migrations missing, first {missing[0]});"
+            f"{store} is not at this version's schema ({len(missing)} migrations missing, first {missing[0].name});"
             " run `prism-ch migrate`"
         )
 
 
+def connect_stream(store: Store, name: str) -> None:
+    """Make the server consume one of STREAMS; safe to repeat.
+
+    Raises UsageError on the embedded engine, which consumes no topic, and StoreError where the server refuses, as one
+    without the named collection `prism_kafka` does.
+    """
+    if store.embedded:
+        raise UsageError(
+            f"the stream {name} needs a ClickHouse server: the embedded engine consumes no Kafka topic;"
+            " give a server with --url, or let `prism-ch serve` watch a spool directory"
+        )
+    for text in split_statements(asset(f"sql/kafka/{name}.sql").read_text(encoding="utf-8")):
+        store.ddl(text)
+
+
 def _read(version: int, file_name: str, text: str) -> Migration:
-    """Read one migration; white space at line ends and the kind of line end don't count as changes."""
+    """Read one migration. White space at line ends and the kind of line end don't count as changes."""
     normal = "\n".join(line.rstrip() for line in text.splitlines()).strip()
-    return Migration(
-        version=version,
-        name=file_name.removesuffix(".sql"),
-        checksum=hashlib.sha256(normal.encode()).hexdigest(),
-        text=text,
-    )
+    checksum = hashlib.sha256(normal.encode()).hexdigest()
+    return Migration(version, file_name.removesuffix(".sql"), checksum, text)
 
 
-def _create_database(store: Store) -> None:
-    """Make the database where it is absent, without needing the right to do so where it is there."""
-    there = "SELECT count() FROM system.databases WHERE name = {name:String}"
-    name = {"name": store.database}
-    if store.raw(there, name, fmt="TSV", use_database=False).strip() == b"0":
-        (create,) = for_cluster("CREATE DATABASE IF NOT EXISTS {name:Identifier}", store.cluster)
-        store.command(create, name, use_database=False)
-
-
-def _applied(store: Store) -> frozenset[int]:
-    """Return the versions that the database holds, having checked that all of them are known here and unchanged."""
-    if not store.scalar("EXISTS TABLE schema_migrations"):
-        return frozenset()
+def _missing(store: Store) -> list[Migration]:
+    """Return what is yet to be applied. Raises StoreError if what was applied is unknown here or has changed."""
+    if not store.scalar(statement("has_migrations")):
+        return list(migrations())
     known = {migration.version: migration for migration in migrations()}
-    applied = store.rows(statement("applied_migrations"))
-    for version, name, checksum, tool_version in applied:
-        if version not in known:
+    for version, name, checksum, tool_version in store.rows(statement("applied_migrations")):
+        own = known.pop(version, None)
+        if own is None:
             raise StoreError(
                 f"{store} was made by prism-ch {tool_version} (it has {name}), which is newer than this {__version__};"
                 " upgrade prism-ch or use another database; nothing was changed"
             )
-        if checksum != known[version].checksum:
+        if name != own.name:
             raise StoreError(
-                f"{store}: {known[version].name}.sql is not what prism-ch {tool_version} applied here as {name};"
+                f"{store} was made by a version before the first release (it has {name}) and can't be migrated:"
+                " make it anew, by another folder or database in --url, and ingest again; nothing was changed"
+            )
+        if checksum != own.checksum:
+            raise StoreError(
+                f"{store}: {own.name}.sql is not what prism-ch {tool_version} applied here as {name};"
                 " a released migration is never edited: install an unmodified prism-ch, or start a new database"
             )
-    return frozenset(row[0] for row in applied)
+    return list(known.values())

@@ -1,7 +1,8 @@
-"""Reads back what was known of the jobs before a window."""
+"""Reads back what was known of jobs and exporters before a window."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,11 +14,16 @@ import pyarrow as pa
 
 from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int64
-from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import Diagnosis, GpuSteps, Group, JobRecord, JobState, Members, Pairs, Steps
-from prism_ch.model.step_history import StepHistory
+from prism_ch.model.exporter import ExporterHistory
+from prism_ch.model.finding import Finding
+from prism_ch.model.memory import JobMemory, WindowMemory, clocks_since_ns
+from prism_ch.model.params import ContinueParams, Params
+from prism_ch.model.remembered_steps import RememberedSteps
+from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
 from prism_ch.store.client import Store
+from prism_ch.store.memory import read_baseline, read_job_notes
 from prism_ch.store.statements import statement
 
 #: Number of the first kind in the database's Enum; the model's codes count from 0.
@@ -26,26 +32,34 @@ _FIRST_KIND = 1
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
 
 
-def read_job_states(
+def read_memory(store: Store, topology: Topology, window: Window, params: Params) -> WindowMemory:
+    """Return all that was known before a window."""
+    jobs = read_jobs(store, topology, window.start_ns, params.going_on)
+    exporters = read_exporter_history(store, clocks_since_ns(window, jobs, params), window.start_ns)
+    return WindowMemory(tuple(jobs), tuple(read_cluster_findings(store, window.start_ns)), exporters)
+
+
+def read_jobs(
     store: Store, topology: Topology, before_ns: int, params: ContinueParams, *, seen_since_ns: int = 0
-) -> list[JobState]:
+) -> list[JobMemory]:
     """Return what was known of every job before a window: its newest revision published for an earlier window.
 
     Parameters: `topology`, whose rows the endpoints become: members, pairs and steps of endpoints it does not know are
     left out; `before_ns`, start of the window; `params`, which steps of each job are read; `seen_since_ns`: jobs last
     seen before are left out. Nanoseconds since the epoch.
-    Returns the states by job_id; members are sorted by endpoint, pairs by (src, dst), steps by step, GPU steps by
+    Returns the jobs by job_id; members are sorted by endpoint, pairs by (src, dst), steps by step, GPU steps by
     (endpoint, step).
     """
     jobs = store.arrow(statement("state_jobs"), {"before_ns": before_ns, "seen_since_ns": seen_since_ns}).to_pylist()
     if not jobs:
         return []
     revisions = [job.pop("revision") for job in jobs]
+    notes = [read_job_notes(job["job_id"], job.pop("memory")) for job in jobs]
     job_ids = [job["job_id"] for job in jobs]
     as_of = {"job_ids": job_ids, "revisions": revisions}
     before = {"job_ids": job_ids, "before_ns": before_ns}
     records = [JobRecord(**job) for job in jobs]
-    histories = [StepHistory.of(record, params) for record in records]
+    histories = [RememberedSteps.of(record, params) for record in records]
     newest = {
         **before,
         "since_steps": [history.recent for history in histories],
@@ -64,43 +78,56 @@ def read_job_states(
     findings = _findings(store.arrow(statement("state_diagnoses"), before))
     parts = [history.parts(known) for history, known in zip(histories, steps, strict=True)]
     return [
-        JobState(
+        JobMemory(
             job=record,
             members=members[row],
             pairs=pairs[row],
             groups=tuple(groups[record.job_id]),
             steps=parts[row][0],
             gpu_steps=gpu_steps[row],
-            diagnoses=tuple(findings[record.job_id]),
-            older=parts[row][1],
+            findings=tuple(findings[record.job_id]),
+            baseline_steps=parts[row][1],
+            attempt=notes[row].attempt,
+            usual_compute=notes[row].usual_compute,
         )
         for row, record in enumerate(records)
     ]
 
 
-def read_cluster_findings(store: Store, before_ns: int) -> list[Diagnosis]:
+def read_cluster_findings(store: Store, before_ns: int) -> list[Finding]:
     """Return the findings about no single job that were open before a window, by start and diagnosis_id."""
     before = {"job_ids": [""], "before_ns": before_ns}
     return _findings(store.arrow(statement("state_diagnoses"), before))[""]
 
 
 def live_jobs_from(store: Store, from_ns: int) -> list[str]:
-    """Return the ids of the jobs whose latest revision is of a window that starts at `from_ns` or later, in order.
+    """List the jobs whose latest revision is of a window from `from_ns` on.
 
-    What they say rests on windows from there on: where those are worked again, each is published anew or withdrawn.
+    Their results rest on windows from there on: if those are analysed again, each is published anew or withdrawn.
     """
     return [job_id for (job_id,) in store.rows(statement("live_jobs"), {"from_ns": from_ns})]
 
 
+def read_exporter_history(store: Store, from_ns: int, before_ns: int) -> ExporterHistory:
+    """Return the clock offsets found by windows that start in [from_ns, before_ns)."""
+    table = store.arrow(statement("exporter_history"), {"from_ns": from_ns, "before_ns": before_ns})
+    names, exporter = np.unique(np.array(table["exporter"].to_pylist(), dtype=object), return_inverse=True)
+    return ExporterHistory(
+        exporter.astype(np.int32),
+        table["window_start_ns"].to_numpy(),
+        table["clock_offset_s"].to_numpy(),
+        table["clock_uncertainty_s"].to_numpy(),
+        tuple(names.tolist()),
+    )
+
+
 def _members(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Members]:
-    """Return each job's members."""
     columns = _numbers(table, "dp_group", "pp_stage", "first_seen_ns", "last_seen_ns")
     columns["endpoint"] = _endpoints(topology, table["endpoint"])
     return _by_job(Members, ("endpoint",), job_ids, table["job_id"], columns)
 
 
 def _pairs(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Pairs]:
-    """Return each job's pairs."""
     columns = _numbers(table, "confidence", "flows", "bytes", "first_seen_ns", "last_seen_ns")
     columns["src"] = _endpoints(topology, table["src_addr"])
     columns["dst"] = _endpoints(topology, table["dst_addr"])
@@ -109,14 +136,13 @@ def _pairs(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[
 
 
 def _steps(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Steps]:
-    """Return each job's steps; one whose slowest endpoint is unknown stays, with none named."""
+    """Return each job's steps, also those whose slowest endpoint the topology does not know."""
     columns = _numbers(table, "step", "start_ns", "end_ns", "compute_s", "pp_s", "dp_s", "complete")
     columns["slowest"] = _endpoints(topology, table["slowest_endpoint"])
     return _by_job(Steps, ("step",), job_ids, table["job_id"], columns)
 
 
 def _gpu_steps(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[GpuSteps]:
-    """Return the steps of each job's endpoints."""
     columns = _numbers(table, "step", "start_ns", "end_ns", "compute_s", "pp_s", "dp_s", "complete")
     columns["endpoint"] = _endpoints(topology, table["endpoint"])
     return _by_job(GpuSteps, ("endpoint", "step"), job_ids, table["job_id"], columns)
@@ -131,26 +157,26 @@ def _groups(topology: Topology, table: pa.Table) -> dict[str, list[Group]]:
     return found
 
 
-def _findings(table: pa.Table) -> dict[str, list[Diagnosis]]:
+def _findings(table: pa.Table) -> dict[str, list[Finding]]:
     """Return each job's findings, in the order read."""
-    found: dict[str, list[Diagnosis]] = defaultdict(list)
+    found: dict[str, list[Finding]] = defaultdict(list)
     for row in table.to_pylist():
-        found[row.pop("job_id")].append(Diagnosis(**row))
+        evidence, baseline = json.loads(row.pop("evidence")), read_baseline(row.pop("baseline"))
+        found[row.pop("job_id")].append(Finding(**row, evidence=evidence, baseline=baseline))
     return found
 
 
 def _numbers(table: pa.Table, *names: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the named columns as they are."""
     return {name: table[name].to_numpy() for name in names}
 
 
 def _endpoints(topology: Topology, addresses: pa.ChunkedArray) -> Int64:
-    """Return the rows that addresses have in the topology, -1 where it does not know them."""
+    """Map addresses to rows of the topology, -1 for unknown ones."""
     return _codes(addresses, topology.index)
 
 
 def _codes(texts: pa.ChunkedArray, index: Mapping[str, int]) -> Int64:
-    """Look each text up in an index, once a distinct text; -1 where it is not there."""
+    """Look up each distinct text in an index, -1 if it is absent."""
     encoded = pa.chunked_array(texts, pa.string()).dictionary_encode().unify_dictionaries()
     codes = [
         np.array([index.get(text, -1) for text in chunk.dictionary.to_pylist()], np.int64) for chunk in encoded.chunks
@@ -170,7 +196,7 @@ def _by_job(
     owners: pa.ChunkedArray,
     columns: Mapping[str, npt.NDArray[Any]],
 ) -> list[_Struct]:
-    """Divide rows by job, in the order of `job_ids`, each sorted by `keys`; rows with a negative key are left out."""
+    """Split rows by job, each sorted by `keys`, without rows with a negative key."""
     job = _codes(owners, {job_id: row for row, job_id in enumerate(job_ids)})
     order = order_by(job, *(columns[key] for key in keys))
     known = np.logical_and.reduce([columns[key][order] >= 0 for key in keys])

@@ -1,49 +1,64 @@
-"""How long each table's rows are kept: classes of tables, their days in the database, and the engine's TTL to match."""
+"""How long rows are kept: classes of tables, their days, the engine's TTL to match, and pruning of superseded rows."""
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any
 
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
-from prism_ch.store.cluster import LOCAL_SUFFIX, for_cluster, local_name
+from prism_ch.store.cluster import LOCAL_SUFFIX, local_name
 from prism_ch.store.statements import statement
 
-#: Rows stay for a day longer than asked for: a window that can just be worked looks back at the hours before it.
+log = logging.getLogger(__name__)
+
+#: Rows stay for a day longer than set: a window that can just be analysed looks back at the hours before it.
 _SURPLUS_DAYS = 1
-_MOST_DAYS = 36_500
+_MAX_DAYS = 36_500
 _UNITS = {"d": 1, "w": 7, "y": 365}
 
 #: A TTL as the engine writes it back: the column and the days.
 _TTL = re.compile(r" TTL toDateTime\((\w+)\) \+ toIntervalDay\(\D*(\d+)")
-#: A change has reached the parts that are there when it returns, so that it can be noted when it begins to hold.
-_AT_ONCE = {"materialize_ttl_after_modify": 1, "mutations_sync": 2, "alter_sync": 2}
+#: A change of TTL has reached all parts when it returns, so that it can be noted when it begins to hold.
+_TTL_SETTINGS = {"materialize_ttl_after_modify": 1, "mutations_sync": 2, "alter_sync": 2}
+
+#: Tables to prune, by the view that lists their dead rows, in this order: the table that the view reads comes last, so
+#: that the list holds until all of it is deleted; `revisions`, which the other views read, at the end.
+_DEAD = {
+    "dead_states": ("job_members_log", "pairs_log", "groups_log", "jobs_log"),
+    "dead_steps": ("timeline_log", "gpu_steps_log", "steps_log"),
+    "dead_findings": ("diagnoses_log",),
+    "dead_exporters": ("exporters_log",),
+    "dead_revisions": ("revisions",),
+}
+#: Tables to which an analysis writes before it publishes.
+_RESULTS = tuple(table for tables in _DEAD.values() for table in tables if table != "revisions")
+#: Each replica deletes what it finds dead itself: what is dead once is so for good.
+_PRUNE_SETTINGS = {"mutations_sync": 1, "allow_nondeterministic_mutations": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class TableClass:
-    """Tables that are kept equally long: `tables` name the column each one's age is counted from.
+    """Tables that are kept equally long; `tables` names the column that each one's age is counted from.
 
     `kept_days` is the default. Rows of the classes in `not_longer_than` must be kept at least as long.
     """
 
-    name: str
     kept_days: int
     why: str
-    not_longer_than: tuple[str, ...]
+    not_longer_than: Sequence[str]
     tables: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """How a class stands: its days, whether they are the default, and what its tables hold on this node.
+class ClassState:
+    """How long a class is kept, whether that is the default, and what its tables hold on this node.
 
     `oldest_at` is when the oldest row was written; None where there is none.
     """
@@ -58,42 +73,32 @@ class Kept:
 
 #: Days of a class, and whether they are the default.
 _Noted = Mapping[str, tuple[int, bool]]
-#: Column and days of each table's TTL.
+#: Column and days of each table's TTL; None where it has none of the usual form.
 _Ttls = Mapping[str, tuple[str, int] | None]
 
 
 @cache
 def classes() -> Mapping[str, TableClass]:
     """Return the classes of sql/retention.toml by name."""
-    return {
-        name: TableClass(name, item["kept_days"], item["why"], tuple(item["not_longer_than"]), item["tables"])
-        for name, item in _file()["class"].items()
-    }
+    text = asset("sql/retention.toml").read_text(encoding="utf-8")
+    return {name: TableClass(**item) for name, item in tomllib.loads(text)["class"].items()}
 
 
-@cache
-def kept_for_ever() -> Mapping[str, str]:
-    """Return the tables of sql/retention.toml that are never emptied, each with the reason."""
-    reasons: Mapping[str, str] = _file()["for_ever"]
-    return reasons
+def apply_retention(store: Store) -> None:
+    """Give every class without days of its own the default, and every table its TTL.
 
-
-def settle(store: Store) -> None:
-    """Give every class its default days unless an operator has set them, and every table the TTL that follows.
-
-    A default is no reason to keep a class longer than one it needs. May be repeated, and completes what was broken off.
+    No class is kept by default longer than one that it needs. May be repeated, and completes what was broken off.
     """
-    noted = _noted(store)
+    noted, ttls = _noted(store), _ttls(store)
     days = _days(noted)
-    ttls = _ttls(store)
     for name, item in classes().items():
         _, is_default = noted.get(name, (0, True))
         default = min([item.kept_days, *(days[other] for other in item.not_longer_than)])
-        _keep(store, item, default if is_default else days[name], noted, ttls, is_default=is_default)
+        _keep(store, name, default if is_default else days[name], noted, ttls, is_default=is_default)
 
 
 def set_retention(store: Store, wanted: Mapping[str, int]) -> None:
-    """Keep the rows of classes for so many days from now on; what is gone is not brought back.
+    """Set how many days the rows of classes are kept from now on.
 
     Raises UsageError, having changed nothing, where a class does not exist or would outlive what it needs.
     """
@@ -101,14 +106,21 @@ def set_retention(store: Store, wanted: Mapping[str, int]) -> None:
     if unknown:
         raise UsageError(f"there is no class {unknown[0]} of tables; there are {', '.join(classes())}")
     noted = _noted(store)
-    _refuse_nonsense(_days(noted) | dict(wanted))
+    days = _days(noted) | dict(wanted)
+    for name, item in classes().items():
+        for other in item.not_longer_than:
+            if days[name] > days[other]:
+                raise UsageError(
+                    f"{name} can't be kept for {days[name]} days when {other}, which it needs, is kept for"
+                    f" {days[other]}; set both, for example --set {name}={days[name]}d --set {other}={days[name]}d"
+                )
     ttls = _ttls(store)
-    for name, days in wanted.items():
-        _keep(store, classes()[name], days, noted, ttls, is_default=False)
+    for name, kept_days in wanted.items():
+        _keep(store, name, kept_days, noted, ttls, is_default=False)
 
 
-def read_retention(store: Store) -> list[Kept]:
-    """Return how each class stands, in the order of sql/retention.toml."""
+def read_retention(store: Store) -> list[ClassState]:
+    """Return the state of each class, in the order of sql/retention.toml."""
     noted = _noted(store)
     held = {
         row[0]: row[1:]
@@ -121,7 +133,7 @@ def read_retention(store: Store) -> list[Kept]:
         expiries = [expires_at for _, _, expires_at in parts if expires_at is not None]
         oldest_at = min(expiries) - timedelta(days=days + _SURPLUS_DAYS) if expiries else None
         rows, size_bytes = (sum(part[column] for part in parts) for column in (0, 1))
-        found.append(Kept(name, days, is_default, rows, size_bytes, oldest_at))
+        found.append(ClassState(name, days, is_default, rows, size_bytes, oldest_at))
     return found
 
 
@@ -132,62 +144,70 @@ def parse_days(text: str) -> int:
     """
     match = re.fullmatch(r"([0-9]{1,6})([dwy])", text)
     days = int(match[1]) * _UNITS[match[2]] if match else 0
-    if not 1 <= days <= _MOST_DAYS:
+    if not 1 <= days <= _MAX_DAYS:
         raise UsageError(f"{text!r} is no time to keep rows for; write 30d, 6w or 2y, from 1d to 100y")
     return days
 
 
-@cache
-def _file() -> dict[str, Any]:
-    """Read sql/retention.toml."""
-    return tomllib.loads(asset("sql/retention.toml").read_text(encoding="utf-8"))
+def prune(store: Store, stop: Callable[[], bool] = bool) -> int:
+    """Delete rows that no reader sees, and return the number of tables concerned.
+
+    These are what windows that are final for a day replaced, and what analyses wrote that were never published, after a
+    day. Results are the same before and after. Safe during an analysis; broken off, it is completed next time.
+    Parameters: `stop`, called between tables, leaves the others for later.
+    """
+    pruned = 0
+    for table in _RESULTS:
+        if stop():
+            return pruned
+        if store.scalar(statement("count_unpublished"), {"table": table}):
+            pruned += _delete(store, "unpublished", table)
+    for view, tables in _DEAD.items():
+        if not store.scalar(statement("count_dead"), {"view": view}):
+            continue
+        for table in tables:
+            if stop():
+                return pruned
+            pruned += _delete(store, view, table)
+    return pruned
 
 
-def _refuse_nonsense(days: Mapping[str, int]) -> None:
-    """Refuse to keep a class longer than one that it needs."""
-    for name, item in classes().items():
-        for other in item.not_longer_than:
-            if days[name] > days[other]:
-                raise UsageError(
-                    f"{name} can't be kept for {days[name]} days when {other}, which it needs, is kept for"
-                    f" {days[other]}; set both, for example --set {name}={days[name]}d --set {other}={days[name]}d"
-                )
+def _delete(store: Store, what: str, table: str) -> int:
+    store.command(statement(f"prune_{what}"), {"table": table}, settings=_PRUNE_SETTINGS)
+    log.info("pruned table=%s what=%s", table, what)
+    return 1
 
 
 def _days(noted: _Noted) -> dict[str, int]:
-    """Return the days of every class, the default where none are noted."""
     return {name: noted.get(name, (item.kept_days, True))[0] for name, item in classes().items()}
 
 
 def _noted(store: Store) -> _Noted:
-    """Read what the database notes of each class."""
     return {name: (days, bool(is_default)) for name, days, is_default in store.rows(statement("retention"))}
 
 
 def _ttls(store: Store) -> _Ttls:
-    """Read the TTL of each table; None where it has none of this form."""
     rows = store.rows(statement("table_engines"), {"database": store.database})
     found = {name: _TTL.search(definition) for name, definition in rows}
     return {name: match and (match[1], int(match[2])) for name, match in found.items()}
 
 
-def _keep(store: Store, item: TableClass, days: int, noted: _Noted, ttls: _Ttls, *, is_default: bool) -> None:
-    """Bring note and TTLs to so many days.
+def _keep(store: Store, name: str, days: int, noted: _Noted, ttls: _Ttls, *, is_default: bool) -> None:
+    """Record a class's days and set its tables' TTL.
 
-    At any time the note says no more than the TTLs hold: rows it calls safe are there. So less is noted before, and
+    At any time the note promises no more than the TTLs keep. So less is noted before, and
     more after the tables follow.
     """
-    is_noted = noted.get(item.name) == (days, is_default)
-    is_less = item.name not in noted or days < noted[item.name][0]
-    note = {"class": item.name, "kept_days": days, "is_default": int(is_default)}
+    is_noted = noted.get(name) == (days, is_default)
+    is_less = name not in noted or days < noted[name][0]
+    note = {"class": name, "kept_days": days, "is_default": int(is_default)}
     if is_less:
         store.command(statement("note_retention"), note)
-    for table, age in item.tables.items():
-        name = local_name(table, store.cluster)
-        if ttls[name] != (age, days + _SURPLUS_DAYS):
-            key = {"table": name, "age": age, "days": days + _SURPLUS_DAYS}
+    for table, age in classes()[name].tables.items():
+        local = local_name(table, store.cluster)
+        if ttls[local] != (age, days + _SURPLUS_DAYS):
+            key = {"table": local, "age": age, "days": days + _SURPLUS_DAYS}
             for order in ("drop_whole_parts", "set_ttl"):
-                for one in for_cluster(statement(order), store.cluster):
-                    store.command(one, key, settings=_AT_ONCE)
+                store.ddl(statement(order), key, settings=_TTL_SETTINGS)
     if not is_less and not is_noted:
         store.command(statement("note_retention"), note)

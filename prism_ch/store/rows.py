@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -12,17 +13,12 @@ import pyarrow as pa
 
 from prism_ch.core.arrays import run_starts
 from prism_ch.model.exporter import ExporterStates
-from prism_ch.model.result import (
-    PAIR_KINDS,
-    Diagnosis,
-    GpuSteps,
-    JobRevision,
-    Members,
-    Pairs,
-    Steps,
-)
+from prism_ch.model.finding import Finding
+from prism_ch.model.result import PAIR_KINDS, GpuSteps, Members, Pairs, Steps
+from prism_ch.model.revision import JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
+from prism_ch.store.memory import JobNotes, write_baseline, write_job_notes
 
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
 
@@ -39,7 +35,7 @@ _TIMELINE_SCHEMA = pa.schema(
 
 
 def jobs(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    """Return the rows of jobs_log; the counts of endpoints and servers are those of the members."""
+    """Return the rows of jobs_log. Endpoints and servers are counted over the members."""
     records = [item.job for item in revisions]
     servers = [len(np.unique(topology.server[item.members.endpoint])) for item in revisions]
     return pa.table(
@@ -55,7 +51,7 @@ def jobs(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
             "pp_size": pa.array([job.pp_size for job in records], pa.uint32()),
             "steps": pa.array([job.steps for job in records], pa.uint64()),
             "step_s_median": pa.array([job.step_s_median for job in records], pa.float64()),
-            "profile": _texts(job.profile for job in records),
+            "memory": _texts(write_job_notes(JobNotes(item.attempt, item.usual_compute)) for item in revisions),
         }
     )
 
@@ -145,7 +141,6 @@ def timeline(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
 
 
 def _timeline_of(topology: Topology, item: JobRevision) -> pa.Table:
-    """Return one job's rows of timeline_log."""
     phases = item.timeline
     first = run_starts(phases.endpoint, phases.step)
     offsets = pa.array(np.append(first, len(phases)).astype(np.int32))
@@ -162,18 +157,20 @@ def _timeline_of(topology: Topology, item: JobRevision) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=_TIMELINE_SCHEMA)
 
 
-def diagnoses(revisions: Sequence[JobRevision], cluster_findings: Sequence[Diagnosis]) -> pa.Table:
+def findings(revisions: Sequence[JobRevision], cluster_findings: Sequence[Finding]) -> pa.Table:
     """Return the rows of diagnoses_log: those of jobs, then those about no single job, which have no tenant either."""
-    owners = [(item.job.job_id, item.job.tenant) for item in revisions for _ in item.diagnoses]
+    owners = [(item.job.job_id, item.job.tenant) for item in revisions for _ in item.findings]
     owners += [("", "")] * len(cluster_findings)
-    found = [*(finding for item in revisions for finding in item.diagnoses), *cluster_findings]
-    texts = ("diagnosis_id", "kind", "subject_type", "subject", "status", "severity", "summary", "evidence")
+    found = [*(finding for item in revisions for finding in item.findings), *cluster_findings]
+    texts = ("diagnosis_id", "kind", "subject_type", "subject", "status", "severity", "summary")
     numbers = ("observed", "expected", "score", "slowdown")
     return pa.table(
         {
             "job_id": _texts(job_id for job_id, _ in owners),
             "tenant": _texts(tenant for _, tenant in owners),
             **{name: _texts(getattr(finding, name) for finding in found) for name in texts},
+            "evidence": _texts(json.dumps(finding.evidence) for finding in found),
+            "baseline": _texts(write_baseline(finding.baseline) for finding in found),
             "first_step": pa.array([finding.first_step for finding in found], pa.uint64()),
             "last_step": pa.array([finding.last_step for finding in found], pa.uint64()),
             "start_time": _times([finding.start_ns for finding in found]),
@@ -200,10 +197,7 @@ def exporters(window: Window, states: ExporterStates) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far published revisions of a job reach: its steps come before `next_step`, no finding starts after `last_ns`.
-
-    `revision` is the latest.
-    """
+    """Published revisions of a job: the latest, the step after its last, and the latest start of a finding."""
 
     revision: int = 0
     next_step: int = 0
@@ -214,10 +208,12 @@ def revisions(
     window: Window,
     published: Sequence[JobRevision],
     tombstones: Sequence[str],
-    cluster_findings: Sequence[Diagnosis],
+    cluster_findings: Sequence[Finding],
     reaches: Mapping[str, Reach],
 ) -> pa.Table:
-    """Return the rows of revisions: one a job, one a withdrawn job, and one for the findings about no single job.
+    """Return the rows of revisions, one for each job, published or withdrawn.
+
+    One more, without job_id, is for the findings about no single job.
 
     Parameters: `reaches`, how far the revisions reach that are published, by job_id.
     """
@@ -248,18 +244,16 @@ def revisions(
 
 
 def _reach(item: JobRevision) -> Reach:
-    """Return how far one revision reaches by itself."""
     last_step = max(int(steps.step.max(initial=-1)) for steps in (item.steps, item.gpu_steps, item.timeline))
-    return Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.diagnoses), default=0))
+    return Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.findings), default=0))
 
 
 def under_revision(table: pa.Table, revision: int) -> pa.Table:
-    """Return the rows with their revision beside them."""
+    """Add the column `revision`."""
     return table.append_column("revision", pa.array(np.full(table.num_rows, revision, dtype=np.uint64)))
 
 
 def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
-    """Return the columns that steps of jobs and of endpoints share."""
     return {
         "step": _unsigned(stacked.step, pa.uint64()),
         "start_time": _times(stacked.start_ns),
@@ -273,42 +267,37 @@ def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
 
 
 def _stacked(kind: type[_Struct], parts: Sequence[_Struct]) -> _Struct:
-    """Return the rows of several structs of arrays, one after another."""
     names = [f.name for f in fields(kind)]
     return kind(**{name: np.concatenate([getattr(part, name) for part in (kind.empty(), *parts)]) for name in names})
 
 
 def _job_ids(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
-    """Return each job's id once for each of its rows."""
     return _named(np.repeat(np.arange(len(items)), counts), [item.job.job_id for item in items])
 
 
 def _tenants(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
-    """Return each job's tenant once for each of its rows."""
     names, codes = np.unique([item.job.tenant for item in items], return_inverse=True)
     return _named(np.repeat(codes, counts), names.tolist())
 
 
 def _addresses(topology: Topology, endpoints: npt.NDArray[np.integer[Any]]) -> pa.Array:
-    """Return the addresses of endpoints; a negative one means none and has the empty address."""
+    """Return the addresses of endpoints, empty for a negative row."""
     return _named(np.where(endpoints < 0, len(topology), endpoints), (*topology.endpoints, ""))
 
 
 def _named(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> pa.Array:
-    """Return names by their position, dictionary-encoded; ClickHouse wants the names distinct."""
+    """Return names by their position, dictionary-encoded; ClickHouse needs distinct names."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), _texts(names))
 
 
 def _unsigned(column: npt.NDArray[np.integer[Any]], kind: pa.DataType) -> pa.Array:
-    """Return a column as unsigned; raises ArrowInvalid, a ValueError, where a number is negative or too large."""
+    """Cast a column to an unsigned type. Raises ArrowInvalid, a ValueError, if a number does not fit."""
     return pa.array(column).cast(kind)
 
 
 def _texts(values: Iterable[str]) -> pa.Array:
-    """Return strings as an Arrow column, of that type also where there are none."""
     return pa.array(list(values), pa.string())
 
 
 def _times(nanoseconds: Sequence[int] | npt.NDArray[np.int64]) -> pa.Array:
-    """Return nanoseconds since the epoch as timestamps of that resolution."""
     return pa.array(np.asarray(nanoseconds, dtype=np.int64)).cast(pa.timestamp("ns"))

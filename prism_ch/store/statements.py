@@ -1,4 +1,4 @@
-"""Loads SQL statements from sql/, and splits a file into its statements without changing them."""
+"""Loads SQL statements from sql/, and splits scripts into statements without changing them."""
 
 from functools import cache
 
@@ -10,9 +10,9 @@ from prism_ch.errors import StoreError
 
 @cache
 def statement(name: str) -> str:
-    """Return the one statement of sql/queries/<name>.sql, without its header comment.
+    """Load the statement of sql/queries/<name>.sql, without its header comment.
 
-    Raises StoreError where the file does not hold exactly one.
+    Raises StoreError if the file does not hold exactly one.
     """
     statements = split_statements(asset(f"sql/queries/{name}.sql").read_text(encoding="utf-8"))
     if len(statements) != 1:
@@ -22,9 +22,9 @@ def statement(name: str) -> str:
 
 @cache
 def split_statements(text: str) -> tuple[str, ...]:
-    """Split a script at the semicolons that end statements; each is as written, from its first token to its last.
+    """Split a script into its statements, each as written.
 
-    sqlglot only says where tokens are, so quotes, comments and heredocs may hold semicolons; nothing is regenerated.
+    sqlglot only locates tokens, so quotes, comments and heredocs may hold semicolons; nothing is regenerated.
     """
     statements: list[str] = []
     start: int | None = None

@@ -1,4 +1,4 @@
-"""Reads and replaces the topology: which endpoint sits where."""
+"""Reads and replaces the topology: the place of each endpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ _RAIL_NUMBER = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """One endpoint of a topology and the span [valid_from_ns, valid_to_ns) in which this holds; None is without bound.
+    """The place of an endpoint in the time [valid_from_ns, valid_to_ns); None is no bound.
 
     `endpoint` is canonical text; times are nanoseconds since the epoch.
     """
@@ -38,49 +39,42 @@ class EndpointRow:
 
     @property
     def starts_ns(self) -> int:
-        """From when this holds, as a number where there is no bound too."""
+        """`valid_from_ns`, the earliest time if there is no bound."""
         return -(2**63) if self.valid_from_ns is None else self.valid_from_ns
 
     @property
     def ends_ns(self) -> int:
-        """Until when this holds, as a number where there is no bound too."""
+        """`valid_to_ns`, the latest time if there is no bound."""
         return 2**63 - 1 if self.valid_to_ns is None else self.valid_to_ns
 
 
 def read_topology(store: Store, at_ns: int | None = None) -> Topology:
-    """Return the endpoints of the latest load that hold at a time, nanoseconds since the epoch; None is now.
+    """Read the latest topology at a time, nanoseconds since the epoch, by default now.
 
-    Rails that are no numbers get the number of their place among the rails' sorted names; an unknown rail is -1.
+    If any rail is no number, rails are numbered by their sorted names. An unknown rail is -1.
     """
     table = store.arrow(statement("read_topology"), {"at_ns": time.time_ns() if at_ns is None else at_ns})
-    server, server_names = _coded(table["server"])
-    leaf, leaf_names = _coded(table["leaf"])
-    pod, pod_names = _coded(table["pod"])
-    tenant, tenant_names = _coded(table["tenant"])
+    codes = {name: _coded(table[name]) for name in ("server", "leaf", "pod", "tenant")}
     rail, rail_names = _coded(table["rail"])
+    columns: dict[str, Any] = {name: code for name, (code, _) in codes.items()}
+    names: dict[str, Any] = {f"{name}_names": texts for name, (_, texts) in codes.items()}
     return Topology(
         endpoints=tuple(table["endpoint"].to_pylist()),
-        server=server,
         gpu=table["gpu"].to_numpy(),
         rail=_rail_numbers(rail_names)[rail],
-        leaf=leaf,
-        pod=pod,
-        tenant=tenant,
-        server_names=server_names,
-        leaf_names=leaf_names,
-        pod_names=pod_names,
-        tenant_names=tenant_names,
+        **columns,
+        **names,
     )
 
 
 def topology_digest(store: Store) -> int:
-    """Return 64 bits that differ between topologies that differ; 0 where none was ever loaded."""
+    """Return a 64-bit digest of the latest topology, 0 if none was ever loaded."""
     [(_, digest, _, _)] = store.rows(statement("latest_topology_load"))
     return int(digest[:16] or "0", 16)
 
 
 def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bool:
-    """Replace the whole topology, for readers in one instant; return whether it differs from what was there.
+    """Replace the whole topology at once, and return whether it has changed.
 
     Parameters: `rows`, no two of which give the same endpoint at the same time; `source`, the file they came from.
     """
@@ -103,13 +97,12 @@ def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bo
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:
-    """Return a column of names as indices, int32[n], into its sorted distinct names."""
+    """Encode a column of names as indices, int32[n], into its sorted distinct names."""
     names, codes = np.unique(np.array(column.to_pylist(), dtype=object).astype(str), return_inverse=True)
     return codes.astype(np.int32), tuple(names.tolist())
 
 
 def _rail_numbers(names: Sequence[str]) -> Int32:
-    """Return the number of each rail, int32[n]."""
     known = [name for name in names if name]
     are_numbers = all(_RAIL_NUMBER.fullmatch(name) for name in known)
     numbers = {name: int(name) if are_numbers else place for place, name in enumerate(known)}

@@ -1,4 +1,4 @@
-"""Reads a database URL into what is needed to connect, and never lets its password into a message."""
+"""Reads database URLs; no message repeats a password."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ DEFAULT_DATABASE = "prism"
 _HTTP_PORT, _HTTPS_PORT = 8123, 8443
 _DATABASE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _CLUSTER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
-#: Whether a scheme of a server's URL means TLS; a server is always spoken to over HTTP.
+#: Whether a scheme of a server's URL means TLS; the protocol is always HTTP.
 _SECURE = {"clickhouse": False, "http": False, "clickhouses": True, "https": True}
 _FORMS = "chdb:///folder, chdb://./folder or clickhouse(s)://user:password@host:port/database"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedLocation:
-    """A folder that the embedded engine keeps its data in."""
+    """A folder of the embedded engine."""
 
     folder: Path
     database: str
 
     def __str__(self) -> str:
-        """Name the folder."""
         return str(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLocation:
-    """A ClickHouse server, by its HTTP interface; `cluster` is the one it is a node of, empty where it stands alone."""
+    """The HTTP interface of a ClickHouse server; `cluster` is empty for a single server."""
 
     host: str
     port: int
@@ -43,7 +42,6 @@ class ServerLocation:
     cluster: str = ""
 
     def __str__(self) -> str:
-        """Name user, host and port, without the password."""
         return f"{self.user}@{self.host}:{self.port}"
 
 
@@ -51,11 +49,10 @@ Location = EmbeddedLocation | ServerLocation
 
 
 def parse_url(url: str) -> Location:
-    """Read a URL of either form.
+    """Read a database URL.
 
-    `?database=name` names the database of an embedded folder, `?cluster=name` the cluster that a server is a node of.
-
-    Raises SettingsError; the message never repeats what was given, as a misplaced password could be anywhere in it.
+    `?database=name` names the database of an embedded folder, `?cluster=name` the cluster that a server belongs to.
+    Raises SettingsError; the message never repeats the URL, as a misplaced password could be anywhere in it.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {"chdb", *_SECURE}:
@@ -66,7 +63,6 @@ def parse_url(url: str) -> Location:
 
 
 def _parse_embedded(rest: str) -> EmbeddedLocation:
-    """Read what follows chdb:// as a folder, relative ones under the working directory."""
     folder, _, query = rest.partition("?")
     if not folder.strip("/"):
         raise SettingsError("the database URL names no folder; write chdb:///path/to/folder or chdb://./folder")
@@ -75,7 +71,6 @@ def _parse_embedded(rest: str) -> EmbeddedLocation:
 
 
 def _parse_server(url: str, *, secure: bool) -> ServerLocation:
-    """Read a server's URL."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -99,17 +94,15 @@ def _parse_server(url: str, *, secure: bool) -> ServerLocation:
 
 
 def _options(query: str, *known: str) -> dict[str, str]:
-    """Read the options after the question mark."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     if options.keys() - set(known):
-        # Not named: a `?` in a password that is not percent-encoded makes an option of the rest of it.
+        # The option is not repeated: it may be the rest of a password with a `?` that is not percent-encoded.
         forms = " and ".join(f"?{name}=name" for name in known)
         raise SettingsError(f"the database URL has an option other than {forms}")
     return options
 
 
 def _database(name: str) -> str:
-    """Check a database's name; where none is given it has the usual one."""
     name = name or DEFAULT_DATABASE
     if not _DATABASE_NAME.fullmatch(name):
         raise SettingsError(
@@ -119,7 +112,6 @@ def _database(name: str) -> str:
 
 
 def _cluster(name: str) -> str:
-    """Check a cluster's name, which goes into statements between quotes."""
     if name and not _CLUSTER_NAME.fullmatch(name):
         raise SettingsError("the cluster's name in the URL may hold letters, digits, _ . - only, a letter or _ first")
     return name

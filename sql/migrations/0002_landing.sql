@@ -1,4 +1,4 @@
--- Where every way in lands: one typed table that stores nothing, the judgement of each record, and the ledger of files.
+-- Where every way in lands: a typed table that stores nothing, the check of each record, and the ledger of files.
 
 -- Whoever lands records gives the upper columns; the lower ones are derived from them, once, for all views on this table.
 -- `reason` is that one judgement: empty where the record can be used, else the first of these that holds.
@@ -12,7 +12,7 @@
 --   bad_sampler_address    longer than 255 bytes, or not UTF-8
 --   bad_bytes, bad_packets more than 2^63 - 1
 --   no_time                a collector gives no start or no end, or writes 0, 1970 or 0000-00-00 because it did not understand the
---                          exporter's encoding of times: it can't be placed in a step. Where the collector says when it came, it
+--                          exporter's encoding of times: it can't be placed in a step. Where the collector gives its arrival, it
 --                          counts towards the sums a minute (flow_pair_1m, switch_1m)
 --   implausible_time       before the year 2000, or more than a day after the record arrived
 --   negative_duration      ends before it starts

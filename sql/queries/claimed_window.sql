@@ -1,8 +1,8 @@
--- Purpose: read what the ledger must remember of a window whose working begins: the flows that have arrived until now.
+-- Purpose: read what the ledger must remember of a window whose analysis begins: the flows that have arrived until now.
 -- Parameters: revision; start_ns and end_ns of the window, nanoseconds since the epoch.
 -- Result: one row. claims UInt64: holders of this revision (1, or another process took the same number);
---   attempts UInt64: workings of the window begun so far; flows UInt64: records arrived; first_flows UInt64: records that
---   had arrived at its first working; fingerprint UInt64 of the records arrived.
+--   attempts UInt64: analyses of the window begun so far; flows UInt64: records arrived; first_flows UInt64: records that
+--   had arrived at its first analysis; fingerprint UInt64 of the records arrived.
 WITH
     fromUnixTimestamp64Nano({start_ns:Int64}) AS start,
     fromUnixTimestamp64Nano({end_ns:Int64}) AS end

@@ -1,4 +1,4 @@
--- Purpose: count the rows of workings that were never published.
+-- Purpose: count the rows of analyses that were never published.
 -- Parameters: table.
 -- Result: one row, rows UInt64.
 SELECT count() AS rows

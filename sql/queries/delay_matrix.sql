@@ -1,5 +1,5 @@
 -- Purpose: delay per byte of each source to each destination over a span of time, relative to flows of the same size on ways of the same kind: a hot row is a sender's NIC, a hot column a receiver's, a hot cell a link, hot rows and columns of one leaf that switch.
--- Parameters: from_time, to_time: the span [from, to) in which flows end, UTC; min_bytes: smaller flows tell latency, not pace.
+-- Parameters: from_time, to_time: the span [from, to) in which flows end, UTC; min_bytes: the time of smaller ones is latency.
 -- Result: src_addr, dst_addr, src_leaf, dst_leaf; flows; times_as_long, the cell; row_times_as_long, column_times_as_long, src_leaf_times_as_long, dst_leaf_times_as_long, medians of the cells of that sender, receiver, leaf; the slowest cell first.
 WITH
     placed AS

@@ -19,7 +19,7 @@ WITH
     ) AS last_other,
     arrived AS
     (
-        -- Part sums add up as they are, and of the past only what is asked for is read.
+        -- Part sums add up as they are, and of the past only what is needed is read.
         SELECT
             intDiv(toUnixTimestamp(second)::Int64, {window_s:Int64}) * length_ns AS start_ns,
             sum(a.records) AS records,
@@ -57,7 +57,7 @@ WITH
         UNION ALL
         SELECT start_ns, 0 AS records, 0 AS fingerprint FROM silent WHERE start_ns NOT IN (SELECT start_ns FROM arrived)
     ),
-    -- The last working of any final window.
+    -- The last analysis of any final window.
     (SELECT max(revision) FROM ledger WHERE start_ns <= final_until_s * 1000000000) AS last_final,
     judged AS
     (

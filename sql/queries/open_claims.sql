@@ -1,5 +1,5 @@
--- Purpose: list the claims that were heard of within the last {patience_s} seconds and have not come to an end.
--- Parameters: patience_s: seconds; worker: whose own claims are left out.
+-- Purpose: list the claims that have not ended and had a heartbeat within the last {timeout_s} seconds.
+-- Parameters: timeout_s: seconds; worker: whose own claims are left out.
 -- Result: revision UInt64, worker String; by revision.
 SELECT c.revision AS revision, c.worker AS worker
 FROM revision_claims AS c
@@ -13,5 +13,5 @@ LEFT JOIN
 WHERE c.worker NOT IN ('', {worker:String})
     AND c.claimed_at > now64(3) - INTERVAL 1 DAY
     AND NOT b.has_ended
-    AND greatest(toDateTime64(c.claimed_at, 3, 'UTC'), b.last_beat_at) > now64(3) - toIntervalSecond({patience_s:UInt32})
+    AND greatest(toDateTime64(c.claimed_at, 3, 'UTC'), b.last_beat_at) > now64(3) - toIntervalSecond({timeout_s:UInt32})
 ORDER BY revision;

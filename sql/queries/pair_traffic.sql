@@ -1,4 +1,4 @@
--- Purpose: read the traffic of pairs over a span of time, at the coarsest resolution that gives so many points; pair_traffic tells how.
+-- Purpose: read the traffic of pairs over a span of time, at the coarsest resolution that gives so many points, as the view pair_traffic does.
 -- Parameters: from_time, to_time: the span [from, to), UTC; points: how many there should be at least.
 -- Result: the columns of pair_traffic; by time, src_addr, dst_addr, exporter.
 SELECT *

@@ -1,4 +1,4 @@
--- Purpose: delete what replaced workings found of exporters.
+-- Purpose: delete the exporters' states that later analyses have replaced.
 -- Parameters: table.
 -- Result: none.
 ALTER TABLE {table:Identifier} DELETE

@@ -1,4 +1,4 @@
--- Purpose: delete the rows of workings that were never published.
+-- Purpose: delete the rows of analyses that were never published.
 -- Parameters: table.
 -- Result: none.
 ALTER TABLE {table:Identifier} DELETE WHERE revision IN (SELECT revision FROM unpublished);

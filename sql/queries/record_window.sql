@@ -1,6 +1,6 @@
--- Purpose: note in the ledger how the working of a window ended.
+-- Purpose: note in the ledger how the analysis of a window ended.
 -- Parameters: those of the window's columns (windows_log), times in nanoseconds since the epoch; stages and seconds:
---   parts of the working and how long each took.
+--   parts of the analysis and how long each took.
 -- Result: none.
 INSERT INTO windows_log
     (window_start, window_end, revision, flows, first_flows, fingerprint, inputs, attempts, status, error, seconds)

@@ -27,7 +27,8 @@ SELECT
     score,
     slowdown,
     summary,
-    evidence
+    evidence,
+    baseline
 FROM
 (
     SELECT l.*

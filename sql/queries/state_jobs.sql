@@ -13,7 +13,7 @@ SELECT
     pp_size,
     steps,
     step_s_median,
-    profile
+    memory
 FROM jobs_log
 WHERE (job_id, revision) IN
     (

@@ -1,4 +1,4 @@
--- Purpose: tell how far a running statement is.
+-- Purpose: report the progress of a running statement.
 -- Parameters: mark: what it carries as its log_comment.
 -- Result: one row, none once it has ended: read_rows, rows read so far; total_rows, how many there may be to read, 0 where unknown.
 SELECT read_rows, total_rows_approx AS total_rows

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_the_command_rates_a_recorded_run_against_bounds_and_other_methods() -> None:
-    command = [sys.executable, "-m", "tests.bench.accuracy", "--only", "dp4_clean", "--seeds", "1", "--workers", "1"]
+    command = [sys.executable, "-m", "bench.accuracy", "--only", "dp4_clean", "--seeds", "1", "--workers", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     lines = {line.split("  ")[0]: line for line in done.stdout.splitlines() if line}

@@ -1,4 +1,4 @@
-"""Input that is damaged, missing or pointless: what can be used is used, and the rest is told in clear words."""
+"""Input that is damaged, missing or pointless: what can be used is used, and clear sentences name the rest."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def one_clear_line(done: Done) -> bool:
     return done.err.startswith("prism-ch: ") and done.err.count("\n") == 1 and "unexpected" not in done.err
 
 
-def test_bad_records_among_good_ones_are_kept_apart_and_change_nothing(
+def test_bad_records_among_good_ones_change_no_result(
     store: Store, store_url: str, recorded: Recorded, tmp_path: Path
 ) -> None:
     changes: dict[str, dict[str, Any]] = {
@@ -131,7 +131,7 @@ def everything_at_once(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "rows,told",
+    "rows,sentence",
     [
         ([], "No flow records have landed"),
         ([record(n, dst_addr="10.9.9.9", src_addr="10.0.0.1") for n in range(50)], "Only one endpoint of the topology"),
@@ -142,18 +142,18 @@ def everything_at_once(number: int) -> dict[str, Any]:
     ids=["no flows", "one endpoint", "one instant", "one server", "one flow, again and again"],
 )
 def test_where_there_is_no_job_the_reason_is_told(
-    store: Store, store_url: str, tmp_path: Path, rows: list[dict[str, Any]], told: str
+    store: Store, store_url: str, tmp_path: Path, rows: list[dict[str, Any]], sentence: str
 ) -> None:
     flows = text(tmp_path, "flows.csv", *lines_of(rows))
     done = prism_ch("run", flows, "--topology", topology(tmp_path), url=store_url)
     assert (done.status, done.err) == (0, "")
     assert "No training job was recognised" in done.out
-    assert told in done.sentences
+    assert sentence in done.sentences
     assert store.rows("SELECT job_id FROM jobs") == []
 
 
 @pytest.mark.parametrize(
-    "shape,told",
+    "shape,sentence",
     [
         ((32, 8, 4, 1), "no data-parallel (DP) traffic, 4 pipe"),
         ((32, 8, 1, 4), "groups of 4, no pipeline (PP) traffic"),
@@ -161,12 +161,12 @@ def test_where_there_is_no_job_the_reason_is_told(
     ids=["no DP", "no PP"],
 )
 def test_a_job_without_one_kind_of_traffic_is_a_job(
-    store: Store, store_url: str, tmp_path: Path, shape: tuple[int, int, int, int], told: str
+    store: Store, store_url: str, tmp_path: Path, shape: tuple[int, int, int, int], sentence: str
 ) -> None:
     write(generate(textbook(*shape, microbatches=4, step_s=0.5, steps=20)), tmp_path)
     done = prism_ch("run", tmp_path / "flows", "--topology", tmp_path / "topology.csv", url=store_url)
     assert (done.status, done.err) == (0, "")
-    assert told in done.out
+    assert sentence in done.out
     [(endpoints, dp_size, pp_size, steps)] = store.rows("SELECT endpoints, dp_size, pp_size, steps FROM jobs")
     assert (endpoints, dp_size, pp_size) == (32, shape[3], shape[2])
     assert abs(steps - 20) <= 2

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prism_ch.pipeline import analyse
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store, connect
+from prism_ch.worker import analyse
 from tests.contract import RESULTS, Snapshot, snapshot
 from tests.e2e.analysed import RECORDED, NewUrl, Recorded
 from tests.e2e.commands import command_line, prism_ch, prism_ch_process
@@ -45,7 +45,7 @@ def read(folder: Path) -> Snapshot:
     return found
 
 
-def test_a_run_killed_again_and_again_ends_where_an_undisturbed_one_does(undisturbed: Snapshot, tmp_path: Path) -> None:
+def test_a_run_killed_repeatedly_ends_as_an_undisturbed_one(undisturbed: Snapshot, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 (moments, no secrets)
     folder = tmp_path / "data"
     killed = 0
@@ -106,7 +106,7 @@ def land(url: str) -> None:
         assert prism_ch(*command, url=url).status == 0
 
 
-def test_readers_see_whole_windows_only_whichever_statement_is_the_last(
+def test_readers_see_whole_windows_wherever_a_run_is_cut_short(
     store: Store, store_url: str, new_url: NewUrl, undisturbed: Snapshot, fuse: Fuse
 ) -> None:
     states: list[Snapshot] = []

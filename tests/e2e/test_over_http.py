@@ -37,9 +37,9 @@ def test_the_pipeline_finds_the_same_over_http(engine_folder: Path, recorded: Re
             assert over_http.told.out == embedded.told.out
             for command in (("analyse", "--force"), ("retention",), ("sql", "SELECT count() FROM steps")):
                 assert prism_ch(*command, url=served.url()).status == 0
-            refused = prism_ch("analyse", "--force", url=served.url("reader"))
-            assert refused.status == 1
-            assert "Only reading statements are allowed" in refused.err
+            rejected = prism_ch("analyse", "--force", url=served.url("reader"))
+            assert rejected.status == 1
+            assert "Only reading statements are allowed" in rejected.err
             with connect(served.url()) as remote, connect(embedded.url) as local:
                 assert snapshot(remote) == snapshot(local)
         store.command("DROP DATABASE over_http SYNC", use_database=False)
@@ -61,8 +61,8 @@ def user_tables() -> str:
 
 
 def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> None:
-    asked = Endpoint(service.port, "prism")
-    assert asked.ask("SELECT 1").body == b"1\n"
+    endpoint = Endpoint(service.port, "prism")
+    assert endpoint.ask("SELECT 1").body == b"1\n"
     before = service.memory_bytes()
     deadline = time.monotonic() + 15
 
@@ -71,7 +71,7 @@ def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> 
         answered = 0
         while time.monotonic() < deadline:
             for statement in ("SELECT count() FROM steps", "SELECT number FROM numbers(200000) FORMAT Native"):
-                assert asked.ask(statement, user).status == 200
+                assert endpoint.ask(statement, user).status == 200
             answered += 1
         return answered
 
@@ -81,15 +81,15 @@ def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> 
         assert min(answers) >= 1
     until(lambda: service.is_done(1), service.process)
     assert service.memory_bytes() - before < 1 << 30
-    assert asked.ask("SELECT steps FROM jobs").body == b"70\n"
+    assert endpoint.ask("SELECT steps FROM jobs").body == b"70\n"
     health = service.health()
     assert health is not None
     assert health["status"] == "ok"
 
 
 def test_it_answers_beside_an_analysis_that_works_over_it(service: Service) -> None:
-    asked = Endpoint(service.port, "prism")
-    command = [sys.executable, "-m", "prism_ch", "analyse", "--force", "--url", asked.url()]
+    endpoint = Endpoint(service.port, "prism")
+    command = [sys.executable, "-m", "prism_ch", "analyse", "--force", "--url", endpoint.url()]
 
     def analyse() -> bool:
         # The service may be at a window itself; then the command says so, and is given again.
@@ -97,9 +97,9 @@ def test_it_answers_beside_an_analysis_that_works_over_it(service: Service) -> N
 
     with ThreadPoolExecutor(1) as worker:
         forced = worker.submit(until, analyse)
-        answered = [asked.ask("SELECT count() FROM steps", "reader").status]
+        answered = [endpoint.ask("SELECT count() FROM steps", "reader").status]
         while not forced.done():
-            answered.append(asked.ask("SELECT count() FROM steps", "reader").status)
+            answered.append(endpoint.ask("SELECT count() FROM steps", "reader").status)
         forced.result()
     assert set(answered) == {200}
 

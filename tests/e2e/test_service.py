@@ -52,8 +52,8 @@ def test_what_was_dropped_is_analysed_by_itself(service: Service) -> None:
 
 
 def test_a_statement_runs_through_the_service_in_every_format(service: Service, tmp_path: Path) -> None:
-    told = ask(service, "sql", "SELECT 1 AS one, 'x' AS x")
-    assert (told.status, told.out.split(), told.err) == (0, ["one", "x", "1", "x"], "")
+    done = ask(service, "sql", "SELECT 1 AS one, 'x' AS x")
+    assert (done.status, done.out.split(), done.err) == (0, ["one", "x", "1", "x"], "")
     status, body = pipe(service, b"", "sql", "SELECT number FROM numbers(1000)", "--format", "parquet")
     (tmp_path / "piped.parquet").write_bytes(body)
     assert (status, len(pq.read_table(tmp_path / "piped.parquet"))) == (0, 1000)
@@ -63,9 +63,9 @@ def test_a_statement_runs_through_the_service_in_every_format(service: Service, 
 
 
 def test_what_is_refused_is_refused_there_too(service: Service) -> None:
-    told = ask(service, "sql", "DROP TABLE flows_log")
-    assert (told.status, told.out) == (2, "")
-    assert told.err.startswith("prism-ch: ")
+    done = ask(service, "sql", "DROP TABLE flows_log")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("prism-ch: ")
     assert ask(service, "ingest", "none.parquet").status == 1
     assert ask(service, "analyse", "--from", "yesterday").status == 2
 
@@ -86,8 +86,8 @@ def attempts(service: Service) -> np.ndarray:
 
 def test_windows_are_worked_again_beside_the_service(service: Service) -> None:
     before = attempts(service)
-    told = ask(service, "analyse", "--force")
-    assert (told.status, told.out.startswith("worked 2 windows, read ")) == (0, True)
+    done = ask(service, "analyse", "--force")
+    assert (done.status, done.out.startswith("worked 2 windows, read ")) == (0, True)
     assert ask(service, "analyse").out == "nothing to work\n"
     # The service itself may take up the second window once the first is new: then that one is worked twice.
     assert len(before) == 2
@@ -95,10 +95,10 @@ def test_windows_are_worked_again_beside_the_service(service: Service) -> None:
 
 
 def test_the_doctor_is_let_in(service: Service) -> None:
-    told = ask(service, "doctor")
-    assert told.status == 1  # exporters are silent: the run is over
-    assert "ok    windows: 2 worked, none failed\n" in told.out
-    assert "bad " not in told.out
+    done = ask(service, "doctor")
+    assert done.status == 1  # exporters are silent: the run is over
+    assert "ok    windows: 2 worked, none failed\n" in done.out
+    assert "bad " not in done.out
 
 
 def test_somebody_who_stops_reading_harms_nobody(service: Service) -> None:
@@ -112,9 +112,9 @@ def test_somebody_who_stops_reading_harms_nobody(service: Service) -> None:
 
 
 def test_a_second_service_is_told_who_holds_the_database(service: Service, tmp_path: Path) -> None:
-    told = ask(service, "serve", "--spool", tmp_path / "other", "--listen", "127.0.0.1:0")
-    assert told.status == 1
-    assert "has this database open" in told.err
+    done = ask(service, "serve", "--spool", tmp_path / "other", "--listen", "127.0.0.1:0")
+    assert done.status == 1
+    assert "has this database open" in done.err
 
 
 def test_only_its_user_can_ask(service: Service) -> None:

@@ -13,14 +13,14 @@ import pytest
 
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
-from prism_ch.pipeline import analyse
 from prism_ch.settings import Settings
 from prism_ch.simulate import Simulation, generate, write
-from prism_ch.simulate.families.shaping import Chances, cluster_of, scenario, training_job
+from prism_ch.simulate.draws import Chances
+from prism_ch.simulate.job import Attempt, Fault, Layout, Pause
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.workload import Fault, Layout, Life, Pause
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
+from prism_ch.worker import analyse
 from tests.e2e.analysed import NewUrl
 
 SECOND = 10**9
@@ -40,9 +40,9 @@ class Told:
 
 def healthy(seed: int = 102) -> Scenario:
     """Replicas of two stages, on a GPU of each of eight servers and on one that is idle."""
-    chances = Chances("standing-still", seed)
-    job = training_job(chances, 0, Layout(tp=1, pp=2, dp=4), STEP_S, gpus=range(0, 64, 8))
-    return replace(scenario(chances, [job], cluster_of(9), STEP_S), duration_s=90.0, phases=False)
+    chances = Chances("standing-still", seed, servers=9)
+    job = chances.job(0, Layout(tp=1, pp=2, dp=4), STEP_S, gpus=range(0, 64, 8))
+    return chances.scenario([job], STEP_S, duration_s=90.0, phases=False)
 
 
 @contextmanager
@@ -103,9 +103,9 @@ def test_a_job_that_waits_stalls_which_is_no_fault_where_it_saves(
 
 def test_a_job_that_begins_anew_with_another_server_was_restarted(told: Callable[..., Told]) -> None:
     run = healthy()
-    [life] = run.jobs[0].lives
-    again = Life(gpus=(64, *life.gpus[1:]), start_s=STOPS_S + 10, startup_s=3.0)
-    job = replace(run.jobs[0], lives=(replace(life, end_s=STOPS_S), again))
+    [attempt] = run.jobs[0].attempts
+    again = Attempt(gpus=(64, *attempt.gpus[1:]), start_s=STOPS_S + 10, startup_s=3.0)
+    job = replace(run.jobs[0], attempts=(replace(attempt, end_s=STOPS_S), again))
     found = told(generate(replace(run, jobs=(job,))))
     assert [kind for kind, *_ in found.findings] == ["restart"]
     assert found.status == "running"

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from prism_ch.ingest import batches, lines, together
+from prism_ch.ingest import columnar, files, lines
 from prism_ch.ingest.files import land_files
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
@@ -31,9 +31,9 @@ def sums(store: Store) -> dict[str, list[list[object]]]:
 
 def main(url: str, *paths: str) -> None:
     """Land the files, telling of every chunk that has landed."""
-    batches.CHUNK_ROWS = CHUNK_ROWS
+    columnar.CHUNK_ROWS = CHUNK_ROWS
     lines.CHUNK_BYTES = CHUNK_BYTES
-    together.SMALL_BYTES = -1
+    files.SMALL_BYTES = -1
     with connect(url) as store:
         # What a killed process has written stays in the system's memory; only a power cut would take it.
         store.client.set_client_setting("fsync_metadata", 0)

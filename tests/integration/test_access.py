@@ -7,7 +7,7 @@ import pytest
 
 from prism_ch.errors import UsageError
 from prism_ch.query.access import access_statements, apply_access, topology_tenants
-from prism_ch.query.tenancy import TENANT_VIEWS, read_through_views, row_filters, stored_columns
+from prism_ch.query.tenancy import inner_tables, row_filters, tenant_views
 from prism_ch.store.client import Store
 from tests.two_tenants import ALPHA, BRAVO, fill
 
@@ -48,8 +48,8 @@ def test_policies_hold_before_anything_is_granted(store: Store) -> None:
 def test_each_tenant_has_a_policy_on_every_table_it_may_read() -> None:
     statements = access_statements("prism", ["a", "b"])
     granted = {found[1] for sql in statements if (found := re.match(r"GRANT SELECT ON `prism`\.`(\w+)` TO", sql))}
-    assert granted == TENANT_VIEWS | read_through_views()
-    stored = granted & stored_columns().keys() - {"topology_loads"}
+    assert granted == tenant_views() | inner_tables()
+    stored = granted & {table.removeprefix("prism.") for table in row_filters("prism", "a")}
     for tenant in ("a", "b"):
         role = f"`prism_tenant_{tenant}`"
         policies = [sql for sql in statements if sql.startswith(f"CREATE ROW POLICY OR REPLACE {role} ON `prism`")]

@@ -5,12 +5,12 @@ import pytest
 from prism_ch.errors import UsageError
 from prism_ch.query.allowed import FORMATS, SETTABLE, SYSTEM_TABLES, is_refused_function, may_be_called
 from prism_ch.query.answer import answer
-from prism_ch.query.function_dump import dump_functions
 from prism_ch.query.gate import scope
 from prism_ch.store.client import Store
+from tools.function_dump import dump_functions
 
 
-def test_no_function_is_let_through_that_the_engine_counts_among_others(store: Store) -> None:
+def test_function_outside_the_pure_families_is_refused(store: Store) -> None:
     for line in dump_functions(store).splitlines():
         name = line.removeprefix("!")
         if line.startswith("!") and name != "in" and not name.lower().endswith("in"):
@@ -76,7 +76,7 @@ def test_an_operator_can_read_the_system_tables(store: Store, table: str) -> Non
     assert answer(store, f"SELECT * FROM system.{table} LIMIT 0").rows == ()  # noqa: S608 - names of the engine
 
 
-def test_a_setting_comes_from_the_clause_or_the_client_and_the_clause_wins() -> None:
+def test_setting_in_clause_overrides_that_of_client() -> None:
     asked = scope("SELECT 1 SETTINGS max_threads = 2 FORMAT CSV;", "prism", settings={"max_threads": "3", "limit": "5"})
     assert asked.text == "SELECT 1"
     assert asked.format == "CSV"

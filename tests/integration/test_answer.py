@@ -10,8 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from prism_ch.errors import StoreError, UsageError
-from prism_ch.query.answer import Answer, FileFormat, answer, answer_bytes, question, run
-from prism_ch.query.question import Question
+from prism_ch.query.answer import Answer, FileFormat, answer, answer_bytes, check_statement, run
+from prism_ch.query.checked import CheckedStatement
+from prism_ch.query.gate import SyntaxUsageError
 from prism_ch.store.client import Store, connect
 
 QUESTION = """
@@ -76,9 +77,13 @@ def test_every_kind_of_reading_statement_is_answered(asked: Store, statement: st
 
 
 def test_the_engine_refuses_writing_even_without_the_gate(asked: Store) -> None:
-    settings = question(asked, "SELECT 1").settings
+    settings = check_statement(asked, "SELECT 1").settings
     with pytest.raises(StoreError, match="readonly mode"):
-        run(asked, Question("CREATE TABLE t (n UInt8) ENGINE = Memory AS SELECT 1 AS n", settings, None, None), "CSV")
+        run(
+            asked,
+            CheckedStatement("CREATE TABLE t (n UInt8) ENGINE = Memory AS SELECT 1 AS n", settings, None, None),
+            "CSV",
+        )
 
 
 def test_the_gate_stands_in_front_of_every_format(asked: Store) -> None:
@@ -94,6 +99,21 @@ def test_a_mistake_is_the_engines_own_words_on_one_line(asked: Store) -> None:
     with pytest.raises(StoreError, match="nowhere") as error:
         answer(asked, "SELECT nowhere FROM steps")
     assert "\n" not in str(error.value)
+
+
+def test_lost_connection_is_no_syntax_error(asked: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("the ClickHouse server can't be reached")
+
+    monkeypatch.setattr(asked, "scalar", refuse)
+    with pytest.raises(StoreError, match="can't be reached"):
+        answer(asked, "SELECT 1")
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1 FRM x", "SELECT (1"])
+def test_unreadable_statement_is_syntax_error(asked: Store, sql: str) -> None:
+    with pytest.raises(SyntaxUsageError, match=r"^the statement can't be read: "):
+        answer(asked, sql)
 
 
 @pytest.mark.parametrize(

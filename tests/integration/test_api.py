@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench import made_up
 from prism_ch.errors import UsageError
 from prism_ch.query import api
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
-from tests.bench import made_up
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 

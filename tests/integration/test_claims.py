@@ -1,4 +1,4 @@
-"""No two work windows of one database at once; a worker that died keeps nobody out, and work is shared by turns."""
+"""No two workers analyse windows of one database at once, and the claim of a worker that died is void."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.store import claims
 from prism_ch.store.claims import end_claim, new_worker
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import TRIES, Claim, claim_window, due_windows, new_from_ns, record_window
-from prism_ch.store.turns import Bounds, take_turns
+from prism_ch.store.ledger import (
+    MAX_ATTEMPTS,
+    Claim,
+    WindowSelection,
+    claim_due_windows,
+    claim_window,
+    due_windows,
+    new_from_ns,
+    record_window,
+)
 from tests.e2e.service import until
 from tests.integration.test_ledger import arrive, window, work
 
@@ -40,15 +48,15 @@ def claim_of_another_process(store: Store, number: int, seconds_ago: int = 0) ->
     return worker
 
 
-def turns(store: Store, worker: str, **bounds: Any) -> Iterator[tuple[Claim, int]]:
-    return take_turns(store, 60, Bounds(**bounds), 0, worker)
+def claimed(store: Store, worker: str, **bounds: Any) -> Iterator[tuple[Claim, int]]:
+    return claim_due_windows(store, 60, WindowSelection(**bounds), 0, worker)
 
 
 def number_of(claim: Claim) -> int:
     return (claim.window.start_ns - window(0).start_ns) // (60 * 10**9)
 
 
-def test_a_window_that_one_works_is_worked_by_no_other_nor_any_later_one(store: Store) -> None:
+def test_claimed_window_and_later_ones_are_refused_to_others(store: Store) -> None:
     arrive(store, 0)
     with new_worker(store) as one, new_worker(store) as other:
         claim = claim_window(store, window(0), worker=one)
@@ -72,8 +80,8 @@ def test_the_embedded_engine_has_no_other_living_process(store: Store) -> None:
         assert claim_window(store, window(0), worker=worker).revision == 2
 
 
-def test_on_a_server_the_claim_of_another_process_holds_for_a_while(served: Store) -> None:
-    claim_of_another_process(served, 0, seconds_ago=claims.PATIENCE_S + 1)
+def test_claim_of_another_process_on_server_holds_until_timeout(served: Store) -> None:
+    claim_of_another_process(served, 0, seconds_ago=claims.CLAIM_TIMEOUT_S + 1)
     with new_worker(served) as worker:
         end_claim(served, claim_window(served, window(0), worker=worker).revision, worker)
         claim_of_another_process(served, 0)
@@ -81,8 +89,8 @@ def test_on_a_server_the_claim_of_another_process_holds_for_a_while(served: Stor
             claim_window(served, window(0), worker=worker)
 
 
-def test_a_sign_of_life_makes_a_claim_last_and_its_end_frees_the_window(served: Store) -> None:
-    other = claim_of_another_process(served, 0, seconds_ago=10 * claims.PATIENCE_S)
+def test_heartbeat_keeps_claim_and_its_end_frees_window(served: Store) -> None:
+    other = claim_of_another_process(served, 0, seconds_ago=10 * claims.CLAIM_TIMEOUT_S)
     served.command(
         "INSERT INTO claim_beats (revision, worker, ended) VALUES (1, {worker:String}, 0)", {"worker": other}
     )
@@ -99,8 +107,8 @@ def test_a_worker_on_a_server_ends_its_claim_when_it_leaves(served: Store) -> No
     assert served.rows("SELECT revision, worker, ended FROM claim_beats") == [(1, worker, 1)]
 
 
-def test_signs_of_life_are_given_while_a_window_is_worked(served: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_BEAT_S", 0.01)
+def test_heartbeats_are_recorded_during_an_analysis(served: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_HEARTBEAT_INTERVAL_S", 0.01)
     with new_worker(served) as worker:
         claim_window(served, window(0), worker=worker)
         until(lambda: served.scalar("SELECT count() FROM claim_beats WHERE ended = 0"))
@@ -125,16 +133,16 @@ def test_of_two_that_claim_at_once_the_later_one_yields(store: Store, monkeypatc
         assert store.rows("SELECT revision, worker, ended FROM claim_beats") == [(2, other, 1)]
 
 
-def test_what_is_due_is_asked_anew_where_another_has_worked_in_between(store: Store) -> None:
+def test_due_windows_are_listed_anew_after_another_worker(store: Store) -> None:
     for number in range(3):
         arrive(store, number)
     with new_worker(store) as one, new_worker(store) as other:
-        mine = turns(store, one)
+        mine = claimed(store, one)
         first, left = next(mine)
         assert (number_of(first), left) == (0, 2)
         record_window(store, first)
         # Another works an earlier window again: all after it rest on that one now.
-        forced = turns(store, other, force=True, to_ns=window(0).end_ns)
+        forced = claimed(store, other, force=True, to_ns=window(0).end_ns)
         record_window(store, next(forced)[0])
         worked = []
         for claim, _ in mine:
@@ -147,7 +155,7 @@ def test_what_is_forced_goes_on_where_it_was(store: Store) -> None:
     for number in range(3):
         arrive(store, number)
     with new_worker(store) as one, new_worker(store) as other:
-        forced = turns(store, one, force=True)
+        forced = claimed(store, one, force=True)
         record_window(store, next(forced)[0])
         record_window(store, claim_window(store, window(0), worker=other))
         rest = []
@@ -169,13 +177,13 @@ def test_a_lost_connection_stops_no_working(served: Store, monkeypatch: pytest.M
     assert served.scalar("SELECT count() FROM claim_beats WHERE ended = 0") == 0
 
 
-def test_a_window_that_fails_again_and_again_does_not_hold_up_newer_ones(store: Store) -> None:
+def test_window_that_keeps_failing_does_not_hold_up_newer_ones(store: Store) -> None:
     for number in range(3):
         arrive(store, number)
     assert new_from_ns(store, 60) is None
     work(store, 0)
     assert new_from_ns(store, 60) == window(0).end_ns
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         work(store, 1, error="odd")
     assert new_from_ns(store, 60) == window(0).end_ns
     work(store, 1, error="odd")

@@ -85,8 +85,8 @@ def test_sql_gives_the_same_findings(analysed: tuple[Path, str]) -> None:
     )
     found = prism_ch("sql", question, "--format", "json", folder=folder)
     findings = [json.loads(line) for line in found.stdout.splitlines()]
-    told = " ".join(printed.split())
-    assert [finding["summary"] for finding in findings if finding["summary"] not in told] == []
+    text = " ".join(printed.split())
+    assert [finding["summary"] for finding in findings if finding["summary"] not in text] == []
     slow = [finding for finding in findings if finding["kind"] == "slow_step"]
     assert any(abs(finding["first_step"] - 30) <= 1 and abs(finding["last_step"] - 45) <= 1 for finding in slow)
 
@@ -104,9 +104,9 @@ def test_sql_writes_files_and_reads_statements_from_stdin(analysed: tuple[Path, 
     done = prism_ch("sql", "-", "--format", "parquet", "--output", steps, folder=folder, stdin="SELECT * FROM steps;\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert pyarrow.parquet.read_metadata(steps).num_rows >= 68
-    refused = prism_ch("sql", "SELECT 1", "--output", tmp_path / "no" / "x", folder=folder)
-    assert refused.returncode == 1
-    assert refused.stderr.endswith("can't be written: No such file or directory\n")
+    failed = prism_ch("sql", "SELECT 1", "--output", tmp_path / "no" / "x", folder=folder)
+    assert failed.returncode == 1
+    assert failed.stderr.endswith("can't be written: No such file or directory\n")
 
 
 def test_a_reader_that_leaves_is_no_error(analysed: tuple[Path, str]) -> None:
@@ -194,7 +194,7 @@ def test_bad_lines_of_a_topology_are_named_and_the_others_load(migrated: Path) -
     assert done.stderr.count("\n") == 1
 
 
-def test_a_second_process_is_told_which_folder_is_taken(migrated: Path) -> None:
+def test_error_of_a_second_process_names_the_folder(migrated: Path) -> None:
     code = f"""
 import sys
 from prism_ch.store.client import connect
@@ -206,11 +206,11 @@ with connect("chdb://{migrated}/data"):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
-        refused = prism_ch("sql", "SELECT 1", folder=migrated)
+        failed = prism_ch("sql", "SELECT 1", folder=migrated)
         holder.communicate("")
-    assert refused.returncode == 1
-    assert f"{migrated}/data" in refused.stderr
-    assert refused.stderr.count("\n") == 1
+    assert failed.returncode == 1
+    assert f"{migrated}/data" in failed.stderr
+    assert failed.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -230,6 +230,12 @@ def test_without_a_job_run_says_why(tmp_path: Path, content: list[str], reason: 
     assert (done.returncode, done.stderr) == (0, "")
     assert "No training job was recognised" in done.stdout
     assert reason in " ".join(done.stdout.split())
+
+
+def test_simulate_names_the_field_out_of_bounds(tmp_path: Path) -> None:
+    refused = prism_ch("simulate", tmp_path / "sim", "--queue-pairs", "65", folder=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "prism-ch: queue_pairs: Input should be less than or equal to 64, not 65\n"
 
 
 def test_simulate_writes_what_run_reads(tmp_path: Path) -> None:

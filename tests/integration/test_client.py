@@ -14,6 +14,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import Error
 
 from prism_ch.errors import StoreError, StoreLockedError
+from prism_ch.query.api import columns as columns_of
 from prism_ch.store import client
 from prism_ch.store.client import Store, connect
 from prism_ch.store.url import ServerLocation
@@ -56,7 +57,7 @@ def test_columns_go_in_and_come_back_with_their_types(table: Store) -> None:
     }
     table.insert("t", columns)
     table.insert("t", {name: column[:0] for name, column in columns.items()})
-    found = table.query("SELECT n, toUnixTimestamp64Nano(t) AS ns, k, s, v FROM t ORDER BY n")
+    found = columns_of(table.arrow("SELECT n, toUnixTimestamp64Nano(t) AS ns, k, s, v FROM t ORDER BY n"))
     assert found["n"].dtype == np.uint8
     assert found["ns"].tolist() == times.tolist()
     assert found["k"].tolist() == [2, 1]
@@ -80,10 +81,12 @@ def test_text_without_a_zone_is_utc(store: Store) -> None:
 
 
 def test_a_refusal_is_one_line(store: Store) -> None:
-    for refused in (store.query, store.rows, store.command):
+    for refused in (store.arrow, store.rows, store.command):
         with pytest.raises(StoreError) as raised:
             refused("SELECT nothing FROM nowhere")
         assert "UNKNOWN_TABLE" in str(raised.value)
+        assert raised.value.code == 60
+        assert str(raised.value) == f"{store.location}: {raised.value.reason}"
         assert "\n" not in str(raised.value)
         assert "version" not in str(raised.value)
     with pytest.raises(StoreError, match="expected one value, got 2 rows"):
@@ -109,7 +112,7 @@ def test_what_no_statement_is_to_blame_for_comes_with_advice(store: Store, code:
 def test_a_full_disk_is_told_whichever_call_meets_it() -> None:
     location = ServerLocation("host", 8123, False, "me", "", "prism")
     error = Error("Code: 1001. DB::Exception: filesystem error: cannot write: No space left on device (STD_EXCEPTION)")
-    assert client._reason(error, location).endswith(
+    assert str(client._store_error(error, location)).endswith(
         "; the database's disk is full; make room, what was under way is done again"
     )
 
@@ -117,18 +120,19 @@ def test_a_full_disk_is_told_whichever_call_meets_it() -> None:
 def test_a_result_that_breaks_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "raw", lambda *_, **__: b"Code: 241. DB::Exception: Memory limit exceeded")
     with pytest.raises(StoreError, match="the result broke off"):
-        store.query("SELECT 1")
+        store.arrow("SELECT 1")
 
 
 def test_a_password_in_an_error_of_the_driver_is_masked() -> None:
     location = ServerLocation("h", 8123, secure=False, user="u", password="hunter2", database="prism")  # noqa: S106
-    assert client._reason(Error("DB::Exception: no (hunter2) here"), location) == "u@h:8123: no (***) here"
+    error = client._store_error(Error("DB::Exception: no (hunter2) here"), location)
+    assert str(error) == "u@h:8123: no (***) here"
 
 
 def test_a_database_that_is_not_there(engine_folder: Path) -> None:
     with connect(f"chdb://{engine_folder}?database=never_made") as store:
         with pytest.raises(StoreError, match="no database never_made yet; `prism-ch migrate` makes it"):
-            store.query("SELECT 1")
+            store.arrow("SELECT 1")
         assert str(store) == f"database never_made at {engine_folder}"
 
 
@@ -155,7 +159,7 @@ def test_a_second_process_gets_one_line_naming_folder_and_holder(engine_folder: 
         "<clickhouse><path>{cwd}/stolen</path><timezone>Asia/Tokyo</timezone></clickhouse>",
     ],
 )
-def test_a_config_xml_of_others_in_the_working_directory_changes_nothing(tmp_path: Path, config: str) -> None:
+def test_foreign_config_xml_in_working_directory_is_ignored(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.xml").write_text(config.format(cwd=tmp_path))
     ran = run_python(CONNECT, "chdb://./data?database=default", cwd=tmp_path)
     assert (ran.stdout, ran.stderr) == ("default True\n", "")

@@ -51,7 +51,7 @@ def test_every_table_that_stores_is_replicated() -> None:
 
 
 @pytest.mark.parametrize("name", SHARDING_KEYS)
-def test_sharded_tables_hold_their_rows_where_the_key_places_them(name: str) -> None:
+def test_rows_of_sharded_tables_are_where_the_key_places_them(name: str) -> None:
     local = named("TABLE", name + LOCAL_SUFFIX)
     assert f"'/clickhouse/tables/{{shard}}/{{database}}/{name}', '{{replica}}'" in local
     spread = named("TABLE", name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prism_ch.cli.landing import tell_landing
+from prism_ch.cli.landing import print_landing
 from prism_ch.errors import InputError
 from prism_ch.ingest import lines
 from prism_ch.ingest.files import land_files
@@ -74,12 +74,12 @@ def flows_of(store: Store, name: str, columns: str = TIMED) -> list[tuple[Any, .
 
 
 @pytest.mark.parametrize("name,landed,rejected", FILES, ids=[name for name, _, _ in FILES])
-@pytest.mark.parametrize("is_told", [False, True], ids=["recognised", "told"])
+@pytest.mark.parametrize("is_given", [False, True], ids=["recognised", "printed"])
 def test_each_file_lands(
-    store: Store, tmp_path: Path, name: str, landed: int, rejected: dict[str, int], *, is_told: bool
+    store: Store, tmp_path: Path, name: str, landed: int, rejected: dict[str, int], *, is_given: bool
 ) -> None:
     misnamed = write(tmp_path / "flows.csv", (DATA / name).read_bytes())
-    report = land_files(store, [str(misnamed)], name.partition("/")[0] if is_told else "auto")
+    report = land_files(store, [str(misnamed)], name.partition("/")[0] if is_given else "auto")
     assert (report.landed, report.rejected, report.failures) == (landed, rejected, ())
     assert len(flows(store)) == landed
     assert store.scalar("SELECT countIf(record = '') FROM flows_rejected") == 0
@@ -187,7 +187,7 @@ def test_without_arrival_a_record_without_times_counts_nowhere(store: Store) -> 
 
 
 @pytest.mark.parametrize("name", ["goflow2/fine.jsonl.gz", "pmacct/fine_nfacctd.jsonl.gz", "nfdump/fine.json.gz"])
-def test_lag_is_from_the_end_of_a_flow_to_its_arrival_at_the_collector(store: Store, name: str) -> None:
+def test_lag_is_from_end_of_flow_to_arrival_at_collector(store: Store, name: str) -> None:
     land_files(store, [str(DATA / name)])
     assert [round(lag_s) for (lag_s,) in store.rows("SELECT lag_s FROM exporters")] == [2, 2]
 
@@ -284,7 +284,7 @@ def test_damaged_messages_lose_only_themselves(store: Store, tmp_path: Path) -> 
 
 
 def test_reasons_say_how_to_mend(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    status = tell_landing(land_files(store, [str(DATA / "akvorado" / "flows.jsonl")]))
-    told = capsys.readouterr().out
+    status = print_landing(land_files(store, [str(DATA / "akvorado" / "flows.jsonl")]))
+    printed = capsys.readouterr().out
     assert status == 1
-    assert "rejected 6: 6 no_time; see the table flows_rejected\n  no_time: the collector gives no start" in told
+    assert "rejected 6: 6 no_time; see the table flows_rejected\n  no_time: the collector gives no start" in printed

@@ -41,7 +41,7 @@ def answer_with(text: str, status: int = 0) -> control_module.RunCommand:
     return run
 
 
-def test_a_command_reads_and_writes_the_streams_of_whoever_asks(tmp_path: Path) -> None:
+def test_a_command_reads_and_writes_its_clients_streams(tmp_path: Path) -> None:
     with controlled(tmp_path, answer_with("hello\n", 7)) as control, pipes() as (streams, out):
         assert call(tmp_path, REQUEST, streams) == 7
         assert os.read(out, 100) == b"hello\n"
@@ -67,7 +67,7 @@ def test_several_commands_run_at_once(tmp_path: Path) -> None:
     assert sorted(str(each) for each in found) == ["0", "1", "2"]
 
 
-def test_a_command_knows_when_whoever_asked_has_left(tmp_path: Path) -> None:
+def test_a_command_notices_when_its_client_has_left(tmp_path: Path) -> None:
     left: list[bool] = []
 
     def run(request: Request, streams: Streams) -> int:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from bench import made_up
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
 from prism_ch.query.answer import answer
-from prism_ch.query.tenancy import TENANT_VIEWS
+from prism_ch.query.tenancy import tenant_views
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
-from tests.bench import made_up
 from tests.cookbook import GPUS, OPERATORS_ONLY, STEPS, examples, page
 from tests.two_tenants import named
 
@@ -49,7 +49,7 @@ def test_a_tenant_gets_its_own_part_of_each_answer(made_up_run: Store, name: str
     assert not [row for row in own if "product" in row or "job-two" in row]
 
 
-@pytest.mark.parametrize("view", sorted(TENANT_VIEWS))
+@pytest.mark.parametrize("view", sorted(tenant_views()))
 def test_tenants_have_no_rows_in_common(made_up_run: Store, view: str) -> None:
     sql = f"SELECT count() FROM {named(view)}"  # noqa: S608 - a name of the schema
     counts = [int(answer(made_up_run, sql, tenant=who).rows[0][0] or 0) for who in (None, "research", "product")]

@@ -1,4 +1,4 @@
-"""The queries of all dashboards, asked of the engine on a made-up cluster."""
+"""Every query of the dashboards answers on a made-up cluster in the form that its panel needs."""
 
 import re
 import time
@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from prism_ch.grafana.check import ask, tenancy
-from prism_ch.grafana.check.findings import Findings
-from prism_ch.grafana.check.queries import Query, queries
-from prism_ch.grafana.check.run import check, span, time_queries
-from prism_ch.grafana.macros import Choice, Span
-from prism_ch.grafana.sample import SMALL, fill
-from prism_ch.grafana.wanted import shipped_dashboards
+from prism_ch.grafana.check import Query, queries
+from prism_ch.grafana.macros import Selection, TimeRange
+from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.store.statements import split_statements
+from tools.dashboards import ask
+from tools.dashboards.check import Report, check, time_queries
+from tools.dashboards.sample import SMALL, fill
 
 END_S = int(time.time()) // 3600 * 3600
-EVERY = span(END_S, SMALL.hours)
+EVERY = TimeRange.until(END_S, SMALL.hours * 3600)
 END = datetime.fromtimestamp(END_S, UTC)
 BEGIN = END - timedelta(hours=SMALL.hours)
 
@@ -37,21 +36,21 @@ def filled(engine_folder: Path) -> Iterator[Store]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("uid", sorted(shipped_dashboards()))
-def test_every_query_answers_in_the_form_that_its_panel_needs(filled: Store, uid: str) -> None:
+def test_every_query_answers_in_the_form_of_its_panel(filled: Store, uid: str) -> None:
     dashboards = shipped_dashboards()
-    findings = Findings()
-    for asked in ask.all_of(filled, uid, dashboards[uid], (EVERY, span(END_S, 0.2))):
-        findings.add(asked)
-    assert findings.problems == []
-    assert {query for query, _ in findings.asked} == {str(query) for query in queries(uid, dashboards[uid])}
+    report = Report()
+    for answer in ask.ask_all(filled, uid, dashboards[uid], (EVERY, TimeRange.until(END_S, 720))):
+        report.add(answer)
+    assert report.problems == []
+    assert {place for place, _ in report.durations_s} == {str(query) for query in queries(uid, dashboards[uid])}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("uid", ["prism-tenant", "prism-job", "prism-finding"])
 def test_tenants_see_nothing_of_one_another(filled: Store, uid: str) -> None:
-    asked = list(tenancy.all_of(filled, uid, shipped_dashboards()[uid], EVERY))
-    assert [problem for each in asked for problem in each.problems] == []
-    assert any(each.frame is not None and each.frame.rows for each in asked)
+    answers = list(ask.ask_as_tenants(filled, uid, shipped_dashboards()[uid], EVERY))
+    assert [problem for answer in answers for problem in answer.problems] == []
+    assert any(answer.frame is not None and answer.frame.rows for answer in answers)
 
 
 @pytest.mark.parametrize(
@@ -65,20 +64,20 @@ def test_tenants_see_nothing_of_one_another(filled: Store, uid: str) -> None:
         ("SELECT * FROM file('/etc/passwd')", "file"),
     ],
 )
-def test_what_is_wrong_with_a_query_is_told(filled: Store, sql: str, problem: str) -> None:
-    asked = ask.ask(filled, Query("d", "p", "timeseries", sql, time_series=True), EVERY, {})
-    assert problem in "; ".join(asked.problems)
+def test_broken_query_reported_with_the_reason(filled: Store, sql: str, problem: str) -> None:
+    answer = ask.ask(filled, Query("d", "p", "timeseries", sql, target={"format": 0}), EVERY, {})
+    assert problem in "; ".join(answer.problems)
 
 
-def test_the_time_zone_of_a_server_shows_where_a_query_is_careless(filled: Store) -> None:
+def test_query_that_depends_on_the_time_zone_reported(filled: Store) -> None:
     careless = (
         "SELECT toStartOfDay(toDateTime($__fromTime)) AS time, count() AS n FROM steps GROUP BY time ORDER BY time"
     )
-    found = ask._elsewhere(filled, Query("d", "p", "timeseries", careless, time_series=True), EVERY, {})
-    assert "answers otherwise in Asia/Kathmandu" in found.problems
+    answer = ask.ask_in_other_zone(filled, Query("d", "p", "timeseries", careless, target={"format": 0}), EVERY, {})
+    assert "answers otherwise in Asia/Kathmandu" in answer.problems
 
 
-def test_an_empty_panel_is_told(filled: Store) -> None:
+def test_panel_that_shows_nothing_reported(filled: Store) -> None:
     board = {
         "templating": {"list": []},
         "annotations": {"list": []},
@@ -86,16 +85,14 @@ def test_an_empty_panel_is_told(filled: Store) -> None:
             {"title": "Empty", "type": "table", "targets": [{"rawSql": "SELECT 1 WHERE 0", "format": 1, "refId": "A"}]}
         ],
     }
-    asked = list(ask.all_of(filled, "d", board, (EVERY,)))
-    assert ["shows nothing, whatever is chosen"] in [list(each.problems) for each in asked]
-    findings = check(filled, {}, EVERY)
-    assert list(findings.lines())[-1] == "problems: 0"
+    answers = list(ask.ask_all(filled, "d", board, (EVERY,)))
+    assert ["shows nothing, whatever is chosen"] in [list(answer.problems) for answer in answers]
+    assert list(check(filled, {}, EVERY).lines())[-1] == "problems: 0"
 
 
-def test_queries_are_timed(filled: Store) -> None:
+def test_timing_reports_quantiles_and_bounds(filled: Store) -> None:
     board = {"prism-fleet": shipped_dashboards()["prism-fleet"]}
-    findings = time_queries(filled, board, EVERY)
-    report = list(findings.lines())
+    report = list(time_queries(filled, board, EVERY).lines())
     assert report[0].startswith("1 dashboards, 13 queries asked 13 times: median")
     assert any(line.startswith("slowest: ") for line in report)
     assert any(
@@ -117,18 +114,18 @@ def test_losses_and_gpu_time_agree(filled: Store) -> None:
     assert filled.rows(by_step) == filled.rows(by_cause) != []
 
 
-def test_each_step_is_in_one_of_two_spans_that_follow_one_another(filled: Store) -> None:
+def test_each_step_counted_in_one_of_two_adjacent_spans(filled: Store) -> None:
     middle = BEGIN + timedelta(minutes=75)
     # Both ends count, but nothing ends on the very nanosecond in the middle.
     spans = (gpu_time(BEGIN, middle), gpu_time(middle, END), gpu_time(BEGIN, END))
-    asked = "SELECT job_id, tenant, cause, step, start_time, end_time, round(gpu_s, 6) FROM {} ORDER BY ALL"
-    first, second, both = (filled.rows(asked.format(span)) for span in spans)
+    sql = "SELECT job_id, tenant, cause, step, start_time, end_time, round(gpu_s, 6) FROM {} ORDER BY ALL"
+    first, second, both = (filled.rows(sql.format(span)) for span in spans)
     assert first
     assert second
     assert sorted(first + second) == both
 
 
-def test_a_job_that_is_slow_all_through_a_span_is_held_against_the_day_before(filled: Store) -> None:
+def test_job_slow_all_through_compared_with_the_day_before(filled: Store) -> None:
     late = gpu_time(END - timedelta(minutes=5), END)
     rows = filled.rows(
         f"SELECT cause, sum(lost_gpu_s) / sum(gpu_s) FROM {late} WHERE job_id = 'job-c44e02' GROUP BY cause"  # noqa: S608 - as above
@@ -151,21 +148,21 @@ ALL_SLOW = """
 """
 
 
-def test_a_job_without_healthy_steps_is_held_against_the_median_of_its_steps(store: Store) -> None:
+def test_job_without_healthy_steps_compared_with_its_median(store: Store) -> None:
     for made in split_statements(ALL_SLOW):
         store.command(made, {"end": END_S})
-    asked = f"SELECT step, cause, gpu_s, lost_gpu_s FROM {gpu_time(BEGIN, END)} ORDER BY step"  # noqa: S608 - as above
-    assert store.rows(asked) == [(0, "", 160, 0), (1, "", 160, 0), (2, "slow_gpu", 160, 40), (3, "slow_gpu", 160, 40)]
+    sql = f"SELECT step, cause, gpu_s, lost_gpu_s FROM {gpu_time(BEGIN, END)} ORDER BY step"  # noqa: S608 - as above
+    assert store.rows(sql) == [(0, "", 160, 0), (1, "", 160, 0), (2, "slow_gpu", 160, 40), (3, "slow_gpu", 160, 40)]
 
 
 def _panel(filled: Store, uid: str, title: str, finding: str = "") -> list[list[object]]:
     (query,) = [found for found in queries(uid, shipped_dashboards()[uid]) if found.place == f"panel {title!r}"]
-    frame = ask.ask(filled, query, EVERY, {"finding": Choice((finding,))}).frame
+    frame = ask.ask(filled, query, EVERY, {"finding": Selection((finding,))}).frame
     assert frame is not None
     return frame.rows
 
 
-def test_a_finding_about_a_nic_shows_which_of_its_ways_are_slow(filled: Store) -> None:
+def test_finding_about_a_nic_shows_its_slow_pairs(filled: Store) -> None:
     ((finding,),) = filled.rows("SELECT diagnosis_id FROM diagnoses WHERE kind = 'slow_nic' AND status = 'closed'")
     cells = _panel(filled, "prism-finding", "Delay per byte from sender to receiver, against usual", finding)
     assert cells
@@ -173,7 +170,7 @@ def test_a_finding_about_a_nic_shows_which_of_its_ways_are_slow(filled: Store) -
     assert min(float(str(cell[2])) for cell in cells) == pytest.approx(1.2)
 
 
-def test_repeats_of_records_change_neither_links_nor_delays(filled: Store) -> None:
+def test_repeated_records_change_neither_links_nor_delays(filled: Store) -> None:
     links = "Links, those with findings and the slowest first"
     titles = (links, "Delay per byte from server to server, against the middle")
     before = [_panel(filled, "prism-network", title) for title in titles]
@@ -193,9 +190,9 @@ def test_repeats_of_records_change_neither_links_nor_delays(filled: Store) -> No
     assert filled.rows("SELECT count() FROM flows_log") == [(once,)]
 
 
-def test_nothing_chosen_and_awkward_values_are_no_error(filled: Store) -> None:
+def test_empty_and_awkward_values_are_no_error(filled: Store) -> None:
     board = shipped_dashboards()["prism-job"]
     (query,) = [query for query in queries("prism-job", board) if query.place == "panel 'The job'"]
-    for chosen in (Choice(("",)), Choice((ask.AWKWARD,))):
-        asked = ask.ask(filled, query, Span(EVERY.from_ms, EVERY.to_ms), {"job": chosen})
-        assert (asked.problems, asked.frame is not None and asked.frame.rows) == ((), [])
+    for value in ("", ask.AWKWARD):
+        answer = ask.ask(filled, query, TimeRange(EVERY.from_ms, EVERY.to_ms), {"job": Selection((value,))})
+        assert (answer.problems, answer.frame is not None and answer.frame.rows) == ((), [])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from prism_ch.errors import UsageError
-from prism_ch.query.delays import delay_matrix
+from prism_ch.query.api import delay_matrix
 from prism_ch.store.client import Store
 
 FROM, TO = datetime(2026, 3, 1, 10, tzinfo=UTC), datetime(2026, 3, 1, 10, 1, tzinfo=UTC)

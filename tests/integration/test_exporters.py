@@ -14,8 +14,8 @@ from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
-from prism_ch.store.exporters import read_exporter_history
-from prism_ch.store.write import write_revisions
+from prism_ch.store.read import read_exporter_history
+from tests.revisions import write_revisions
 
 S = 10**9
 T0 = 1_800_000_000 * S
@@ -87,7 +87,7 @@ def test_nothing_is_known_of_exporters_without_an_offset(store: Store) -> None:
     ]
 
 
-def test_a_window_worked_again_replaces_what_it_found_and_what_came_after(store: Store) -> None:
+def test_window_analysed_again_replaces_its_and_later_offsets(store: Store) -> None:
     for at in range(3):
         publish(store, at, at + 1, a=0.1 * at, b=0.5)
     publish(store, 1, 4, a=7.0)

@@ -7,9 +7,16 @@ import pytest
 from prism_ch.model.window import Window
 from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import claim_window, due_windows, final_until_ns, record_window
-from prism_ch.store.retention import set_retention, settle
-from prism_ch.store.turns import Bounds, take_turns
+from prism_ch.store.ledger import (
+    ALL_WINDOWS,
+    WindowSelection,
+    claim_due_windows,
+    claim_window,
+    due_windows,
+    final_until_ns,
+    record_window,
+)
+from prism_ch.store.retention import apply_retention, set_retention
 
 T0_S = 1_800_000_000 // 60 * 60
 Numbers = Callable[..., list[int]]
@@ -18,7 +25,7 @@ Numbers = Callable[..., list[int]]
 @pytest.fixture
 def kept(store: Store) -> Store:
     """Return a database that has always kept raw flows for ten days."""
-    settle(store)
+    apply_retention(store)
     store.command("TRUNCATE TABLE retention_log")
     keep_raw(store, 10, since_days_ago=1000)
     return store
@@ -55,7 +62,7 @@ def work(store: Store, *numbers: int) -> None:
 @pytest.fixture
 def due(kept: Store) -> Numbers:
     def numbers(window_s: int = 60, *, final: bool = False, force: bool = False, inputs: int = 0) -> list[int]:
-        found = due_windows(kept, window_s, final=final, force=force, inputs=inputs)
+        found = due_windows(kept, window_s, WindowSelection(force=force), final=final, inputs=inputs)
         return [(each.start_ns // 10**9 - T0_S) // 60 for each in found]
 
     return numbers
@@ -75,7 +82,7 @@ def test_nothing_is_final_while_all_flows_are_there(kept: Store, due: Numbers) -
     assert due(final=True) == []
 
 
-def test_windows_with_old_arrivals_are_final_and_younger_ones_are_not(kept: Store, due: Numbers) -> None:
+def test_only_windows_with_old_arrivals_are_final(kept: Store, due: Numbers) -> None:
     for number, days_ago in enumerate((30, 12, 11, 9, 1)):
         arrive(kept, number, days_ago)
     assert final_until_ns(kept) == window(2).start_ns + 30 * 10**9
@@ -84,7 +91,7 @@ def test_windows_with_old_arrivals_are_final_and_younger_ones_are_not(kept: Stor
     assert due(final=True) == [0, 1, 2]
 
 
-def test_late_records_of_a_final_window_are_counted_and_change_nothing(kept: Store, due: Numbers) -> None:
+def test_late_records_of_final_window_are_only_counted(kept: Store, due: Numbers) -> None:
     for number, days_ago in enumerate((12, 12, 1)):
         arrive(kept, number, days_ago)
     work(kept, 0, 1, 2)
@@ -129,7 +136,7 @@ def test_one_second_that_is_old_makes_its_window_final(kept: Store, due: Numbers
     assert due() == [1]
 
 
-def test_a_window_that_was_worked_before_a_final_one_was_follows_it(kept: Store, due: Numbers) -> None:
+def test_window_analysed_before_a_final_one_follows_it(kept: Store, due: Numbers) -> None:
     arrive(kept, 0, days_ago=12)
     arrive(kept, 1, days_ago=1)
     work(kept, 0, 1, 0)
@@ -138,19 +145,19 @@ def test_a_window_that_was_worked_before_a_final_one_was_follows_it(kept: Store,
     assert due() == []
 
 
-def test_a_window_that_comes_of_age_while_others_are_worked_is_left(kept: Store) -> None:
+def test_window_that_becomes_final_meanwhile_is_left(kept: Store) -> None:
     for number in range(3):
         arrive(kept, number, days_ago=9)
     taken = []
     with new_worker(kept) as worker:
-        for claim, _ in take_turns(kept, 60, Bounds(), 0, worker):
+        for claim, _ in claim_due_windows(kept, 60, ALL_WINDOWS, 0, worker):
             taken.append(claim.window)
             record_window(kept, claim)
             arrive(kept, 1, days_ago=11)
     assert taken == [window(0), window(2)]
 
 
-def test_flows_that_may_be_gone_do_not_come_back_when_they_are_kept_longer(kept: Store, due: Numbers) -> None:
+def test_keeping_flows_longer_does_not_reopen_final_windows(kept: Store, due: Numbers) -> None:
     for number, days_ago in enumerate((30, 14, 9)):
         arrive(kept, number, days_ago)
     keep_raw(kept, 40, since_days_ago=3)

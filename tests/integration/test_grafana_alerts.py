@@ -1,4 +1,4 @@
-"""Each alert rule fires on what it is for and on nothing else, on the real engine and through the gate."""
+"""Each alert rule fires on its own cause only, on the real engine and through the gate."""
 
 import re
 from datetime import UTC, datetime
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from prism_ch.grafana.alerts import ALERTS, Alert
-from prism_ch.grafana.macros import UNEXPANDED, Span, expand
-from prism_ch.grafana.wanted import database_user, datasource
+from prism_ch.grafana.macros import UNEXPANDED, TimeRange, expand
+from prism_ch.grafana.organisations import database_user, datasource
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import is_number
 from prism_ch.settings import Settings
@@ -26,7 +26,7 @@ def alert(name: str) -> Alert:
 def ask(store: Store, name: str, tenant: str | None = None) -> list[tuple[dict[str, str], float]]:
     """Return labels and number of each row, as Grafana reads a table whose one number is to be judged."""
     rule = alert(name)
-    sql = expand(rule.sql, Span((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
+    sql = expand(rule.sql, TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
     assert not UNEXPANDED.search(sql)
     found = answer(store, sql, tenant=tenant)
     numbers = [index for index, kind in enumerate(found.types) if is_number(kind)]
@@ -115,12 +115,12 @@ def measure(store: Store, name: str, value: float, label: str = "", ago_s: int =
     )
 
 
-def test_every_rule_can_be_asked_of_an_empty_database(store: Store) -> None:
+def test_every_rule_answers_on_an_empty_database(store: Store) -> None:
     for rule in ALERTS:
         assert ask(store, rule.name) == [], rule.name
 
 
-def test_a_job_slows(store: Store) -> None:
+def test_slowed_job_fires(store: Store) -> None:
     job(store, "job-slow", "a", [2.0] * 20 + [2.3] * 5)
     job(store, "job-even", "a", [2.0, 2.04, 1.96] * 5)
     assert firing(store, "job_slowed") == [{"tenant": "a", "job": "job-slow", "kind": "slowed"}]
@@ -128,25 +128,25 @@ def test_a_job_slows(store: Store) -> None:
     assert slower == pytest.approx(0.15)
 
 
-def test_a_checkpoint_an_ended_job_and_a_new_one_are_not_slow(store: Store) -> None:
+def test_checkpoint_ended_job_and_new_job_do_not_fire(store: Store) -> None:
     job(store, "job-checkpoint", "a", [2.0] * 9 + [30.0])
     job(store, "job-ended", "a", [2.0] * 9 + [9.0] * 5, status="ended")
     job(store, "job-new", "a", [9.0] * 4)
     assert firing(store, "job_slowed") == []
 
 
-def test_a_job_hangs_until_it_does_not(store: Store) -> None:
+def test_hang_fires_until_its_finding_closes(store: Store) -> None:
     job(store, "job-a", "a", [2.0] * 9, status="stalled")
     job(store, "job-b", "b", [2.0] * 9)
     finding(store, "hang", of="job-a")
     finding(store, "hang", of="job-b", tenant="b", status="closed")
     finding(store, "stall", of="job-b", tenant="b")
     assert firing(store, "hang") == [{"tenant": "a", "job": "job-a", "kind": "hang"}]
-    # What no longer hangs is told as well: the alert resolves at once.
+    # The closed one is returned too, so that its alert resolves at once.
     assert len(ask(store, "hang")) == 2
 
 
-def test_a_critical_finding_lasts(store: Store) -> None:
+def test_critical_finding_fires_while_it_is_open(store: Store) -> None:
     finding(store, "slow_gpu")
     finding(store, "slow_nic", status="closed", ended_ago_s=60)
     finding(store, "slow_step", status="closed", began_ago_s=1800, ended_ago_s=1200)
@@ -157,12 +157,12 @@ def test_a_critical_finding_lasts(store: Store) -> None:
     assert labels["kind"] == "slow_gpu"
     assert labels["subject"] == "10.0.0.1"
     assert (labels["tenant"], labels["job"]) == ("a", "job-a")
-    # What has just ended is told as well, and then forgotten.
-    told = {labels["kind"]: lasting for labels, lasting in ask(store, "critical_finding")}
-    assert told == {"slow_gpu": 1, "slow_nic": 0}
+    # One that has just ended is returned too, for a while.
+    numbers = {labels["kind"]: lasting for labels, lasting in ask(store, "critical_finding")}
+    assert numbers == {"slow_gpu": 1, "slow_nic": 0}
 
 
-def test_a_culprit_persists_over_jobs(store: Store) -> None:
+def test_culprit_fires_over_several_jobs(store: Store) -> None:
     for number in range(4):
         began = 3600 * (number + 1)
         finding(store, "slow_gpu", of=f"job-{number % 2}", began_ago_s=began, ended_ago_s=began - 600, status="closed")
@@ -179,13 +179,13 @@ def test_a_culprit_persists_over_jobs(store: Store) -> None:
     assert blamed == {"10.0.0.1": 40, "10.0.0.2": 20, "10.0.0.3": 0, "10.0.0.5": 1440}
 
 
-def test_an_exporter_falls_silent(store: Store) -> None:
+def test_silent_exporter_fires_until_it_counts_as_removed(store: Store) -> None:
     for exporter, silent_s in {"leaf-1": 4.0, "leaf-2": 301.0, "removed": 90_000.0}.items():
         measure(store, "exporter_silent_seconds", silent_s, exporter)
     assert firing(store, "exporter_silent") == [{"kind": "exporter_silent", "exporter": "leaf-2"}]
 
 
-def test_the_pipeline_falls_behind_or_says_nothing(store: Store) -> None:
+def test_pipeline_behind_fires_until_it_catches_up(store: Store) -> None:
     measure(store, "windows_behind", 40, ago_s=300)
     assert firing(store, "pipeline_behind") == [{"kind": "pipeline_behind"}]
     measure(store, "windows_behind", 2)
@@ -193,7 +193,7 @@ def test_the_pipeline_falls_behind_or_says_nothing(store: Store) -> None:
     assert len(ask(store, "pipeline_behind")) == 1
 
 
-def test_a_service_that_notes_nothing_is_no_data_and_no_data_is_an_alert(store: Store) -> None:
+def test_missing_measures_are_no_data_which_fires(store: Store) -> None:
     measure(store, "windows_behind", 0, ago_s=700)
     assert ask(store, "pipeline_behind") == []
     assert alert("pipeline_behind").no_data == "Alerting"
@@ -222,13 +222,15 @@ def landed(store: Store, counts: dict[int, tuple[int, int]]) -> None:
         ({600: (100_000, 50_000), 10: (110_000, 50_000)}, False),
     ],
 )
-def test_rejected_records_rise(store: Store, counts: dict[int, tuple[int, int]], is_firing: bool) -> None:
+def test_rejected_records_fire_only_if_their_share_rises(
+    store: Store, counts: dict[int, tuple[int, int]], is_firing: bool
+) -> None:
     landed(store, counts)
     wanted = [{"kind": "rejects_rising", "reason": "no_time"}] if is_firing else []
     assert firing(store, "rejects_rising") == wanted
 
 
-def test_a_tenant_is_told_of_its_own_only(store: Store) -> None:
+def test_tenant_sees_alerts_of_its_own_rows_only(store: Store) -> None:
     for tenant in ("a", "b"):
         job(store, f"job-{tenant}", tenant, [2.0] * 20 + [4.0] * 5)
         finding(store, "hang", of=f"job-{tenant}", tenant=tenant)
@@ -240,9 +242,7 @@ def test_a_tenant_is_told_of_its_own_only(store: Store) -> None:
             assert {labels["job"] for labels in firing(store, rule.name, "b")} == {"job-b"}, rule.name
 
 
-def test_the_data_source_of_each_organisation_may_ask_its_rules_over_http(
-    store: Store, engine_folder: Path, tmp_path: Path
-) -> None:
+def test_every_data_source_may_ask_its_rules_over_http(store: Store, engine_folder: Path, tmp_path: Path) -> None:
     for tenant in ("alpha", "bravo"):
         job(store, f"job-{tenant}", tenant, [2.0] * 20 + [4.0] * 5)
         finding(store, "hang", of=f"job-{tenant}", tenant=tenant)
@@ -261,23 +261,23 @@ def test_the_data_source_of_each_organisation_may_ask_its_rules_over_http(
             ("alpha", "alpha", "bravo"),
             ("bravo", "bravo", "alpha"),
         ]
-        for whose, mine, other in organisations:
-            options = datasource(settings, database_user(settings, whose))["jsonData"]
+        for owner, own, other in organisations:
+            options = datasource(settings, database_user(settings, owner))["jsonData"]
             # As the plugin asks: with 5 seconds more than its own limit.
-            asked = {"database": options["defaultDatabase"], "max_execution_time": int(options["queryTimeout"]) + 5}
-            for rule in (each for each in ALERTS if whose is None or each.is_for_tenants):
-                sql = expand(rule.sql, Span((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
-                answered = served.ask(sql, options["username"], default_format="JSONEachRow", **asked)
-                assert answered.status == 200, answered.text
-                if whose is not None:
-                    assert mine in answered.text, rule.name
-                    assert other not in answered.text, rule.name
+            limits = {"database": options["defaultDatabase"], "max_execution_time": int(options["queryTimeout"]) + 5}
+            for rule in (each for each in ALERTS if owner is None or each.is_for_tenants):
+                sql = expand(rule.sql, TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
+                served_answer = served.ask(sql, options["username"], default_format="JSONEachRow", **limits)
+                assert served_answer.status == 200, served_answer.text
+                if owner is not None:
+                    assert own in served_answer.text, rule.name
+                    assert other not in served_answer.text, rule.name
 
 
-def test_texts_have_no_dollar_and_name_labels_that_the_query_gives() -> None:
+def test_texts_have_no_dollar_and_use_labels_of_the_query() -> None:
     for rule in ALERTS:
         for text in (rule.summary, rule.description):
             assert "$" not in text
             for label in re.findall(r"\.Labels\.(\w+)", text):
-                is_told = re.search(rf"\bAS {label}\b|^ +{label},?$", rule.sql, re.MULTILINE)
-                assert is_told or (label == "kind" and rule.kind), (rule.name, label)
+                is_returned = re.search(rf"\bAS {label}\b|^ +{label},?$", rule.sql, re.MULTILINE)
+                assert is_returned or (label == "kind" and rule.kind), (rule.name, label)

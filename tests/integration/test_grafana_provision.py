@@ -1,22 +1,22 @@
-"""Provisioning brings a Grafana to what is wanted, writes nothing twice, overwrites nobody and tells no secret."""
+"""Provisioning brings a Grafana to this version, writes nothing twice, overwrites nobody and shows no secret."""
 
 import io
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prism_ch.cli import main
-from prism_ch.cli.grafana import _tenants_from_service
+from prism_ch.cli.grafana import _ask_service
 from prism_ch.cli.session import HeldElsewhere
 from prism_ch.daemon.control import Request, Streams, controlled
 from prism_ch.errors import GrafanaError, StoreLockedError
-from prism_ch.grafana import wanted
-from prism_ch.grafana.alerts import ALERTS
-from prism_ch.grafana.rules import ALERT_FOLDER, JOB_GROUP
+from prism_ch.grafana import client, organisations
+from prism_ch.grafana.alerts import ALERT_FOLDER, ALERTS, JOB_GROUP
 from prism_ch.store.client import Store
 from prism_ch.store.topology import EndpointRow, write_topology
 from prism_ch.store.url import EmbeddedLocation
@@ -25,7 +25,7 @@ from tests.fake_grafana import PASSWORD, TOKEN, USER, FakeGrafana, fake_grafana
 TENANTS = ("a/b ", "tenant-é")
 PASSWORDS = {"reader": "r3ader-pw", "one": "t3nant-one-pw", "two": "t3nant-two-pw"}
 HASH = "scrypt:16384:8:1:AAAAAAAAAAAAAAAAAAAAAA==:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
-SHIPPED = wanted.shipped_dashboards
+SHIPPED = organisations.shipped_dashboards
 SECRETS = (PASSWORD, TOKEN, *PASSWORDS.values())
 
 
@@ -72,12 +72,12 @@ def _settings(store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORD", PASSWORD)
     monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORDS", str(tmp_path / "passwords.toml"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(wanted, "shipped_dashboards", dashboards)
+    monkeypatch.setattr(organisations, "shipped_dashboards", dashboards)
 
 
 @pytest.fixture
 def run(grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator["Run"]:
-    """Run commands against the fake; at the end nothing that any of them said or logged holds a secret."""
+    """Run commands against the fake; at the end nothing that they printed or logged holds a secret."""
     monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url)
     log = io.StringIO()
     handler = logging.StreamHandler(log)
@@ -88,26 +88,26 @@ def run(grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     logging.getLogger().removeHandler(handler)
     logging.getLogger().setLevel(logging.WARNING)
     for secret in SECRETS:
-        assert secret not in running.said + log.getvalue()
+        assert secret not in running.printed + log.getvalue()
 
 
 class Run:
-    """Runs `prism-ch grafana`; `said` is all that was printed so far."""
+    """Runs `prism-ch grafana`; `printed` is all their output so far."""
 
     def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
         self._capfd = capfd
-        self.said = ""
+        self.printed = ""
         self.status = 0
 
     def __call__(self, *arguments: str) -> list[str]:
         """Return what one run printed, line by line: its output, then its errors."""
         self.status = main(["grafana", *arguments])
         out, err = self._capfd.readouterr()
-        self.said += out + err
+        self.printed += out + err
         return (out + err).splitlines()
 
 
-def test_a_new_grafana_is_filled_and_a_second_run_writes_nothing(grafana: FakeGrafana, run: Run) -> None:
+def test_new_grafana_filled_and_second_run_writes_nothing(grafana: FakeGrafana, run: Run) -> None:
     would = run("diff")
     assert run("apply", "--dry-run") == would
     assert grafana.writes == []
@@ -122,8 +122,8 @@ def test_a_new_grafana_is_filled_and_a_second_run_writes_nothing(grafana: FakeGr
     assert run("diff") == ["0 differences, nothing written"]
 
 
-def test_what_is_shipped_is_taken_too(grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wanted, "shipped_dashboards", SHIPPED)
+def test_shipped_dashboards_accepted(grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(organisations, "shipped_dashboards", SHIPPED)
     run("apply")
     assert run.status == 0
     assert grafana.org("prism").dashboards.keys() == SHIPPED().keys()
@@ -132,7 +132,7 @@ def test_what_is_shipped_is_taken_too(grafana: FakeGrafana, run: Run, monkeypatc
     assert run("prune") == ["0 deletions"]
 
 
-def test_each_organisation_has_its_own_user_and_what_concerns_it(grafana: FakeGrafana, run: Run) -> None:
+def test_each_organisation_has_its_own_user_and_dashboards(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     assert [org.name for org in grafana.orgs.values()] == ["Main Org.", "prism", *(f"prism {name}" for name in TENANTS)]
     for name, user in {"prism": "reader", f"prism {TENANTS[0]}": "one", f"prism {TENANTS[1]}": "two"}.items():
@@ -153,7 +153,7 @@ def test_each_organisation_has_its_own_user_and_what_concerns_it(grafana: FakeGr
     assert grafana.org("Main Org.").datasources == {}
 
 
-def test_rules_and_dashboards_fit_together_in_every_organisation(grafana: FakeGrafana, run: Run) -> None:
+def test_rules_link_to_panels_in_every_organisation(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     for org in list(grafana.orgs.values())[1:]:
         for rule in org.rules.values():
@@ -163,7 +163,7 @@ def test_rules_and_dashboards_fit_together_in_every_organisation(grafana: FakeGr
             assert panel["title"] == next(alert.panel for alert in ALERTS if alert.uid == rule["uid"])
 
 
-def test_contact_points_policies_and_what_is_not_ours_are_left_alone(grafana: FakeGrafana, run: Run) -> None:
+def test_contact_points_policies_and_others_resources_kept(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     org = grafana.org("prism")
     theirs = {**org.rules["prism-hang"], "uid": "theirs", "title": "Theirs", "provenance": ""}
@@ -189,7 +189,7 @@ def is_about_notifications(path: str) -> bool:
     return any(each in path for each in ("policies", "contact-points", "mute-timings", "templates"))
 
 
-def test_a_permission_of_another_kind_is_not_lost(grafana: FakeGrafana, run: Run) -> None:
+def test_permission_of_unknown_kind_not_lost(grafana: FakeGrafana, run: Run) -> None:
     run("apply", "--operators")
     permissions = grafana.org("prism").permissions["prism"]
     permissions[:] = [{"serviceAccount": "sa", "permission": 2}]
@@ -197,7 +197,7 @@ def test_a_permission_of_another_kind_is_not_lost(grafana: FakeGrafana, run: Run
     assert permissions == [{"serviceAccount": "sa", "permission": 2}]
 
 
-def test_interrupted_after_any_write_and_repeated_it_ends_the_same(
+def test_apply_interrupted_after_any_write_can_be_repeated(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("apply")
@@ -216,12 +216,12 @@ def test_interrupted_after_any_write_and_repeated_it_ends_the_same(
             assert other.holds() == whole
 
 
-def test_a_dashboard_edited_by_hand_is_told_and_kept_without_force(grafana: FakeGrafana, run: Run) -> None:
+def test_dashboard_edited_by_hand_kept_unless_forced(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     grafana.edit_dashboard("prism", "prism-job", title="Mine")
     grafana.calls.clear()
-    told = "! prism: dashboard prism-job: edited by hand (title); --force overwrites it"
-    assert run("apply") == [told, "0 writes"]
+    expected = "! prism: dashboard prism-job: edited by hand (title); --force overwrites it"
+    assert run("apply") == [expected, "0 writes"]
     assert grafana.writes == []
     assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "Mine"
     assert run("apply", "--force") == ["~ prism: dashboard prism-job: title", "1 write"]
@@ -229,27 +229,27 @@ def test_a_dashboard_edited_by_hand_is_told_and_kept_without_force(grafana: Fake
     assert run("apply") == ["0 writes"]
 
 
-def test_an_edit_that_was_taken_back_by_hand_is_no_difference(grafana: FakeGrafana, run: Run) -> None:
+def test_edit_reverted_by_hand_is_no_difference(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     grafana.edit_dashboard("prism", "prism-job", title="Mine")
     grafana.edit_dashboard("prism", "prism-job", title="prism-job")
     assert run("apply") == ["0 writes"]
 
 
-def test_a_newer_version_updates_what_an_older_one_wrote(
+def test_newer_version_updates_dashboards_of_an_older_one(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("apply")
     for text in ("second", "third"):
         newer = {uid: {**each, "description": text} for uid, each in dashboards().items()}
-        monkeypatch.setattr(wanted, "shipped_dashboards", lambda newer=newer: newer)
-        said = run("apply", "--operators")
-        assert said[-1] == f"{len(newer)} writes"
-        assert all(line.startswith("~ prism: dashboard ") for line in said[:-1])
+        monkeypatch.setattr(organisations, "shipped_dashboards", lambda newer=newer: newer)
+        lines = run("apply", "--operators")
+        assert lines[-1] == f"{len(newer)} writes"
+        assert all(line.startswith("~ prism: dashboard ") for line in lines[:-1])
         assert run("apply", "--operators") == ["0 writes"]
 
 
-def test_a_grafana_that_rewrites_dashboards_is_written_once_more_and_then_never(grafana: FakeGrafana, run: Run) -> None:
+def test_grafana_that_rewrites_dashboards_written_once_more(grafana: FakeGrafana, run: Run) -> None:
     grafana.rewrites = True
     run("apply")
     run("apply")
@@ -258,23 +258,23 @@ def test_a_grafana_that_rewrites_dashboards_is_written_once_more_and_then_never(
     assert "edited by hand" in run("apply")[0]
 
 
-def test_a_dashboard_that_was_moved_is_moved_back(grafana: FakeGrafana, run: Run) -> None:
+def test_moved_dashboard_moved_back(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     grafana.org("prism").dashboards["prism-job"][-1]["folder"] = "elsewhere"
     assert run("apply") == ["~ prism: dashboard prism-job: folder", "1 write"]
     assert run("apply") == ["0 writes"]
 
 
-def test_what_comes_from_files_is_told_and_kept(grafana: FakeGrafana, run: Run) -> None:
+def test_resources_from_provisioning_files_kept(grafana: FakeGrafana, run: Run) -> None:
     run("apply", "--operators")
     org = grafana.org("prism")
     org.from_files.add("prism-job")
     grafana.edit_dashboard("prism", "prism-job", title="From a file")
     org.datasources["prism"] |= {"readOnly": True, "name": "From a file"}
     org.rules["prism-hang"] |= {"provenance": "file", "title": "From a file"}
-    said = run("apply", "--operators", "--force")
+    lines = run("apply", "--operators", "--force")
     kept = "comes from a provisioning file; change it there"
-    assert said == [
+    assert lines == [
         f"! prism: data source prism: {kept}",
         f"! prism: dashboard prism-job: {kept}",
         f"! prism: alert rules prism jobs: {kept}",
@@ -282,7 +282,7 @@ def test_what_comes_from_files_is_told_and_kept(grafana: FakeGrafana, run: Run) 
     ]
 
 
-def test_passwords_are_written_anew_when_asked_or_lost(grafana: FakeGrafana, run: Run) -> None:
+def test_passwords_written_again_if_wanted_or_lost(grafana: FakeGrafana, run: Run) -> None:
     run("apply", "--operators")
     secrets = grafana.org("prism").secrets["prism"]
     secrets["password"] = "old"  # noqa: S105 - of nobody
@@ -293,7 +293,7 @@ def test_passwords_are_written_anew_when_asked_or_lost(grafana: FakeGrafana, run
     assert run("apply", "--operators") == ["~ prism: data source prism: password", "1 write"]
 
 
-def test_a_token_serves_the_operators_in_its_own_organisation(
+def test_token_serves_operators_in_its_own_organisation(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRISM_CH_GRAFANA_TOKEN", TOKEN)
@@ -307,7 +307,7 @@ def test_a_token_serves_the_operators_in_its_own_organisation(
     assert run.status == 2
 
 
-def test_one_tenant_or_the_operators_alone(grafana: FakeGrafana, run: Run) -> None:
+def test_one_tenant_or_operators_alone_provisioned(grafana: FakeGrafana, run: Run) -> None:
     run("apply", "--tenant", TENANTS[1])
     assert [org.name for org in grafana.orgs.values()] == ["Main Org.", f"prism {TENANTS[1]}"]
     run("apply", "--operators")
@@ -316,37 +316,51 @@ def test_one_tenant_or_the_operators_alone(grafana: FakeGrafana, run: Run) -> No
     assert run.status == 2
 
 
-def test_one_organisation_that_refuses_keeps_no_other_back(grafana: FakeGrafana, run: Run) -> None:
+def test_other_organisations_done_if_one_refuses(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     grafana.org("prism").members.clear()
     grafana.org(f"prism {TENANTS[1]}").teams.clear()
-    said = run("apply")
+    lines = run("apply")
     assert run.status == 1
-    assert f"+ prism {TENANTS[1]}: team {TENANTS[1]}" in said
-    assert any("prism: Grafana at" in line and "refused (403)" in line and "role Admin" in line for line in said)
-    assert said[-1] == "prism-ch: 1 organisation of 3 not done: prism"
+    assert f"+ prism {TENANTS[1]}: team {TENANTS[1]}" in lines
+    assert any("prism: Grafana at" in line and "refused (403)" in line and "role Admin" in line for line in lines)
+    assert lines[-1] == "prism-ch: 1 organisation of 3 not done: prism"
 
 
-def test_a_tenant_whose_user_has_no_password_keeps_no_other_back(
-    grafana: FakeGrafana, run: Run, tmp_path: Path
-) -> None:
+def test_nothing_written_where_organisation_not_found(grafana: FakeGrafana, run: Run) -> None:
+    grafana.hidden_orgs = {"prism"}
+    lines = run("apply", "--operators")
+    assert run.status == 1
+    assert any("the organisation does not exist, so nothing was written" in line for line in lines)
+    assert {call.path for call in grafana.writes} == {"/orgs"}
+    assert grafana.org("Main Org.").teams == []
+
+
+def test_organisations_found_on_every_page(grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAGE", 2)
+    run("apply")
+    assert run.status == 0
+    assert run("apply") == ["0 writes"]
+
+
+def test_other_organisations_done_if_one_has_no_password(grafana: FakeGrafana, run: Run, tmp_path: Path) -> None:
     (tmp_path / "passwords.toml").write_text(f'reader = "{PASSWORDS["reader"]}"\ntwo = "{PASSWORDS["two"]}"\n')
-    said = run("apply")
+    lines = run("apply")
     assert run.status == 1
-    assert f"prism {TENANTS[0]}: no password for the database's user one" in "\n".join(said)
-    assert said[-1] == f"prism-ch: 1 organisation of 3 not done: prism {TENANTS[0]}".strip()
+    assert f"prism {TENANTS[0]}: no password for the database's user one" in "\n".join(lines)
+    assert lines[-1] == f"prism-ch: 1 organisation of 3 not done: prism {TENANTS[0]}".strip()
     assert [org.name for org in grafana.orgs.values()] == ["Main Org.", "prism", f"prism {TENANTS[1]}"]
 
 
-def test_prune_deletes_what_is_ours_and_no_longer_shipped(
+def test_prune_deletes_ours_that_is_no_longer_shipped(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more: dict[str, Mapping[str, Any]] = {
         uid: {"uid": uid, "title": uid, "tags": [], "panels": []} for uid in ("prism-old", "prism-edited")
     }
-    monkeypatch.setattr(wanted, "shipped_dashboards", lambda: dashboards() | more)
+    monkeypatch.setattr(organisations, "shipped_dashboards", lambda: dashboards() | more)
     run("apply")
-    monkeypatch.setattr(wanted, "shipped_dashboards", dashboards)
+    monkeypatch.setattr(organisations, "shipped_dashboards", dashboards)
     org = grafana.org("prism")
     grafana.edit_dashboard("prism", "prism-edited", title="Mine")
     theirs = [{"dashboard": {"uid": "theirs", "title": "Theirs", "version": 1}, "folder": "prism", "message": ""}]
@@ -356,15 +370,15 @@ def test_prune_deletes_what_is_ours_and_no_longer_shipped(
     org.rules["theirs"] = {**org.rules["prism-hang"], "uid": "theirs"}
     grafana._route_post_orgs({"name": "prism gone"})
     grafana.calls.clear()
-    told = [
+    expected = [
         "! prism: dashboard prism-edited: edited by hand; --force deletes it",
         "- prism: dashboard prism-old",
         "- prism: alert rule prism-old",
-        "! prism gone: organisation of no tenant of the topology; delete it in Grafana if nobody needs it",
+        "! prism gone: organisation of no tenant of the topology; delete it in Grafana if unused",
     ]
-    assert run("prune", "--dry-run") == [*told, "2 deletions, nothing written"]
+    assert run("prune", "--dry-run") == [*expected, "2 deletions, nothing written"]
     assert grafana.writes == []
-    assert run("prune") == [*told, "2 deletions"]
+    assert run("prune") == [*expected, "2 deletions"]
     assert {"theirs", "prism-edited"} <= org.dashboards.keys()
     assert "prism-old" not in org.dashboards
     assert {"theirs", "prism-elsewhere"} <= org.rules.keys()
@@ -374,12 +388,12 @@ def test_prune_deletes_what_is_ours_and_no_longer_shipped(
     assert run("apply") == ["0 writes"]
 
 
-def test_somebody_else_who_saves_at_the_same_moment_is_not_overwritten(
+def test_dashboard_saved_meanwhile_not_overwritten(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("apply")
     newer = {uid: {**each, "description": "newer"} for uid, each in dashboards().items()}
-    monkeypatch.setattr(wanted, "shipped_dashboards", lambda: newer)
+    monkeypatch.setattr(organisations, "shipped_dashboards", lambda: newer)
     save = grafana._post_dashboard
 
     def saved_meanwhile(org: Any, body: Any) -> Any:
@@ -388,9 +402,9 @@ def test_somebody_else_who_saves_at_the_same_moment_is_not_overwritten(
         return save(org, body)
 
     monkeypatch.setattr(grafana, "_post_dashboard", saved_meanwhile)
-    said = run("apply", "--operators")
+    lines = run("apply", "--operators")
     assert run.status == 1
-    assert any("refused (412)" in line and "someone else has changed it meanwhile" in line for line in said)
+    assert any("refused (412)" in line and "someone else has changed it meanwhile" in line for line in lines)
     assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "Mine"
 
 
@@ -405,61 +419,67 @@ def test_somebody_else_who_saves_at_the_same_moment_is_not_overwritten(
         ("PRISM_CH_GRAFANA_PASSWORDS", "", "no password for the database's user reader"),
     ],
 )
-def test_what_is_wrong_is_one_clear_line(
+def test_wrong_setting_reported_in_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    said = run("apply", "--operators")
+    lines = run("apply", "--operators")
     assert run.status != 0
-    assert complaint in said[0]
-    assert len(said) <= 2
+    assert complaint in lines[0]
+    assert len(lines) <= 2
 
 
-def test_a_grafana_that_repeats_what_it_was_told_makes_no_secret_known(
+def test_error_that_repeats_the_request_shows_no_secret(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grafana, "answers_datasources_with", 400)
-    said = run("apply", "--operators", "--debug")
+    lines = run("apply", "--operators", "--debug")
     assert run.status == 1
-    assert any("refused (400)" in line and "***" in line for line in said)
+    assert any("refused (400)" in line and "***" in line for line in lines)
 
 
-def test_a_data_source_that_does_not_answer_is_told(grafana: FakeGrafana, run: Run) -> None:
+def test_data_source_that_does_not_answer_reported(grafana: FakeGrafana, run: Run) -> None:
     grafana.datasource_answers = False
-    said = run("apply", "--operators")
+    lines = run("apply", "--operators")
     assert run.status == 0
-    assert any("the data source does not answer yet" in line and "***" in line for line in said)
+    assert any("the data source does not answer yet" in line and "***" in line for line in lines)
 
 
-def test_a_redirect_is_not_followed(run: Run, grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redirect_not_followed(run: Run, grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch) -> None:
     grafana.redirects = True
-    assert "sends elsewhere" in run("apply", "--operators")[0]
+    assert "redirects elsewhere" in run("apply", "--operators")[0]
     assert run.status == 1
     assert grafana.writes == []
 
 
-def test_what_is_no_grafana_is_told(run: Run, grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_is_no_grafana_reported(run: Run, grafana: FakeGrafana, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url.removesuffix("/grafana") + "/not-json")
     assert "does not answer as a Grafana does" in run("apply", "--operators")[0]
 
 
-def test_tenants_are_asked_of_the_service_that_holds_the_database(tmp_path: Path) -> None:
-    held = HeldElsewhere(EmbeddedLocation(tmp_path, "prism"), StoreLockedError("in use"))
+def test_service_that_holds_the_database_asked_for_sql(tmp_path: Path) -> None:
+    ask = partial(_ask_service, HeldElsewhere(EmbeddedLocation(tmp_path, "prism"), StoreLockedError("in use")))
 
     def answer(request: Request, streams: Streams) -> int:
-        assert request.arguments[0] == "sql"
-        streams.stdout.write("".join(json.dumps({"tenant": tenant}) + "\n" for tenant in TENANTS))
+        streams.stdout.write(json.dumps(request.arguments))
         return 0
 
+    def refuse(request: Request, streams: Streams) -> int:
+        streams.stderr.write("prism-ch: no such table\n")
+        return 1
+
     with controlled(tmp_path, answer):
-        assert _tenants_from_service(held) == list(TENANTS)
-    with controlled(tmp_path, lambda request, streams: 1), pytest.raises(GrafanaError, match="did not tell"):
-        _tenants_from_service(held)
+        assert json.loads(ask("SELECT 1", None)) == ["sql", "--format=json", "--", "SELECT 1"]
+        assert json.loads(ask("SELECT 1", "-a")) == ["sql", "--format=json", "--tenant=-a", "--", "SELECT 1"]
+    with controlled(tmp_path, refuse), pytest.raises(GrafanaError, match=r"^no such table$"):
+        ask("SELECT 1", None)
+    with controlled(tmp_path, lambda request, streams: 1), pytest.raises(GrafanaError, match="failed to answer"):
+        ask("SELECT 1", None)
     with pytest.raises(StoreLockedError):
-        _tenants_from_service(held)
+        ask("SELECT 1", None)
 
 
-def test_the_rule_group_of_tenants_is_that_of_operators(grafana: FakeGrafana, run: Run) -> None:
+def test_tenants_rule_group_is_that_of_operators(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     title, interval_s = JOB_GROUP
     for org in list(grafana.orgs.values())[1:]:

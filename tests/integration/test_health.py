@@ -1,4 +1,4 @@
-"""Each red light: what turns it on, what it says, and how it is told over HTTP, in tables and by `doctor`."""
+"""Each health check: what makes it bad, and how HTTP, the tables and `doctor` show it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from prism_ch.daemon.daemon import Daemon
+from prism_ch.daemon.health import HealthMonitor
 from prism_ch.daemon.runner import TaskState
-from prism_ch.daemon.schedule import Schedule, TaskPlan
 from prism_ch.daemon.spool import Spool
-from prism_ch.daemon.tasks import TASKS, Shift
-from prism_ch.daemon.vitals import Vitals
+from prism_ch.daemon.tasks import TASKS, Schedule, TaskContext, TaskPlan
 from prism_ch.errors import SettingsError, StoreError
-from prism_ch.health import machine
-from prism_ch.health.database import service_lights
+from prism_ch.health.check import Check, check_machine
+from prism_ch.health.database import MEASURES, check_service
 from prism_ch.health.doctor import examine
-from prism_ch.health.light import Light
-from prism_ch.health.measures import MEASURES
 from prism_ch.serve.http import application, listening
 from prism_ch.settings import ServeSettings, Settings
 from prism_ch.store.client import Store, connect
@@ -39,19 +36,19 @@ from tests.integration.test_watermark import HOUR_AGO_NS, NOW_NS, SECOND, land
 SETTINGS = Settings(serve=ServeSettings(silent_after_s=3600))
 
 
-def light(lights: list[Light], name: str) -> Light:
-    [found] = [each for each in lights if each.name == name]
+def named(checks: list[Check], name: str) -> Check:
+    [found] = [check for check in checks if check.name == name]
     return found
 
 
-def seen(store: Store, name: str) -> Light:
-    return light(service_lights(store, SETTINGS), name)
+def seen(store: Store, name: str) -> Check:
+    return named(check_service(store, SETTINGS), name)
 
 
 @pytest.fixture
-def examined(store: Store, store_url: str) -> Callable[[str], Light]:
-    def look(name: str) -> Light:
-        return light(examine(lambda: Settings(url=store_url), lambda _: None, lambda: connect(store_url)), name)
+def examined(store: Store, store_url: str) -> Callable[[str], Check]:
+    def look(name: str) -> Check:
+        return named(examine(lambda: Settings(url=store_url), lambda _: None, lambda: connect(store_url)), name)
 
     return look
 
@@ -59,7 +56,7 @@ def examined(store: Store, store_url: str) -> Callable[[str], Light]:
 def test_silent_exporters(store: Store) -> None:
     assert "no flow record has landed yet" in seen(store, "exporters").what
     land(store, "leaf-1", HOUR_AGO_NS)
-    assert seen(store, "exporters") == Light("exporters", "ok", "all 1 send")
+    assert seen(store, "exporters") == Check("exporters", "ok", "all 1 send")
     land(store, "leaf-2", HOUR_AGO_NS, received_ago_s=5000)
     assert seen(store, "exporters").what.startswith("1 of 2 are silent, leaf-2 for 5,0")
     land(store, "leaf-3", HOUR_AGO_NS, received_ago_s=6000)
@@ -90,7 +87,7 @@ def test_rejected_records(store: Store) -> None:
 
 def test_failed_windows_and_those_that_wait(store: Store) -> None:
     land(store, "leaf-1", HOUR_AGO_NS)
-    assert seen(store, "windows") == Light("windows", "ok", "0 worked, none failed")
+    assert seen(store, "windows") == Check("windows", "ok", "0 worked, none failed")
     arrive(store, 0)
     work(store, 0, error="odd numbers")
     found = seen(store, "windows")
@@ -108,12 +105,12 @@ def test_windows_that_wait(store: Store) -> None:
 
 
 def test_a_schema_that_is_not_this_versions(empty_store: Store) -> None:
-    [found] = service_lights(empty_store, SETTINGS)
+    [found] = check_service(empty_store, SETTINGS)
     assert (found.name, found.state) == ("database", "bad")
     assert "prism-ch migrate" in found.mend
 
 
-def test_the_topology(store: Store, examined: Callable[[str], Light], tmp_path: Path) -> None:
+def test_the_topology(store: Store, examined: Callable[[str], Check], tmp_path: Path) -> None:
     assert examined("topology").state == "bad"
     land(store, "leaf-1", HOUR_AGO_NS)
     columns = "endpoint,server,gpu,rail,leaf,pod,tenant"
@@ -125,7 +122,7 @@ def test_the_topology(store: Store, examined: Callable[[str], Light], tmp_path: 
     assert "it covers all addresses seen" in examined("topology").what
 
 
-def test_clocks_and_idle_timeouts_that_were_inferred(store: Store, examined: Callable[[str], Light]) -> None:
+def test_clocks_and_idle_timeouts_that_were_inferred(store: Store, examined: Callable[[str], Check]) -> None:
     assert examined("clocks").what == "no offset could be inferred"
     assert examined("idle timeouts").what == "none could be inferred"
     store.command(
@@ -146,7 +143,7 @@ def test_a_configuration_that_can_not_be_read(store_url: str) -> None:
         raise SettingsError("schedule.toml: is no TOML")
 
     assert examine(lambda: Settings(url=store_url), refuse, lambda: connect(store_url)) == [
-        Light(
+        Check(
             "configuration", "bad", "schedule.toml: is no TOML", "mend the file, the environment or the option it names"
         )
     ]
@@ -163,22 +160,22 @@ def test_a_database_that_can_not_be_reached() -> None:
 def test_the_spool_and_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = tmp_path / "spool"
     settings = Settings(url=f"chdb://{tmp_path}/data", serve=ServeSettings(spool=spool))
-    assert light(machine.machine_lights(settings), "spool").state == "bad"
+    assert named(check_machine(settings), "spool").state == "bad"
     Spool(spool).close()
-    assert light(machine.machine_lights(settings), "spool").state == "ok"
+    assert named(check_machine(settings), "spool").state == "ok"
     (spool / "failed" / "x.csv.error").write_text("odd")
-    assert light(machine.machine_lights(settings), "spool").what == "1 files could not be read to their end"
+    assert named(check_machine(settings), "spool").what == "1 files could not be read to their end"
     total = 100 << 30
     for free, state in ((50 << 30, "ok"), (5 << 30, "warn"), (1 << 30, "bad")):
         usage = SimpleNamespace(total=total, free=free)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
-        assert light(machine.machine_lights(settings), "disk of the database").state == state
+        assert named(check_machine(settings), "disk of the database").state == state
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert light(machine.machine_lights(settings), "spool").state == "bad"
+    assert named(check_machine(settings), "spool").state == "bad"
 
 
-def vitals(url: str, *states: TaskState, open_store: Callable[[], Store] | None = None) -> Vitals:
-    return Vitals(SETTINGS, None, lambda: states, open_store or (lambda: connect(url)))
+def monitor(url: str, *states: TaskState, open_store: Callable[[], Store] | None = None) -> HealthMonitor:
+    return HealthMonitor(SETTINGS, None, lambda: states, open_store or (lambda: connect(url)))
 
 
 def test_tasks_that_fail_or_hang(store: Store, store_url: str) -> None:
@@ -186,8 +183,8 @@ def test_tasks_that_fail_or_hang(store: Store, store_url: str) -> None:
     new, busy = TaskState("b"), TaskState("c", running_s=1.0)
     failing, failed = TaskState("d", failures=1, error="odd"), TaskState("e", failures=3, error="odd")
     hung = TaskState("f", running_s=99.0, is_hung=True)
-    lights = vitals(store_url, fine, new, busy, failing, failed, hung).lights()
-    states = {each.name: each.state for each in lights if each.name.startswith("task ")}
+    checks = monitor(store_url, fine, new, busy, failing, failed, hung).checks()
+    states = {each.name: each.state for each in checks if each.name.startswith("task ")}
     assert states == {
         "task a": "ok",
         "task b": "ok",
@@ -201,19 +198,19 @@ def test_tasks_that_fail_or_hang(store: Store, store_url: str) -> None:
 def test_a_database_that_hangs_keeps_nobody_who_asks(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, go_on = [], threading.Event()
+    attempts, go_on = [], threading.Event()
 
     def hang() -> Store:
-        asked.append(1)
+        attempts.append(1)
         go_on.wait()
         raise StoreError("too late")
 
-    monkeypatch.setattr("prism_ch.daemon.vitals._PATIENCE_S", 0.01)
-    found = vitals(store_url, open_store=hang)
+    monkeypatch.setattr("prism_ch.daemon.health._TIMEOUT_S", 0.01)
+    found = monitor(store_url, open_store=hang)
     for _ in range(3):
-        assert light(found.lights(), "database").what == "has not answered for 0 s"
+        assert named(found.checks(), "database").what == "has not answered for 0 s"
     go_on.set()
-    assert asked == [1]
+    assert attempts == [1]
 
 
 @pytest.fixture
@@ -237,7 +234,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 def test_health_over_http(daemon: Daemon, store: Store) -> None:
-    with listening(application(daemon.vitals.lights, daemon.vitals.measures), "127.0.0.1", 0) as port:
+    with listening(application(daemon.health.checks, daemon.health.measures), "127.0.0.1", 0) as port:
         status, body = get(port, "/healthz")
         assert status == 200
         assert (json.loads(body)["status"], json.loads(body)["reasons"]) == ("ok", [])
@@ -250,8 +247,8 @@ def test_health_over_http(daemon: Daemon, store: Store) -> None:
         assert get(port, "/else")[0] == 404
 
 
-def test_a_port_that_is_taken_is_told(daemon: Daemon) -> None:
-    app = application(daemon.vitals.lights, daemon.vitals.measures)
+def test_a_port_in_use_is_a_settings_error(daemon: Daemon) -> None:
+    app = application(daemon.health.checks, daemon.health.measures)
     with (
         listening(app, "127.0.0.1", 0) as port,
         pytest.raises(SettingsError, match="can't listen there: Address already in use; give another with --listen"),
@@ -265,25 +262,25 @@ def test_metrics_and_tables_say_the_same(daemon: Daemon, store: Store) -> None:
     land(store, "leaf-1", 5)
     arrive(store, 0)
     work(store, 0)
-    with listening(application(daemon.vitals.lights, daemon.vitals.measures), "127.0.0.1", 0) as port:
+    with listening(application(daemon.health.checks, daemon.health.measures), "127.0.0.1", 0) as port:
         text = get(port, "/metrics")[1]
-    told = {
+    shown = {
         (sample.name.removeprefix("prism_ch_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    assert told["records_landed_total",] == 1
-    assert told["records_rejected_total", "implausible_time"] == 1
-    assert told["windows_worked",] == 1
-    assert told["exporter_lag_seconds", "leaf-1"] >= 3600
-    assert told["database_up",] == 1
-    assert told["memory_bytes",] > 1e7
-    daemon.vitals.note(store)
+    assert shown["records_landed_total",] == 1
+    assert shown["records_rejected_total", "implausible_time"] == 1
+    assert shown["windows_worked",] == 1
+    assert shown["exporter_lag_seconds", "leaf-1"] >= 3600
+    assert shown["database_up",] == 1
+    assert shown["memory_bytes",] > 1e7
+    daemon.health.write(store)
     noted = {(name, label) for name, label in store.rows("SELECT measure, label FROM measures")}
-    assert noted == {(key[0], key[1] if len(key) > 1 else "") for key in told}
+    assert noted == {(key[0], key[1] if len(key) > 1 else "") for key in shown}
     assert {name for name, _ in noted} <= set(MEASURES)
     assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
-    daemon.vitals.note(store)
+    daemon.health.write(store)
     assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
 
 
@@ -291,27 +288,27 @@ def test_metrics_without_a_database_say_so(daemon: Daemon) -> None:
     def fail() -> Store:
         raise StoreError("gone")
 
-    daemon.vitals._open_store = fail
-    values = {measure.name: measure.value for measure in daemon.vitals.measures()}
+    daemon.health._open_store = fail
+    values = {measure.name: measure.value for measure in daemon.health.measures()}
     assert values["database_up"] == 0
     assert "windows_worked" not in values
-    assert light(daemon.vitals.lights(), "database").what == "gone"
+    assert named(daemon.health.checks(), "database").what == "gone"
 
 
-def test_a_task_that_hangs_does_not_stop_the_others_nor_the_service(
+def test_a_hung_task_stops_neither_others_nor_the_service(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hung, worked, go_on = threading.Event(), threading.Semaphore(0), threading.Event()
 
-    def hang(shift: Shift) -> int:
+    def hang(context: TaskContext) -> int:
         hung.set()
         go_on.wait()
         return 0
 
-    def throw(shift: Shift) -> int:
+    def throw(context: TaskContext) -> int:
         raise ZeroDivisionError
 
-    def count(shift: Shift) -> int:
+    def count(context: TaskContext) -> int:
         worked.release()
         return 1
 
@@ -337,8 +334,8 @@ def test_a_task_that_hangs_does_not_stop_the_others_nor_the_service(
 
 
 def test_every_task_of_the_schedule_can_be_woken(daemon: Daemon, store: Store, store_url: str) -> None:
-    shift = Shift(store, Settings(url=store_url), None, lambda: False, daemon.vitals.note)
-    assert {name: task(shift) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)
+    context = TaskContext(store, Settings(url=store_url), None, lambda: False, daemon.health.write)
+    assert {name: task(context) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)
     spool = daemon._spool
     assert spool is not None
-    assert {name: task(replace(shift, spool=spool)) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)
+    assert {name: task(replace(context, spool=spool)) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)

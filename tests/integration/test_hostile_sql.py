@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prism_ch.errors import PrismError
-from prism_ch.query.answer import question, run
+from prism_ch.query.answer import check_statement, run
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.two_tenants import ALPHA, BRAVO, fill
@@ -184,7 +184,7 @@ def told(store: Store, sql: str, tenant: str | None) -> str | None:
     """Return what a statement shows, also by way of an error of the engine; None where the gate refuses it."""
     asked = None
     try:
-        asked = question(store, sql, tenant=tenant)
+        asked = check_statement(store, sql, tenant=tenant)
         return run(store, asked, asked.format or "JSONEachRow").decode(errors="replace")
     except PrismError as error:
         refusal = str(error)
@@ -226,7 +226,7 @@ def test_an_operator_reaches_nothing_of_the_host(shared: Store, secret: Path) ->
             assert shown is None or SECRET not in shown, sql[:300]
         else:
             with suppress(PrismError):
-                question(shared, sql)
+                check_statement(shared, sql)
     assert not secret.with_name("written").exists()
     assert shared.scalar("SELECT uniqExact(tenant) FROM jobs") == 2
 

@@ -157,12 +157,12 @@ def test_the_javascript_client_works(served: OwnEndpoint, javascript: Path, role
         ["node", str(script)], capture_output=True, text=True, timeout=180, env=environment, check=False
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    told = json.loads(done.stdout)
-    assert told["ping"] is True
-    assert told["rows"] == [{"n": 0}, {"n": 1}, {"n": 2}]
-    assert told["parameters"] == [{"a": 5, "b": "it's"}]
-    assert told["streamed"] == 200_000
-    assert told["error"] == ("497" if role == "alpha" else "60")
+    answer = json.loads(done.stdout)
+    assert answer["ping"] is True
+    assert answer["rows"] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert answer["parameters"] == [{"a": 5, "b": "it's"}]
+    assert answer["streamed"] == 200_000
+    assert answer["error"] == ("497" if role == "alpha" else "60")
     if role == "operator":
-        assert told["inserted"] == [{"number": 3, "s": 6}]
-        assert told["session"] == [{"a": 8}]
+        assert answer["inserted"] == [{"number": 3, "s": 6}]
+        assert answer["session"] == [{"a": 8}]

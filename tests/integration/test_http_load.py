@@ -44,8 +44,8 @@ def begin(served: OwnEndpoint, statement: str, target: str = "/", **more: str) -
 
 def at_work(served: OwnEndpoint, what: str) -> int:
     """Count the statements that the engine has at work."""
-    asked = f"SELECT count() FROM system.processes WHERE position(query, '{what}') > 0 AND NOT is_cancelled"  # noqa: S608
-    return int(served.ask(asked + " AND position(query, 'processes') = 0").text)
+    query = f"SELECT count() FROM system.processes WHERE position(query, '{what}') > 0 AND NOT is_cancelled"  # noqa: S608
+    return int(served.ask(query + " AND position(query, 'processes') = 0").text)
 
 
 def test_64_clients_at_once_are_all_answered(served: OwnEndpoint) -> None:
@@ -79,17 +79,17 @@ def test_a_client_that_reads_nothing_is_let_go(impatient: OwnEndpoint) -> None:
 def at_work_elsewhere(served: OwnEndpoint) -> int:
     """Count endless statements as a reader's neighbour would: over a connection of the test's own."""
     with connect(f"chdb://{served.sql.folder}?database={served.database}") as store:
-        asked = "SELECT count() FROM system.processes WHERE startsWith(query, {text:String}) AND NOT is_cancelled"
-        return int(store.scalar(asked, {"text": ENDLESS}))
+        query = "SELECT count() FROM system.processes WHERE startsWith(query, {text:String}) AND NOT is_cancelled"
+        return int(store.scalar(query, {"text": ENDLESS}))
 
 
-def test_whoever_finds_no_place_is_told_so(impatient: OwnEndpoint) -> None:
+def test_a_statement_without_a_slot_is_rejected(impatient: OwnEndpoint) -> None:
     with ExitStack() as clients:
         for _ in range(3):
             clients.enter_context(begin(impatient, LONG))
         until(lambda: len(impatient.sql.engine.marks) == 3)
-        refused = impatient.ask("SELECT 1")
-        assert (refused.status, refused.code) == (503, "202")
+        rejected = impatient.ask("SELECT 1")
+        assert (rejected.status, rejected.code) == (503, "202")
         assert impatient.ask("SELECT 1", "reader").status == 200
 
 
@@ -114,9 +114,9 @@ def test_an_insert_that_breaks_off_lands_nothing(served: OwnEndpoint) -> None:
 
 def test_too_many_requests_a_minute_are_refused(impatient: OwnEndpoint) -> None:
     answers = [impatient.ask("SELECT 1", "alpha") for _ in range(60)]
-    refused = [answered for answered in answers if answered.status != 200]
-    assert 0 < len(refused) <= 10
-    assert {(answered.status, answered.code) for answered in refused} == {(429, "201")}
+    rejected = [answered for answered in answers if answered.status != 200]
+    assert 0 < len(rejected) <= 10
+    assert {(answered.status, answered.code) for answered in rejected} == {(429, "201")}
     assert impatient.ask("SELECT 1", "bravo").status == 200
 
 

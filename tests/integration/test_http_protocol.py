@@ -186,7 +186,7 @@ def test_a_long_statement_is_refused_like_a_bomb(served: OwnEndpoint) -> None:
     assert served.ask(bomb, "reader", headers={"Content-Encoding": "gzip"}).code == "62"
 
 
-def test_who_asks_is_told_in_three_ways(served: OwnEndpoint) -> None:
+def test_credentials_are_read_in_three_ways(served: OwnEndpoint) -> None:
     assert served.ask("SELECT 1", "").code == "516"
     assert served.ask("SELECT 1", "", user="reader", password=PASSWORD).status == 200
     headers = {"X-ClickHouse-User": "reader", "X-ClickHouse-Key": PASSWORD}

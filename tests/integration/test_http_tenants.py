@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from prism_ch.query.tenancy import TELLING_SETTINGS, TENANT_VIEWS, schema_names
+from prism_ch.query.tenancy import REVEALING_SETTINGS, closed_names, tenant_views
 from prism_ch.store.client import connect
 from prism_ch.store.migrate import migrate
 from tests.serving import OwnEndpoint, endpoint
@@ -33,7 +33,7 @@ def assert_nothing_of_bravo(text: str) -> None:
     assert not [mark for mark in BRAVO.marks if mark in text], text[:500]
 
 
-@pytest.mark.parametrize("view", sorted(TENANT_VIEWS))
+@pytest.mark.parametrize("view", sorted(tenant_views()))
 def test_a_view_shows_each_tenant_its_own_rows(two: OwnEndpoint, view: str) -> None:
     for user, mine, other in (("alpha", ALPHA, BRAVO), ("bravo", BRAVO, ALPHA), ("alpha", ALPHA, BRAVO)):
         seen = two.ask(f"SELECT * FROM {named(view)} FORMAT JSONEachRow", user)  # noqa: S608
@@ -46,7 +46,7 @@ def test_a_view_shows_each_tenant_its_own_rows(two: OwnEndpoint, view: str) -> N
 
 
 def test_every_other_table_is_refused(two: OwnEndpoint) -> None:
-    for name in sorted(schema_names() - TENANT_VIEWS):
+    for name in sorted(closed_names()):
         for table in (name, f"{two.database}.{name}", f"`{name}`"):
             answered = two.ask(f"SELECT * FROM {table}", "alpha")  # noqa: S608
             assert (answered.status, answered.code) == (403, "497"), name
@@ -128,10 +128,10 @@ def test_what_reaches_further_is_refused(two: OwnEndpoint, statement: str) -> No
 
 
 def test_what_clients_ask_of_settings_shows_no_value(two: OwnEndpoint) -> None:
-    told = two.ask("SELECT name, value, readonly FROM system.settings LIMIT 10000", "alpha").text
-    assert "additional_table_filters\t\t1\n" in told or "additional_table_filters\t{}\t1\n" in told
-    assert "bravo" not in told
-    assert "alpha" not in told
+    answer = two.ask("SELECT name, value, readonly FROM system.settings LIMIT 10000", "alpha").text
+    assert "additional_table_filters\t\t1\n" in answer or "additional_table_filters\t{}\t1\n" in answer
+    assert "bravo" not in answer
+    assert "alpha" not in answer
 
 
 def test_an_error_tells_a_tenant_no_value(two: OwnEndpoint) -> None:
@@ -143,12 +143,12 @@ def test_an_error_tells_a_tenant_no_value(two: OwnEndpoint) -> None:
 def test_an_error_far_into_a_result_tells_a_tenant_no_value(two: OwnEndpoint) -> None:
     question = "SELECT toUInt8(if(number = 3000000, 'far', '1')) FROM numbers(4000000)"
     try:
-        told = two.ask(question, "alpha").text
+        answer = two.ask(question, "alpha").text
     except http.client.IncompleteRead as error:
-        told = error.partial.decode()
-    assert "CANNOT_PARSE_TEXT" in told
-    assert "its error could show what is not yours" in told
-    assert "far" not in told
+        answer = error.partial.decode()
+    assert "CANNOT_PARSE_TEXT" in answer
+    assert "its error could show what is not yours" in answer
+    assert "far" not in answer
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_an_error_far_into_a_result_tells_a_tenant_no_value(two: OwnEndpoint) ->
 def test_no_format_counts_what_was_read_of_others(two: OwnEndpoint, result_format: str) -> None:
     question = "SELECT job_id FROM steps SETTINGS output_format_write_statistics = 1"
     assert "rows_read" in two.ask(question, "reader", default_format=result_format).text
-    told = two.ask(question, "alpha", default_format=result_format)
-    assert told.status == 200
-    assert "rows_read" not in told.text
-    assert json.loads(told.headers["x-clickhouse-summary"])["read_rows"] in {"0", str(ALPHA.rows)}
+    answer = two.ask(question, "alpha", default_format=result_format)
+    assert answer.status == 200
+    assert "rows_read" not in answer.text
+    assert json.loads(answer.headers["x-clickhouse-summary"])["read_rows"] in {"0", str(ALPHA.rows)}
 
 
 @pytest.mark.parametrize("result_format", ["JSONEachRowWithProgress", "JSONCompactEachRowWithProgress"])
@@ -171,7 +171,7 @@ def test_progress_that_counts_what_is_read_of_others_is_refused(two: OwnEndpoint
     assert (clause.code, default.code) == ("497", "73")
 
 
-@pytest.mark.parametrize("setting", sorted(TELLING_SETTINGS))
+@pytest.mark.parametrize("setting", sorted(REVEALING_SETTINGS))
 def test_no_limit_can_be_lowered_to_count_what_is_read_of_others(two: OwnEndpoint, setting: str) -> None:
     for value in ("5", "50", "500"):
         lowered: dict[str, Any] = {setting: value}
@@ -185,12 +185,12 @@ def test_no_limit_can_be_lowered_to_count_what_is_read_of_others(two: OwnEndpoin
 
 def test_a_cancelled_statement_tells_no_progress(two: OwnEndpoint) -> None:
     headers: dict[str, Any] = {"send_progress_in_http_headers": "1", "http_headers_progress_interval_ms": "1"}
-    told = two.ask(
+    answer = two.ask(
         "SELECT count() FROM numbers(3000000000) WHERE sin(number) = 2", "alpha", **headers, max_execution_time="0.2"
     )
-    assert told.code in {"158", "159"}
-    assert not [name for name in told.headers if "progress" in name or "summary" in name]
-    assert not re.search(r"[0-9]{4,}", told.text.partition("(version")[0])
+    assert answer.code in {"158", "159"}
+    assert not [name for name in answer.headers if "progress" in name or "summary" in name]
+    assert not re.search(r"[0-9]{4,}", answer.text.partition("(version")[0])
 
 
 def test_an_error_tells_a_tenant_no_place_on_the_host(two: OwnEndpoint) -> None:

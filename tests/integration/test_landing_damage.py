@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_ch.errors import InputError
-from prism_ch.ingest import batches, lines, sources
+from prism_ch.ingest import columnar, lines, sources
 from prism_ch.ingest.files import land_files
 from prism_ch.store.client import Store
 from tests.records import COLUMNS, csv_text, json_text, record, records, table, write, write_parquet
@@ -106,7 +106,7 @@ def test_a_folder_without_flow_files(store: Store, tmp_path: Path) -> None:
         land_files(store, [str(tmp_path)])
 
 
-def test_of_a_compressed_file_that_is_cut_off_what_came_before_lands(
+def test_compressed_file_lands_up_to_where_it_is_cut_off(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "CHUNK_BYTES", 500)
@@ -130,10 +130,10 @@ def test_of_a_compressed_file_that_is_cut_off_what_came_before_lands(
     assert store.scalar("SELECT sum(records) FROM arrivals") == report.landed
 
 
-def test_of_a_damaged_parquet_the_row_groups_before_the_damage_land(
+def test_damaged_parquet_lands_row_groups_before_the_damage(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(columnar, "CHUNK_ROWS", 10)
     file = tmp_path / "flows.parquet"
     pq.write_table(table(records(100)), file, row_group_size=10, compression="zstd")
     start = pq.ParquetFile(file).metadata.row_group(5).column(0).data_page_offset

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from prism_ch.errors import InputError, StoreError
-from prism_ch.ingest import contents, direct
-from prism_ch.ingest.direct import fits
+from prism_ch.ingest import columnar, contents
+from prism_ch.ingest.columnar import engine_can_read
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.store.client import Store
@@ -59,7 +59,7 @@ def test_only_files_whose_values_fit(
     rows = [record(0) if "proto" not in types else record(0, proto=change.get("proto", 17)), record(1, **change)]
     if types.get("src_addr") == pa.binary() or types.get("bytes") == pa.string():
         rows = [record(number, **change) for number in range(2)]
-    assert fits(write_parquet(tmp_path / "flows.parquet", rows, **types)) is expected
+    assert engine_can_read(write_parquet(tmp_path / "flows.parquet", rows, **types)) is expected
 
 
 def test_other_columns_are_not_for_the_engine(tmp_path: Path) -> None:
@@ -73,15 +73,15 @@ def test_other_columns_are_not_for_the_engine(tmp_path: Path) -> None:
         ]
     ):
         pa.parquet.write_table(odd, tmp_path / f"{number}.parquet")
-        assert not fits(tmp_path / f"{number}.parquet")
+        assert not engine_can_read(tmp_path / f"{number}.parquet")
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and no more")
-    assert not fits(tmp_path / "damaged.parquet")
+    assert not engine_can_read(tmp_path / "damaged.parquet")
     pa.parquet.write_table(rows, tmp_path / "silent.parquet", write_statistics=False)
-    assert not fits(tmp_path / "silent.parquet")
+    assert not engine_can_read(tmp_path / "silent.parquet")
     pa.parquet.write_table(
         rows.append_column("more", pa.array([1.5] * 3)).drop_columns(["src_port"]), tmp_path / "more.parquet"
     )
-    assert fits(tmp_path / "more.parquet")
+    assert engine_can_read(tmp_path / "more.parquet")
 
 
 def test_it_lands_what_would_land_otherwise(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,15 +92,15 @@ def test_it_lands_what_would_land_otherwise(store: Store, tmp_path: Path, monkey
         record(104, sampling_rate=0),
     ]
     pa.parquet.write_table(table(records(100) + odd), tmp_path / "flows.parquet", row_group_size=30)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     land_files(store, [str(tmp_path)])
     otherwise = state(store)
     empty(store)
-    monkeypatch.setattr(contents, "_DIRECT_BYTES_MIN", 0)
-    report = land_files(store, [str(tmp_path)], progress=lambda done, total: told.append((done, total)))
+    monkeypatch.setattr(contents, "_ENGINE_BYTES_MIN", 0)
+    report = land_files(store, [str(tmp_path)], progress=lambda done, total: reported.append((done, total)))
     assert (report.landed, report.rejected) == (102, {"bad_src_addr": 1, "zero_bytes": 1})
     assert state(store) == otherwise
-    assert told[-1] == ((tmp_path / "flows.parquet").stat().st_size,) * 2
+    assert reported[-1] == ((tmp_path / "flows.parquet").stat().st_size,) * 2
     land_files(store, [str(tmp_path)])
     assert state(store) == otherwise
 
@@ -111,16 +111,16 @@ def test_cut_short_and_repeated_it_is_complete(
 ) -> None:
     path = tmp_path / "flows.parquet"
     pa.parquet.write_table(table(records(100)), path, row_group_size=10)
-    monkeypatch.setitem(direct._SETTINGS, "min_insert_block_size_rows", 20)
-    monkeypatch.setitem(direct._SETTINGS, "input_format_parquet_max_block_size", 7)
+    monkeypatch.setitem(columnar._ENGINE_SETTINGS, "min_insert_block_size_rows", 20)
+    monkeypatch.setitem(columnar._ENGINE_SETTINGS, "input_format_parquet_max_block_size", 7)
     land = statement("land_parquet")
-    monkeypatch.setattr(direct, "statement", lambda _: f"{land} WHERE NOT throwIf(_row_number = {cut})")
+    monkeypatch.setattr(columnar, "statement", lambda _: f"{land} WHERE NOT throwIf(_row_number = {cut})")
     with pytest.raises(StoreError):
-        direct.land_directly(store, path, "this", "flows.parquet", LANDING_SETTINGS)
+        columnar.land_by_engine(store, path, "this", "flows.parquet", LANDING_SETTINGS)
     assert store.scalar("SELECT count() FROM flows") < 100
-    monkeypatch.setattr(direct, "statement", lambda _: land)
+    monkeypatch.setattr(columnar, "statement", lambda _: land)
     for _ in range(2):
-        direct.land_directly(store, path, "this", "flows.parquet", LANDING_SETTINGS)
+        columnar.land_by_engine(store, path, "this", "flows.parquet", LANDING_SETTINGS)
         assert store.scalar("SELECT count() FROM flows") == 100
         for name, counted in (("flow_pair_1m", "flows"), ("switch_1m", "flows"), ("arrivals", "records")):
             assert store.scalar(f"SELECT sum({counted}) FROM {name}") == 100  # noqa: S608
@@ -128,11 +128,11 @@ def test_cut_short_and_repeated_it_is_complete(
 
 
 def test_a_damaged_file_is_named(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "_DIRECT_BYTES_MIN", 0)
+    monkeypatch.setattr(contents, "_ENGINE_BYTES_MIN", 0)
     path = write_parquet(tmp_path / "flows.parquet", records(5000))
     content = bytearray(path.read_bytes())
     content[40:2000] = bytes(1960)
     path.write_bytes(content)
-    assert fits(path)
+    assert engine_can_read(path)
     with pytest.raises(InputError, match=r"flows.parquet: can't be read as Parquet: "):
         land_files(store, [str(path)])

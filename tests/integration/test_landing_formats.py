@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_ch.errors import InputError
-from prism_ch.ingest import batches, lines, sources
+from prism_ch.ingest import columnar, lines, sources
 from prism_ch.ingest.files import land_files
 from prism_ch.store.client import Store
 from tests.records import COLUMNS, csv_text, json_text, record, records, table, write, write_parquet
@@ -91,19 +91,19 @@ def expected(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_every_format_lands_the_same_records(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, writer: Writer
 ) -> None:
-    monkeypatch.setattr(batches, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(columnar, "CHUNK_ROWS", 4)
     monkeypatch.setattr(lines, "CHUNK_BYTES", 500)
     monkeypatch.setattr(sources, "_HEAD_BYTES", 100)
     rows = records(10)
     writer(tmp_path / name, rows)
-    told: list[tuple[int, int]] = []
-    report = land_files(store, [str(tmp_path / name)], progress=lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    report = land_files(store, [str(tmp_path / name)], progress=lambda done, total: reported.append((done, total)))
     assert (report.records, report.landed, report.rejected) == (10, 10, {})
     assert report.sources == (str(tmp_path / name),)
     assert landed(store) == expected(rows)
     size = (tmp_path / name).stat().st_size
-    assert told == sorted(told)
-    assert told[-1] == (size, size)
+    assert reported == sorted(reported)
+    assert reported[-1] == (size, size)
 
 
 def test_paths_folders_and_globs_name_files(store: Store, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from prism_ch.errors import StoreError
-from prism_ch.ingest import batches, files, lines
+from prism_ch.ingest import columnar, files, landing, lines
 from prism_ch.ingest.contents import Chunk, Content
 from prism_ch.ingest.files import land_files
-from prism_ch.ingest.landing import Lander
+from prism_ch.ingest.landing import land_content
 from prism_ch.ingest.lines import Block, LineReader
 from prism_ch.ingest.sources import Format
 from prism_ch.store.client import Store, connect
@@ -64,7 +64,7 @@ def test_another_format_makes_it_another_content(store: Store, tmp_path: Path) -
     assert land_files(store, [str(other)], "csv").landed == 3
 
 
-def test_a_content_is_read_only_two_chunks_ahead_of_what_has_landed(store: Store) -> None:
+def test_content_is_read_two_chunks_ahead_of_what_has_landed(store: Store) -> None:
     landed, ahead = 0, []
 
     def chunks() -> Iterator[Chunk]:
@@ -77,8 +77,7 @@ def test_a_content_is_read_only_two_chunks_ahead_of_what_has_landed(store: Store
         nonlocal landed
         landed = read
 
-    with Lander(store) as lander:
-        outcome = lander.land(Content("flows.jsonl", Format.JSONL, "digest", 20, chunks()), note)
+    outcome = land_content(store, Content("flows.jsonl", Format.JSONL, "digest", 20, chunks()), note)
     assert outcome.landed == landed == len(ahead) == 20
     assert max(ahead) == 2
 
@@ -88,7 +87,7 @@ def test_no_file_is_read_where_there_is_no_database_yet(
 ) -> None:
     file = write(tmp_path / "flows.jsonl", json_text(records(3)))
     read: list[object] = []
-    monkeypatch.setattr(files, "in_batches", read.append)
+    monkeypatch.setattr(landing, "read_contents", read.append)
     with connect(f"chdb://{engine_folder}?database=never_made") as nowhere, pytest.raises(StoreError, match="migrate"):
         files.land_files(nowhere, [str(file)])
     assert not read
@@ -97,7 +96,7 @@ def test_no_file_is_read_where_there_is_no_database_yet(
 def test_a_landing_that_was_cut_short_is_completed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(columnar, "CHUNK_ROWS", 3)
     monkeypatch.setattr(lines, "CHUNK_BYTES", 300)
     write_parquet(tmp_path / "a.parquet", [record(n, bytes=n % 4) for n in range(20)])
     insert = Store.insert
@@ -125,7 +124,7 @@ TARGETS = ("flows_log", "flows_rejected_log", "flow_pair_1m_log", "switch_1m_log
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_a_statement_that_was_killed_between_two_tables_is_completed(store: Store, tmp_path: Path, form: str) -> None:
+def test_statement_killed_between_two_tables_is_completed(store: Store, tmp_path: Path, form: str) -> None:
     rows = [record(n, **(BAD if n == 3 else {})) for n in range(6)]
     file = tmp_path / f"flows.{form}"
     if form == "parquet":
@@ -151,7 +150,7 @@ def start(folder: Path, files: list[str]) -> subprocess.Popen[str]:
     return process
 
 
-def test_killed_at_any_moment_and_run_again_the_results_are_those_of_an_undisturbed_run(
+def test_killed_at_any_moment_and_run_again_results_are_equal(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [record(n, **(BAD if n % 7 == 3 else {})) for n in range(1600)]
@@ -170,7 +169,7 @@ def test_killed_at_any_moment_and_run_again_the_results_are_those_of_an_undistur
         process.communicate()
         assert process.returncode == -signal.SIGKILL, "it was killed in the middle"
     output, _ = start(tmp_path / "killed", files).communicate(timeout=120)
-    monkeypatch.setattr(batches, "CHUNK_ROWS", land_in_pieces.CHUNK_ROWS)
+    monkeypatch.setattr(columnar, "CHUNK_ROWS", land_in_pieces.CHUNK_ROWS)
     monkeypatch.setattr(lines, "CHUNK_BYTES", land_in_pieces.CHUNK_BYTES)
     land_files(store, files)
     assert json.loads(output.splitlines()[-1]) == sums(store)

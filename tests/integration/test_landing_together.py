@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prism_ch.errors import StoreError
-from prism_ch.ingest import together
+from prism_ch.ingest import files
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.landing import insert_rows
 from prism_ch.store.client import Store
@@ -42,17 +42,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_together_as_alone(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "SMALL_BYTES", -1)
+    monkeypatch.setattr(files, "SMALL_BYTES", -1)
     alone = land_files(store, [str(folder)])
     expected = state(store)
     empty(store)
     monkeypatch.undo()
-    told: list[tuple[int, int]] = []
-    report = land_files(store, [str(folder)], progress=lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    report = land_files(store, [str(folder)], progress=lambda done, total: reported.append((done, total)))
     assert report == alone
     assert report.rejected == {"bad_src_addr": 1, "not_json": 1}
     assert state(store) == expected
-    assert told[-1] == (sum(path.stat().st_size for path in folder.iterdir()),) * 2
+    assert reported[-1] == (sum(path.stat().st_size for path in folder.iterdir()),) * 2
     again = land_files(store, [str(folder)])
     assert [(each.source, each.repeat_of, each.records) for each in again.skipped] == [
         (each.source, each.source, each.records) for each in report.landings
@@ -127,6 +127,6 @@ def cut_short(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, cut: 
         insert_rows(*statement)
 
     with monkeypatch.context() as patch:
-        patch.setattr(together, "insert_rows", fail)
+        patch.setattr(files, "insert_rows", fail)
         with pytest.raises(StoreError):
             land_files(store, [str(folder)])

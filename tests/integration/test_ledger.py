@@ -9,7 +9,7 @@ from prism_ch.errors import StoreError
 from prism_ch.model.window import Window
 from prism_ch.store import ledger
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import claim_window, due_windows, record_window
+from prism_ch.store.ledger import WindowSelection, claim_window, due_windows, record_window
 from prism_ch.store.statements import statement
 
 #: Numbers of the windows that are due, by the arguments of due_windows.
@@ -35,8 +35,8 @@ def arrive(store: Store, number: int, fingerprint: int = 1, records: int = 10, s
 
 @pytest.fixture
 def due(store: Store) -> Due:
-    def numbers(window_s: int = 60, **bounds: Any) -> list[int]:
-        windows = due_windows(store, window_s, **bounds)
+    def numbers(window_s: int = 60, *, inputs: int = 0, final: bool = False, **bounds: Any) -> list[int]:
+        windows = due_windows(store, window_s, WindowSelection(**bounds), inputs=inputs, final=final)
         found = [(each.start_ns // 10**9 - T0_S) // window_s for each in windows]
         assert windows == [window(number, window_s) for number in found]
         return found
@@ -88,7 +88,7 @@ def test_a_window_that_had_no_flows_before_makes_later_ones_due(store: Store, du
     assert due() == [1, 3]
 
 
-def test_stopped_in_the_middle_of_working_again_the_rest_stays_due(store: Store, due: Due) -> None:
+def test_rest_stays_due_when_stopped_in_the_middle(store: Store, due: Due) -> None:
     for number in range(5):
         arrive(store, number)
     work(store, *range(5))
@@ -124,7 +124,7 @@ def test_a_failed_window_is_due_and_says_why(store: Store, due: Due) -> None:
     assert due() == []
 
 
-def test_bounds_choose_what_is_due_by_itself_but_what_rests_on_it_follows(store: Store, due: Due) -> None:
+def test_windows_after_a_due_one_follow_it_outside_the_bounds(store: Store, due: Due) -> None:
     for number in range(6):
         arrive(store, number)
     between = {"from_ns": window(2).start_ns, "to_ns": window(4).start_ns}
@@ -160,7 +160,7 @@ def test_other_inputs_make_windows_due(store: Store, due: Due) -> None:
     assert due(inputs=other) == [1, 2]
 
 
-def test_another_window_length_makes_everything_due_and_supersedes_the_ledger(store: Store, due: Due) -> None:
+def test_other_window_length_makes_everything_due(store: Store, due: Due) -> None:
     for number in range(4):
         arrive(store, number)
     work(store, *range(4))
@@ -208,7 +208,7 @@ def silent_until(number: int) -> int:
     return window(number).start_ns
 
 
-def test_windows_after_the_last_flow_are_due_where_the_cluster_is_silent(store: Store, due: Due) -> None:
+def test_windows_after_last_flow_are_due_in_silence(store: Store, due: Due) -> None:
     arrive(store, 0)
     arrive(store, 2)
     assert due(silent_until_ns=silent_until(5)) == [0, 2, 3, 4]
@@ -218,7 +218,7 @@ def test_windows_after_the_last_flow_are_due_where_the_cluster_is_silent(store: 
     assert due(silent_until_ns=silent_until(5), final=True) == []
 
 
-def test_a_window_worked_in_silence_follows_the_others_and_waits_for_its_flows(store: Store, due: Due) -> None:
+def test_silent_window_follows_others_and_waits_for_flows(store: Store, due: Due) -> None:
     arrive(store, 0)
     work(store, 0, 1, 2)
     assert due() == []

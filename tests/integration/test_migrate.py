@@ -69,10 +69,27 @@ def test_a_database_of_a_newer_version_is_refused_untouched(store: Store) -> Non
     assert tables(store) == before
 
 
+def test_database_from_before_first_release_is_refused(store: Store) -> None:
+    store.command("TRUNCATE TABLE schema_migrations")
+    store.command(
+        "INSERT INTO schema_migrations (version, name, checksum, tool_version)"
+        " VALUES (1, '0001_schema_migrations', 'x', '0.1.0'), (78, '0078_gpu_time_of_a_span', 'x', '0.1.0')"
+    )
+    before = tables(store)
+    for refuse in (migrate, require_schema):
+        with pytest.raises(
+            StoreError, match=r"made by a version before the first release .* make it anew.*nothing was changed$"
+        ) as raised:
+            refuse(store)
+        assert str(store) in str(raised.value)
+        assert "\n" not in str(raised.value)
+    assert tables(store) == before
+
+
 def test_an_edited_migration_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     edited = (replace(migrations()[0], checksum="other"), *migrations()[1:])
     monkeypatch.setattr(module, "migrations", lambda: edited)
-    with pytest.raises(StoreError, match=r"0001_schema_migrations\.sql is not what prism-ch .* applied"):
+    with pytest.raises(StoreError, match=r"0001_migrations\.sql is not what prism-ch .* applied"):
         migrate(store)
 
 

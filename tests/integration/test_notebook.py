@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bench import made_up
 from prism_ch.assets import asset
 from prism_ch.store.client import Store
-from tests.bench import made_up
 
 
 def cells() -> list[dict[str, Any]]:

@@ -9,10 +9,8 @@ import pytest
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import claim_window
-from prism_ch.store.prune import prune
-from prism_ch.store.read import read_cluster_findings, read_job_states
-from prism_ch.store.retention import settle
-from prism_ch.store.write import write_revisions
+from prism_ch.store.read import read_cluster_findings, read_jobs
+from prism_ch.store.retention import apply_retention, prune
 from tests.contract import RESULTS, Snapshot, snapshot
 from tests.integration.test_results import (
     ALL,
@@ -24,6 +22,7 @@ from tests.integration.test_results import (
     revision,
     window,
 )
+from tests.revisions import write_revisions
 
 STORED = tuple(f"{name}_log" for name in ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline"))
 #: What is known before a window, of jobs and of the cluster, as text.
@@ -32,7 +31,7 @@ States = list[str]
 
 def finish(store: Store, until: int, days_ago: int = 40) -> None:
     """Make windows up to a number final: their flows landed so long ago that they may be gone."""
-    settle(store)
+    apply_retention(store)
     store.command("TRUNCATE TABLE retention_log")
     store.command(
         "INSERT INTO retention_log (class, kept_days, changed_at) VALUES ('raw', 30, now64(3) - INTERVAL 1000 DAY)"
@@ -61,9 +60,7 @@ def publish(store: Store, seed: int, workings: int = 24) -> int:
     for number, (at, jobs) in enumerate(history, start=1):
         made = []
         for job_id, item in jobs.items():
-            of_job = revision(
-                job_id, item.from_step, list(item.steps.values()), diagnoses=tuple(item.findings.values())
-            )
+            of_job = revision(job_id, item.from_step, list(item.steps.values()), findings=tuple(item.findings.values()))
             made.append(replace(of_job, from_time_ns=item.from_time_ns))
         gone = [job_id for job_id in "abc" if job_id not in jobs and rng.random() < 0.2]
         cluster = [diagnosis(0, window(at).start_ns, diagnosis_id=f"leaf{at % 3}")] if rng.random() < 0.5 else []
@@ -73,7 +70,7 @@ def publish(store: Store, seed: int, workings: int = 24) -> int:
 
 def known_before(store: Store, number: int) -> States:
     """Return what a working of a window would go on from."""
-    states = read_job_states(store, ENDPOINTS, window(number).start_ns, ALL)
+    states = read_jobs(store, ENDPOINTS, window(number).start_ns, ALL)
     return [*map(repr, states), repr(read_cluster_findings(store, window(number).start_ns))]
 
 
@@ -100,7 +97,7 @@ def test_nobody_can_tell_that_it_was_pruned(store: Store, seed: int) -> None:
     assert prune(store) == 0
 
 
-def test_of_each_job_the_state_at_the_last_final_window_and_all_later_ones_stay(store: Store) -> None:
+def test_states_from_the_last_final_window_on_are_kept(store: Store) -> None:
     for number in range(10):
         write_revisions(store, ENDPOINTS, window(number), number + 1, [revision("one", number, [1.0])])
     finish(store, 5)
@@ -133,12 +130,12 @@ def test_what_has_just_become_final_is_left_for_a_day(store: Store) -> None:
 
 
 def test_rows_that_were_never_published_go_after_a_day(store: Store) -> None:
-    settle(store)
+    apply_retention(store)
     for number in range(3):
         claim_window(store, window(number))
     store.command("INSERT INTO revision_claims (revision, claimed_at) VALUES (7, now64(3) - INTERVAL 25 HOUR)")
     store.command("INSERT INTO revision_claims (revision, claimed_at) VALUES (8, now64(3) - INTERVAL 23 HOUR)")
-    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], diagnoses=(diagnosis(1, T0),))])
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], findings=(diagnosis(1, T0),))])
     for table in (*STORED, "diagnoses_log", "exporters_log"):
         for number in (7, 8):
             store.command("INSERT INTO {t:Identifier} (revision) SELECT {n:UInt64}", {"t": table, "n": number})

@@ -13,7 +13,7 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.topology import Topology
 from prism_ch.store import flows
 from prism_ch.store.client import Store
-from prism_ch.store.flows import count_unknown, read_flows
+from prism_ch.store.flows import read_flows
 from prism_ch.store.topology import read_topology
 from tests.records import T0_NS, record, write, write_parquet
 
@@ -96,7 +96,7 @@ def test_only_between_some_endpoints(
     between = [r for r in expected(records, topology, 0, 2**63 - 1) if set(r[2:4]) <= set(chosen.tolist())]
     assert between
     assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen)) == between
-    monkeypatch.setattr(flows, "_ADDRESSES_IN_PARAMETER", 2)
+    monkeypatch.setattr(flows, "_MAX_ADDRESSES", 2)
     assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen)) == between
     assert len(read_flows(store, topology, 0, 2**63 - 1, endpoints=np.array([], dtype=np.int64))) == 0
 
@@ -110,9 +110,9 @@ def test_only_beside_some_endpoints(
     aside = [r for r in expected(records, topology, 0, 2**63 - 1) if len({*r[2:4]} & set(chosen.tolist())) == 1]
     aside = [r for r in aside if r[2] != r[3]]
     assert aside
-    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, beside=True)) == aside
-    monkeypatch.setattr(flows, "_ADDRESSES_IN_PARAMETER", 2)
-    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, beside=True)) == aside
+    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, crossing=True)) == aside
+    monkeypatch.setattr(flows, "_MAX_ADDRESSES", 2)
+    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, crossing=True)) == aside
 
 
 def test_a_span_without_flows(store: Store, topology: Topology) -> None:
@@ -136,25 +136,6 @@ def test_a_topology_of_another_time_maps_to_its_own_rows(store: Store, topology:
     assert len(read_flows(store, topology, 0, 2**63 - 1)) == 2, "the rows are those of the topology that is given"
     later = read_flows(store, read_topology(store), 0, 2**63 - 1)
     assert (later.src.tolist(), later.dst.tolist()) == ([0], [1])
-
-
-def test_unknown_endpoints_are_counted(store: Store, topology: Topology, tmp_path: Path) -> None:
-    known, stranger, other = ENDPOINTS[0], "10.9.9.9", "10.9.9.8"
-    records = [
-        flow(0, known, ENDPOINTS[1], T0_NS),
-        flow(1, known, stranger, T0_NS),
-        flow(2, stranger, known, T0_NS),
-        flow(3, stranger, other, T0_NS + MINUTE_NS),
-    ]
-    land_files(store, [str(write_parquet(tmp_path / "a.parquet", records))])
-    unknown = count_unknown(store)
-    assert (unknown.flows, unknown.addresses) == (3, 2)
-    assert unknown.busiest == ((stranger, 3), (other, 1))
-    assert count_unknown(store, most=1).busiest == ((stranger, 3),)
-    first = count_unknown(store, M0_NS, M0_NS + MINUTE_NS)
-    assert (first.flows, first.busiest) == (2, ((stranger, 2),))
-    none = count_unknown(store, 0, M0_NS)
-    assert (none.flows, none.addresses, none.busiest) == (0, 0, ())
 
 
 GIVEN = ["10.0.0.1", "::ffff:10.0.0.1", "::FFFF:a00:1", "::1.2.3.4", "::", "2001:DB8:0:0:1:0:0:1", "fe80::1%1"]

@@ -9,26 +9,16 @@ import pyarrow as pa
 import pytest
 
 from prism_ch.errors import StoreError
+from prism_ch.model.finding import Baseline, Finding
+from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import (
-    DP,
-    PP,
-    Diagnosis,
-    GpuSteps,
-    Group,
-    JobRecord,
-    JobRevision,
-    JobState,
-    Members,
-    Pairs,
-    Steps,
-    Timeline,
-)
+from prism_ch.model.result import DP, PP, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
+from prism_ch.model.revision import JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
-from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_job_states
-from prism_ch.store.write import write_revisions
+from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_jobs
+from tests.revisions import write_revisions
 
 S = 10**9
 T0 = 1_800_000_000 * S + 123_456_789
@@ -56,8 +46,8 @@ def window(number: int) -> Window:
     return Window(T0 + number * 60 * S, T0 + (number + 1) * 60 * S)
 
 
-def diagnosis(number: int, start_ns: int, **changes: Any) -> Diagnosis:
-    finding = Diagnosis(
+def diagnosis(number: int, start_ns: int, **changes: Any) -> Finding:
+    finding = Finding(
         diagnosis_id=f"d{number}",
         kind="slow_gpu",
         subject_type="endpoint",
@@ -73,7 +63,8 @@ def diagnosis(number: int, start_ns: int, **changes: Any) -> Diagnosis:
         score=9.25,
         slowdown=0.125,
         summary='it\'s "slow"\n\t\\',
-        evidence='{"steps": [1, 2]}',
+        evidence={"steps": [1, 2]},
+        baseline=Baseline(compute_s={"10.0.0.1": 0.1 + 0.2}, usual_since=7),
     )
     return replace(finding, **changes)
 
@@ -88,7 +79,7 @@ def revision(job_id: str, from_step: int, values: Sequence[float], **changes: An
     endpoint = np.repeat([0, 1], len(step))
     both_steps, both_starts, both_values = np.tile(step, 2), np.tile(start, 2), np.tile(compute, 2)
     made = JobRevision(
-        job=JobRecord(job_id, "red", "running", T0, T0 + 100 * S, 2, 1, from_step + len(values), 2.0, '{"a": "\'"}'),
+        job=JobRecord(job_id, "red", "running", T0, T0 + 100 * S, 2, 1, from_step + len(values), 2.0),
         members=Members(*loose([0, 1], [3, 3], [0, 0], [T0, T0 + 1], [T0 + 5, T0 + 6])),
         pairs=Pairs(*loose([0, 1], [1, 0], [DP, PP], [0.5, 1.0], [7, 8], [2**40, 9], [T0, T0], [T0 + 1, T0 + 2])),
         groups=(Group(3, DP, 0, (0, 1)), Group(4, PP, 0, (1, 0))),
@@ -130,30 +121,30 @@ def compute_by_step(store: Store, table: str = "steps") -> dict[tuple[str, int],
 
 def test_what_is_written_is_read_back(store: Store) -> None:
     second = diagnosis(2, T0 + S, status="closed", kind="slow_step", severity="critical")
-    one = revision("one", 0, [1.0, 1.5, 0.5], diagnoses=(diagnosis(1, T0), second))
+    one = revision("one", 0, [1.0, 1.5, 0.5], findings=(diagnosis(1, T0), second))
     two = revision("two", 0, [0.25])
-    write_revisions(store, ENDPOINTS, window(0), 1, [two, one], cluster_findings=[diagnosis(3, T0, subject="leaf-1")])
-    first, other = read_job_states(store, ENDPOINTS, window(1).start_ns, ALL)
+    write_revisions(store, ENDPOINTS, window(0), 1, [two, one], findings=[diagnosis(3, T0, subject="leaf-1")])
+    first, other = read_jobs(store, ENDPOINTS, window(1).start_ns, ALL)
     assert (first.job, other.job) == (one.job, two.job)
     assert first.groups == one.groups
-    assert first.diagnoses == one.diagnoses[:1]
+    assert first.findings == one.findings[:1]
     assert_same(first.members, one.members)
     assert_same(first.pairs, one.pairs)
     assert_same(first.steps, one.steps)
     assert_same(first.gpu_steps, one.gpu_steps)
     assert_same(other.steps, two.steps)
     assert read_cluster_findings(store, window(1).start_ns) == [diagnosis(3, T0, subject="leaf-1")]
-    assert read_job_states(store, ENDPOINTS, window(0).start_ns, ALL) == []
+    assert read_jobs(store, ENDPOINTS, window(0).start_ns, ALL) == []
     assert read_cluster_findings(store, window(0).start_ns) == []
 
 
 def test_views_show_it_as_the_contract_says(store: Store) -> None:
     found = diagnosis(1, T0)
-    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0, 1.5], diagnoses=(found,))])
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0, 1.5], findings=(found,))])
     assert store.rows(
         "SELECT job_id, tenant, status, toUnixTimestamp64Nano(first_seen), endpoints, servers, dp_size, pp_size, steps,"
-        " step_s_median, profile FROM jobs"
-    ) == [("one", "red", "running", T0, 2, 1, 2, 1, 2, 2.0, '{"a": "\'"}')]
+        " step_s_median FROM jobs"
+    ) == [("one", "red", "running", T0, 2, 1, 2, 1, 2, 2.0)]
     assert store.rows("SELECT * EXCEPT (first_seen, last_seen) FROM job_members ORDER BY endpoint") == [
         ("one", "10.0.0.1", "server-0", 0, 3, 0),
         ("one", "10.0.0.2", "server-0", 1, 3, 0),
@@ -185,9 +176,9 @@ def test_views_show_it_as_the_contract_says(store: Store) -> None:
         ("one", 0, "DP", T0 + S, T0 + 2 * S),
         ("one", 1, "compute", T0 + 2 * S, T0 + 3 * S),
     ]
-    columns = "kind, subject_type, subject, status, severity, observed, expected, score, slowdown, summary, evidence"
-    assert store.rows(f"SELECT diagnosis_id, job_id, tenant, {columns} FROM diagnoses") == [  # noqa: S608
-        ("d1", "one", "red", *(getattr(found, name) for name in columns.split(", ")))
+    columns = "kind, subject_type, subject, status, severity, observed, expected, score, slowdown, summary"
+    assert store.rows(f"SELECT diagnosis_id, job_id, tenant, {columns}, evidence FROM diagnoses") == [  # noqa: S608
+        ("d1", "one", "red", *(getattr(found, name) for name in columns.split(", ")), '{"steps": [1, 2]}')
     ]
 
 
@@ -200,7 +191,7 @@ def test_nobody_sees_what_was_not_published(store: Store, monkeypatch: pytest.Mo
             raise StoreError("killed")
         insert(table, columns, **options)
 
-    unseen = [revision("one", 1, [9.0], diagnoses=(diagnosis(1, T0 + S),)), revision("new", 0, [9.0])]
+    unseen = [revision("one", 1, [9.0], findings=(diagnosis(1, T0 + S),)), revision("new", 0, [9.0])]
     with monkeypatch.context() as patch:
         patch.setattr(store, "insert", killed)
         with pytest.raises(StoreError, match="killed"):
@@ -215,7 +206,7 @@ def test_nobody_sees_what_was_not_published(store: Store, monkeypatch: pytest.Mo
 
 def test_an_insert_that_is_sent_twice_lands_once(store: Store) -> None:
     for _ in range(2):
-        write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], diagnoses=(diagnosis(1, T0),))])
+        write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], findings=(diagnosis(1, T0),))])
     tables = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses")
     counts = [store.scalar("SELECT count() FROM {view:Identifier}", {"view": view}) for view in tables]
     assert counts == [1, 2, 2, 2, 1, 2, 4, 1]
@@ -223,15 +214,15 @@ def test_an_insert_that_is_sent_twice_lands_once(store: Store) -> None:
 
 
 def test_a_withdrawn_job_is_gone_and_may_come_back(store: Store) -> None:
-    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], diagnoses=(diagnosis(1, T0),))])
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], findings=(diagnosis(1, T0),))])
     assert live_jobs_from(store, window(0).start_ns) == ["one"]
     assert live_jobs_from(store, window(1).start_ns) == []
-    write_revisions(store, ENDPOINTS, window(1), 2, [], tombstones=["one"])
+    write_revisions(store, ENDPOINTS, window(1), 2, [], withdrawn=["one"])
     for view in ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses"):
         assert store.scalar("SELECT count() FROM {view:Identifier}", {"view": view}) == 0, view
     assert live_jobs_from(store, window(0).start_ns) == []
-    assert [state.job.job_id for state in read_job_states(store, ENDPOINTS, window(1).start_ns, ALL)] == ["one"]
-    assert read_job_states(store, ENDPOINTS, window(2).start_ns, ALL) == []
+    assert [memory.job.job_id for memory in read_jobs(store, ENDPOINTS, window(1).start_ns, ALL)] == ["one"]
+    assert read_jobs(store, ENDPOINTS, window(2).start_ns, ALL) == []
     write_revisions(store, ENDPOINTS, window(2), 3, [revision("one", 0, [2.0])])
     assert compute_by_step(store) == {("one", 0): 2.0}
     assert live_jobs_from(store, window(2).start_ns) == ["one"]
@@ -239,41 +230,41 @@ def test_a_withdrawn_job_is_gone_and_may_come_back(store: Store) -> None:
 
 def test_a_job_twice_in_one_window_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="more than one revision"):
-        write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0])], tombstones=["one"])
+        write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0])], withdrawn=["one"])
 
 
 def test_endpoints_that_the_topology_no_longer_knows_are_left_out(store: Store) -> None:
-    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0, 1.5], diagnoses=(diagnosis(1, T0),))])
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0, 1.5], findings=(diagnosis(1, T0),))])
     fewer = topology(["10.0.0.0", "10.0.0.2"])
-    [state] = read_job_states(store, fewer, window(1).start_ns, ALL)
-    assert state.members.endpoint.tolist() == [1]
-    assert len(state.pairs) == 0
-    assert [group.members for group in state.groups] == [(1,), (1,)]
-    assert state.steps.slowest.tolist() == [-1, -1]
-    assert state.gpu_steps.endpoint.tolist() == [1, 1]
-    assert len(state.diagnoses) == 1
+    [memory] = read_jobs(store, fewer, window(1).start_ns, ALL)
+    assert memory.members.endpoint.tolist() == [1]
+    assert len(memory.pairs) == 0
+    assert [group.members for group in memory.groups] == [(1,), (1,)]
+    assert memory.steps.slowest.tolist() == [-1, -1]
+    assert memory.gpu_steps.endpoint.tolist() == [1, 1]
+    assert len(memory.findings) == 1
 
 
 def test_some_of_the_steps_before_the_newest_are_read_as_well(store: Store) -> None:
     long, brief = revision("one", 0, [0.0] * 40), revision("two", 0, [0.0] * 4)
     write_revisions(store, ENDPOINTS, window(0), 1, [long, brief])
-    few = ContinueParams(history_steps=8, older_span_s=40, older_steps=5)
-    one, two = read_job_states(store, ENDPOINTS, window(1).start_ns, few)
+    few = ContinueParams(history_steps=8, remembered_s=40)
+    one, two = read_jobs(store, ENDPOINTS, window(1).start_ns, few)
     assert one.steps.step.tolist() == list(range(32, 40))
-    assert one.older.step.tolist() == [12, 16, 20, 24, 28]  # of the last 20 steps of 2 s each
+    assert one.baseline_steps.step.tolist() == [12, 16, 20, 24, 28]  # of the last 20 steps of 2 s each
     assert one.gpu_steps.step.min() == 32
-    assert (two.steps.step.tolist(), len(two.older)) == ([0, 1, 2, 3], 0)
+    assert (two.steps.step.tolist(), len(two.baseline_steps)) == ([0, 1, 2, 3], 0)
 
 
 def test_only_the_newest_steps_of_each_job_are_read(store: Store) -> None:
     jobs = [revision("one", 0, [0.0, 1.0, 2.0]), revision("two", 0, [0.5])]
     write_revisions(store, ENDPOINTS, window(0), 1, jobs)
     few = ContinueParams(history_steps=2)
-    one, two = read_job_states(store, ENDPOINTS, window(1).start_ns, few)
+    one, two = read_jobs(store, ENDPOINTS, window(1).start_ns, few)
     assert one.steps.step.tolist() == [1, 2]
     assert one.gpu_steps.step.tolist() == [1, 2, 1, 2]
     assert two.steps.step.tolist() == [0]
-    assert read_job_states(store, ENDPOINTS, window(1).start_ns, few, seen_since_ns=one.job.last_seen_ns + 1) == []
+    assert read_jobs(store, ENDPOINTS, window(1).start_ns, few, seen_since_ns=one.job.last_seen_ns + 1) == []
 
 
 def test_a_negative_count_is_refused(store: Store) -> None:
@@ -290,13 +281,13 @@ class Published:
     from_step: int
     from_time_ns: int
     steps: dict[int, float]
-    findings: dict[str, Diagnosis]
+    findings: dict[str, Finding]
 
 
-def replay(history: list[Published]) -> tuple[dict[int, float], dict[str, Diagnosis]]:
+def replay(history: list[Published]) -> tuple[dict[int, float], dict[str, Finding]]:
     """Apply revisions one after another: each cuts off from its first step and time on, then adds its own."""
     steps: dict[int, float] = {}
-    findings: dict[str, Diagnosis] = {}
+    findings: dict[str, Finding] = {}
     for item in history:
         steps = {step: value for step, value in steps.items() if step < item.from_step} | item.steps
         kept = {name: finding for name, finding in findings.items() if finding.start_ns < item.from_time_ns}
@@ -337,7 +328,7 @@ def test_views_and_states_equal_a_replay_of_all_revisions(store: Store, seed: in
     for number, (at, jobs) in enumerate(random_history(rng, job_ids, 12), start=1):
         revisions = []
         for job_id, item in jobs.items():
-            made = revision(job_id, item.from_step, list(item.steps.values()), diagnoses=tuple(item.findings.values()))
+            made = revision(job_id, item.from_step, list(item.steps.values()), findings=tuple(item.findings.values()))
             revisions.append(replace(made, from_time_ns=item.from_time_ns))
             published[job_id].append(item)
         write_revisions(store, ENDPOINTS, window(at), number, revisions)
@@ -349,30 +340,30 @@ def test_views_and_states_equal_a_replay_of_all_revisions(store: Store, seed: in
     statuses = dict(store.rows("SELECT diagnosis_id, status FROM diagnoses"))
     assert statuses == {name: f.status for _, findings in live.values() for name, f in findings.items()}
     for before in range(int(rng.integers(1, 3)), 12, 3):
-        states = {state.job.job_id: state for state in read_job_states(store, ENDPOINTS, window(before).start_ns, ALL)}
-        assert_states_equal_replay(states, published, before)
+        memories = {memory.job.job_id: memory for memory in read_jobs(store, ENDPOINTS, window(before).start_ns, ALL)}
+        assert_states_equal_replay(memories, published, before)
 
 
-def assert_states_equal_replay(states: dict[str, JobState], published: dict[str, list[Published]], before: int) -> None:
+def assert_states_equal_replay(
+    memories: dict[str, JobMemory], published: dict[str, list[Published]], before: int
+) -> None:
     """Compare states with a replay of the revisions of windows before one."""
     earlier = {job_id: [item for item in items if item.window < before] for job_id, items in published.items()}
-    assert sorted(states) == [job_id for job_id, items in earlier.items() if items]
-    for job_id, state in states.items():
+    assert sorted(memories) == [job_id for job_id, items in earlier.items() if items]
+    for job_id, memory in memories.items():
         steps, findings = replay(earlier[job_id])
-        assert dict(zip(state.steps.step.tolist(), state.steps.compute_s.tolist(), strict=True)) == steps
-        assert sorted(state.gpu_steps.step.tolist()) == sorted([*steps, *steps])
-        assert {f.diagnosis_id for f in state.diagnoses} == {
+        assert dict(zip(memory.steps.step.tolist(), memory.steps.compute_s.tolist(), strict=True)) == steps
+        assert sorted(memory.gpu_steps.step.tolist()) == sorted([*steps, *steps])
+        assert {f.diagnosis_id for f in memory.findings} == {
             f.diagnosis_id for f in findings.values() if f.status == "open"
         }
 
 
 def test_diagnosed_steps_and_tenants(store: Store) -> None:
     slow = diagnosis(1, T0, first_step=1, last_step=2, slowdown=0.5, status="closed")
-    known = diagnosis(
-        2, T0, first_step=2, last_step=2, kind="slow_step", severity="critical", evidence='{"lost_s": 1.5}'
-    )
+    known = diagnosis(2, T0, first_step=2, last_step=2, kind="slow_step", severity="critical", evidence={"lost_s": 1.5})
     blind = diagnosis(3, T0, first_step=0, last_step=3, kind="telemetry", severity="info", summary="coarse")
-    made = revision("one", 0, [1.0] * 4, diagnoses=(slow, known, blind))
+    made = revision("one", 0, [1.0] * 4, findings=(slow, known, blind))
     one = replace(made, job=replace(made.job, step_s_median=1.25))
     other = replace(
         revision("two", 0, [1.0]), job=replace(revision("two", 0, [1.0]).job, tenant="blue", status="ended")
@@ -415,7 +406,7 @@ def test_no_second_is_lost_twice_and_the_root_bears_it(store: Store) -> None:
     group = diagnosis(2, T0, kind="slow_group", first_step=2, last_step=3)
     nic = diagnosis(3, T0, kind="slow_nic", first_step=3, last_step=3)
     shape = diagnosis(4, T0, kind="imbalance", first_step=0, last_step=5)
-    made = lasting(revision("one", 0, [1.0] * 6, diagnoses=(steps, group, nic, shape)), [2, 3, 4, 5, 1, 2])
+    made = lasting(revision("one", 0, [1.0] * 6, findings=(steps, group, nic, shape)), [2, 3, 4, 5, 1, 2])
     write_revisions(store, ENDPOINTS, window(0), 1, [made])
     assert store.rows(LOSSES) == [
         ("slow_step", 1, 1.0, 2.0, 0, 0.0, 0, 0),
@@ -434,10 +425,10 @@ def test_what_was_lost_is_told_from_one_reading_of_the_steps(store: Store, view:
 
 def test_a_stop_costs_its_step_and_one_that_lasts_itself(store: Store) -> None:
     stall = diagnosis(1, T0, kind="stall", first_step=2, last_step=2, end_ns=T0 + 6 * S)
-    members = '{"members_before": 8, "members_after": 6}'
+    members = {"members_before": 8, "members_after": 6}
     restart = diagnosis(2, T0, kind="restart", first_step=3, last_step=3, end_ns=T0 + 8 * S, evidence=members)
     hang = diagnosis(3, T0, kind="hang", first_step=4, last_step=4, end_ns=T0 + 40 * S)
-    made = lasting(revision("one", 0, [1.0] * 4, diagnoses=(stall, restart, hang)), [2, 2, 7, 9])
+    made = lasting(revision("one", 0, [1.0] * 4, findings=(stall, restart, hang)), [2, 2, 7, 9])
     write_revisions(store, ENDPOINTS, window(0), 1, [made])
     assert store.rows(LOSSES) == [
         ("stall", 1, 5.0, 10.0, 1, 6.0, 0, 0),
@@ -446,9 +437,9 @@ def test_a_stop_costs_its_step_and_one_that_lasts_itself(store: Store) -> None:
     ]
 
 
-def test_a_job_without_a_step_but_slow_ones_is_measured_by_the_shortest(store: Store) -> None:
+def test_job_with_slow_steps_only_is_measured_by_the_shortest(store: Store) -> None:
     slow = diagnosis(1, T0, first_step=0, last_step=2)
     write_revisions(
-        store, ENDPOINTS, window(0), 1, [lasting(revision("one", 0, [1.0] * 3, diagnoses=(slow,)), [2, 3, 4])]
+        store, ENDPOINTS, window(0), 1, [lasting(revision("one", 0, [1.0] * 3, findings=(slow,)), [2, 3, 4])]
     )
     assert store.rows(LOSSES) == [("slow_gpu", 1, 3.0, 6.0, 0, 0.0, 0, 0)]

@@ -2,8 +2,10 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,19 @@ from prism_ch.errors import UsageError
 from prism_ch.store import retention
 from prism_ch.store.client import Store
 from prism_ch.store.migrate import migrate
-from prism_ch.store.retention import Kept, classes, kept_for_ever, parse_days, read_retention, set_retention, settle
+from prism_ch.store.retention import (
+    ClassState,
+    apply_retention,
+    classes,
+    parse_days,
+    read_retention,
+    set_retention,
+)
+
+
+def retention_file() -> dict[str, Any]:
+    return tomllib.loads(asset("sql/retention.toml").read_text())
+
 
 DAYS_OF_PARTITION = {"toYYYYMMDD": 1, "toYYYYMM": 31}
 
@@ -20,7 +34,7 @@ DAYS_OF_PARTITION = {"toYYYYMMDD": 1, "toYYYYMM": 31}
 @pytest.fixture
 def kept(store: Store) -> Store:
     """Return a database whose retention is the default; one handed on by another test has forgotten it."""
-    settle(store)
+    apply_retention(store)
     return store
 
 
@@ -55,7 +69,7 @@ def days(store: Store, name: str) -> tuple[int, bool]:
 
 
 def test_every_table_that_stores_has_its_time(kept: Store) -> None:
-    named = [table for item in classes().values() for table in item.tables] + list(kept_for_ever())
+    named = [table for item in classes().values() for table in item.tables] + list(retention_file()["for_ever"])
     assert sorted(named) == sorted(stored_tables(kept))
 
 
@@ -67,7 +81,7 @@ def test_partitions_are_short_enough_to_be_dropped_whole(kept: Store) -> None:
             assert unit * 2 < item.kept_days, table
 
 
-def test_each_table_drops_whole_parts_by_the_column_that_is_named(kept: Store) -> None:
+def test_tables_drop_whole_parts_by_the_named_column(kept: Store) -> None:
     for item in classes().values():
         for table, age in item.tables.items():
             text = kept.scalar("SHOW CREATE TABLE {table:Identifier}", {"table": table})
@@ -78,7 +92,7 @@ def test_each_table_drops_whole_parts_by_the_column_that_is_named(kept: Store) -
 def test_the_readme_tells_every_class_and_its_default() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| `(\w+)` \| (\d+) (day|year)s \|", readme, re.MULTILINE)
-    wanted = {item.name: item.kept_days for item in classes().values()}
+    wanted = {name: item.kept_days for name, item in classes().items()}
     assert {name: int(number) * {"day": 1, "year": 365}[unit] for name, number, unit in told} == wanted
 
 
@@ -86,8 +100,8 @@ def test_classes_say_why_and_name_classes_that_there_are() -> None:
     for item in classes().values():
         assert item.why
         assert set(item.not_longer_than) < set(classes())
-    assert all(kept_for_ever().values())
-    assert set(tomllib.loads(asset("sql/retention.toml").read_text())) == {"class", "for_ever"}
+    assert all(retention_file()["for_ever"].values())
+    assert set(retention_file()) == {"class", "for_ever"}
 
 
 def test_old_parts_go_and_fresh_ones_stay(kept: Store) -> None:
@@ -142,7 +156,7 @@ def test_setting_the_same_again_changes_nothing(kept: Store) -> None:
     set_retention(kept, {"raw": 10})
     before = kept.rows("SELECT * FROM retention_log ORDER BY ALL")
     set_retention(kept, {"raw": 10})
-    settle(kept)
+    apply_retention(kept)
     assert kept.rows("SELECT * FROM retention_log ORDER BY ALL") == before
 
 
@@ -151,27 +165,18 @@ def test_a_default_that_is_asked_for_is_no_default_any_more(kept: Store) -> None
     assert days(kept, "raw") == (classes()["raw"].kept_days, False)
 
 
-def test_another_version_brings_other_defaults_but_not_against_an_operator(
-    kept: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_default_applies_unless_operator_has_set_days(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     set_retention(kept, {"raw": 10, "results": 100, "timeline": 100})
-    file = tomllib.loads(asset("sql/retention.toml").read_text())
-    for name in ("raw", "telemetry", "results"):
-        file["class"][name]["kept_days"] = 77
-    monkeypatch.setattr(retention, "_file", lambda: file)
-    retention.classes.cache_clear()
-    try:
-        migrate(kept)
-    finally:
-        monkeypatch.undo()
-        retention.classes.cache_clear()
+    changed = {name: replace(classes()[name], kept_days=77) for name in ("raw", "telemetry", "results")}
+    monkeypatch.setattr(retention, "classes", lambda: {**classes(), **changed})
+    migrate(kept)
     assert [days(kept, name) for name in ("raw", "results", "telemetry")] == [(10, False), (100, False), (77, True)]
 
 
-def test_a_default_gives_way_where_an_operator_keeps_less_of_what_it_needs(kept: Store) -> None:
+def test_default_is_lowered_to_what_operator_keeps_of_its_needs(kept: Store) -> None:
     kept.command("TRUNCATE TABLE retention_log")
     kept.command("INSERT INTO retention_log (class, kept_days, is_default) VALUES ('results', 100, 0)")
-    settle(kept)
+    apply_retention(kept)
     assert days(kept, "timeline") == (100, True)
 
 
@@ -186,9 +191,7 @@ def test_a_default_gives_way_where_an_operator_keeps_less_of_what_it_needs(kept:
         ({"raw": 5, "flows": 5}, "there is no class flows of tables; there are raw, rollup_1s"),
     ],
 )
-def test_orders_that_make_no_sense_are_refused_and_change_nothing(
-    kept: Store, wanted: dict[str, int], refused: str
-) -> None:
+def test_impossible_retention_is_refused_and_changes_nothing(kept: Store, wanted: dict[str, int], refused: str) -> None:
     before = read_retention(kept), stored_tables(kept)
     with pytest.raises(UsageError, match=refused):
         set_retention(kept, wanted)
@@ -198,7 +201,7 @@ def test_orders_that_make_no_sense_are_refused_and_change_nothing(
 def test_broken_off_in_the_middle_it_completes(kept: Store) -> None:
     kept.command("ALTER TABLE steps_log REMOVE TTL")
     kept.command("ALTER TABLE jobs_log MODIFY TTL toDateTime(written_at) + toIntervalDay(3)")
-    settle(kept)
+    apply_retention(kept)
     for table in ("steps_log", "jobs_log"):
         assert re.search(r"toIntervalDay\(\D*731\b", kept.scalar(f"SHOW CREATE TABLE {table}"))
 
@@ -213,7 +216,7 @@ def test_how_it_stands_is_told_by_class(kept: Store) -> None:
     assert results.size_bytes > 0
     assert results.oldest_at is not None
     assert (datetime.now(UTC).replace(tzinfo=None) - results.oldest_at).days == 2
-    assert found["timeline"] == Kept("timeline", 180, is_default=True, rows=0, size_bytes=0, oldest_at=None)
+    assert found["timeline"] == ClassState("timeline", 180, is_default=True, rows=0, size_bytes=0, oldest_at=None)
 
 
 @pytest.mark.parametrize("text, wanted", [("30d", 30), ("6w", 42), ("2y", 730), ("1d", 1), ("100y", 36_500)])

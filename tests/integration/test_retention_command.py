@@ -7,14 +7,14 @@ import pytest
 
 from prism_ch.cli import main
 from prism_ch.store.client import Store
-from prism_ch.store.retention import read_retention, settle
+from prism_ch.store.retention import apply_retention, read_retention
 from tests.records import record, write_parquet
 
 
 @pytest.fixture
 def url(store: Store, store_url: str) -> str:
     """URL of a database whose retention is the default."""
-    settle(store)
+    apply_retention(store)
     return store_url
 
 

@@ -9,10 +9,10 @@ import pytest
 from prism_ch.assets import asset
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import apply_migrations
-from prism_ch.store.schema_dump import dump_schema
 from prism_ch.store.statements import split_statements
 from tests.contract import ADDED, PROMISED
 from tests.contract import columns as public_columns
+from tools.schema_dump import dump_schema
 
 #: What a column's comment must name, by what the column is called or its type.
 UNITS = {
@@ -63,7 +63,7 @@ def test_schema_sql_is_what_the_migrations_add_up_to(empty_store: Store) -> None
     by_hand = tables(empty_store), columns(empty_store)
     empty_store.command("DROP DATABASE {name:Identifier}", {"name": empty_store.database}, use_database=False)
     apply_migrations(empty_store)
-    how = "generate it again: python -m prism_ch.store.schema_dump > sql/schema.sql"
+    how = "generate it again: python -m tools.schema_dump > sql/schema.sql"
     assert by_hand == (tables(empty_store), columns(empty_store)), how
 
 
@@ -90,7 +90,7 @@ def test_comments_of_times_and_counts_name_the_unit(schema: Store) -> None:
 
 
 @pytest.mark.parametrize("table", PROMISED)
-def test_public_tables_have_the_columns_promised_in_order_and_answer(schema: Store, table: str) -> None:
+def test_public_tables_have_promised_columns_in_order(schema: Store, table: str) -> None:
     found = public_columns(schema, table)
     assert found == PROMISED[table] | ADDED[table]
     assert [name for name in found if name in PROMISED[table]] == list(PROMISED[table])

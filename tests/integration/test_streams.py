@@ -8,8 +8,8 @@ from prism_ch.cli.landing import STREAMS as OFFERED
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
 from prism_ch.store.cluster import for_cluster
+from prism_ch.store.migrate import STREAMS, connect_stream
 from prism_ch.store.statements import split_statements
-from prism_ch.store.streams import STREAMS, connect_stream
 
 FOLDER = Path(__file__).parents[2] / "sql" / "kafka"
 GOOD = (
@@ -58,7 +58,7 @@ def test_the_engine_reads_every_statement(store: Store, name: str, cluster: str)
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_records_of_a_topic_land_and_rubbish_is_kept_with_its_place(store: Store, name: str) -> None:
+def test_topic_records_land_and_rubbish_keeps_its_place(store: Store, name: str) -> None:
     deliver(store, name, RECORDS[name], "rubbish", RECORDS[name])
     assert store.rows("SELECT src_addr, dst_addr, dst_port, proto, bytes, sampler_address FROM flows") == [
         ("10.0.0.1", "10.0.0.2", 4791, 17, 4096, "10.9.0.1")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prism_ch.report.facts import Coverage, read_facts
+from prism_ch.report.summary import Coverage, read_facts
 from prism_ch.store.client import Store
 
 SECOND_NS = 1_000_000_000

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tests.bench.accuracy.sweep import Failed, Task, run
+from bench.accuracy.sweep import Failed, Task, run
 
 
 def double(number: int) -> int:

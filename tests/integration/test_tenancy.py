@@ -1,14 +1,15 @@
 """Two tenants with rows in every table: the engine itself shows each only its own, whatever is asked."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from prism_ch.errors import PrismError, StoreError, UsageError
-from prism_ch.query.answer import answer, answer_bytes, question, run
-from prism_ch.query.question import TENANT_LIMITS, Limits, Question, engine_settings
-from prism_ch.query.tenancy import TENANT_VIEWS, schema_names
+from prism_ch.query.answer import answer, answer_bytes, check_statement, run
+from prism_ch.query.checked import TENANT_LIMITS, CheckedStatement, Limits, engine_settings
+from prism_ch.query.tenancy import closed_names, inner_tables, row_filters, tenant_views
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.two_tenants import ALPHA, BRAVO, fill, named
@@ -27,14 +28,14 @@ def shared(engine_folder: Path) -> Iterator[Store]:
 def ungated(store: Store, sql: str) -> str:
     """Run text that never saw the gate, under a tenant's settings: what the engine alone holds back."""
     settings = engine_settings(store.database, ALPHA.name, TENANT_LIMITS, {})
-    return run(store, Question(sql, settings, None, ALPHA.name), "JSONEachRow").decode()
+    return run(store, CheckedStatement(sql, settings, None, ALPHA.name), "JSONEachRow").decode()
 
 
 def assert_only_alpha(text: str) -> None:
     assert not [mark for mark in BRAVO.marks if mark in text], text[:500]
 
 
-@pytest.mark.parametrize("view", sorted(TENANT_VIEWS))
+@pytest.mark.parametrize("view", sorted(tenant_views()))
 def test_a_tenant_sees_its_own_rows_of_every_view_and_no_others(shared: Store, view: str) -> None:
     seen = answer_bytes(shared, f"SELECT * FROM {named(view)}", "json", tenant=ALPHA.name).decode()  # noqa: S608
     assert ALPHA.name in seen
@@ -44,13 +45,53 @@ def test_a_tenant_sees_its_own_rows_of_every_view_and_no_others(shared: Store, v
     assert ALPHA.name not in theirs
 
 
-def test_the_engine_alone_hides_the_other_tenant_in_every_table_and_view(shared: Store) -> None:
+def test_row_filters_follow_from_columns_of_each_table(shared: Store) -> None:
+    stored: dict[str, set[str]] = {}
+    for table, column in shared.rows(
+        "SELECT table, name FROM system.columns WHERE database = {database:String} AND table IN"
+        " (SELECT name FROM system.tables WHERE database = {database:String} AND NOT endsWith(engine, 'View'))",
+        {"database": shared.database},
+    ):
+        stored.setdefault(table, set()).add(column)
+    filters = row_filters(shared.database, ALPHA.name)
+    assert {name for name in filters if not name.startswith("system.")} == {
+        f"{shared.database}.{table}" for table in stored.keys() - {"topology_loads"}
+    }
+    for table, columns in stored.items():
+        condition = filters.get(f"{shared.database}.{table}", "")
+        if "tenant" in columns:
+            assert condition.startswith("tenant = ")
+        elif table == "revisions":
+            assert condition.startswith("job_id = '' OR job_id IN ")
+        elif {"job_id", "revision"} <= columns:
+            assert condition.startswith("(job_id, revision) IN ")
+            assert ("steps_log" if "step" in columns else "jobs_log") in condition
+        else:
+            assert condition == ("" if table == "topology_loads" else "0")
+
+
+def test_inner_tables_are_what_tenant_views_read(shared: Store) -> None:
+    texts = dict(
+        shared.rows(
+            "SELECT name, as_select FROM system.tables WHERE database = {database:String}",
+            {"database": shared.database},
+        )
+    )
+    found, pending = set[str](), set(tenant_views())
+    while pending:
+        found |= pending
+        read = " ".join(texts[name] for name in pending)
+        pending = set(re.findall(rf"\b{shared.database}\.(\w+)", read)) - found
+    assert found - tenant_views() == inner_tables()
+
+
+def test_engine_alone_hides_other_tenants_in_every_table(shared: Store) -> None:
     kinds = dict(
         shared.rows(
             "SELECT name, engine FROM system.tables WHERE database = {database:String}", {"database": shared.database}
         )
     )
-    assert kinds.keys() == schema_names()
+    assert kinds.keys() == closed_names() | tenant_views()
     for name, engine in kinds.items():
         if name in {"pair_traffic", "switch_traffic"} or engine == "MaterializedView":
             continue
@@ -64,7 +105,7 @@ def test_the_engine_alone_hides_the_other_tenant_in_every_table_and_view(shared:
             assert '"53"' not in counted
 
 
-@pytest.mark.parametrize("name", sorted(schema_names() - TENANT_VIEWS))
+@pytest.mark.parametrize("name", sorted(closed_names()))
 def test_tables_of_the_whole_network_are_refused_to_tenants(shared: Store, name: str) -> None:
     with pytest.raises(UsageError, match="not offered"):
         answer(shared, f"SELECT count() FROM {name}", tenant=ALPHA.name)  # noqa: S608
@@ -90,7 +131,7 @@ def test_a_condition_never_runs_on_a_hidden_row(shared: Store, shape: str) -> No
     columns = shared.rows(
         "SELECT table, name FROM system.columns WHERE database = {database:String}"
         " AND table IN {views:Array(String)} AND type IN ('String', 'LowCardinality(String)')",
-        {"database": shared.database, "views": sorted(TENANT_VIEWS)},
+        {"database": shared.database, "views": sorted(tenant_views())},
     )
     for view, column in columns:
         # Harmless on alpha's values, an error on bravo's.
@@ -99,7 +140,7 @@ def test_a_condition_never_runs_on_a_hidden_row(shared: Store, shape: str) -> No
         assert_only_alpha(answer_bytes(shared, sql, "json", tenant=ALPHA.name).decode())
 
 
-def test_a_job_that_changed_hands_is_the_new_tenants_from_then_on(store: Store) -> None:
+def test_job_that_changes_tenant_is_the_new_ones_from_then_on(store: Store) -> None:
     fill(store)
     written = [
         "INSERT INTO revisions (job_id, revision, cuts) VALUES ('alpha-job', 7, 0), ('', 7, 0)",
@@ -141,8 +182,8 @@ def test_a_tenants_name_is_data(shared: Store, tenant: str) -> None:
 def test_what_a_tenant_finds_of_the_schema_is_its_views(shared: Store) -> None:
     assert {
         name for (name,) in answer(shared, "SELECT name FROM system.tables", tenant=ALPHA.name).rows
-    } == TENANT_VIEWS
-    assert {name for (name,) in answer(shared, "SHOW TABLES", tenant=ALPHA.name).rows} == TENANT_VIEWS
+    } == tenant_views()
+    assert {name for (name,) in answer(shared, "SHOW TABLES", tenant=ALPHA.name).rows} == tenant_views()
     databases = answer(shared, "SELECT DISTINCT database FROM system.columns", tenant=ALPHA.name).rows
     assert databases == ((shared.database,),)
     totals = answer(shared, "SELECT any(total_rows), any(total_bytes) FROM system.tables", tenant=ALPHA.name)
@@ -158,32 +199,34 @@ def test_what_a_tenant_finds_of_the_schema_is_its_views(shared: Store) -> None:
     ],
 )
 def test_limits_hold(shared: Store, sql: str, limits: Limits, reason: str) -> None:
-    asked = question(shared, sql, limits=limits)
+    asked = check_statement(shared, sql, limits=limits)
     with pytest.raises(StoreError, match=reason):
         run(shared, asked, "CSV")
 
 
 def test_a_limit_tells_a_tenant_no_numbers(shared: Store) -> None:
-    asked = question(shared, "SELECT count() FROM steps", tenant=ALPHA.name, limits=Limits(rows_read=2))
+    asked = check_statement(shared, "SELECT count() FROM steps", tenant=ALPHA.name, limits=Limits(rows_read=2))
     with pytest.raises(StoreError) as refusal:
         run(shared, asked, "CSV")
     assert str(refusal.value) == "the statement reads too many rows; ask for fewer jobs or a shorter time"
 
 
-def test_rows_of_ones_own_making_do_not_measure_how_many_are_hidden(shared: Store) -> None:
-    limits = [int(question(shared, "SELECT 1", tenant=ALPHA.name).settings["max_rows_to_read"]) for _ in range(8)]
+def test_own_rows_do_not_reveal_how_many_are_hidden(shared: Store) -> None:
+    limits = [
+        int(check_statement(shared, "SELECT 1", tenant=ALPHA.name).settings["max_rows_to_read"]) for _ in range(8)
+    ]
     assert len(set(limits)) > 1
     assert all(TENANT_LIMITS.rows_read // 2 <= limit <= TENANT_LIMITS.rows_read for limit in limits)
     operators = {
-        question(shared, "SELECT 1", limits=Limits(rows_read=9)).settings["max_rows_to_read"] for _ in range(8)
+        check_statement(shared, "SELECT 1", limits=Limits(rows_read=9)).settings["max_rows_to_read"] for _ in range(8)
     }
     assert operators == {"9"}
 
 
 def test_a_clause_lowers_a_limit_and_never_raises_it(shared: Store) -> None:
-    raised = question(shared, "SELECT 1 SETTINGS max_result_rows = 1000", limits=Limits(result_rows=3))
-    lowered = question(shared, "SELECT 1 SETTINGS max_result_rows = 2", limits=Limits(result_rows=3))
-    unlimited = question(shared, "SELECT 1 SETTINGS max_result_rows = 0", limits=Limits(result_rows=3))
+    raised = check_statement(shared, "SELECT 1 SETTINGS max_result_rows = 1000", limits=Limits(result_rows=3))
+    lowered = check_statement(shared, "SELECT 1 SETTINGS max_result_rows = 2", limits=Limits(result_rows=3))
+    unlimited = check_statement(shared, "SELECT 1 SETTINGS max_result_rows = 0", limits=Limits(result_rows=3))
     assert [asked.settings["max_result_rows"] for asked in (raised, lowered, unlimited)] == ["3", "2", "3"]
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from bench import made_up
 from prism_ch.cli import main
 from prism_ch.store.client import Store
 from prism_ch.store.statements import split_statements
-from tests.bench import made_up
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_an_endpoint_may_move(store: Store, tmp_path: Path) -> None:
     assert read_topology(store).endpoints == ("10.0.0.2",), "without a time it is the one of now"
 
 
-def test_a_load_replaces_the_whole_topology_and_the_same_again_does_nothing(store: Store, tmp_path: Path) -> None:
+def test_load_replaces_the_topology_and_again_changes_nothing(store: Store, tmp_path: Path) -> None:
     first = topology_file(tmp_path, "10.0.0.1,a,0,0,leaf,pod,t", "10.0.0.2,b,0,0,leaf,pod,t")
     assert load_topology(store, first).changed
     digest = topology_digest(store)

@@ -8,7 +8,7 @@ import pytest
 
 from prism_ch.errors import UsageError
 from prism_ch.query.answer import answer
-from prism_ch.query.traffic import pair_traffic, switch_traffic
+from prism_ch.query.api import pair_traffic, switch_traffic
 from prism_ch.store.client import Store
 
 T0 = datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -113,5 +113,5 @@ def test_an_operator_asks_the_same_in_sql(landed: Store) -> None:
     ],
 )
 def test_what_is_no_span_is_refused(store: Store, span: tuple[datetime, datetime], points: int) -> None:
-    with pytest.raises(UsageError, match=r"nothing lies in the span|without zone"):
+    with pytest.raises(UsageError, match=r"nothing lies in the span|without zone|points must be"):
         pair_traffic(store, *span, points)

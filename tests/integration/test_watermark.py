@@ -8,8 +8,7 @@ import pytest
 
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
-from prism_ch.store.migrate import migrations
-from prism_ch.store.watermark import Watermark, closed_until_ns, read_watermark, silent_until_ns
+from prism_ch.store.ledger import Watermark, closed_until_ns, read_watermark, silent_until_ns
 
 SECOND = 10**9
 NOW_NS = time.time_ns()
@@ -44,7 +43,7 @@ def test_the_exporter_furthest_behind_counts(store: Store) -> None:
     assert closed_until_ns(store, Settings(lateness_s=5)) == HOUR_AGO_NS + 15 * SECOND
 
 
-def test_one_that_is_far_behind_holds_the_others_back_so_far_only(store: Store) -> None:
+def test_exporter_far_behind_holds_others_back_by_hold_s_only(store: Store) -> None:
     for number in range(4):
         land(store, f"leaf-{number}", HOUR_AGO_NS + number * SECOND)
     land(store, "slow", HOUR_AGO_NS - 3000 * SECOND)
@@ -57,7 +56,7 @@ def test_one_that_is_silent_is_not_waited_for(store: Store) -> None:
     assert watermark(store) == Watermark(HOUR_AGO_NS + 30 * SECOND, 2, 1)
 
 
-def test_once_all_are_silent_everything_that_has_passed_is_closed(store: Store) -> None:
+def test_everything_past_is_closed_once_all_are_silent(store: Store) -> None:
     land(store, "leaf-1", HOUR_AGO_NS, received_ago_s=4000)
     found = watermark(store)
     assert (found.exporters, found.silent) == (1, 1)
@@ -81,17 +80,6 @@ def test_a_clock_that_falls_back_holds_nobody(store: Store) -> None:
 def test_records_without_an_exporter_count_as_from_one(store: Store) -> None:
     land(store, "", HOUR_AGO_NS)
     assert watermark(store) == Watermark(HOUR_AGO_NS, 1, 0)
-
-
-def test_the_marks_of_records_that_landed_before_them_are_made_up_for(store: Store) -> None:
-    land(store, "leaf-1", HOUR_AGO_NS)
-    [made] = [migration for migration in migrations() if migration.name == "0041_exporter_marks"]
-    before = watermark(store)
-    store.command("TRUNCATE TABLE exporter_marks_log")
-    for _ in range(2):
-        for text in made.statements:
-            store.command(text)
-        assert watermark(store) == before
 
 
 def land_at_once(store: Store, exporter: str, ago_s: int, after_s: int = 2) -> int:

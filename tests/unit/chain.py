@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from unittest import mock
 
 import numpy as np
 
-from prism_ch import examine, pipeline
-from prism_ch.model.columns import Int32
-from prism_ch.model.exporter import ExporterHistory
+from prism_ch.analysis.lookback import FlowSpan, read_window
+from prism_ch.analysis.window import analyse_window
+from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.params import ContinueParams, Params
-from prism_ch.model.result import Diagnosis, GpuSteps, JobRevision, JobState, Steps, Timeline
-from prism_ch.model.step_history import StepHistory
+from prism_ch.model.memory import WindowMemory
+from prism_ch.model.params import Params
+from prism_ch.model.result import GpuSteps, Steps, Timeline
+from prism_ch.model.revision import JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 
 SECOND = 10**9
 PARAMS = Params()
+
+
+@dataclass(frozen=True)
+class FlowsInMemory:
+    """A source of flows that holds them all, as a database would."""
+
+    flows: FlowBatch
+
+    def read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span."""
+        found = self.flows.take((self.flows.end_ns >= span.time.start_ns) & (self.flows.end_ns < span.time.end_ns))
+        if span.endpoints is None:
+            return found
+        ends = span.endpoints[found.src].astype(int) + span.endpoints[found.dst]
+        if span.across is None:
+            return found.take(ends == 2)
+        return found.take((ends == 1) & (span.across[found.src] | span.across[found.dst]))
 
 
 @dataclass
@@ -29,7 +46,7 @@ class Published:
     steps: Steps = field(default_factory=Steps.empty)
     gpu_steps: GpuSteps = field(default_factory=GpuSteps.empty)
     timeline: Timeline = field(default_factory=Timeline.empty)
-    diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
+    findings: dict[str, Finding] = field(default_factory=dict)
 
     def publish(self, revision: JobRevision) -> None:
         """Replace what the revision replaces."""
@@ -40,25 +57,17 @@ class Published:
         self.gpu_steps = gpu.take(np.lexsort((gpu.step, gpu.endpoint)))
         phases = Timeline.concat([self.timeline.take(self.timeline.step < first), revision.timeline])
         self.timeline = phases.take(np.lexsort((phases.start_ns, phases.endpoint)))
-        older = {key: one for key, one in self.diagnoses.items() if one.start_ns < revision.from_time_ns}
-        self.diagnoses = older | {one.diagnosis_id: one for one in revision.diagnoses}
-
-    def state(self, params: ContinueParams) -> JobState:
-        """Say what the next window knows of the job."""
-        steps, older = StepHistory.of(self.last.job, params).parts(self.steps)
-        recent = self.gpu_steps.take(np.isin(self.gpu_steps.step, steps.step))
-        going = tuple(one for one in self.diagnoses.values() if one.status == "open")
-        known = self.last
-        return JobState(known.job, known.members, known.pairs, known.groups, steps, recent, going, older)
+        older = {key: one for key, one in self.findings.items() if one.start_ns < revision.from_time_ns}
+        self.findings = older | {one.diagnosis_id: one for one in revision.findings}
 
 
 @dataclass
 class Results:
-    """What all windows left behind."""
+    """What all windows left behind, for readers and for the next window."""
 
     jobs: dict[str, Published] = field(default_factory=dict)
-    cluster: dict[str, Diagnosis] = field(default_factory=dict)
-    exporters: ExporterHistory = field(default_factory=ExporterHistory.none)
+    cluster: dict[str, Finding] = field(default_factory=dict)
+    memory: WindowMemory = field(default_factory=WindowMemory)
 
     @property
     def only(self) -> Published:
@@ -82,27 +91,10 @@ def work(
 
 def work_window(results: Results, batch: FlowBatch, topology: Topology, window: Window, params: Params) -> None:
     """Work one window and publish what it says."""
-
-    def read(
-        _store: None, _topology: Topology, since: int, to: int, endpoints: Int32 | None = None, beside: bool = False
-    ) -> FlowBatch:
-        """Hand over flows as `store.read_flows` does."""
-        rows = (batch.end_ns >= since) & (batch.end_ns < to)
-        if endpoints is not None:
-            ends = np.isin(batch.src, endpoints).astype(int) + np.isin(batch.dst, endpoints)
-            rows &= ends == (1 if beside else 2)
-        return batch.take(rows)
-
-    states = [job.state(params.going_on) for _, job in sorted(results.jobs.items())]
-    going = [one for one in results.cluster.values() if one.status == "open"]
-    known = results.exporters
-    with mock.patch.multiple(pipeline, read_flows=read, read_exporter_history=lambda *_: known):
-        seen, history = pipeline._read(None, topology, window, states, params)  # type: ignore[arg-type]
-    found = examine.examine(seen, window, topology, states, going, history, params)
-    for revision in found.revisions:
-        job_id = revision.job.job_id
-        results.jobs.setdefault(job_id, Published(revision)).publish(revision)
+    flows = read_window(FlowsInMemory(batch), window, results.memory, topology, params)
+    found, results.memory = analyse_window(flows, results.memory, topology, params)
+    for revision in found.jobs:
+        results.jobs.setdefault(revision.job.job_id, Published(revision)).publish(revision)
     for job_id in found.withdrawn:
         del results.jobs[job_id]
-    results.exporters = known.followed_by(found.exporters, window.start_ns)
-    results.cluster |= {one.diagnosis_id: one for one in found.cluster}
+    results.cluster |= {one.diagnosis_id: one for one in found.findings}

@@ -7,7 +7,7 @@ from prism_ch.errors import PrismError
 
 
 def test_a_file_and_a_folder_are_found() -> None:
-    assert "schema_migrations" in asset("sql/migrations/0001_schema_migrations.sql").read_text()
+    assert "schema_migrations" in asset("sql/migrations/0001_migrations.sql").read_text()
     assert asset("sql/migrations").is_dir()
 
 

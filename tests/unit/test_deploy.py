@@ -52,7 +52,7 @@ def test_images_are_pinned(services: dict[str, Any]) -> None:
         assert service["image"] in built or re.fullmatch(r"[\w./-]+:v?\d+(\.\d+)+", service["image"]), name
 
 
-def test_services_wait_for_services_that_exist_and_tell_their_health(services: dict[str, Any]) -> None:
+def test_services_wait_for_existing_ones_and_have_health_checks(services: dict[str, Any]) -> None:
     for name, service in services.items():
         for other, wait in service.get("depends_on", {}).items():
             assert other in services, name
@@ -71,10 +71,10 @@ def test_mounted_files_and_volumes_exist(services: dict[str, Any], volumes: set[
     assert used == volumes
 
 
-def test_every_variable_is_explained_in_the_example_and_has_no_default() -> None:
-    asked = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
+def test_every_variable_is_in_the_example_and_has_no_default() -> None:
+    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
     offered = set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
-    assert asked == offered
+    assert used == offered
     assert not re.search(r"\$\{\w+(?!:\?)[^?}]*\}", (DEPLOY / "compose.yaml").read_text())
 
 
@@ -110,7 +110,7 @@ def test_keeper_is_where_the_server_looks_for_it() -> None:
     )
 
 
-def test_flows_go_from_the_collector_to_the_table_that_reads_them(services: dict[str, Any]) -> None:
+def test_flows_of_the_collector_reach_the_table_that_reads_them(services: dict[str, Any]) -> None:
     flags = dict(flag.lstrip("-").split("=", 1) for flag in services["goflow2"]["command"])
     stream = services["migrate"]["command"][-1]
     sql = (ROOT / "sql" / "kafka" / f"{stream}.sql").read_text()
@@ -121,22 +121,22 @@ def test_flows_go_from_the_collector_to_the_table_that_reads_them(services: dict
     assert brokers in services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
-def test_grafana_reads_as_a_user_of_the_database_what_the_repository_provisions(services: dict[str, Any]) -> None:
+def test_grafana_reads_provisioned_files_as_a_database_user(services: dict[str, Any]) -> None:
     grafana, users = services["grafana"], xml("clickhouse/grafana.xml")
-    told = grafana["environment"]
+    environment = grafana["environment"]
     (user,) = users.findall("users/*")
-    assert told["PRISM_CH_GRAFANA_DATABASE_USER"] == user.tag
-    assert told["PRISM_CH_DATABASE_HOST"] in services
+    assert environment["PRISM_CH_GRAFANA_DATABASE_USER"] == user.tag
+    assert environment["PRISM_CH_DATABASE_HOST"] in services
     password = users.find(f"users/{user.tag}/password")
     assert password is not None
     given = services["clickhouse"]["environment"][password.get("from_env", "")]
-    assert told["PRISM_CH_GRAFANA_DATABASE_PASSWORD"] == given
+    assert environment["PRISM_CH_GRAFANA_DATABASE_PASSWORD"] == given
     assert text(users, f"users/{user.tag}/profile") in {profile.tag for profile in users.findall("profiles/*")}
     mounts = dict(mount.split(":")[:2] for mount in grafana["volumes"])
     assert mounts["../dashboards/provisioning"] == "/etc/grafana/provisioning"
     files = sorted((ROOT / "dashboards" / "provisioning").rglob("*.yaml"))
-    asked = {name for file in files for name in re.findall(r"\$(PRISM_CH_\w+)", file.read_text(encoding="utf-8"))}
-    assert asked <= told.keys()
+    used = {name for file in files for name in re.findall(r"\$(PRISM_CH_\w+)", file.read_text(encoding="utf-8"))}
+    assert used <= environment.keys()
     (provider,) = yaml.safe_load((ROOT / "dashboards/provisioning/dashboards/prism.yaml").read_text())["providers"]
     assert mounts["../dashboards"] == provider["options"]["path"]
 

@@ -60,9 +60,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_settings(config=tmp_path / "none.toml")
 
 
-def test_the_environment_tells_where_grafana_is_and_no_message_repeats_a_secret(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_environment_sets_grafana_and_errors_repeat_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config = tmp_path / "prism.toml"
     config.write_text('[grafana]\nurl = "http://file"\nuser = "from-file"\norganisation = "ops"\n')
     monkeypatch.setenv("PRISM_CH_CONFIG", str(config))
@@ -70,20 +68,20 @@ def test_the_environment_tells_where_grafana_is_and_no_message_repeats_a_secret(
     monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORD", "hunter2")
     monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORDS", "/etc/passwords.toml")
     settings = load_settings()
-    told = settings.grafana
-    assert (told.url, told.user, told.organisation) == ("https://host/grafana", "from-file", "ops")
-    assert told.database.passwords == Path("/etc/passwords.toml")
-    assert told.password is not None
-    assert told.password.get_secret_value() == "hunter2"
+    grafana = settings.grafana
+    assert (grafana.url, grafana.user, grafana.organisation) == ("https://host/grafana", "from-file", "ops")
+    assert grafana.database.passwords == Path("/etc/passwords.toml")
+    assert grafana.password is not None
+    assert grafana.password.get_secret_value() == "hunter2"
     assert "hunter2" not in repr(settings)
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://user:hunter2@host", "host:3000", "http://h?x", "http://h\nx"])
 def test_a_url_of_grafana_is_checked_and_not_repeated(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("PRISM_CH_GRAFANA_URL", url)
-    with pytest.raises(SettingsError, match=r"grafana\.url") as refused:
+    with pytest.raises(SettingsError, match=r"grafana\.url") as raised:
         load_settings()
-    assert url not in str(refused.value)
+    assert url not in str(raised.value)
 
 
 def test_grafana_must_be_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from bench.accuracy.bounds import BOUNDS, Bound, judge
+from bench.accuracy.rows import CLEAN, PLAIN, Row, all_rows
+from bench.accuracy.tally import Tally, total
+from bench.accuracy.work import Outcome
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
-from tests.bench.accuracy.bounds import BOUNDS, Bound, judge
-from tests.bench.accuracy.rows import CLEAN, PLAIN, Row, all_rows
-from tests.bench.accuracy.tally import Tally, total
-from tests.bench.accuracy.work import Outcome
 from tests.scoring import Counts, JobScore
 
 FOUND = JobScore(

@@ -1,18 +1,12 @@
-import json
 from dataclasses import fields, replace
 from typing import get_args
 
 import numpy as np
 import pytest
 
-from prism_ch.model import params
-from prism_ch.model.result import Diagnosis, DiagnosisKind
-from prism_ch.model.window import Window
-from prism_ch.simulate import generate
-from prism_ch.simulate.textbook import textbook
-from tests.bench.accuracy.faults.cases import KINDS, Case, all_cases
-from tests.bench.accuracy.faults.healthy import Alarms, Run, all_runs
-from tests.bench.accuracy.faults.outcome import (
+from bench.accuracy.faults.cases import KINDS, Case, all_cases
+from bench.accuracy.faults.healthy import Alarms, Run, all_runs
+from bench.accuracy.faults.outcome import (
     NO_FAULT,
     FaultOutcome,
     Injected,
@@ -23,17 +17,22 @@ from tests.bench.accuracy.faults.outcome import (
     names,
     work,
 )
-from tests.bench.accuracy.faults.stream import Said, windows
-from tests.bench.accuracy.faults.tables import (
+from bench.accuracy.faults.stream import Said, windows
+from bench.accuracy.faults.tables import (
     healthy_table,
     kinds_table,
     magnitudes_table,
     most_alarms,
     thresholds_table,
 )
+from prism_ch.model import params
+from prism_ch.model.finding import Finding, FindingKind
+from prism_ch.model.window import Window
+from prism_ch.simulate import generate
+from prism_ch.simulate.textbook import textbook
 
 SECOND = 10**9
-FINDING = Diagnosis(
+FINDING = Finding(
     diagnosis_id="1",
     kind="slow_gpu",
     subject_type="endpoint",
@@ -61,7 +60,7 @@ TRUTH = Injected(
 )
 
 
-def said(*findings: Diagnosis) -> list[tuple[Window, list[Said]]]:
+def said(*findings: Finding) -> list[tuple[Window, list[Said]]]:
     """Windows of 10 s, each of which says one finding more than the one before it."""
     return [
         (
@@ -144,17 +143,17 @@ def test_a_culprit_of_a_stop_is_named_as_a_whole_word() -> None:
 
 
 def test_a_culprit_is_named_where_nobody_else_is_accused() -> None:
-    several = replace(FINDING, kind="slow_nic", evidence=json.dumps({"may_also_be": ["10.0.0.2"]}))
-    group = replace(FINDING, kind="slow_group", subject_type="group", subject="3", evidence='{"members": ["10.0.0.1"]}')
-    steps = replace(FINDING, kind="slow_step", evidence=json.dumps({"root_cause": {"subject": "10.0.0.1"}}))
+    several = replace(FINDING, kind="slow_nic", evidence={"may_also_be": ["10.0.0.2"]})
+    group = replace(FINDING, kind="slow_group", subject_type="group", subject="3", evidence={"members": ["10.0.0.1"]})
+    steps = replace(FINDING, kind="slow_step", evidence={"root_cause": {"subject": "10.0.0.1"}})
     assert [is_named([one], TRUTH) for one in (FINDING, several, group, steps)] == [True, False, True, True]
-    assert not is_named([replace(steps, evidence="{}")], TRUTH)
+    assert not is_named([replace(steps, evidence={})], TRUTH)
     assert is_named([several, FINDING], TRUTH)
 
 
 def test_where_records_cannot_tell_only_a_sure_accusation_is_wrong() -> None:
     truth = replace(TRUTH, tellable=False)
-    several = replace(FINDING, kind="slow_nic", evidence=json.dumps({"may_also_be": ["10.0.0.2"]}))
+    several = replace(FINDING, kind="slow_nic", evidence={"may_also_be": ["10.0.0.2"]})
     assert is_named([several], truth) is None
     assert is_named([FINDING], truth) is None
     assert is_named([replace(FINDING, subject="10.0.0.9")], truth) is False
@@ -164,10 +163,10 @@ def test_where_records_cannot_tell_only_a_sure_accusation_is_wrong() -> None:
 
 def test_what_the_same_flows_cross_may_be_called_by_any_of_its_names_if_the_culprit_is_among_them() -> None:
     truth = replace(TRUTH, tellable=False, accepted=("slow_switch", "slow_step"), culprits=frozenset({"leaf-1"}))
-    link = replace(FINDING, kind="slow_link", subject="10.0.0.1->10.0.0.2", evidence='{"may_also_be": ["leaf-1"]}')
+    link = replace(FINDING, kind="slow_link", subject="10.0.0.1->10.0.0.2", evidence={"may_also_be": ["leaf-1"]})
     assert is_about(link, truth)
     assert not is_about(link, replace(truth, tellable=True))
-    assert not is_about(replace(link, evidence="{}"), truth)
+    assert not is_about(replace(link, evidence={}), truth)
     assert not is_about(replace(link, kind="slow_gpu"), truth)
     assert not is_about(replace(link, kind="slow_nic", subject="leaf-1"), replace(truth, accepted=("slow_gpu",)))
 
@@ -210,7 +209,7 @@ def test_false_alarms_are_counted_by_gpu_hours() -> None:
     by_kind = {row[0]: row for row in thresholds_table(worked).rows}
     assert by_kind["hang"][1:4] == ("1", "1", "4.74")
     assert by_kind["stall"][1:4] == ("0", "0", "3")
-    assert set(by_kind) == {kind for kind in get_args(DiagnosisKind) if kind not in NO_FAULT}
+    assert set(by_kind) == {kind for kind in get_args(FindingKind) if kind not in NO_FAULT}
     assert thresholds_table([]).rows == []
 
 

@@ -2,13 +2,13 @@ from collections import Counter
 
 import pytest
 
-from tests.bench.accuracy.bounds import BOUNDS
-from tests.bench.accuracy.calibration import bins, expected_error
-from tests.bench.accuracy.layout import fault, line, markdown, share, table
-from tests.bench.accuracy.report import ROW_COLUMNS, bounds_table, row_cells
-from tests.bench.accuracy.rows import CLEAN, PLAIN, Row
-from tests.bench.accuracy.tally import Tally
-from tests.bench.accuracy.work import Outcome
+from bench.accuracy.bounds import BOUNDS
+from bench.accuracy.calibration import bins, expected_error
+from bench.accuracy.layout import fault, line, markdown, share, table
+from bench.accuracy.report import ROW_COLUMNS, bounds_table, row_cells
+from bench.accuracy.rows import CLEAN, PLAIN, Row
+from bench.accuracy.tally import Tally
+from bench.accuracy.work import Outcome
 
 
 def test_shares_are_never_rounded_towards_what_they_should_be() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from bench.accuracy.faults.tellable import computes_in_one_go, is_tellable
+from prism_ch.simulate.job import Attempt, Compute, Fault, FaultKind, GradientSync, InnerTraffic, Job, Layout
 from prism_ch.simulate.scenario import Cluster, Scenario
-from prism_ch.simulate.workload import Compute, Fault, FaultKind, GradientSync, InnerTraffic, Job, Layout, Life
-from tests.bench.accuracy.faults.tellable import computes_in_one_go, is_tellable
 
 
 def run(
@@ -23,7 +23,7 @@ def run(
         tenant="tenant",
         layout=layout,
         compute=Compute(forward_s=0.1),
-        lives=(Life(gpus=tuple(range(layout.gpus))),),
+        attempts=(Attempt(gpus=tuple(range(layout.gpus))),),
         sync=GradientSync(eager=eager),
         experts=experts,
     )
@@ -90,6 +90,6 @@ def test_a_path_is_told_by_messages_that_cross_it_alone(layout: Layout, kind: Fa
 def test_a_job_computes_in_one_go_where_all_it_moves_is_gradients_at_the_end(
     layout: Layout, sync: GradientSync, told: bool
 ) -> None:
-    life = Life(gpus=tuple(range(layout.gpus)))
-    job = Job(job_id="j", tenant="t", layout=layout, compute=Compute(forward_s=0.1), lives=(life,), sync=sync)
+    attempt = Attempt(gpus=tuple(range(layout.gpus)))
+    job = Job(job_id="j", tenant="t", layout=layout, compute=Compute(forward_s=0.1), attempts=(attempt,), sync=sync)
     assert computes_in_one_go(Scenario(name="n", cluster=Cluster(servers=4), jobs=(job,), duration_s=60.0)) is told

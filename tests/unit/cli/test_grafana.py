@@ -5,7 +5,7 @@ import pytest
 
 from prism_ch.cli import main
 from prism_ch.cli.grafana import grafana
-from prism_ch.settings import _ENVIRONMENT
+from prism_ch.settings import ENVIRONMENT
 
 NAMES = sorted(grafana.commands)
 
@@ -26,7 +26,7 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
 def test_all_that_the_environment_may_say_of_grafana_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grafana", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert [name for name in _ENVIRONMENT if name.startswith("PRISM_CH_GRAFANA") and name not in shown] == []
+    assert [name for name in ENVIRONMENT if name.startswith("PRISM_CH_GRAFANA") and name not in shown] == []
 
 
 def test_who_is_meant_can_be_said_in_one_way_only(capsys: pytest.CaptureFixture[str]) -> None:

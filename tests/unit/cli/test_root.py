@@ -96,9 +96,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(cli.commands))
-def test_every_command_has_help_with_an_example_and_the_shared_options(
-    capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_every_command_has_help_example_and_shared_options(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert main([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"prism-ch {name}" in shown.partition("Example")[2]

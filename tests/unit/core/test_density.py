@@ -35,7 +35,7 @@ def test_a_peak_among_scattered_values_is_found() -> None:
     found = peaks([200_000_000 + n for n in range(50)] + scattered(5000))
     assert found.mean[0] == pytest.approx(200_000_024.5, abs=2000)
     assert found.inside[0] >= 50
-    assert found.evidence[0] > 100
+    assert found.log_ratio[0] > 100
 
 
 def test_groups_have_peaks_of_their_own() -> None:
@@ -43,11 +43,11 @@ def test_groups_have_peaks_of_their_own() -> None:
     assert found.mean[:2].tolist() == [5, -7_000_000]
     assert found.inside.tolist() == [20, 30, 0]
     assert np.isnan(found.mean[2])
-    assert found.evidence[2] == 0
+    assert found.log_ratio[2] == 0
 
 
 def test_scattered_values_are_no_evidence() -> None:
-    assert peaks(scattered(2000)).evidence[0] < 15
+    assert peaks(scattered(2000)).log_ratio[0] < 15
 
 
 def test_the_width_is_that_of_what_lies_together() -> None:

@@ -13,8 +13,7 @@ import pytest
 
 from prism_ch.daemon import runner as runner_module
 from prism_ch.daemon.runner import TaskRunner
-from prism_ch.daemon.schedule import Schedule, TaskPlan
-from prism_ch.daemon.tasks import Shift
+from prism_ch.daemon.tasks import Schedule, TaskContext, TaskPlan
 from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
@@ -43,19 +42,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     return moved
 
 
-def runner(task: Callable[[Shift], int], stores: list[Any] | None = None) -> TaskRunner:
+def runner(task: Callable[[TaskContext], int], stores: list[Any] | None = None) -> TaskRunner:
     opened = [] if stores is None else stores
 
-    def begin(store: Store | None) -> Shift:
+    def begin(store: Store | None) -> TaskContext:
         if store is None:
             opened.append(mock.create_autospec(Store, instance=True))
-        return Shift(cast("Store", store or opened[-1]), Settings(), None, lambda: False, lambda _: 0)
+        return TaskContext(cast("Store", store or opened[-1]), Settings(), None, lambda: False, lambda _: 0)
 
     return TaskRunner("work", task, PLAN, SCHEDULE, begin)
 
 
 def test_successes_are_counted(clock: Time) -> None:
-    work = runner(lambda shift: 3)
+    work = runner(lambda context: 3)
     work()
     work()
     assert (work.state.units, work.state.failures, work.state.last_success_s) == (6, 0, 1_800_000_100.0)
@@ -64,7 +63,7 @@ def test_successes_are_counted(clock: Time) -> None:
 def test_failures_double_the_rest_up_to_a_bound(clock: Time) -> None:
     tries: list[float] = []
 
-    def fail(shift: Shift) -> int:
+    def fail(context: TaskContext) -> int:
         tries.append(clock.now_s)
         raise StoreError("the server can't be reached")
 
@@ -79,11 +78,11 @@ def test_failures_double_the_rest_up_to_a_bound(clock: Time) -> None:
     assert work.state.error == "the server can't be reached"
 
 
-def test_a_failure_opens_the_connection_anew_and_a_success_forgets_it(clock: Time) -> None:
+def test_failure_reopens_connection_and_success_forgets_it(clock: Time) -> None:
     outcomes: list[Exception | int] = [1, StoreError("gone"), 1]
     stores: list[mock.Mock] = []
 
-    def work_off(shift: Shift) -> int:
+    def work_off(context: TaskContext) -> int:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -100,7 +99,7 @@ def test_a_failure_opens_the_connection_anew_and_a_success_forgets_it(clock: Tim
 
 
 def test_what_nobody_expected_is_logged_with_its_traceback(clock: Time, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(shift: Shift) -> int:
+    def fail(context: TaskContext) -> int:
         raise ZeroDivisionError("odd")
 
     runner(fail)()
@@ -110,7 +109,7 @@ def test_what_nobody_expected_is_logged_with_its_traceback(clock: Time, caplog: 
 
 
 def test_that_another_works_the_windows_is_no_failure(clock: Time) -> None:
-    def wait(shift: Shift) -> int:
+    def wait(context: TaskContext) -> int:
         raise ClaimedError("worked by another")
 
     work = runner(wait)
@@ -122,7 +121,7 @@ def test_a_task_at_work_is_not_begun_again_and_is_seen_to_hang(clock: Time) -> N
     begun, go_on = threading.Semaphore(0), threading.Event()
     starts: list[float] = []
 
-    def hang(shift: Shift) -> int:
+    def hang(context: TaskContext) -> int:
         starts.append(clock.now_s)
         begun.release()
         go_on.wait()

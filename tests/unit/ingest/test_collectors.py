@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.collectors import FIELDS, find_fields, is_json, tell_collector
+from prism_ch.ingest.columns import FIELDS, find_fields, identify_collector, is_json
 from tests.records import COLUMNS, csv_text, json_text, records
 
 DATA = Path(__file__).parents[2] / "data" / "collectors"
@@ -18,7 +18,7 @@ FILES = sorted(path for path in DATA.glob("*/*") if path.suffix != ".bin")
 def test_each_recorded_file_is_recognised(path: Path) -> None:
     content = path.read_bytes()
     text = gzip.decompress(content) if path.suffix == ".gz" else content
-    assert tell_collector(text[:5000]) == path.parent.name
+    assert identify_collector(text[:5000]) == path.parent.name
     assert is_json(text) == (".json" in path.name)
 
 
@@ -39,7 +39,7 @@ def test_each_recorded_file_is_recognised(path: Path) -> None:
     ],
 )
 def test_names_tell(text: bytes, expected: str | None) -> None:
-    assert tell_collector(text) == expected
+    assert identify_collector(text) == expected
 
 
 def test_fields_are_found_by_either_name() -> None:

@@ -18,7 +18,7 @@ def test_optional_columns_may_be_missing() -> None:
 
 
 @pytest.mark.parametrize("missing", REQUIRED)
-def test_the_error_names_the_missing_column_and_the_expected_ones(missing: str) -> None:
+def test_error_names_the_missing_and_the_expected_columns(missing: str) -> None:
     names = [name for name in COLUMNS if name != missing]
     with pytest.raises(InputError, match=f"^flows.csv: has no column {missing}; expected are time_flow_start_ns, "):
         find_columns(names, "flows.csv")

@@ -55,7 +55,7 @@ def test_blocks_are_whole_lines_and_lose_nothing(
         before += block.text
 
 
-def test_an_endless_text_is_read_no_farther_than_blocks_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_text_is_read_only_as_far_as_blocks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "CHUNK_BYTES", 1000)
 
     class Endless(io.BytesIO):

@@ -42,7 +42,16 @@ def test_a_recorded_file_is_recognised_and_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"time_flow_start_ns,bytes\n", b'{"type": "IPFIX"}\n', b"PAR1", b"\x00" * 100, b"\xff" * 100]
+    "text",
+    [
+        b"",
+        b"time_flow_start_ns,bytes\n",
+        b'{"type": "IPFIX"}\n',
+        b"PAR1",
+        b"\x00" * 100,
+        b"\xff" * 100,
+        b"\n\x08" + b"\x00" * 9,  # a length and a type, but then no field
+    ],
 )
 def test_other_files_are_not_taken_for_messages(text: bytes) -> None:
     assert not is_messages(text)

@@ -1,4 +1,4 @@
-"""Formats are told by what is asked for, by first bytes, by name and by the first character, in this order."""
+"""Formats are detected by what is requested, by first bytes, by name and by the first character, in this order."""
 
 import io
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.sources import Format, Opened, Source, find_sources, tell_format
+from prism_ch.ingest.sources import Format, Opened, Source, detect_format, find_sources
 
 
 @pytest.mark.parametrize(
-    "name,head,asked,told",
+    "name,head,requested,expected",
     [
         ("flows.csv", b"PAR1", "auto", Format.PARQUET),
         ("flows.csv", b"ARROW1\0\0", "auto", Format.ARROW),
@@ -26,9 +26,9 @@ from prism_ch.ingest.sources import Format, Opened, Source, find_sources, tell_f
         ("flows.csv", b"a,b", "parquet", Format.PARQUET),
     ],
 )
-def test_formats(name: str, head: bytes, asked: str, told: Format) -> None:
+def test_formats(name: str, head: bytes, requested: str, expected: Format) -> None:
     opened = Opened(head, io.BytesIO(), is_compressed=False, file=io.BytesIO())
-    assert tell_format(opened, Source(name, Path(name)), asked) is told
+    assert detect_format(opened, Source(name, Path(name)), requested) is expected
 
 
 def test_a_dash_is_standard_input() -> None:

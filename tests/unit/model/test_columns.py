@@ -13,7 +13,7 @@ from prism_ch.model.columns import freeze
 from prism_ch.model.groupset import GroupSet, PairKinds
 from prism_ch.model.jobset import RecognisedJob
 from prism_ch.model.result import DP, PP, GpuSteps, Members, Pairs, Steps, Timeline
-from tests.unit.stages.build import MB, Flow, steps_of, traffic
+from tests.unit.analysis.build import MB, Flow, steps_of, traffic
 
 STRUCTS = (Members, Pairs, Steps, GpuSteps, Timeline)
 

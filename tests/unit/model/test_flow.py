@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_ch.model.flow import FlowBatch
-from tests.unit.stages.build import Flow, batch
+from tests.unit.analysis.build import Flow, batch
 
 flows = st.lists(
     st.builds(

@@ -11,7 +11,7 @@ from prism_ch.model.division import Division
 from prism_ch.model.exporter import ExporterStates, Timeouts
 from prism_ch.model.params import DivideParams, Params
 from prism_ch.model.window import Window
-from tests.unit.stages.build import BEGIN_NS, MS, Flow, division, topology, traffic
+from tests.unit.analysis.build import BEGIN_NS, MS, Flow, division, topology, traffic
 
 
 class TestTraffic:
@@ -99,5 +99,5 @@ class TestTopology:
 
 def test_other_parameters_have_another_digest_and_the_same_ones_the_same() -> None:
     assert Params().digest() == Params().digest()
-    assert Params().digest() != Params(divide=DivideParams(quorum=0.6)).digest()
+    assert Params().digest() != Params(divide=DivideParams(half=0.6)).digest()
     assert 0 <= Params().digest() < 2**64

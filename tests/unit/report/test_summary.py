@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from prism_ch.report.facts import Coverage, Facts, Finding, JobFacts
-from prism_ch.report.summary import WIDTH, summarise
+from prism_ch.report.summary import WIDTH, Coverage, Facts, Finding, JobFacts, summarise
 
 NOON_NS = 1_772_366_400_000_000_000  # 2026-03-01T12:00:00Z
 
@@ -41,7 +40,7 @@ SLOW = Finding(
 COVERED = Coverage(flows=1234, between_servers=1234, endpoints=16, seen_endpoints=16, seen_servers=4, windows=2)
 
 
-def told(
+def summary_text(
     *, coverage: Coverage = COVERED, jobs: tuple[JobFacts, ...] = (JOB,), findings: tuple[Finding, ...] = ()
 ) -> str:
     return summarise(Facts(coverage, jobs, findings)).plain
@@ -51,22 +50,22 @@ def coarse(exporter: str) -> Finding:
     return replace(SLOW, kind="telemetry", is_open=True, summary=f"Exporter {exporter} joins records.")
 
 
-def test_coarse_exporters_slow_nothing_and_are_told_of_after_what_does() -> None:
-    text = told(findings=(SLOW, coarse("leaf-1"), coarse("leaf-2")))
+def test_coarse_exporters_slow_nothing_and_come_last() -> None:
+    text = summary_text(findings=(SLOW, coarse("leaf-1"), coarse("leaf-2")))
     assert "1 thing slows it" in text
     assert text.index("Steps took") < text.index("Exporter leaf-1") < text.index("Exporter leaf-2")
     assert "telemetry, since" in text
 
 
 def test_of_many_coarse_exporters_a_few_are_named() -> None:
-    text = told(findings=tuple(coarse(f"leaf-{number}") for number in range(9)))
+    text = summary_text(findings=tuple(coarse(f"leaf-{number}") for number in range(9)))
     assert "nothing slows it" in text
     assert text.count("joins records") == 3
     assert "and likewise 6 more exporters" in text
 
 
 def test_a_job_is_described_whole() -> None:
-    lines = told(findings=(SLOW,)).splitlines()
+    lines = summary_text(findings=(SLOW,)).splitlines()
     assert lines == [
         "Records",
         "  flows         1,234 in 2 windows",
@@ -87,15 +86,15 @@ def test_a_job_is_described_whole() -> None:
 
 
 def test_a_healthy_job_says_so_also_beside_a_remark() -> None:
-    assert "nothing slows it" in told()
+    assert "nothing slows it" in summary_text()
     remark = replace(SLOW, kind="imbalance", severity="info", summary="Stage 1 has less to do.")
-    text = told(findings=(remark,))
+    text = summary_text(findings=(remark,))
     assert "nothing slows it" in text
     assert "Stage 1 has less to do." in text
 
 
 def test_a_job_without_steps_is_not_called_healthy() -> None:
-    text = told(jobs=(replace(JOB, durations_s=(), steps=0),))
+    text = summary_text(jobs=(replace(JOB, durations_s=(), steps=0),))
     assert "none could be told apart" in text
     assert "nothing slows it" not in text
     assert "▁" not in text
@@ -105,28 +104,28 @@ def test_the_most_severe_comes_first_among_findings_and_jobs() -> None:
     other = replace(JOB, job_id="job-2")
     critical = replace(SLOW, job_id="job-2", severity="critical", summary="Second.")
     warning = replace(SLOW, job_id="job-2", summary="Third.")
-    text = told(jobs=(JOB, other), findings=(warning, critical))
+    text = summary_text(jobs=(JOB, other), findings=(warning, critical))
     assert text.index("job-2") < text.index("Second.") < text.index("Third.") < text.index("job-1")
 
 
 def test_an_open_finding_is_still_going_on() -> None:
-    assert "still going on" in told(findings=(replace(SLOW, is_open=True),))
+    assert "still going on" in summary_text(findings=(replace(SLOW, is_open=True),))
 
 
 def test_a_finding_that_ends_on_another_day_names_it() -> None:
-    assert "until 2026-03-02 12:00:00" in told(findings=(replace(SLOW, end_ns=NOON_NS + 86_400_000_000_000),))
+    assert "until 2026-03-02 12:00:00" in summary_text(findings=(replace(SLOW, end_ns=NOON_NS + 86_400_000_000_000),))
 
 
 def test_findings_about_switches_stand_apart_and_name_no_steps() -> None:
     switch = replace(
         SLOW, job_id="", kind="slow_switch", summary="Switch 10.0.0.1 carries half of its peers' bandwidth."
     )
-    text = told(findings=(switch,))
+    text = summary_text(findings=(switch,))
     assert text.index("nothing slows it") < text.index("Network and telemetry") < text.index("Switch 10.0.0.1")
     assert "steps 3 to 4" not in text
 
 
-def test_what_was_rejected_unknown_or_failed_is_told() -> None:
+def test_rejected_unknown_and_failed_are_listed() -> None:
     coverage = replace(
         COVERED,
         rejected=[("bad_bytes", 3), ("bad_time", 1)],
@@ -136,7 +135,7 @@ def test_what_was_rejected_unknown_or_failed_is_told() -> None:
         failed_windows=1,
         failure="disk full",
     )
-    text = told(coverage=coverage)
+    text = summary_text(coverage=coverage)
     assert "4: 3 bad_bytes, 1 bad_time" in text
     assert "5 addresses not in the topology, on 40 flows" in text
     assert "10.0.0.9, ..." in text
@@ -147,7 +146,7 @@ def test_every_line_fits() -> None:
     long = replace(SLOW, summary="Endpoint 10.0.0.1 holds the whole job up, " * 10)
     coverage = replace(COVERED, unknown=900, unknown_examples=("fd00:0:0:1234::1234:5678",) * 3)
     durations = tuple(1 + step % 3 for step in range(500))
-    text = told(coverage=coverage, jobs=(replace(JOB, durations_s=durations),), findings=(long,))
+    text = summary_text(coverage=coverage, jobs=(replace(JOB, durations_s=durations),), findings=(long,))
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
@@ -167,7 +166,7 @@ def test_every_line_fits() -> None:
     ],
 )
 def test_without_a_job_the_reason_is_given(coverage: Coverage, reason: str) -> None:
-    text = told(coverage=coverage, jobs=())
+    text = summary_text(coverage=coverage, jobs=())
     assert "No training job was recognised" in text
     assert reason in text
 
@@ -176,4 +175,4 @@ def test_without_a_job_the_reason_is_given(coverage: Coverage, reason: str) -> N
     "seconds,written", [(0.2345, "0.234 s"), (12.345, "12.3 s"), (312.4, "312 s"), (1234.5, "1,234 s")]
 )
 def test_durations_have_three_digits(seconds: float, written: str) -> None:
-    assert f"median {written}," in told(jobs=(replace(JOB, step_s_median=seconds),))
+    assert f"median {written}," in summary_text(jobs=(replace(JOB, step_s_median=seconds),))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_ch.serve.compression import PIECE_BYTES, Decompressor, chosen_coding, compressor
-from prism_ch.serve.refusal import Refusal
+from prism_ch.serve.errors import RequestError
 
 CODINGS = ["gzip", "deflate", "zstd", "lz4"]
 
@@ -39,9 +39,9 @@ def test_damage_and_a_missing_end_are_refused(coding: str) -> None:
     packed = packing.compress(b"a" * 1000) + packing.flush()
     short = Decompressor(coding)
     list(short.pieces(packed[:-4]))
-    with pytest.raises(Refusal, match="ends in the middle"):
+    with pytest.raises(RequestError, match="ends in the middle"):
         short.finish()
-    with pytest.raises(Refusal, match="can't be decompressed"):
+    with pytest.raises(RequestError, match="can't be decompressed"):
         list(Decompressor(coding).pieces(b"this is not compressed at all" * 10))
 
 
@@ -75,5 +75,5 @@ def test_the_coding_is_one_that_both_know(accepted: str, coding: str) -> None:
 
 
 def test_an_unknown_coding_is_refused() -> None:
-    with pytest.raises(Refusal, match="gzip, deflate, zstd and lz4 are"):
+    with pytest.raises(RequestError, match="gzip, deflate, zstd and lz4 are"):
         Decompressor("br")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from prism_ch.serve.refusal import Refusal
-from prism_ch.serve.statement import as_insert, first_word, is_answering, without_format
+from prism_ch.serve.errors import RequestError
+from prism_ch.serve.statement import as_insert, first_word, is_reading, without_format
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_the_first_word_is_behind_comments(text: str, word: str) -> None:
 
 
 def test_what_answers_changes_nothing() -> None:
-    assert all(map(is_answering, ["SELECT 1", "with 1 as x select x", "EXPLAIN SELECT 1", "exists table a"]))
-    assert not any(map(is_answering, ["INSERT INTO a SELECT 1", "SET a = 1", "KILL QUERY WHERE 1", "", "selec 1"]))
+    assert all(map(is_reading, ["SELECT 1", "with 1 as x select x", "EXPLAIN SELECT 1", "exists table a"]))
+    assert not any(map(is_reading, ["INSERT INTO a SELECT 1", "SET a = 1", "KILL QUERY WHERE 1", "", "selec 1"]))
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_what_brings_its_own_rows_is_no_insert_with_rows(text: str) -> None:
 
 
 def test_a_format_without_name_is_refused() -> None:
-    with pytest.raises(Refusal, match="names no format"):
+    with pytest.raises(RequestError, match="names no format"):
         as_insert("INSERT INTO t FORMAT")

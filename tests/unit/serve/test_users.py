@@ -5,10 +5,19 @@ from base64 import b64encode
 import pytest
 
 from prism_ch.errors import SettingsError
-from prism_ch.serve.limits import Rate
-from prism_ch.serve.passwords import UNMATCHED, hash_password, is_hash, is_password
-from prism_ch.serve.refusal import Refusal
-from prism_ch.serve.users import Credentials, User, Users, credentials_of, is_loopback
+from prism_ch.serve.errors import RequestError
+from prism_ch.serve.users import (
+    UNMATCHED,
+    Credentials,
+    RateLimit,
+    User,
+    Users,
+    credentials_of,
+    hash_password,
+    is_hash,
+    is_loopback,
+    is_password,
+)
 from prism_ch.settings import ServeSettings
 from tests.serving import HASH, PASSWORD, users
 
@@ -25,30 +34,30 @@ def test_a_hash_is_salted_and_tells_its_password_only() -> None:
     "text",
     ["", "one", "scrypt:1:8:1:YQ==:YQ==", HASH.replace("scrypt", "bcrypt"), HASH.replace("16384", "16385"), HASH[:-9]],
 )
-def test_what_is_no_hash_is_told_from_one(text: str) -> None:
+def test_only_bearable_hashes_are_accepted(text: str) -> None:
     assert is_hash(HASH)
     assert not is_hash(text)
 
 
 def test_users_are_found_by_name_and_password() -> None:
     known = Users(ServeSettings.model_validate({"users": users()}))
-    assert known.find(Credentials("alpha", PASSWORD), "1.1.1.1") == User("alpha", "tenant", "alpha")
+    assert known.authenticate(Credentials("alpha", PASSWORD), "1.1.1.1") == User("alpha", "tenant", "alpha")
     assert known.known(Credentials("alpha", PASSWORD)) == User("alpha", "tenant", "alpha")
     assert known.known(Credentials("alpha", "wrong")) is None
     for wrong in (Credentials("alpha", "wrong"), Credentials("nobody", PASSWORD)):
-        with pytest.raises(Refusal, match="wrong password, or there is no such user"):
-            known.find(wrong, "1.1.1.1")
+        with pytest.raises(RequestError, match="wrong password, or there is no such user"):
+            known.authenticate(wrong, "1.1.1.1")
 
 
 def test_an_address_that_guesses_too_often_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prism_ch.serve.users.is_password", lambda password, _: password == PASSWORD)
     known = Users(ServeSettings.model_validate({"users": users()}))
     for _ in range(30):
-        with pytest.raises(Refusal, match="wrong password"):
-            known.find(Credentials("alpha", "guess"), "1.1.1.1")
-    with pytest.raises(Refusal, match="Too many failed attempts"):
-        known.find(Credentials("alpha", PASSWORD), "1.1.1.1")
-    assert known.find(Credentials("alpha", PASSWORD), "2.2.2.2").name == "alpha"
+        with pytest.raises(RequestError, match="wrong password"):
+            known.authenticate(Credentials("alpha", "guess"), "1.1.1.1")
+    with pytest.raises(RequestError, match="Too many failed attempts"):
+        known.authenticate(Credentials("alpha", PASSWORD), "1.1.1.1")
+    assert known.authenticate(Credentials("alpha", PASSWORD), "2.2.2.2").name == "alpha"
 
 
 def test_a_password_that_is_no_hash_is_named_but_not_shown() -> None:
@@ -67,10 +76,10 @@ def test_credentials_come_in_one_of_three_ways() -> None:
     assert credentials_of({}, {"user": "a", "password": "b"}) == Credentials("a", "b")
     assert credentials_of({}, {}) == Credentials("default", "")
     for headers, parameters in (({**basic, **named}, {}), (basic, {"user": "a"}), (named, {"password": "b"})):
-        with pytest.raises(Refusal, match="more than one way"):
+        with pytest.raises(RequestError, match="more than one way"):
             credentials_of(headers, parameters)
     for wrong in ("Bearer x", "Basic", "Basic %", "Basic " + b64encode(b"nocolon").decode()):
-        with pytest.raises(Refusal, match="only Basic"):
+        with pytest.raises(RequestError, match="only Basic"):
             credentials_of({"authorization": wrong}, {})
 
 
@@ -83,14 +92,14 @@ def test_the_loopback_interface_is_known(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
 
 
-def test_a_rate_gives_back_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_limit_allows_more_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
-    monkeypatch.setattr("prism_ch.serve.limits.time.monotonic", lambda: now_s)
-    rate = Rate(2)
+    monkeypatch.setattr("prism_ch.serve.users.time.monotonic", lambda: now_s)
+    limit = RateLimit(2)
     for _ in range(2):
-        assert rate.has_room("a")
-        rate.take("a")
-    assert not rate.has_room("a")
-    assert rate.has_room("b")
+        assert limit.allows("a")
+        limit.count("a")
+    assert not limit.allows("a")
+    assert limit.allows("b")
     now_s += 30.0
-    assert rate.has_room("a")
+    assert limit.allows("a")

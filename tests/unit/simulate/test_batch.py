@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from prism_ch.errors import UsageError
 from prism_ch.simulate import Scenario, generate
+from prism_ch.simulate.job import Attempt, BatchChange, Compute, Job, Layout, Pipeline
 from prism_ch.simulate.scenario import Cluster
-from prism_ch.simulate.workload import BatchChange, Compute, Job, Layout, Life, Pipeline
 
 
 def test_from_a_step_on_steps_take_longer_and_move_more() -> None:
@@ -17,7 +17,7 @@ def test_from_a_step_on_steps_take_longer_and_move_more() -> None:
         tenant="t",
         layout=Layout(tp=8, dp=2, pp=2),
         compute=Compute(forward_s=0.05),
-        lives=(Life(gpus=tuple(range(32))),),
+        attempts=(Attempt(gpus=tuple(range(32))),),
         pipeline=Pipeline(microbatches=4),
         batch_changes=(BatchChange(from_step=6, factor=2.0),),
     )
@@ -39,5 +39,5 @@ def test_from_a_step_on_steps_take_longer_and_move_more() -> None:
 
 
 def test_a_batch_without_samples_is_refused() -> None:
-    with pytest.raises(UsageError, match="positive size"):
+    with pytest.raises(ValidationError, match="greater than 0"):
         BatchChange(from_step=1, factor=0.0)

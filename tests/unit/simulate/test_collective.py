@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Int32
-from prism_ch.simulate.cluster import build_network
-from prism_ch.simulate.collective import Collective, Edges, ring_edges, tree_edges
-from prism_ch.simulate.link import Links
-from prism_ch.simulate.ranks import rank_grid
+from prism_ch.simulate.communication import Collective, Edges, ring_edges, tree_edges
+from prism_ch.simulate.job import Fault, Layout
+from prism_ch.simulate.network import Links, Network, RankGrid
 from prism_ch.simulate.scenario import Cluster
-from prism_ch.simulate.workload import Fault, Layout
 
 
 def servers_of(counts: list[int]) -> Int32:
@@ -57,7 +55,7 @@ def test_varied_rings_go_round_in_different_orders() -> None:
 
 
 @given(st.integers(2, 17), st.integers(1, 3))
-def test_trees_span_all_servers_and_carry_half_the_buffer_both_ways(count: int, channels: int) -> None:
+def test_trees_span_servers_and_carry_half_the_buffer(count: int, channels: int) -> None:
     server = servers_of([1] * count)
     edges = tree_edges(np.arange(count)[None, :], server, channels)
     assert len(edges) == channels * 2 * 2 * (count - 1)
@@ -76,33 +74,33 @@ def test_groups_inside_a_server_have_no_edges() -> None:
 
 
 @pytest.mark.parametrize("eager", [True, False])
-def test_flows_wait_for_both_ends_and_the_group_for_its_last_member(eager: bool) -> None:
-    network = build_network(Cluster(servers=4))
-    grid = rank_grid(Layout(tp=8, dp=4), tuple(range(32)), network)
+def test_flows_wait_for_both_ends_groups_for_all_members(eager: bool) -> None:
+    network = Network(Cluster(servers=4))
+    grid = RankGrid(Layout(tp=8, dp=4), tuple(range(32)), network)
     groups = grid.communicators(0)
-    links = Links(network, ())
+    links = Links(network)
     collective = Collective(groups, ring_edges(groups, grid.server, 1, "rail"), grid, links, eager=eager)
     ready = np.zeros(32)
     ready[[3, 11]] = 1.0, 2.0
-    start, end, through = collective.run(1e9, ready, np.random.default_rng(0))
+    flows, through = collective.run(1e9, ready, np.random.default_rng(0))
     late = collective.edges.group == 3
     both = np.maximum(ready[collective.edges.src], ready[collective.edges.dst])
-    assert (start >= (both if eager else np.where(late, 2.0, 0.0))).all()
-    assert (start[late].min() < 1.1) == eager
-    assert end[late].min() > 2.0
-    assert end[~late].max() < 0.1
-    assert (through[groups[3]] >= end[late].max()).all()
+    assert (flows.start_s >= (both if eager else np.where(late, 2.0, 0.0))).all()
+    assert (flows.start_s[late].min() < 1.1) == eager
+    assert flows.end_s[late].min() > 2.0
+    assert flows.end_s[~late].max() < 0.1
+    assert (through[groups[3]] >= flows.end_s[late].max()).all()
 
 
 def test_one_slow_edge_slows_its_whole_ring() -> None:
-    network = build_network(Cluster(servers=4))
-    grid = rank_grid(Layout(tp=8, dp=4), tuple(range(32)), network)
+    network = Network(Cluster(servers=4))
+    grid = RankGrid(Layout(tp=8, dp=4), tuple(range(32)), network)
     groups = grid.communicators(0)
     edges = ring_edges(groups, grid.server, 1, "rail")
     took = []
     for faults in ((), (Fault(kind="slow_link", gpu=2, peer=10, factor=0.25),)):
         collective = Collective(groups, edges, grid, Links(network, faults))
-        took.append(collective.run(1e9, np.zeros(32), np.random.default_rng(0))[2])
+        took.append(collective.run(1e9, np.zeros(32), np.random.default_rng(0))[1])
     ratio = took[1] / took[0]
     assert ratio[groups[2]] == pytest.approx(4.0, rel=0.1)
     assert np.delete(ratio, groups[2]) == pytest.approx(1.0)

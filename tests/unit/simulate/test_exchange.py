@@ -8,27 +8,25 @@ import numpy as np
 import pytest
 
 from prism_ch.model.result import CP, EP, TP
-from prism_ch.simulate.cluster import build_network
-from prism_ch.simulate.exchange import Exchange
-from prism_ch.simulate.link import Links
-from prism_ch.simulate.pipeline import PipelineEngine, StepTimes
-from prism_ch.simulate.ranks import rank_grid
+from prism_ch.simulate.communication import Exchange
+from prism_ch.simulate.job import Attempt, Compute, InnerTraffic, Job, Layout, Pipeline
+from prism_ch.simulate.network import Links, Network, RankGrid
+from prism_ch.simulate.pipeline import PipelineEngine, PipelineTimes
 from prism_ch.simulate.scenario import Cluster
 from prism_ch.simulate.schedule import BACKWARD, FORWARD, compile_program
-from prism_ch.simulate.workload import Compute, InnerTraffic, Job, Layout, Life, Pipeline
 
-NETWORK = build_network(Cluster(servers=4))
+NETWORK = Network(Cluster(servers=4))
 PIPELINE = Pipeline(microbatches=2)
 
 
 def exchange(kind: int, layout: Layout, traffic: InnerTraffic) -> Exchange:
-    grid = rank_grid(layout, tuple(range(32)), NETWORK)
-    return Exchange(kind, traffic, grid, Links(NETWORK, ()), compile_program(PIPELINE, layout.pp))
+    grid = RankGrid(layout, tuple(range(32)), NETWORK)
+    return Exchange(kind, traffic, grid, Links(NETWORK), compile_program(PIPELINE, layout.pp))
 
 
 def pairs(found: Exchange) -> set[tuple[int, int]]:
-    plan = found.plan().take(found.keep)
-    crossing = NETWORK.server[plan.src] != NETWORK.server[plan.dst]
+    plan = found.plan()
+    crossing = NETWORK.crosses(plan.src, plan.dst)
     return {(int(a), int(b)) for a, b in zip(plan.src[crossing], plan.dst[crossing], strict=True)}
 
 
@@ -48,9 +46,8 @@ def test_rail_aligned_experts_send_on_their_own_rail_only() -> None:
     crossing = []
     for found in (direct, railed):
         plan = found.plan()
-        size = found.merged_bytes(found.draw(np.random.default_rng(0))).reshape(-1)
-        away = (NETWORK.server[plan.src] != NETWORK.server[plan.dst]) & found.keep
-        crossing.append(size[away].sum())
+        size = found.flows(found.draw(np.random.default_rng(0))).payload_bytes
+        crossing.append(size[NETWORK.crosses(plan.src, plan.dst)].sum())
     assert crossing[0] == crossing[1] > 0
 
 
@@ -81,17 +78,17 @@ def test_context_rings_run_from_server_to_server() -> None:
     assert set(sizes[kind == BACKWARD].reshape(-1)) == {6000}
 
 
-def run(layout: Layout, traffic: InnerTraffic) -> tuple[PipelineEngine, StepTimes]:
+def run(layout: Layout, traffic: InnerTraffic) -> tuple[PipelineEngine, PipelineTimes]:
     job = Job(
         job_id="j",
         tenant="t",
         layout=layout,
         compute=Compute(forward_s=0.01, jitter=0.0),
-        lives=(Life(gpus=tuple(range(32))),),
+        attempts=(Attempt(gpus=tuple(range(32))),),
         pipeline=PIPELINE,
         experts=traffic,
     )
-    engine = PipelineEngine(job, rank_grid(layout, tuple(range(32)), NETWORK), Links(NETWORK, ()))
+    engine = PipelineEngine(job, RankGrid(layout, tuple(range(32)), NETWORK), Links(NETWORK))
     shape = (layout.pp, layout.dp)
     return engine, engine.run(np.zeros(shape), np.zeros(shape), np.ones(shape), np.random.default_rng(0))
 

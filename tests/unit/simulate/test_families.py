@@ -93,7 +93,7 @@ def test_distributed_optimizer_scatters_twice_what_it_gathers() -> None:
     assert counts.min() > 0.4 * counts.max()
 
 
-def test_sharded_job_gathers_throughout_and_ends_with_a_scattering() -> None:
+def test_sharded_job_gathers_throughout_and_ends_scattering() -> None:
     found = recorded("zero3")
     steps, flows = columns(found.truth["steps"]), columns(found.flows)
     starts = flows["time_flow_start_ns"]
@@ -117,7 +117,7 @@ def test_production_is_aperiodic_and_its_rings_are_partly_hidden(family: str, ap
     assert all(len(group["components"]) > 1 for group in groups)
 
 
-def test_the_others_wait_for_a_straggler_in_the_middle_of_every_step() -> None:
+def test_others_wait_for_straggler_in_middle_of_every_step() -> None:
     found = recorded("production-straggler", share=1.0)
     steps = columns(found.truth["gpu_steps"])
     idle = 1 - (steps["busy_s"] / steps["duration_s"])[steps["complete"]]
@@ -135,7 +135,7 @@ def test_a_restarted_job_keeps_counting_its_steps() -> None:
     gap = (steps["start_ns"] >= event["end_ns"] - 1e6) | (steps["end_ns"] <= event["start_ns"])
     assert gap.all()
     members = columns(found.truth["job_members"])
-    before, after = (set(members["server"][members["incarnation"] == life]) for life in (0, 1))
+    before, after = (set(members["server"][members["incarnation"] == attempt]) for attempt in (0, 1))
     assert before & after
     assert before != after
 
@@ -143,13 +143,13 @@ def test_a_restarted_job_keeps_counting_its_steps() -> None:
 def test_a_lost_server_is_silent_until_it_comes_back() -> None:
     found = recorded("lose-and-regain", share=1.0)
     members = columns(found.truth["job_members"])
-    count = [int((members["incarnation"] == life).sum()) for life in range(3)]
+    count = [int((members["incarnation"] == attempt).sum()) for attempt in range(3)]
     assert count == [64, 56, 64]
 
 
-def test_a_job_may_come_back_where_it_was_and_then_elsewhere_with_fewer_replicas() -> None:
+def test_restarted_job_moves_and_loses_replicas() -> None:
     members = columns(recorded("restarts", share=1.0).truth["job_members"])
-    servers = [set(members["server"][members["incarnation"] == life]) for life in range(3)]
+    servers = [set(members["server"][members["incarnation"] == attempt]) for attempt in range(3)]
     assert servers[0] == servers[1]
     assert len(servers[2]) < len(servers[1])
     assert servers[2] & servers[1]
@@ -251,7 +251,7 @@ def test_every_switch_on_the_way_reports_with_its_own_clock() -> None:
     assert max(abs(offset) for name, offset in skews.items() if name != bad) <= 0.002
 
 
-def test_sampled_records_are_scaled_up_and_lie_inside_their_flows() -> None:
+def test_sampled_records_are_scaled_up_inside_their_flows() -> None:
     clean, found = (recorded("ddp-fused", observation=CONDITIONS[c]) for c in ("clean", "sampling-1:100"))
     assert set(found.flows["sampling_rate"].to_pylist()) == {100}
     assert (found.flows["packets"].to_numpy() % 100 == 0).all()

@@ -14,9 +14,9 @@ import pytest
 
 from prism_ch.errors import UsageError
 from prism_ch.simulate import Scenario, Simulation, generate, textbook, write
+from prism_ch.simulate.job import Attempt, Compute, Fault, GradientSync, Job, Layout, Pipeline, SyncMode
 from prism_ch.simulate.records import ROCE_HEADER_BYTES
 from prism_ch.simulate.scenario import Cluster
-from prism_ch.simulate.workload import Compute, Fault, GradientSync, Job, Layout, Life, Pipeline, SyncMode
 
 
 def column(table: pa.Table, name: str) -> npt.NDArray[Any]:
@@ -34,7 +34,7 @@ def scenario(layout: Layout, sync: GradientSync, pipeline: Pipeline, *, queue_pa
         tenant="t",
         layout=layout,
         compute=Compute(forward_s=0.02),
-        lives=(Life(gpus=tuple(range(layout.gpus))),),
+        attempts=(Attempt(gpus=tuple(range(layout.gpus))),),
         sync=sync,
         pipeline=pipeline,
         queue_pairs=queue_pairs,
@@ -62,7 +62,7 @@ def test_records_are_sorted_and_inside_the_recording(simulation: Simulation) -> 
     assert end.max() < simulation.summary["window_end_ns"]
 
 
-def test_no_record_stays_in_a_server_and_pipelines_keep_their_rail(simulation: Simulation) -> None:
+def test_records_leave_servers_and_pipelines_keep_their_rail(simulation: Simulation) -> None:
     topology = simulation.topology.to_pydict()
     server = dict(zip(topology["endpoint"], topology["server"], strict=True))
     rail = dict(zip(topology["endpoint"], topology["rail"], strict=True))
@@ -235,7 +235,7 @@ def test_textbook_refuses_what_does_not_fit(wrong: dict[str, Any]) -> None:
         textbook(**wrong)
 
 
-def test_a_rank_that_hangs_leaves_what_its_peers_had_begun_half_sent() -> None:
+def test_hanging_rank_leaves_flows_of_its_peers_half_sent() -> None:
     """Of a ring of four the flows at the one that hangs never begin; the others fill a buffer and stop."""
     layout = Layout(tp=8, dp=4)
     healthy = scenario(layout, GradientSync(buffer_bytes=1 << 30), Pipeline(microbatches=4))

@@ -6,33 +6,32 @@ import numpy as np
 import pytest
 
 from prism_ch.model.result import OTHER
-from prism_ch.simulate.cluster import build_network
-from prism_ch.simulate.link import Links
-from prism_ch.simulate.pipeline import PipelineEngine, StepTimes
-from prism_ch.simulate.ranks import rank_grid
+from prism_ch.simulate.flows import GATHERS, REDUCES
+from prism_ch.simulate.job import Attempt, Compute, Fault, GradientSync, Job, Layout, Pipeline
+from prism_ch.simulate.network import Links, Network, RankGrid
+from prism_ch.simulate.pipeline import PipelineEngine, PipelineTimes
 from prism_ch.simulate.scenario import Cluster
 from prism_ch.simulate.schedule import FORWARD
-from prism_ch.simulate.sync import GradientEngine, SyncTimes
-from prism_ch.simulate.transfers import GATHERS, REDUCES
-from prism_ch.simulate.workload import Compute, Fault, GradientSync, Job, Layout, Life, Pipeline
+from prism_ch.simulate.step import GradientEngine, SyncTimes
 
 LAYOUT = Layout(tp=4, pp=4, dp=4)
-NETWORK = build_network(Cluster(servers=8))
+NETWORK = Network(Cluster(servers=8))
 COMPUTE = Compute(forward_s=0.01, sequence_spread=0.2)
+PIPELINE = Pipeline(microbatches=4)
 
 
 def job(pipeline: Pipeline, compute: Compute = COMPUTE, sync: GradientSync | None = None) -> Job:
-    lives = (Life(gpus=tuple(range(64))),)
+    attempts = (Attempt(gpus=tuple(range(64))),)
     sync = sync or GradientSync()
-    return Job(job_id="j", tenant="t", layout=LAYOUT, compute=compute, lives=lives, pipeline=pipeline, sync=sync)
+    return Job(job_id="j", tenant="t", layout=LAYOUT, compute=compute, attempts=attempts, pipeline=pipeline, sync=sync)
 
 
 def engine(pipeline: Pipeline, *faults: Fault) -> PipelineEngine:
-    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
+    grid = RankGrid(LAYOUT, tuple(range(64)), NETWORK)
     return PipelineEngine(job(pipeline), grid, Links(NETWORK, faults))
 
 
-def run(pipes: PipelineEngine, hold_s: float = 0.0) -> StepTimes:
+def run(pipes: PipelineEngine, hold_s: float = 0.0) -> PipelineTimes:
     shape = (4, 4)
     return pipes.run(np.zeros(shape), np.full(shape, hold_s), np.ones(shape), np.random.default_rng(1))
 
@@ -50,20 +49,20 @@ def run(pipes: PipelineEngine, hold_s: float = 0.0) -> StepTimes:
 def test_operations_wait_for_stage_and_input(pipeline: Pipeline) -> None:
     pipes = engine(pipeline)
     times, program = run(pipes), pipes.program
-    arrived = times.message_end_s.max(axis=2)
+    arrived = times.messages.end_s.max(axis=2)
     assert (times.op_start_s[program.receiver] >= arrived).all()
-    assert (times.message_start_s >= times.op_end_s[program.sender][:, :, None]).all()
+    assert (times.messages.start_s >= times.op_end_s[program.sender][:, :, None]).all()
     for stage in range(4):
         mine = program.stage == stage
         assert (times.op_start_s[mine][1:] >= times.op_end_s[mine][:-1]).all()
         sent = program.stage[program.sender] == stage
-        assert (times.message_start_s[sent][1:] >= times.message_end_s[sent][:-1]).all()
+        assert (times.messages.start_s[sent][1:] >= times.messages.end_s[sent][:-1]).all()
 
 
 def test_pipeline_takes_the_time_of_its_bubble() -> None:
     compute = Compute(forward_s=0.01, jitter=0.0)
-    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
-    pipes = PipelineEngine(job(Pipeline(microbatches=8, message_bytes=1), compute), grid, Links(NETWORK, ()))
+    grid = RankGrid(LAYOUT, tuple(range(64)), NETWORK)
+    pipes = PipelineEngine(job(Pipeline(microbatches=8, message_bytes=1), compute), grid, Links(NETWORK))
     assert run(pipes).op_end_s.max() == pytest.approx((8 + 3) * 0.03, rel=0.01)
 
 
@@ -78,17 +77,17 @@ def test_slow_link_delays_one_direction() -> None:
     slow = run(engine(pipeline, Fault(kind="slow_link", gpu=0, peer=16, factor=0.1)))
     plain = run(engine(pipeline))
     pipes = engine(pipeline)
-    took, usual = (times.message_end_s - times.message_start_s for times in (slow, plain))
+    took, usual = (times.messages.end_s - times.messages.start_s for times in (slow, plain))
     hit = (pipes.message_src == 0) & (pipes.message_dst == 16)
     assert hit.any()
     assert (took[hit] > 8 * usual[hit]).all()
     assert took[~hit] == pytest.approx(usual[~hit])
 
 
-def synchronised(sync: GradientSync) -> tuple[StepTimes, SyncTimes, GradientEngine, PipelineEngine]:
-    pipes = engine(Pipeline(microbatches=4))
-    grid = rank_grid(LAYOUT, tuple(range(64)), NETWORK)
-    gradients = GradientEngine(sync, COMPUTE, grid, Links(NETWORK, ()), pipes.program)
+def synchronised(sync: GradientSync) -> tuple[PipelineTimes, SyncTimes, GradientEngine, PipelineEngine]:
+    pipes = engine(PIPELINE)
+    grid = RankGrid(LAYOUT, tuple(range(64)), NETWORK)
+    gradients = GradientEngine(job(PIPELINE, sync=sync), grid, Links(NETWORK), pipes.program)
     times = run(pipes)
     return times, gradients.run(times, np.random.default_rng(2)), gradients, pipes
 
@@ -97,7 +96,8 @@ def test_rings_wait_for_all_members_and_stages_for_the_norm() -> None:
     sync = GradientSync(mode="distributed_optimizer", buckets=3, grad_norm=True)
     times, synced, gradients, pipes = synchronised(sync)
     finished = np.array([times.op_end_s[pipes.program.stage == stage].max() for stage in range(4)])
-    start, end, role = (flows.reshape(3 + 1 + 3, -1) for flows in (synced.start_s, synced.end_s, gradients.plan.role))
+    flows, rounds = synced.flows, 3 + 1 + 3
+    start, end, role = (column.reshape(rounds, -1) for column in (flows.start_s, flows.end_s, gradients.plan.role))
     stage = gradients.plan.src[: end.shape[1]] // 16
     assert (end[0] >= finished[stage]).all()
     assert (np.diff(start[:3], axis=0) > 0).all()
@@ -117,8 +117,8 @@ def test_overlapped_gathering_lets_the_next_step_begin() -> None:
 
 def test_overlapped_buckets_start_during_the_backward() -> None:
     times, synced, _, pipes = synchronised(GradientSync(buckets=4, overlap=True, buffer_bytes=1 << 20))
-    start = synced.start_s.reshape(4, -1)
-    assert (synced.end_s.reshape(4, -1)[0] < start[-1]).all()
+    start = synced.flows.start_s.reshape(4, -1)
+    assert (synced.flows.end_s.reshape(4, -1)[0] < start[-1]).all()
     assert start[0].min() < times.op_end_s[pipes.program.stage == 0].max()
     assert (synced.hold_s == synced.next_s).all()
 
@@ -127,16 +127,16 @@ def test_zero2_reduces_after_every_microbatch() -> None:
     times, synced, gradients, pipes = synchronised(GradientSync(mode="zero2", buckets=2))
     rounds = 4 * 2 + 2
     assert len(gradients.plan) % rounds == 0
-    start = synced.start_s.reshape(rounds, -1)
+    start = synced.flows.start_s.reshape(rounds, -1)
     first_backward = times.op_start_s[pipes.program.kind > FORWARD].min()
     assert first_backward < start[0].min() < times.op_end_s.max()
 
 
-def test_tied_embeddings_are_exchanged_between_first_and_last_stage() -> None:
-    _, _, gradients, _ = synchronised(GradientSync(tied_bytes=1000))
+def test_tied_embeddings_join_first_and_last_stage() -> None:
+    _, synced, gradients, _ = synchronised(GradientSync(tied_bytes=1000))
     tied = gradients.plan.kind == OTHER
     stages = {
         (int(a) // 16, int(b) // 16) for a, b in zip(gradients.plan.src[tied], gradients.plan.dst[tied], strict=True)
     }
     assert stages == {(0, 3), (3, 0)}
-    assert (gradients.plan.payload_bytes[tied] == 1000).all()
+    assert (synced.flows.payload_bytes[tied] == 1000).all()

@@ -7,29 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.simulate.cluster import build_network
+from prism_ch.simulate.flows import MONITOR, SERVING, STORAGE, STRAY, Flows
+from prism_ch.simulate.network import Network
 from prism_ch.simulate.scenario import Cluster, Scenario, Serving, Surroundings
-from prism_ch.simulate.surroundings import surrounding_transfers
-from prism_ch.simulate.transfers import MONITOR, SERVING, STORAGE, STRAY, Transfers
+from prism_ch.simulate.surroundings import surrounding_flows
 
 SERVED = Serving(tenant="t", prefill=(0, 1), decode=(2, 3), requests_s=5.0, burstiness=3.0)
 
 
-def around(surroundings: Surroundings, seed: int = 0) -> tuple[Transfers, Scenario]:
+def around(surroundings: Surroundings, seed: int = 0) -> tuple[Flows, Scenario]:
     cluster = Cluster(servers=4, storage_nodes=2, monitors=1, clients=20)
     scenario = Scenario(name="x", cluster=cluster, jobs=(), duration_s=300.0, seed=seed, surroundings=surroundings)
-    return surrounding_transfers(scenario, build_network(cluster)), scenario
+    return surrounding_flows(scenario, Network(cluster)), scenario
 
 
 def test_nothing_asked_nothing_sent() -> None:
     assert len(around(Surroundings())[0]) == 0
 
 
-def test_requests_come_in_bursts_and_caches_travel_from_prefill_to_decoding() -> None:
+def test_bursty_requests_move_caches_from_prefill_to_decoding() -> None:
     gaps = {}
     for burstiness in (0.5, 3.0):
         found, scenario = around(Surroundings(serving=(replace(SERVED, burstiness=burstiness),)))
-        network = build_network(scenario.cluster)
+        network = Network(scenario.cluster)
         caches = found.take((found.src < 32) & (found.dst < 32))
         assert set(network.server[caches.src]) <= {0, 1}
         assert set(network.server[caches.dst]) <= {2, 3}
@@ -44,9 +44,9 @@ def test_requests_come_in_bursts_and_caches_travel_from_prefill_to_decoding() ->
     assert gaps[3.0] > 1.5
 
 
-def test_every_server_reads_from_storage_and_every_endpoint_is_asked() -> None:
+def test_servers_read_from_storage_and_monitors_query_all() -> None:
     found, scenario = around(Surroundings(read_period_s=10.0, monitor_period_s=15.0, stray_s=2.0))
-    network = build_network(scenario.cluster)
+    network = Network(scenario.cluster)
     reads = found.take((found.kind == STORAGE) & (found.payload_bytes > 1_000_000))
     assert set(reads.src) == set(network.storage)
     assert np.bincount(network.server[reads.dst]).tolist() == [31] * 4

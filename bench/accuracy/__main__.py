@@ -1,0 +1,148 @@
+"""Works all scenarios in worker processes and prints how right the results are: run with `make accuracy`.
+
+Every scenario lands its records in an empty database, analyses them, and compares the contract's tables with the truth.
+A row a family of scenarios under a condition of its records; then what is promised, and whether it holds; how sure the
+kinds of pairs are, and how right; what is lost where a part of the method is left out or another takes its place; and
+how right findings are: faults that were injected, by kind and by magnitude, and false alarms of healthy runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from bench.accuracy import ablation, faults, invariance, layout, report
+from bench.accuracy.rows import Row, all_rows
+from bench.accuracy.sweep import Failed, Task, run
+from bench.accuracy.tally import Tally, total
+from bench.accuracy.work import Outcome, work
+
+#: First of the seeds used here; tests, examples and tuning use smaller ones.
+_FIRST_SEED = 7_000
+
+#: More seeds would say little of what takes long: results are the same or not, and a method works or does not.
+_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS = 2, 3, 2
+
+Result = TypeVar("Result")
+
+_PARTS = ("rows", "checks", "ablations", "faults")
+
+
+def main() -> None:
+    """Work what was chosen and print it; as Markdown, the rows go to stderr as they come, and tables to stdout."""
+    chosen = _arguments()
+    seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    rows = [row for row in all_rows() if chosen.only in row.name and "rows" in chosen.parts]
+    widths = (max((len(row.name) for row in rows), default=0) + 2, *report.ROW_COLUMNS.values())
+    rated: list[tuple[Row, Tally]] = []
+    for row, tally in _rate(rows, seeds, chosen.workers):
+        if not rated:
+            _say(layout.line(("", *report.ROW_COLUMNS), widths), chosen)
+        rated.append((row, tally))
+        _say(layout.line(report.row_cells(row, tally), widths), chosen)
+    everything = total(tally for _, tally in rated)
+    if rated:
+        worked = f"{everything.scenarios} scenarios, {everything.cpu_s:,.0f} s of CPU time"
+        _say("\n".join((*report.LEGEND, worked)), chosen)
+    checks = _check(seeds[:_CHECK_SEEDS], chosen) if "checks" in chosen.parts else {}
+    if rated or checks:
+        _show(report.bounds_table(rated, checks), chosen)
+    if rated:
+        if chosen.markdown:
+            _show(report.family_table(rated), chosen)
+        _show(report.calibration_table(everything.claims), chosen)
+    if "ablations" in chosen.parts:
+        _show(report.ablation_table(_ablate(seeds[:_ABLATION_SEEDS], chosen)), chosen)
+    if "faults" in chosen.parts:
+        _find_faults(seeds, chosen)
+
+
+def _arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.accuracy", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="simulated scenarios a row (default: 10)")
+    parser.add_argument("--first-seed", type=int, default=_FIRST_SEED, help=f"(default: {_FIRST_SEED})")
+    parser.add_argument("--only", default="", help="only rows whose name holds this text")
+    parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS, help="(default: all)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
+    parser.add_argument("--markdown", action="store_true", help="print tables as the README shows them")
+    return parser.parse_args()
+
+
+def _rate(rows: Sequence[Row], seeds: Sequence[int], workers: int) -> Iterator[tuple[Row, Tally]]:
+    """Work every scenario of every row; yield a row as soon as its last scenario is done."""
+    planned = [(row, seeds[:1] if row.recorded else seeds) for row in rows]
+    results = run([Task(row.name, work, (row, seed)) for row, chosen in planned for seed in chosen], workers)
+    for row, chosen in planned:
+        outcomes = [next(results) for _ in chosen]
+        yield row, total(Tally.of(Outcome(error=o.reason) if isinstance(o, Failed) else o) for o in outcomes)
+
+
+def _check(seeds: Sequence[int], chosen: argparse.Namespace) -> dict[str, list[tuple[str, bool]]]:
+    """Say whether results stay the same however records arrive and however long windows are."""
+    subjects = [(row, seed) for row in invariance.SUBJECTS if chosen.only in row.name for seed in seeds]
+    results = run([Task(row.name, invariance.check, (row, seed)) for row, seed in subjects], chosen.workers)
+    names = [f"{row.name} {seed}" for row, seed in subjects]
+    return report.check_results(names, list(results), invariance.CHECKS) if subjects else {}
+
+
+def _ablate(seeds: Sequence[int], chosen: argparse.Namespace) -> dict[str, list[ablation.Measured]]:
+    """Measure every method on every family chosen."""
+    rows = [row for row in ablation.MEASURED if chosen.only in row.name]
+    tasks = [Task(row.name, ablation.measure, (row, s)) for row in rows for s in (seeds[:1] if row.recorded else seeds)]
+    found: dict[str, list[ablation.Measured]] = {}
+    for task, result in zip(tasks, run(tasks, chosen.workers), strict=True):
+        if isinstance(result, Failed):
+            print(f"{task.name}: {result.reason}", file=sys.stderr)
+            continue
+        for name, measured in result.items():
+            found.setdefault(name, []).extend(measured)
+    return found
+
+
+def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
+    """Inject faults and leave runs as they are, and print what is found of both."""
+    cases = [case for case in faults.all_cases(seeds) if chosen.only in case.name]
+    runs = [healthy for healthy in faults.all_runs(seeds[:_HEALTHY_SEEDS]) if chosen.only in healthy.name]
+    results = run(
+        [Task(case.name, faults.find, (case,)) for case in cases]
+        + [Task(healthy.name, faults.listen, (healthy,)) for healthy in runs],
+        chosen.workers,
+    )
+    found = [(case, _told(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
+    heard = [(healthy, _told(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
+    for table in (faults.kinds_table(found), faults.magnitudes_table(found)):
+        _show(table, chosen)
+    for table in (faults.healthy_table(heard), faults.thresholds_table(heard)):
+        _show(table, chosen)
+
+
+def _told(name: str, result: Result | Failed, instead: Result) -> Result:
+    """Return a result; say why there is none, and what counts in its place."""
+    if not isinstance(result, Failed):
+        return result
+    print(f"{name}: {result.reason}", file=sys.stderr)
+    return instead
+
+
+def _say(text: str, chosen: argparse.Namespace) -> None:
+    """Print a row of the long table."""
+    print(text, file=sys.stderr if chosen.markdown else sys.stdout, flush=True)
+
+
+def _show(table: report.Table, chosen: argparse.Namespace) -> None:
+    """Print a whole table, if it has a row."""
+    if table.rows:
+        lines = (
+            layout.markdown(table.header, table.rows)
+            if chosen.markdown
+            else layout.table(*table[:2], prose=table.prose)
+        )
+        print("", *lines, sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

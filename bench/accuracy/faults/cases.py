@@ -1,0 +1,215 @@
+"""The faults that are injected: of every kind and magnitude, into jobs of many families and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch.simulate.draws import Chances
+from prism_ch.simulate.families import FAMILIES
+from prism_ch.simulate.job import Attempt, Fault, FaultKind, Layout, Pause
+from prism_ch.simulate.network import Network
+from prism_ch.simulate.scenario import Cluster, Scenario
+from prism_ch.simulate.step import step_plan
+
+#: Families whose first job runs from before the recording to its end, unharmed; sizes follow from their servers.
+_FAMILIES = (
+    "ddp-fused",
+    "ddp-bucketed",
+    "gradient-accumulation",
+    "many-channels",
+    "distributed-optimizer",
+    "distributed-optimizer-overlap",
+    "zero2",
+    "zero3",
+    "pipeline-1f1b",
+    "pipeline-gpipe",
+    "pipeline-interleaved",
+    "pipeline-zero-bubble",
+    "experts",
+    "leaf-spine",
+    "queue-pairs",
+)
+
+#: Families whose jobs need more servers than two.
+_LEAST_SERVERS = {"experts": 4}
+
+#: Sizes of jobs, in GPUs; one after the other is drawn.
+_SIZES = (8, 16, 64, 32, 16, 128, 64, 8, 32, 64, 16, 256, 64, 32, 8, 64, 16, 32, 128, 64, 8, 32, 16, 64, 1024)
+
+#: The steps of a recording that come before its fault, and in all.
+_HEALTHY_STEPS, _STEPS = 24, 48
+
+_DRIFT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One fault: its kind, how large, and the seed that settles all else."""
+
+    kind: str
+    magnitude: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What the case is called while it is worked."""
+        return f"{self.kind} {self.magnitude:g}, seed {self.seed}"
+
+    def scenario(self) -> Scenario:
+        """Describe the run with its fault."""
+        chances = Chances(f"{self.kind} {self.magnitude}", self.seed)
+        run, step_s = _healthy(chances, self.seed + int(chances.between(1, 25)))
+        return KINDS[self.kind].inject(chances, run, step_s, self.magnitude)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of fault: its magnitudes, from the least on, and how one is put into a run whose steps take so long."""
+
+    magnitudes: tuple[float, ...]
+    inject: Callable[[Chances, Scenario, float, float], Scenario]
+
+
+def all_cases(seeds: range) -> list[Case]:
+    """List every kind and magnitude under every seed."""
+    return [Case(kind, magnitude, seed) for kind, of in KINDS.items() for magnitude in of.magnitudes for seed in seeds]
+
+
+def _healthy(chances: Chances, place: int) -> tuple[Scenario, float]:
+    """Draw a run of a wanted size and say how long its steps take, about."""
+    gpus = _SIZES[place % len(_SIZES)]
+    if gpus == 8:
+        run = _one_gpu_a_server(chances)
+    else:
+        fitting = [family for family in _FAMILIES if gpus // 8 >= _LEAST_SERVERS.get(family, 1)]
+        run = FAMILIES[chances.one_of(*fitting)](chances.seed, servers=gpus // 8)
+    step_s = run.duration_s / 50 if run.duration_s > 60 else 1.2
+    return replace(run, duration_s=_STEPS * step_s, phases=False), step_s
+
+
+def _one_gpu_a_server(chances: Chances) -> Scenario:
+    """Describe a job of eight GPUs, each in a server of its own."""
+    chances = Chances("one-gpu-a-server", chances.seed)
+    step_s = chances.between(1.2, 4.0)
+    pp = chances.one_of(1, 2)
+    job = chances.job(0, Layout(tp=1, pp=pp, dp=8 // pp), step_s, gpus=range(0, 64, 8))
+    return chances.scenario([job], step_s)
+
+
+def _slow_gpu(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+    return _lasting(chances, run, step_s, Fault(kind="slow_gpu", gpu=_some_gpu(chances, run), factor=magnitude))
+
+
+def _slow_step(chances: Chances, run: Scenario, _step_s: float, magnitude: float) -> Scenario:
+    gpu, step = _some_gpu(chances, run), _HEALTHY_STEPS + chances.one_of(0, 1, 2, 3)
+    return _with(run, Fault(kind="slow_gpu", gpu=gpu, factor=magnitude, first_step=step, last_step=step))
+
+
+def _slow_drift(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+    starts_s = _HEALTHY_STEPS * step_s
+    fault = Fault(
+        kind="slow_drift",
+        gpu=_some_gpu(chances, run),
+        factor=magnitude,
+        start_s=starts_s,
+        end_s=starts_s + _DRIFT_S,
+    )
+    return replace(_with(run, fault), duration_s=starts_s + _DRIFT_S + 60)
+
+
+def _hang(chances: Chances, run: Scenario, step_s: float, _magnitude: float) -> Scenario:
+    starts_s = (_HEALTHY_STEPS + chances.between(0.1, 5)) * step_s
+    hung = _with(run, Fault(kind="hang", gpu=_some_gpu(chances, run), start_s=starts_s))
+    return replace(hung, duration_s=starts_s + 8 * step_s + 30)
+
+
+def _on_network(kind: FaultKind) -> Callable[[Chances, Scenario, float, float], Scenario]:
+    """Return how a fault of the network is put into a run: on a NIC or link that its first job uses."""
+
+    def inject(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+        src, dst = _some_link(chances, run)
+        peer = dst if kind == "slow_link" else -1
+        return _lasting(chances, run, step_s, Fault(kind=kind, gpu=src, peer=peer, factor=magnitude))
+
+    return inject
+
+
+def _stall(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+    """Let the data loader of one replica, or the storage that takes a checkpoint, be late by so many steps."""
+    job, at = run.jobs[0], _HEALTHY_STEPS + chances.one_of(0, 1, 2, 3)
+    if chances.one_of(0, 1):
+        replica = int(chances.between(1, job.layout.dp + 1)) - 1
+        pause = Pause(kind="stall", duration_s=magnitude * step_s, at_step=at, replica=replica)
+    else:
+        pause = Pause(kind="checkpoint", duration_s=magnitude * step_s, at_step=at, payload_bytes=1 << 30)
+    stalled = replace(job, pauses=(pause,))
+    cluster = replace(run.cluster, storage_nodes=max(run.cluster.storage_nodes, 2))
+    duration_s = run.duration_s + magnitude * step_s
+    return replace(run, jobs=(stalled, *run.jobs[1:]), cluster=cluster, duration_s=duration_s)
+
+
+def _restart(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+    """End a job and let it begin again after so many seconds: where it was, or with one of its servers replaced."""
+    job, [attempt] = run.jobs[0], run.jobs[0].attempts
+    ends_s = (_HEALTHY_STEPS + chances.between(0.1, 5)) * step_s
+    cluster, gpus = run.cluster, attempt.gpus
+    if chances.one_of(0, 1):
+        lost = gpus[0] // cluster.gpus
+        gpus = tuple(
+            gpu % cluster.gpus + cluster.servers * cluster.gpus if gpu // cluster.gpus == lost else gpu for gpu in gpus
+        )
+        cluster = replace(cluster, servers=cluster.servers + 1)
+    again = Attempt(gpus=gpus, start_s=ends_s + magnitude, startup_s=chances.between(2.0, 5.0))
+    attempts = (replace(attempt, end_s=ends_s), again)
+    duration_s = again.start_s + again.startup_s + _HEALTHY_STEPS * step_s
+    return replace(run, jobs=(replace(job, attempts=attempts), *run.jobs[1:]), cluster=cluster, duration_s=duration_s)
+
+
+def _with(run: Scenario, fault: Fault) -> Scenario:
+    return replace(run, faults=(fault,))
+
+
+def _lasting(chances: Chances, run: Scenario, step_s: float, fault: Fault) -> Scenario:
+    """Let a fault begin after some healthy steps and last for some, or to the end of the recording."""
+    starts_s = (_HEALTHY_STEPS + chances.between(0.1, 4)) * step_s
+    lasts_s = chances.one_of(6, 10, _STEPS) * step_s
+    return _with(run, replace(fault, start_s=starts_s, end_s=starts_s + lasts_s))
+
+
+def _some_gpu(chances: Chances, run: Scenario) -> int:
+    """Draw a GPU of the first job."""
+    return chances.one_of(*run.jobs[0].attempts[0].gpus)
+
+
+def _some_link(chances: Chances, run: Scenario) -> tuple[int, int]:
+    """Draw two GPUs of the first job of which the one sends to the other over the network."""
+    plan = step_plan(run.jobs[0], Network(run.cluster))
+    links = np.unique(np.stack([plan.src, plan.dst]), axis=1).T
+    src, dst = links[int(chances.between(1, len(links) + 1)) - 1].tolist()
+    return _gpu(run.cluster, src), _gpu(run.cluster, dst)
+
+
+def _gpu(cluster: Cluster, endpoint: int) -> int:
+    """Return the first GPU of an endpoint."""
+    server, nic = divmod(endpoint, cluster.nics)
+    return server * cluster.gpus + nic * (cluster.gpus // cluster.nics)
+
+
+_BANDWIDTH_LEFT = (0.8, 0.6, 0.4, 0.2, 0.1)
+
+#: Magnitudes: times as long (slow GPU, slow step, drift), share of the bandwidth left (NIC, link, switch), steps
+#: (stall), seconds between two attempts (restart); a hang has none.
+KINDS = {
+    "slow_gpu": Kind((1.1, 1.15, 1.2, 1.3, 1.5, 2.0), _slow_gpu),
+    "slow_nic": Kind(_BANDWIDTH_LEFT, _on_network("slow_nic")),
+    "slow_link": Kind(_BANDWIDTH_LEFT, _on_network("slow_link")),
+    "slow_switch": Kind(_BANDWIDTH_LEFT, _on_network("slow_switch")),
+    "slow_step": Kind((1.1, 1.2, 1.3, 1.5, 2.0), _slow_step),
+    "slow_drift": Kind((1.05, 1.1, 1.2), _slow_drift),
+    "stall": Kind((1.0, 2.0, 4.0, 8.0), _stall),
+    "hang": Kind((0.0, 1.0), _hang),
+    "restart": Kind((5.0, 10.0, 20.0), _restart),
+}

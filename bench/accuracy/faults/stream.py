@@ -1,0 +1,110 @@
+"""A simulated recording examined window by window, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from prism_ch.core.arrays import order_by
+from prism_ch.model.columns import Int32
+from prism_ch.model.finding import Finding
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+from prism_ch.simulate import Simulation
+from tests.unit.chain import Results, work_window
+
+_PARAMS = Params()
+
+_LONG_WINDOW_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A finding as it stood when a window was done; `job_id` is empty where it concerns no single job."""
+
+    job_id: str
+    finding: Finding
+
+
+def windows(
+    made: Simulation,
+    window_s: float,
+    from_s: float = 0.0,
+    enough: Callable[[list[Said]], bool] = lambda _said: False,
+) -> Iterator[tuple[Window, list[Said]]]:
+    """Examine window by window to the end of the recording; yield all findings that stand when each is done.
+
+    Parameters: `from_s`: what comes before, in seconds since the recording began, is examined in long windows, and so
+    is what comes after findings that are `enough`: from then on it does not matter when something is said.
+    """
+    topology = read_topology(made.topology)
+    flows = read_flows(made.flows, topology)
+    results = Results()
+    first_ns, last_ns = made.summary["window_start_ns"], made.summary["window_end_ns"]
+    edge_s = 0.0
+    at_ns, over = first_ns, False
+    while at_ns < last_ns:
+        width_s = max(window_s, _LONG_WINDOW_S) if over or edge_s < from_s else window_s
+        edge_s = min(edge_s + width_s, from_s) if edge_s < from_s else edge_s + width_s
+        window = Window(at_ns, min(first_ns + round(edge_s * 1e9), last_ns))
+        work_window(results, flows, topology, window, _PARAMS)
+        said = [Said(job_id, one) for job_id, job in results.jobs.items() for one in job.findings.values()]
+        said += [Said("", one) for one in results.cluster.values()]
+        over = over or enough(said)
+        at_ns = window.end_ns
+        yield window, said
+
+
+def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:
+    """Return the records between endpoints of a topology, as the store hands them over: none of them twice."""
+    table = table.drop_columns([name for name in table.column_names if name == "path"])
+    table = table.group_by(table.column_names).aggregate([])
+    rows = {name: _rows(table[name], topology) for name in ("src_addr", "dst_addr")}
+    known = (rows["src_addr"] >= 0) & (rows["dst_addr"] >= 0)
+    exporter = pc.cast(table["sampler_address"], pa.string()).combine_chunks().dictionary_encode()
+    columns = {
+        "start_ns": table["time_flow_start_ns"],
+        "end_ns": table["time_flow_end_ns"],
+        **{name: table[name] for name in ("src_port", "dst_port", "proto", "bytes", "packets")},
+    }
+    batch = FlowBatch(
+        **{name: column.to_numpy()[known] for name, column in columns.items()},
+        src=rows["src_addr"][known],
+        dst=rows["dst_addr"][known],
+        exporter=exporter.indices.to_numpy()[known],
+        exporters=tuple(exporter.dictionary.to_pylist()),
+    )
+    return batch.take(order_by(batch.src, batch.dst, batch.start_ns, batch.end_ns, batch.src_port))
+
+
+def read_topology(table: pa.Table) -> Topology:
+    """Return the topology of a simulation, as the store hands it over."""
+    table = table.sort_by("endpoint")
+    (servers, server), (leaves, leaf), (pods, pod), (tenants, tenant) = (
+        np.unique(table[name].to_pylist(), return_inverse=True) for name in ("server", "leaf", "pod", "tenant")
+    )
+    return Topology(
+        endpoints=tuple(table["endpoint"].to_pylist()),
+        server=server.astype(np.int32),
+        gpu=table["gpu"].to_numpy().astype(np.uint8),
+        rail=table["rail"].to_numpy(),
+        leaf=leaf.astype(np.int32),
+        pod=pod.astype(np.int32),
+        tenant=tenant.astype(np.int32),
+        server_names=tuple(servers.tolist()),
+        leaf_names=tuple(leaves.tolist()),
+        pod_names=tuple(pods.tolist()),
+        tenant_names=tuple(tenants.tolist()),
+    )
+
+
+def _rows(addresses: pa.ChunkedArray, topology: Topology) -> Int32:
+    """Return the rows that addresses have in the topology, -1 where it does not know them."""
+    found = pc.index_in(pc.cast(addresses, pa.string()), pa.array(topology.endpoints))
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int32)

@@ -1,0 +1,148 @@
+"""How fast flows land and are analysed, beside what ClickHouse alone takes for the same rows, in one process.
+
+Run with `make bench`. One simulated minute of 2,880 GPUs is landed through the views and analysed; the engine's bare
+inserts of the same file, into a table ordered by time and into one ordered as flows are kept, and its bare sorted read
+of the same rows, are timed in the same process, turn by turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from prism_ch.ingest.files import land_files
+from prism_ch.ingest.topology_file import load_topology
+from prism_ch.settings import Settings
+from prism_ch.simulate import Scenario, generate, write
+from prism_ch.simulate.job import Job, Layout
+from prism_ch.simulate.scenario import Cluster
+from prism_ch.simulate.textbook import textbook_job
+from prism_ch.store.client import Store, connect
+from prism_ch.store.migrate import migrate
+from prism_ch.worker import analyse
+
+#: The columns of flows_log, stored plainly: what the rows cost the engine without a view, a codec or a judgement.
+_BARE_TABLE = """
+CREATE OR REPLACE TABLE bare
+(
+    time_flow_start_ns Int64, time_flow_end_ns Int64, src_addr String, dst_addr String,
+    src_port UInt16, dst_port UInt16, proto UInt8, bytes UInt64, packets UInt64, sampler_address String,
+    sampling_rate UInt32, path Array(String)
+)
+ENGINE = MergeTree ORDER BY {order}
+"""
+#: As the records come.
+_BY_TIME = "time_flow_end_ns"
+#: As flows_log keeps them: a pair's flows of a minute side by side.
+_BY_PAIR = (
+    "(intDiv(time_flow_end_ns, 60000000000), src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns,"
+    " src_port, dst_port, proto, bytes, packets, sampler_address)"
+)
+_BARE_INSERT = "INSERT INTO bare SELECT * FROM file({files:String}, Parquet)"
+_BARE_READ = """
+SELECT
+    time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, proto, bytes, packets, sampler_address
+FROM flows_log
+ORDER BY src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns
+SETTINGS output_format_arrow_low_cardinality_as_dictionary = 1
+"""
+
+
+def bench_scenario(seed: int = 0, servers: int = 360, duration_s: float = 60.0) -> Scenario:
+    """Describe a cluster of 2,880 GPUs with five jobs whose minute is about 2.4 million records."""
+    jobs: list[Job] = []
+    first = 0
+    for number, (tp, pp, dp) in enumerate(((8, 8, 16), (8, 8, 12), (8, 4, 16), (8, 4, 12), (8, 4, 6))):
+        layout = Layout(tp=tp, pp=pp, dp=max(round(dp * servers / 360), 1))
+        step_s = 3.8 * 1.05**number
+        jobs.append(textbook_job(number, layout, first, step_s, microbatches=32, overlap=number % 2 == 1))
+        first += layout.gpus
+    cluster = Cluster(servers=servers, pod_servers=32, spines=16)
+    return Scenario(name="bench", cluster=cluster, jobs=tuple(jobs), duration_s=duration_s, seed=seed, phases=False)
+
+
+def main() -> None:
+    """Generate the minute, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--servers", type=int, default=360, help="of 8 GPUs each (default: 360)")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="how often each is timed; medians are printed (default: 3)"
+    )
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        minute = Path(folder) / "minute"
+        note(f"simulating one minute of {chosen.servers * 8:,} GPUs")
+        write(generate(bench_scenario(seed=1, servers=chosen.servers)), minute)
+        with connect(f"chdb://{folder}/data") as store:
+            measure(store, minute, chosen.repeats)
+
+
+def measure(store: Store, minute: Path, repeats: int) -> None:
+    """Time landing against the bare insert, and analysis against the bare read."""
+    migrate(store)
+    load_topology(store, str(minute / "topology.csv"))
+    settings = Settings(url="chdb://-")
+    times: dict[str, list[float]] = {name: [] for name in ("insert", "order", "land", "read", "analyse")}
+    flows = 0
+    for turn in range(repeats):
+        note(f"turn {turn + 1} of {repeats}")
+        for name, order in (("insert", _BY_TIME), ("order", _BY_PAIR)):
+            store.command(_BARE_TABLE.format(order=order))
+            times[name].append(
+                timed(lambda: store.command(_BARE_INSERT, {"files": str(minute / "flows" / "*.parquet")}))
+            )
+        empty_flows(store)
+        times["land"].append(timed(lambda: land_files(store, [str(minute / "flows" / "*.parquet")])))
+        flows = store.scalar("SELECT count() FROM flows_log")
+        times["read"].append(timed(lambda: store.arrow(_BARE_READ)))
+        times["analyse"].append(timed(lambda: analyse(store, settings, force=True)))
+    seconds = {name: statistics.median(values) for name, values in times.items()}
+    print(f"{flows:,} flow records of one minute, {store.scalar('SELECT count() FROM jobs')} jobs recognised")
+    print(f"{'':44}{'seconds':>9}{'flows/s':>12}  ratio")
+    for name, what, against in (
+        ("insert", "ClickHouse's bare insert, by time", {}),
+        ("order", "ClickHouse's bare insert, as flows are kept", {}),
+        ("land", "landing through the views", {"insert": "by time", "order": "as kept"}),
+        ("read", "ClickHouse's bare read", {}),
+        ("analyse", "analysis, read to published", {"read": "the bare read"}),
+    ):
+        ratios = ", ".join(f"{seconds[other] / seconds[name]:.2f} of {words}" for other, words in against.items())
+        print(f"{what:44}{seconds[name]:9.2f}{flows / seconds[name]:12,.0f}  {ratios}".rstrip())
+    stored = store.scalar(
+        "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase() AND table IN"
+        " ('flows_log', 'flow_pair_1m_log', 'flow_pair_1h_log', 'switch_1s_log', 'switch_1m_log',"
+        " 'switch_1h_log', 'arrivals_log')"
+    )
+    print(f"{stored / flows:.1f} bytes on disk a flow, rollups included")
+
+
+def empty_flows(store: Store) -> None:
+    """Forget all that has landed, so that the same file lands anew."""
+    tables = store.rows(
+        "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'"
+        " AND (name LIKE 'flow%' OR name LIKE 'land%' OR name LIKE 'switch%' OR name LIKE 'arrivals%')"
+    )
+    for (name,) in tables:
+        store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return how long something takes, in seconds."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def note(text: str) -> None:
+    """Say at a terminal what is going on; be quiet in a pipe."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

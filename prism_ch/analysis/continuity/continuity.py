@@ -1,0 +1,168 @@
+"""Continuity: which attempts are one job, and where its steps go on from those that were published.
+
+1. Divide the time of each attempt into steps.
+2. Join attempts whose steps keep their distance: they are parts of one.
+3. Put the attempts of each job together, in order.
+4. Number the new steps of a job on from the known ones, and rebuild their phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from prism_ch.analysis.continuity import resume
+from prism_ch.analysis.continuity.attempt_steps import AttemptSteps, divide_attempt
+from prism_ch.analysis.continuity.same_job import join_attempts
+from prism_ch.analysis.jobs.job_traffic import JobTraffic
+from prism_ch.analysis.jobs.lockstep import join_lockstep
+from prism_ch.analysis.observe.known_jobs import KnownJobs
+from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
+from prism_ch.analysis.steps.phases import lateness_s, reconstruct
+from prism_ch.model.columns import Float64
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.memory import Attempt, JobMemory
+from prism_ch.model.params import Params
+from prism_ch.model.result import GpuSteps, Group, Reconstruction, Steps
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+#: Applies a function to each of some inputs, in order, maybe several at once; as `map`.
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltAttempt:
+    """One attempt of a job as a window shows it.
+
+    `division` holds all steps looked at; the new ones, from number `first_new` on, are in `rebuilt`. `groups` are
+    numbered after those of earlier attempts. `lateness_s` float64[endpoints, steps], see `lateness_s` in phases, is of
+    all steps of the division. `is_settled`: it goes on from enough known steps.
+    """
+
+    attempt: RecognisedJob
+    traffic: JobTraffic
+    kinds: PairKinds
+    division: Division
+    groups: GroupSet
+    first_new: int
+    rebuilt: Reconstruction
+    lateness_s: Float64
+    is_settled: bool = False
+
+    @property
+    def bursts(self) -> Traffic:
+        """Its bursts."""
+        return self.traffic.bursts
+
+    @property
+    def first_step(self) -> int:
+        """The number of the division's first step."""
+        return self.first_new - self.division.steps + len(self.rebuilt.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuedJob:
+    """A job that a window shows, from what is known of it to its new steps.
+
+    `job` is its last attempt under the job's name. `steps` and `gpu_steps` are those known before that stay, and the
+    new ones; `memory` is what was known of it, `before` what of that stays, None where all is found again. `newest` is
+    what is to be remembered of the last attempt.
+    """
+
+    job: RecognisedJob
+    traffic: JobTraffic
+    attempts: tuple[RebuiltAttempt, ...]
+    newest: Attempt
+    steps: Steps
+    gpu_steps: GpuSteps
+    memory: JobMemory | None
+    before: JobMemory | None
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """The attempts of each job that a window shows, all `attempts` of it, and known jobs that are `not_training`."""
+
+    jobs: tuple[tuple[AttemptSteps, ...], ...]
+    attempts: tuple[RecognisedJob, ...]
+    not_training: tuple[str, ...]
+
+
+def continue_jobs(
+    attempts: Sequence[RecognisedJob],
+    traffic: JobTraffic,
+    known: KnownJobs,
+    topology: Topology,
+    params: Params,
+    each: Each = map,
+) -> Continued:
+    """Divide attempts into steps, and put those of each job together."""
+
+    def divided(attempt: RecognisedJob) -> AttemptSteps | None:
+        return divide_attempt(attempt, traffic, known.get(attempt.job_id), topology, params)
+
+    steps: list[AttemptSteps | None] = list(each(divided, attempts))
+    ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
+    wholes, parts = join_lockstep(attempts, ends, known.jobs, topology, params.recognise)
+    joined: list[AttemptSteps | None] = []
+    for whole, rows in zip(wholes, parts, strict=True):
+        one = steps[rows[0]] if len(rows) == 1 else divided(whole)
+        joined.append(None if one is None else replace(one, attempt=whole))
+    jobs = join_attempts([one for one in joined if one is not None], params.recognise.half, params.going_on)
+    idle = [whole.job_id for whole, one in zip(wholes, joined, strict=True) if one is None and whole.known]
+    return Continued(tuple(map(tuple, jobs)), tuple(wholes), tuple(idle))
+
+
+def rebuild_job(
+    job: Sequence[AttemptSteps], around: JobTraffic, known: KnownJobs, params: Params
+) -> ContinuedJob | None:
+    """Give a job's new steps the next numbers, and rebuild their phases.
+
+    Parameters: `job`, its attempts in order; `around`, all traffic of the window. Returns None if the window holds
+    nothing of the job.
+    """
+    memory = known.get(job[0].attempt.job_id)
+    endpoints = np.unique(np.concatenate([one.attempt.endpoints for one in job]))
+    traffic = around.within(endpoints, job[0].attempt.begin_ns, job[-1].attempt.end_ns)
+    if len(traffic.new) == 0:
+        return None
+    before = resume.what_stays(memory, params.going_on)
+    steps, gpu_steps = (Steps.empty(), GpuSteps.empty()) if before is None else (before.steps, before.gpu_steps)
+    groups: tuple[Group, ...] = () if before is None else before.groups
+    newest = Attempt() if memory is None else memory.attempt
+    attempts: list[RebuiltAttempt] = []
+    for one in job:
+        settled = one is job[0] and memory is not None and memory.is_settled(params.going_on)
+        if memory is not None and settled:
+            new = resume.go_on(one.division, memory, params.going_on)
+        else:
+            new = resume.begin_anew(one.division, steps, gpu_steps)
+        if one is not job[0]:
+            newest = Attempt(new.first_step, one.attempt.begin_ns, len(groups))
+        newest = replace(newest, even_until=one.even_until)
+        attempts.append(_rebuild(one, new, groups, is_settled=settled))
+        rebuilt = attempts[-1].rebuilt
+        groups = add_groups(groups, attempts[-1].groups)
+        steps = Steps.concat([steps, rebuilt.steps])
+        gpu_steps = GpuSteps.concat([gpu_steps, rebuilt.gpu_steps])
+    name = replace(job[-1].attempt, job_id=job[0].attempt.job_id)
+    return ContinuedJob(name, traffic, tuple(attempts), newest, steps, gpu_steps, memory, before)
+
+
+def _rebuild(
+    one: AttemptSteps, new: resume.NewSteps, earlier: tuple[Group, ...], *, is_settled: bool
+) -> RebuiltAttempt:
+    """Order an attempt's groups, and rebuild its new steps and the phases in them."""
+    groups = number_after(order(one.bursts, one.kinds, one.division), earlier)
+    late_s = lateness_s(one.bursts, one.kinds, one.division)
+    known = one.division.steps - new.division.steps
+    rebuilt = reconstruct(one.bursts, one.kinds, new.division, new.first_step, new.start_ns, late_s[:, known:])
+    return RebuiltAttempt(
+        one.attempt, one.traffic, one.kinds, one.division, groups, new.first_step, rebuilt, late_s, is_settled
+    )

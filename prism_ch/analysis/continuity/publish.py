@@ -1,0 +1,326 @@
+"""Account: put what was found of a job into the rows of the result tables, added to what was known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
+from prism_ch.analysis.roles.stage_order import add_groups
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.pairs import PairIndex
+from prism_ch.model.columns import Float64, Int32, Int64, UInt8
+from prism_ch.model.finding import Finding
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.groupset import GroupSet
+from prism_ch.model.memory import JobMemory, UsualComputeTime, WindowMemory
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.remembered_steps import RememberedSteps
+from prism_ch.model.result import (
+    DP,
+    OTHER,
+    GpuSteps,
+    Group,
+    JobRecord,
+    JobStatus,
+    Members,
+    Pairs,
+    Reconstruction,
+    Steps,
+    Timeline,
+)
+from prism_ch.model.revision import JobRevision, WindowRevision
+from prism_ch.model.window import Window
+
+#: What is said of pairs that carry no steady data: the stages looked, and found nothing to name.
+_OTHER_CONFIDENCE = 0.5
+
+#: Times of one flow, by clocks as they were known at different times, are no farther apart.
+_CLOCKS_NS = 10**9
+
+
+def job_revision(
+    found: ContinuedJob, findings: tuple[Finding, ...], usual_compute: UsualComputeTime, *, stands_still: bool = False
+) -> JobRevision:
+    """Put all that a window says of a job into rows.
+
+    Parameters: `findings` on it, and `usual_compute`, what is to be remembered of how long its ranks compute.
+    """
+    before, last = found.before, found.attempts[-1]
+    pairs = _pairs(found)
+    first_seen = min(
+        int(pairs.first_seen_ns.min()), found.memory.job.first_seen_ns if found.memory else np.iinfo(np.int64).max
+    )
+    whole = found.steps.take(found.steps.complete == 1)
+    dp_sizes = [len(group.members) for group in last.groups.groups if group.kind == DP]
+    first_new = 0 if before is None else int(before.steps.step[-1]) + 1
+    rebuilt = _joined([attempt.rebuilt for attempt in found.attempts])
+    record = JobRecord(
+        found.job.job_id,
+        found.job.tenant,
+        "stalled" if stands_still else "running",
+        first_seen,
+        int(pairs.last_seen_ns.max()),
+        int(np.median(dp_sizes)) if dp_sizes else 1,
+        int(last.groups.pp_stage.max(initial=0)) + 1,
+        first_new + len(rebuilt.steps),
+        float(np.median(whole.duration_s)) if len(whole) else 0.0,
+    )
+    groups = () if before is None else before.groups
+    for attempt in found.attempts:
+        groups = add_groups(groups, attempt.groups)
+    return JobRevision(
+        record,
+        _members(found, groups, pairs),
+        pairs,
+        groups,
+        first_new,
+        0 if before is None else int(before.steps.end_ns[-1]),
+        rebuilt.steps,
+        rebuilt.gpu_steps,
+        rebuilt.timeline,
+        findings,
+        found.newest,
+        usual_compute,
+    )
+
+
+def _joined(parts: Sequence[Reconstruction]) -> Reconstruction:
+    """Put the steps of lives one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    gpu_steps = GpuSteps.concat([part.gpu_steps for part in parts])
+    timeline = Timeline.concat([part.timeline for part in parts])
+    return Reconstruction(
+        Steps.concat([part.steps for part in parts]),
+        gpu_steps.take(order_by(gpu_steps.endpoint, gpu_steps.step)),
+        timeline.take(order_by(timeline.endpoint, timeline.start_ns)),
+    )
+
+
+def silent_jobs(
+    memories: Sequence[JobMemory], until_ns: int, standing: Mapping[str, tuple[Finding, ...]], params: ContinueParams
+) -> list[JobRevision]:
+    """Say of jobs that show no traffic in a window whether they are stalled or have ended, where that is news.
+
+    Parameters: `standing`, by job_id, the findings on jobs that stand still, or seem to.
+    A job of which no whole step is known yet may be in the middle of a long one: it is never called stalled. Of one
+    that has ended no finding stays open.
+    """
+    changed = []
+    for memory in memories:
+        found = standing.get(memory.job.job_id, ())
+        status = _status(memory, until_ns, found, params)
+        if status == "ended":
+            found = tuple(replace(finding, status="closed") for finding in memory.findings)
+        if status != memory.job.status or (found and status != "ended"):
+            job = replace(memory.job, status=status)
+            changed.append(replace(unchanged(memory), job=job, findings=found or memory.findings))
+    return changed
+
+
+def _status(memory: JobMemory, until_ns: int, found: Sequence[Finding], params: ContinueParams) -> JobStatus:
+    """Return the status of a silent job."""
+    silent_s = (until_ns - memory.job.last_seen_ns) / 1e9
+    step_s = memory.job.step_s_median
+    stalled_s = params.repeats * max(step_s, 1.0) if step_s > 0 else params.ended_after_s
+    if silent_s > max(params.ended_after_s, stalled_s):
+        return "ended"
+    stands = any(finding.kind in ("stall", "hang") and finding.status == "open" for finding in found)
+    return "stalled" if stands or silent_s > stalled_s else memory.job.status
+
+
+def absorbed(memories: Sequence[JobMemory], revisions: Sequence[JobRevision]) -> tuple[str, ...]:
+    """Name the known jobs that turned out to be parts of others.
+
+    A pipeline repeats within one step, and shows before the gradients that join it to the others of its job. Such a
+    part is told anew with the whole: a job found again since before the part was seen, that holds all of its endpoints.
+    """
+    said = {revision.job.job_id for revision in revisions}
+    return tuple(
+        memory.job.job_id
+        for memory in memories
+        if memory.job.job_id not in said
+        and any(
+            max(whole.job.first_seen_ns, whole.from_time_ns) <= memory.job.first_seen_ns
+            and np.isin(memory.members.endpoint, whole.members.endpoint).all()
+            for whole in revisions
+        )
+    )
+
+
+def unchanged(memory: JobMemory) -> JobRevision:
+    """Say of a job what was known before, without new steps; steps published later are withdrawn."""
+    return JobRevision(
+        memory.job,
+        memory.members,
+        memory.pairs,
+        memory.groups,
+        memory.job.steps,
+        memory.job.last_seen_ns,
+        findings=memory.findings,
+        attempt=memory.attempt,
+        usual_compute=memory.usual_compute,
+    )
+
+
+def _pairs(found: ContinuedJob) -> Pairs:
+    """Count what every pair moved, added to what was counted before."""
+    pairs = _count_pairs(found.traffic.flows, found.attempts)
+    basis = found.memory if found.memory is not None and found.memory.is_unresolved else found.before
+    if basis is None or len(basis.pairs) == 0:
+        return pairs
+    # All until the job was last seen is counted already, but for pairs whose ends were not yet in it. Clocks may have
+    # been corrected since.
+    known, counted = basis.pairs, found.traffic.counted
+    was_in = PairIndex.of(known.src, known.dst).holds(counted.src, counted.dst)
+    counted = counted.take(was_in & (counted.end_ns <= basis.job.last_seen_ns + _CLOCKS_NS))
+    return _add_pairs(known, _without(pairs, _count_pairs(counted, found.attempts)), found.newest.begin_ns)
+
+
+def _count_pairs(flows: FlowBatch, attempts: Sequence[RebuiltAttempt]) -> Pairs:
+    """Count every directed pair of a batch sorted by (src, dst); pairs that were not identified are `other`."""
+    first = run_starts(flows.src, flows.dst)
+    if len(first) == 0:
+        return Pairs.empty()
+    src, dst = flows.src[first], flows.dst[first]
+    kind, confidence = _kinds_of(src, dst, attempts)
+    confidence[(kind == OTHER) & ((confidence == 0) | (confidence > _OTHER_CONFIDENCE))] = _OTHER_CONFIDENCE
+    return Pairs(
+        src,
+        dst,
+        kind,
+        confidence,
+        np.diff(np.append(first, len(flows))),
+        np.add.reduceat(flows.bytes, first),
+        np.minimum.reduceat(flows.start_ns, first),
+        np.maximum.reduceat(flows.end_ns, first),
+    )
+
+
+def _kinds_of(src: Int32, dst: Int32, attempts: Sequence[RebuiltAttempt]) -> tuple[UInt8, Float64]:
+    """Return the kinds of directed pairs and the confidence in them, [n] each: by the newest attempt with training.
+
+    A pair that no attempt shows is `other`.
+    """
+    kind, confidence = np.full(len(src), OTHER, dtype=np.uint8), np.full(len(src), _OTHER_CONFIDENCE)
+    for attempt in attempts:
+        row = PairIndex.of(attempt.bursts.pair_src, attempt.bursts.pair_dst).rows_of(src, dst)
+        newer = (row >= 0) & ((attempt.kinds.kind[row] != OTHER) | (kind == OTHER))
+        kind[newer], confidence[newer] = attempt.kinds.kind[row[newer]], attempt.kinds.confidence[row[newer]]
+    return kind, confidence
+
+
+def _without(pairs: Pairs, counted: Pairs) -> Pairs:
+    """Return the pairs less what of them was counted before, those left out that have nothing new.
+
+    An observation that comes to others of its flow may be the one that is elected: it changes counts, and adds none.
+    """
+    place = PairIndex.of(pairs.src, pairs.dst).rows_of(counted.src, counted.dst)
+    flows, volume = pairs.flows.copy(), pairs.bytes.copy()
+    flows[place] -= counted.flows
+    volume[place] -= counted.bytes
+    return replace(pairs, flows=flows, bytes=volume).take((flows != 0) | (volume != 0))
+
+
+def _add_pairs(before: Pairs, now: Pairs, begin_ns: int) -> Pairs:
+    """Add this window's counts to what was counted before.
+
+    Kinds found now win, but where a pair carries no training any more that carried some before the newest life, which
+    began at `begin_ns`.
+    """
+    both = Pairs.concat([now, before])
+    untyped = both.kind == OTHER
+    untyped[len(now) :] |= before.first_seen_ns >= begin_ns
+    order = np.lexsort((untyped, both.dst, both.src))  # stable: of equals, what was found now comes first
+    both = both.take(order)
+    first = run_starts(both.src, both.dst)
+    return Pairs(
+        both.src[first],
+        both.dst[first],
+        both.kind[first],
+        both.confidence[first],
+        np.add.reduceat(both.flows, first),
+        np.add.reduceat(both.bytes, first),
+        np.minimum.reduceat(both.first_seen_ns, first),
+        np.maximum.reduceat(both.last_seen_ns, first),
+    )
+
+
+def _members(found: ContinuedJob, groups: tuple[Group, ...], pairs: Pairs) -> Members:
+    """List the members of all lives, each with its place in the newest one it was in, and since and until when.
+
+    A member without a group has a number beyond those of the groups.
+    """
+    parts: list[GroupSet | Members] = [attempt.groups for attempt in reversed(found.attempts)]
+    endpoints = [attempt.groups.endpoints for attempt in reversed(found.attempts)]
+    if found.before is not None and found.newest.first_step:
+        parts.append(found.before.members)
+        endpoints.append(found.before.members.endpoint)
+    endpoint, row = np.unique(np.concatenate(endpoints), return_index=True)  # the first of each: its newest life
+    dp_group = np.concatenate([part.dp_group for part in parts])[row]
+    grouped = {(member, group.group_id) for group in groups if group.kind == DP for member in group.members}
+    alone = [place not in grouped for place in zip(endpoint.tolist(), dp_group.tolist(), strict=True)]
+    dp_group[alone] = len(groups) + np.arange(sum(alone))
+    first, last = _seen(endpoint.astype(np.int64), pairs)
+    return Members(endpoint, dp_group, np.concatenate([part.pp_stage for part in parts])[row], first, last)
+
+
+def _seen(endpoints: Int64, pairs: Pairs) -> tuple[Int64, Int64]:
+    """Return the first and last time each endpoint moved anything to or from another member."""
+    size = int(max(endpoints.max(initial=0), pairs.src.max(initial=0), pairs.dst.max(initial=0))) + 1
+    first, last = np.full(size, np.iinfo(np.int64).max), np.zeros(size, dtype=np.int64)
+    for side in (pairs.src, pairs.dst):
+        np.minimum.at(first, side, pairs.first_seen_ns)
+        np.maximum.at(last, side, pairs.last_seen_ns)
+    return first[endpoints], last[endpoints]
+
+
+def remember_window(
+    memory: WindowMemory, revision: WindowRevision, window: Window, params: ContinueParams
+) -> WindowMemory:
+    """Return what is known after a window: of jobs, findings about no single job, and exporters."""
+    jobs = {job.job.job_id: job for job in memory.jobs if job.job.job_id not in revision.withdrawn}
+    for one in revision.jobs:
+        jobs[one.job.job_id] = _remember_job(jobs.get(one.job.job_id), one, params)
+    findings = {one.diagnosis_id: one for one in (*memory.findings, *revision.findings)}
+    return WindowMemory(
+        tuple(jobs[job_id] for job_id in sorted(jobs)),
+        _still_open(findings.values()),
+        memory.exporters.followed_by(revision.exporters, window.start_ns),
+    )
+
+
+def _remember_job(before: JobMemory | None, revision: JobRevision, params: ContinueParams) -> JobMemory:
+    """Return what is known of a job after a revision of it."""
+    steps, gpu_steps = revision.steps, revision.gpu_steps
+    findings = {one.diagnosis_id: one for one in revision.findings}
+    if before is not None:
+        known = Steps.concat([before.baseline_steps, before.steps])
+        steps = Steps.concat([known.take(known.step < revision.from_step), steps])
+        known_of_gpus = before.gpu_steps.take(before.gpu_steps.step < revision.from_step)
+        gpu_steps = GpuSteps.concat([known_of_gpus, gpu_steps])
+        earlier = (one for one in before.findings if one.start_ns < revision.from_time_ns)
+        findings = {one.diagnosis_id: one for one in earlier} | findings
+    newest, baseline = RememberedSteps.of(revision.job, params).parts(steps)
+    gpu_steps = gpu_steps.take(np.isin(gpu_steps.step, newest.step))
+    return JobMemory(
+        revision.job,
+        revision.members,
+        revision.pairs,
+        revision.groups,
+        newest,
+        gpu_steps.take(order_by(gpu_steps.endpoint, gpu_steps.step)),
+        _still_open(findings.values()),
+        baseline,
+        revision.attempt,
+        revision.usual_compute,
+    )
+
+
+def _still_open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings that are open, by when they began."""
+    going = (one for one in findings if one.status == "open")
+    return tuple(sorted(going, key=lambda one: (one.start_ns, one.diagnosis_id)))

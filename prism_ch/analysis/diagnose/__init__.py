@@ -1,0 +1,1 @@
+"""What slows or stops a job (LLMPrism, section V)."""

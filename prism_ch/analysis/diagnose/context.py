@@ -1,0 +1,175 @@
+"""What the detectors look at: a job as a window shows it, with what is measured of it at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
+from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
+from prism_ch.analysis.diagnose.compute.unseen_hops import measure_servers, passes_on_unseen
+from prism_ch.analysis.diagnose.compute.usual_compute import recall, remember
+from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
+from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
+from prism_ch.analysis.diagnose.steps.regimes import Moved
+from prism_ch.analysis.diagnose.stops.stalls import StepsSeen, not_slow
+from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
+from prism_ch.analysis.observe.observe import Observed
+from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.finding import Finding
+from prism_ch.model.memory import UsualComputeTime
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+
+
+@dataclass(frozen=True)
+class AttemptContext:
+    """One attempt of a job, and what its traffic shows.
+
+    `place` says where its steps lie in the job, `known` are the findings that were open before, those about switches
+    among them, and `usual` is what was remembered of how long its ranks compute.
+    """
+
+    attempt: RebuiltAttempt
+    place: Place
+    known: tuple[Finding, ...]
+    usual: UsualComputeTime
+    seen: Observed
+    topology: Topology
+    params: Params
+
+    @cached_property
+    def network(self) -> tuple[Finding, ...]:
+        """NICs, links, switches and groups that take longer for their bytes."""
+        one, params = self.attempt, self.params.diagnose.pace
+        if one.division.steps == 0:
+            return ()
+        times = measure_time_per_byte(one.bursts, one.kinds, one.division, one.groups, self.topology, params)
+        return find_slow_network(times, one.division, self.known, self.place, self.topology)
+
+    @cached_property
+    def compute_times(self) -> tuple[ComputeTime, ...]:
+        """How long ranks compute, in each way that the traffic allows, best first."""
+        one, params = self.attempt, self.params.diagnose.work
+        if one.division.steps == 0:
+            return ()
+        shown = (one.bursts, one.kinds, one.division, one.groups)
+        if passes_on_unseen(*shown, self.topology):
+            return measure_servers(*shown, self.topology, params, self.usual.needs)
+        return measure_compute_time(*shown, params, self.usual.needs)
+
+    @cached_property
+    def gpus(self) -> tuple[Finding, ...]:
+        """GPUs that compute for longer."""
+        usual = recall(self.usual, self.compute_times, self.topology)
+        return find_slow_gpus(self.compute_times, self.attempt.division, self.known, self.place, self.topology, usual)
+
+    @cached_property
+    def steps_seen(self) -> StepsSeen:
+        """Its steps with the longest rest in each of them."""
+        return StepsSeen.of(self.attempt, self.seen.flows, self.params.stops)
+
+    def remembered(self) -> UsualComputeTime:
+        """Return what is to be remembered of how long its ranks compute."""
+        if self.attempt.division.steps == 0:
+            return UsualComputeTime()
+        division, params = self.attempt.division, self.params.diagnose.work
+        return remember(self.usual, self.compute_times, self.gpus, division, self.topology, params)
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """A job as a window shows it.
+
+    `not_slow` bool[steps] masks those of its steps that are long for another reason than slowness, and `moved` says
+    what they moved. `seen` is all that the window shows, `found` what earlier detectors found.
+    """
+
+    job: ContinuedJob
+    attempts: tuple[AttemptContext, ...]
+    not_slow: Bool
+    moved: Moved
+    seen: Observed
+    topology: Topology
+    params: Params
+    found: tuple[Finding, ...] = ()
+
+    @classmethod
+    def of(cls, job: ContinuedJob, seen: Observed, topology: Topology, params: Params) -> JobContext:
+        """Look at a job; what was known before of switches is in `seen`."""
+        stays = () if job.before is None else tuple(filter(is_of_steps, job.before.findings))
+        attempts = []
+        for one in job.attempts:
+            settled = job.memory if one.is_settled else None
+            usual = UsualComputeTime() if settled is None else settled.usual_compute
+            begins = one.division.steps == len(one.rebuilt.steps)
+            place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
+            attempts.append(AttemptContext(one, place, (*stays, *seen.known.findings), usual, seen, topology, params))
+        steps_seen = [one.steps_seen for one in attempts]
+        mask = not_slow(steps_seen, job.steps, params.stops)
+        return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)
+
+    def with_found(self, found: tuple[Finding, ...]) -> JobContext:
+        """Return it with what was found so far."""
+        return replace(self, found=found)
+
+    def beside_stops(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Keep what is found in no step that is long for another reason, or in more than a hiccup of others as well."""
+        left_out = self.job.steps.step[self.not_slow]
+        return found_beside(findings, left_out, self.params.diagnose.work.slow_steps)
+
+    @property
+    def job_id(self) -> str:
+        """The job."""
+        return self.job.job.job_id
+
+    @property
+    def known(self) -> tuple[Finding, ...]:
+        """All findings on the job that were open before."""
+        return () if self.job.memory is None else self.job.memory.findings
+
+    @property
+    def known_of_steps(self) -> tuple[Finding, ...]:
+        """Those of them that stay and are about what is slow in steps."""
+        return () if self.job.before is None else tuple(filter(is_of_steps, self.job.before.findings))
+
+    @property
+    def endpoints(self) -> Int32:
+        """The members of all attempts, sorted."""
+        return np.unique(np.concatenate([one.attempt.attempt.endpoints for one in self.attempts]))
+
+    @property
+    def first_new_step(self) -> int:
+        """The number of the first step that is not published."""
+        return 0 if self.job.before is None else int(self.job.before.steps.step[-1]) + 1
+
+
+def is_of_steps(finding: Finding) -> bool:
+    """Say whether a finding is of what is slow in steps."""
+    return finding.kind != "telemetry" and not is_stop(finding)
+
+
+def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
+    """Put together what the steps of attempts moved, and whether ranks are seen to be ready one after the other."""
+    newest = seen[-1]
+    late_s = newest.lateness_s.max(axis=0, initial=0) - np.median(newest.lateness_s, axis=0)
+    spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
+    spread_s = max(spread_s, params.diagnose.twice * newest.traffic.tick_s)
+    shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
+    number = np.concatenate([one.number for one in seen])
+    return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late)
+
+
+def found_beside(findings: tuple[Finding, ...], left_out: Int64, least: int) -> tuple[Finding, ...]:
+    """Keep the findings that hold none of the steps that are left out, int64[n], or at least so many others."""
+
+    def counts(finding: Finding) -> bool:
+        without = int(np.count_nonzero((left_out >= finding.first_step) & (left_out <= finding.last_step)))
+        return without == 0 or finding.last_step - finding.first_step + 1 - without >= least
+
+    return tuple(filter(counts, findings))

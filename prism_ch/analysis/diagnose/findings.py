@@ -1,0 +1,119 @@
+"""Makes findings: their identity, their grade, where in a job they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, TypedDict, Unpack
+
+from prism_ch.analysis.diagnose.episodes import Episode
+from prism_ch.model.division import Division
+from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity, SubjectType
+from prism_ch.model.params import DiagnoseParams
+
+#: Rows of evidence kept with a finding: enough to check it, few enough to read.
+EVIDENCE_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one attempt of a job is looked at: the number of the division's first step, and by which parameters.
+
+    `begins` says that the division begins where the attempt does.
+    """
+
+    job_id: str
+    first_step: int
+    params: DiagnoseParams
+    begins: bool = True
+
+    def grade(self, slowdown: float) -> Severity:
+        """Grade the lost share of the job's time."""
+        return severity(slowdown, self.params)
+
+    def extent(self, division: Division, episode: Episode) -> Extent:
+        """Return where an episode of a division's steps lies."""
+        end_ns = division.job_end_ns()
+        return Extent(
+            self.first_step + episode.first,
+            self.first_step + episode.last,
+            int(end_ns[max(episode.first - 1, 0)]),
+            int(end_ns[episode.last]),
+            is_open=not episode.closed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a finding lies: its first and last step, its time, and whether it still lasts."""
+
+    first_step: int
+    last_step: int
+    start_ns: int
+    end_ns: int
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a finding rests on: observed and expected, their distance in robust deviations, the lost share of time."""
+
+    observed: float
+    expected: float
+    score: float = 0.0
+    slowdown: float = 0.0
+
+
+class Typed(TypedDict, total=False):
+    """What a finding goes by beside its evidence, as of Finding."""
+
+    about: tuple[str, ...]
+    may_also_be: tuple[str, ...]
+    cause: Cause | None
+    baseline: Baseline
+
+
+def make_finding(
+    kind: FindingKind,
+    subject: tuple[SubjectType, str],
+    diagnosis_id: str,
+    extent: Extent,
+    measured: Measured,
+    severity: Severity,
+    summary: str,
+    evidence: Mapping[str, Any],
+    **typed: Unpack[Typed],
+) -> Finding:
+    """Put a finding together; parameters as of Finding."""
+    return Finding(
+        diagnosis_id=diagnosis_id,
+        kind=kind,
+        subject_type=subject[0],
+        subject=subject[1],
+        first_step=extent.first_step,
+        last_step=extent.last_step,
+        start_ns=extent.start_ns,
+        end_ns=extent.end_ns,
+        status="open" if extent.is_open else "closed",
+        severity=severity,
+        observed=measured.observed,
+        expected=measured.expected,
+        score=measured.score,
+        slowdown=measured.slowdown,
+        summary=summary,
+        evidence=evidence,
+        **typed,
+    )
+
+
+def identity(job_id: str, kind: FindingKind, subject: str, begin: int) -> str:
+    """Name a finding by what it is about and where it began: working the same flows again finds the same name."""
+    return blake2b(f"{job_id}\n{kind}\n{subject}\n{begin}".encode(), digest_size=8).hexdigest()
+
+
+def severity(slowdown: float, params: DiagnoseParams) -> Severity:
+    """Grade the lost share of the job's time."""
+    if slowdown >= params.critical_slowdown:
+        return "critical"
+    return "warning" if slowdown >= params.warning_slowdown else "info"

@@ -1,0 +1,1 @@
+"""NICs, links, switches and groups that take longer for their bytes."""

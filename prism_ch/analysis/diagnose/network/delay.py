@@ -1,0 +1,94 @@
+"""Delay: how much longer than others like them, or than before, the ways of a job take for their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
+from prism_ch.core import robust
+from prism_ch.core.significance import spread_of
+from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.finding import Finding
+from prism_ch.model.params import TimePerByteParams
+from prism_ch.model.topology import Topology
+
+_NETWORK_KINDS = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Rows of a Pace compared: `excess` float64[n, k], logarithms over `usual` float64[n, k], and their `spread`.
+
+    `to_past` bool[n] are the rows that are compared with themselves, not with others like them.
+    """
+
+    excess: Float64
+    usual: Float64
+    spread: Float64
+    to_past: Bool
+
+    def filled(self, other: Delay) -> Delay:
+        """Return it with the rows of another that it can't compare."""
+        unknown: Bool = np.asarray(np.isnan(self.excess).all(axis=1))
+        excess, usual = (
+            np.where(unknown[:, None], theirs, mine)
+            for mine, theirs in ((self.excess, other.excess), (self.usual, other.usual))
+        )
+        spread, to_past = np.where(unknown, other.spread, self.spread), np.logical_or(unknown, self.to_past)
+        return Delay(excess, usual, spread, to_past)
+
+    def reference(self, rows: Bool) -> str:
+        """Say with what most of some rows, bool[n], were compared."""
+        return "before" if 2 * self.to_past[rows].sum() > rows.sum() else "others of the same size"
+
+
+def over_peers(pace: TimePerByte, params: TimePerByteParams) -> Delay:
+    """Compare each row with the median of those like it in each step, where there are enough."""
+    logs = pace.log_s_per_byte
+    usual = np.full(logs.shape, np.nan)
+    for like in np.flatnonzero(np.bincount(pace.like) >= params.enough).tolist():
+        rows = pace.like == like
+        usual[rows] = robust.median(logs[rows], axis=0)[None]
+    excess = pace.beyond(usual)
+    spread = np.empty(len(excess))
+    for like in np.unique(pace.like).tolist():
+        rows = pace.like == like
+        spread[rows] = spread_of(excess[rows], params.network_jitter)
+    return Delay(excess, usual, spread, np.zeros(len(excess), dtype=bool))
+
+
+def over_past(pace: TimePerByte, remembered: Float64, params: TimePerByteParams) -> Delay:
+    """Compare each row of steady volume with its better steps, or what was usual of it before it became slow."""
+    logs = pace.log_s_per_byte
+    own = np.fmin(robust.quantile_of_rows(logs, 0.25), remembered)
+    usual = np.broadcast_to(own[:, None], logs.shape)
+    excess = np.where(pace.steady[:, None], pace.beyond(usual), np.nan)
+    # What has been slow for most of the time spreads no wider than its changes from step to step do.
+    changes = np.diff(excess, axis=1) / np.sqrt(2)
+    spread = np.fmax(robust.MAD_TO_SD * robust.median(np.abs(changes), axis=1), params.network_jitter)
+    return Delay(excess, usual, spread, np.ones(len(excess), dtype=bool))
+
+
+def remembered_s_per_byte(known: Sequence[Finding], pace: TimePerByte, topology: Topology) -> Float64:
+    """Return the logarithm of what was usual of each row before it became slow, float64[n], NaN where not known."""
+    usual: dict[str, float] = {}
+    for finding in known:
+        if finding.status == "open" and finding.kind in _NETWORK_KINDS:
+            usual |= finding.baseline.s_per_byte
+    logs = np.full(len(pace.group), np.nan)
+    for row, way in enumerate(ways_of(pace, topology) if usual else ()):
+        if way in usual:
+            logs[row] = np.log(usual[way])
+    return logs
+
+
+def ways_of(pace: TimePerByte, topology: Topology) -> list[str]:
+    """Name the rows: a pair by its ends, a communicator by its group."""
+    names = [f"group {number}" for number in pace.group.tolist()]
+    for row, src, dst in zip(pace.row.tolist(), pace.src.tolist(), pace.dst.tolist(), strict=True):
+        if pace.group[row] < 0:
+            names[row] = f"{topology.endpoints[src]}->{topology.endpoints[dst]}"
+    return names

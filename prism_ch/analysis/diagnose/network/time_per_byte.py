@@ -1,0 +1,259 @@
+"""Pace: how long a job's traffic takes for its bytes, by pair or, where all wait for the slowest, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.compute.compute_time import step_of
+from prism_ch.analysis.diagnose.network.collective_turns import find_turns
+from prism_ch.core import robust
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
+from prism_ch.model.division import Division
+from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.params import TimePerByteParams
+from prism_ch.model.result import DP, OTHER, PP
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+#: Keeps quotients finite.
+_NO_TIME_S = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class TimePerByte:
+    """What moves in each step, and for how long: `seconds` and `payload` float64[n, k], NaN and 0 where nothing does.
+
+    A row is a directed pair of a pipeline, or a communicator, whose pairs are all as fast as its slowest link. `group`
+    int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage that share
+    servers, which may be parts of one communicator, joined inside the servers. `like` int32[n] numbers those that move
+    messages of one size the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
+    The ways that a row crosses are entries of `row`, `src` and `dst` int32[r]. `blur_s` float64[n, k] is by how much
+    times that are cut to ticks may make `seconds` too long or too short.
+    """
+
+    seconds: Float64
+    payload: Float64
+    group: Int32
+    site: Int32
+    like: Int32
+    steady: Bool
+    row: Int32
+    src: Int32
+    dst: Int32
+    blur_s: Float64
+
+    @property
+    def log_s_per_byte(self) -> Float64:
+        """Logarithms of seconds a byte, float64[n, k], NaN where nothing moved."""
+        moved = (self.seconds > 0) & (self.payload > 0)
+        pace = np.divide(self.seconds, self.payload, out=np.full(self.seconds.shape, np.nan), where=moved)
+        return np.asarray(np.log(pace))
+
+    def beyond(self, usual: Float64) -> Float64:
+        """Return by how much rows take longer or shorter than usual, at the least, float64[n, k], in logarithms.
+
+        Parameters: `usual` float64[n, k], logarithms of seconds a byte. What is sent at a steady pace begins for a
+        while at the same place between two ticks, so that all its messages seem too long, or too short.
+        """
+        seconds, blur_s = np.where(self.seconds > 0, self.seconds, np.nan), self.blur_s
+        usual_s = np.exp(usual) * np.where(self.payload > 0, self.payload, np.nan)
+        least = (seconds - blur_s) / (usual_s + blur_s)
+        most = (seconds + blur_s) / np.maximum(usual_s - blur_s, _NO_TIME_S)
+        times = np.where(seconds > usual_s, np.maximum(least, 1), np.minimum(most, 1))
+        return np.asarray(np.log(times))
+
+
+def measure_time_per_byte(
+    traffic: Traffic,
+    kinds: PairKinds,
+    division: Division,
+    groups: GroupSet,
+    topology: Topology,
+    params: TimePerByteParams,
+) -> TimePerByte:
+    """Measure the pace of all training traffic of a life in each step.
+
+    A communicator moves data from when the last of its flows begins: one that has begun waits for a rank that is late,
+    and takes long though the network is not slow. Its pace is that of its fastest pair; a slow link delays all of them.
+    """
+    row, number, site = _rows(traffic, kinds, groups, topology)
+    steady = np.isin(kinds.kind, (DP, PP))
+    step = _step_of_site(traffic, np.where(steady & (row >= 0), site[row], -1), division)
+    training = (row[traffic.pair] >= 0) & (kinds.burst == kinds.kind[traffic.pair])
+    bursts, step = traffic.take(training & (step < division.steps)), step[training & (step < division.steps)]
+    shape = (len(traffic.pair_src), division.steps)
+    cell = bursts.pair.astype(np.int64) * division.steps + step
+
+    def summed(weights: Float64 | Int64) -> Float64:
+        """Sum something of the bursts of each pair in each step."""
+        return np.bincount(cell, weights=weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+
+    payload = summed(bursts.payload)
+    payload[~_of_one_step(payload, params)] = 0
+    usual = _usual(payload)
+    amount = robust.size_classes(usual, params.size_spread)
+    turns = find_turns(bursts, step, amount, site[row], steady, params)
+    seen = summed(turns.payload)
+    # What is not seen takes as long for its bytes as what is, if that is more than a little.
+    payload[seen <= params.half * payload] = 0
+    times = np.divide(payload, seen, out=np.zeros(shape), where=seen > 0)
+    seconds = times * summed((bursts.end_ns - turns.begun_ns) / 1e9 * (turns.payload > 0))
+    blurs_s = times * summed(bursts.pair_tick_ns[bursts.pair] / 1e9 * (turns.payload > 0))
+    row, number, site = _parted(_of_bulk(row, usual, params), number, site, amount, traffic)
+    fastest = _fastest(row, seconds, payload, len(number))
+    pairs, each = np.flatnonzero(row >= 0), np.arange(division.steps)[None]
+    size = payload.sum(axis=1) / np.maximum(np.bincount(bursts.pair, minlength=shape[0]), 1)
+    return TimePerByte(
+        seconds[fastest, each],
+        payload[fastest, each],
+        number,
+        site,
+        _alike(row, size, kinds.kind, traffic, topology, params),
+        np.isin(np.arange(len(number)), row[steady]),
+        row[pairs],
+        traffic.pair_src[pairs],
+        traffic.pair_dst[pairs],
+        blurs_s[fastest, each],
+    )
+
+
+def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
+    """Return the step that each burst is of, int64[n]: on one site, where its middle lies by when most end the step.
+
+    What is compared with one another is of one step so, though some end it by an operation too soon or too late, or run
+    its last one and the next together. Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that
+    they end in, by the sender.
+    """
+    sender = np.searchsorted(division.endpoints, traffic.pair_src).clip(max=len(division.endpoints) - 1)
+    sites = int(site.max(initial=-1)) + 1
+    usual_ns = np.zeros((sites, division.steps), dtype=np.int64)
+    for one in range(sites):
+        ends_ns = division.end_ns[np.unique(sender[site == one])]
+        usual_ns[one] = np.sort(ends_ns, axis=0)[(len(ends_ns) - 1) // 2] if len(ends_ns) else division.end_ns[0]
+    ends_ns = np.concatenate([usual_ns, division.end_ns])
+    lines = Division(np.arange(len(ends_ns), dtype=np.int32), ends_ns, np.array(division.whole))
+    by_itself = site[traffic.pair] < 0
+    line = np.where(site < 0, sites + sender, site)[traffic.pair]
+    at_ns = np.where(by_itself, traffic.end_ns - 1, (traffic.start_ns + traffic.end_ns) // 2)
+    return step_of(line, at_ns, lines)
+
+
+def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topology) -> tuple[Int32, Int32, Int32]:
+    """Give each pair its row, int32[pairs], -1 for none, and each row its group_id and its site, -1 for none."""
+    row = np.full(len(traffic.pair_src), -1, dtype=np.int32)
+    number: list[int] = []
+    places: list[tuple[int, int, tuple[int, ...]]] = []
+    for group in groups.groups:
+        mine = (kinds.kind == group.kind) & np.isin(traffic.pair_src, group.members)
+        if group.kind in {PP, OTHER} or not mine.any():
+            continue
+        row[mine] = len(number)
+        number.append(group.group_id)
+        servers = np.unique(topology.server[list(group.members)]).tolist()
+        places.append((group.kind, group.pp_stage, tuple(servers)))
+    pipeline = np.flatnonzero(kinds.kind == PP)
+    row[pipeline] = len(number) + np.arange(len(pipeline))
+    nothing = np.full(len(pipeline), -1, dtype=np.int32)
+    return row, np.append(np.array(number, dtype=np.int32), nothing), np.append(_sites(places), nothing)
+
+
+def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
+    """Return the number of the site of each group, int32[groups]; `places` are their kinds, stages and servers.
+
+    Each channel of a ring may visit the servers in an order of its own, so that the parts of a data-parallel
+    communicator have some servers in common and not all. In others, all ranks of a server belong to one.
+    """
+    sites: dict[tuple[object, ...], int] = {}
+    first, second = [], []
+    for number, (kind, stage, servers) in enumerate(places):
+        for key in [(kind, stage, one) for one in servers] if kind == DP else [(kind, stage, *servers)]:
+            first.append(number)
+            second.append(len(places) + sites.setdefault(key, len(sites)))
+    joined = (np.array(each, dtype=np.int32) for each in (first, second))
+    return components(len(places) + len(sites), *joined)[: len(places)]
+
+
+def _of_bulk(row: Int32, usual: Float64, params: TimePerByteParams) -> Int32:
+    """Return the rows of pairs without those that move little of what others of their row do, int32[pairs].
+
+    Parameters: `usual` float64[pairs], what each moves in a step.
+    Short messages, as of a tree beside a ring, take the time of a round trip and of who begins last, whatever the pace.
+    """
+    most = np.zeros(int(row.max(initial=-1)) + 1)
+    np.maximum.at(most, row[row >= 0], usual[row >= 0])
+    bulk = row.copy()
+    bulk[row >= 0] = np.where(usual[row >= 0] >= params.little * most[row[row >= 0]], row[row >= 0], -1)
+    return bulk
+
+
+def _parted(row: Int32, number: Int32, site: Int32, amount: Int32, traffic: Traffic) -> tuple[Int32, Int32, Int32]:
+    """Give the communicators inside a group a row each; returns rows of pairs, groups and sites as `_rows` does.
+
+    Gradients of experts go round among those members that hold the same experts, in other amounts than what goes round
+    among all, and may be slow by themselves. Parameters: `amount` int32[pairs] numbers pairs by what they move.
+    """
+    pairs = np.flatnonzero(row >= 0)
+    pairs = pairs[number[row[pairs]] >= 0]
+    what = row[pairs].astype(np.int64) * (amount.max(initial=0) + 1) + amount[pairs]
+    ends = np.concatenate([traffic.pair_src[pairs], traffic.pair_dst[pairs]]).astype(np.int64)
+    _, node = np.unique(np.tile(what, 2) * (ends.max(initial=0) + 1) + ends, return_inverse=True)
+    src, dst = np.split(node.astype(np.int32), 2)
+    nodes = int(node.max(initial=-1)) + 1
+    part = components(nodes, src, dst)
+    open_ended = np.bincount(src, minlength=nodes) != np.bincount(dst, minlength=nodes)
+    goes_round = np.bincount(part, weights=open_ended) == 0
+    members = np.unique(np.stack([np.tile(row[pairs], 2), ends]), axis=1)[0]
+    own = goes_round[part[src]] & (np.bincount(part)[part[src]] < np.bincount(members)[row[pairs]])
+    parted = row.copy()
+    parted[pairs[own]] = len(number) + part[src[own]]
+    stands_for, place = np.unique(parted[parted >= 0], return_inverse=True)
+    parted[parted >= 0] = place
+    first = np.zeros(len(stands_for), dtype=np.int64)
+    first[parted[row >= 0]] = row[row >= 0]
+    return parted, number[first], site[first]
+
+
+def _of_one_step(payload: Float64, params: TimePerByteParams) -> Bool:
+    """Mask what is about a pair's usual step: more are several steps in one record, or messages of another kind."""
+    usual = _usual(payload)[:, None]
+    return (payload < params.one_step * usual) & (payload > usual / params.one_step)
+
+
+def _usual(payload: Float64) -> Float64:
+    """Return what each pair moves in a step in which it moves something, float64[pairs]."""
+    return np.nan_to_num(robust.median(np.where(payload > 0, payload, np.nan), axis=1))
+
+
+def _fastest(row: Int32, seconds: Float64, payload: Float64, rows: int) -> Int64:
+    """Return the pair of each row that is the fastest in each step, int64[rows, k]."""
+    pace = np.divide(seconds, payload, out=np.full(seconds.shape, np.inf), where=(seconds > 0) & (payload > 0))
+    best = np.zeros((rows, seconds.shape[1]), dtype=np.int64)
+    least = np.full((rows, seconds.shape[1]), np.inf)
+    order = np.flatnonzero(row >= 0)
+    np.minimum.at(least, row[order], pace[order])
+    for pair in order[::-1].tolist():
+        mine = pace[pair] <= least[row[pair]]
+        best[row[pair], mine] = pair
+    return best
+
+
+def _alike(
+    row: Int32, size: Float64, kind: UInt8, traffic: Traffic, topology: Topology, params: TimePerByteParams
+) -> Int32:
+    """Tell rows apart by the kind and size of their messages, how many pairs they have, whether they leave a leaf."""
+    pairs = np.flatnonzero(row >= 0)
+    rows = int(row.max(initial=-1)) + 1
+    first = np.zeros(rows, dtype=np.int64)
+    first[row[pairs[::-1]]] = pairs[::-1]
+    many = np.bincount(row[pairs], minlength=rows)
+    stays = np.ones(rows, dtype=bool)
+    away = topology.leaf[traffic.pair_src[pairs]] != topology.leaf[traffic.pair_dst[pairs]]
+    stays[row[pairs[away]]] = False
+    way = (kind[first].astype(np.int64) * (many.max(initial=0) + 1) + many) * 2 + stays
+    _, way = np.unique(way, return_inverse=True)
+    classes: Int32 = robust.size_classes(size[first], params.size_spread, way.astype(np.int32))
+    return classes

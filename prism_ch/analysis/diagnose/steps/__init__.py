@@ -1,0 +1,1 @@
+"""Steps that take longer than usual, and whom the others waited for."""

@@ -1,0 +1,1 @@
+"""Jobs that stand still, stood still or began anew; exporters that fell silent."""

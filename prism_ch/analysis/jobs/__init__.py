@@ -1,0 +1,1 @@
+"""Which endpoints train one model together, and since when (LLMPrism, section IV-A)."""

@@ -1,0 +1,161 @@
+"""Presence: stretches of time in which a pair of endpoints moves its steady traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.jobs.edges import payload_spread_ns, weighty_pairs
+from prism_ch.core import intervals, robust
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.disjoint_set import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.params import RecogniseParams
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Presences:
+    """Presences of pairs, sorted by (pair, time): `pair` int32[k], `first_ns` and `last_ns` int64[k].
+
+    `traffic` are the bursts of all of them, n, and `of_burst` int64[n] the presence that each belongs to, rising.
+    `merged` bool[pairs] masks the pairs whose records run on over many steps.
+    """
+
+    traffic: Traffic
+    merged: Bool
+    of_burst: Int64
+    pair: Int32
+    first_ns: Int64
+    last_ns: Int64
+
+    def __len__(self) -> int:
+        """Count the presences."""
+        return len(self.pair)
+
+    @property
+    def ends(self) -> Int32:
+        """The source of every presence, and after them all the destination of every one, int32[2 k]."""
+        return np.concatenate([self.traffic.pair_src[self.pair], self.traffic.pair_dst[self.pair]])
+
+    def blocks(self) -> Int64:
+        """Return, beside `ends`, which stretch of its endpoint's time with any presence each is in, int64[2 k]."""
+        return intervals.merge(self.ends, np.tile(self.first_ns, 2), np.tile(self.last_ns, 2)).owner
+
+    def keep(self, chosen: Bool) -> Presences:
+        """Return the masked presences with their bursts."""
+        rows = chosen[self.of_burst]
+        number = np.cumsum(chosen) - 1
+        return Presences(
+            self.traffic.take(rows),
+            self.merged,
+            number[self.of_burst[rows]],
+            self.pair[chosen],
+            self.first_ns[chosen],
+            self.last_ns[chosen],
+        )
+
+
+def find_presences(
+    traffic: Traffic, edge: Bool, merged: Bool, topology: Topology, params: RecogniseParams
+) -> Presences:
+    """Find the presences of the pairs that carry the steady traffic of jobs; parameters as of `recognise`.
+
+    A pair whose records run on over many steps is there from the first to the last.
+    """
+    chosen = (weighty_pairs(traffic, topology, params) & edge) | merged
+    cut = _cut(traffic.keep_pairs(chosen), merged[chosen], params)
+    present = _unite(cut.keep(_moves_data(cut, params) | cut.merged[cut.pair]))
+    return present.keep(_recurs(present, params) | present.merged[present.pair])
+
+
+def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
+    """Cut each pair's bursts where it is silent for much longer than it repeatedly is, or all around it is."""
+    opens = np.zeros(len(traffic), dtype=bool)
+    opens[run_starts(traffic.pair)] = True
+    gap_ns = np.zeros(len(traffic), dtype=np.int64)
+    gap_ns[1:] = np.where(opens[1:], 0, traffic.start_ns[1:] - traffic.end_ns[:-1])
+    away_ns = params.absence_silences * _usual_silence_ns(traffic, gap_ns, opens, params)
+    away = (gap_ns > away_ns[traffic.pair]) | _after_common_silence(traffic, gap_ns, opens, away_ns, merged)
+    opens |= away & ~merged[traffic.pair]
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(traffic))[: len(first)] - 1
+    return Presences(
+        traffic, merged, np.cumsum(opens) - 1, traffic.pair[first], traffic.start_ns[first], traffic.end_ns[last]
+    )
+
+
+def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: RecogniseParams) -> Float64:
+    """Return the longest silence that each pair repeats, float64[pairs]: rarer ones are pauses or absences."""
+    order = order_by(traffic.pair, -gap_ns)
+    first = np.flatnonzero(opens)  # of each pair; the silence of 0 before its first burst sorts last
+    silences = np.diff(np.append(first, len(traffic))) - 1
+    longest: Float64 = gap_ns[order[first + np.clip(silences, 1, params.enough) - 1]].astype(np.float64)
+    return longest
+
+
+def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns: Float64, merged: Bool) -> Bool:
+    """Mask the bursts before which all joined to their pair were silent for longer than is usual for most, bool[n].
+
+    Parameters: `away_ns` float64[pairs], what is too long a silence for each pair by itself. A pair that lost records
+    repeats silences of two steps, which most of the others do not.
+    """
+    src, dst = traffic.pair_src, traffic.pair_dst
+    joined = components(int(max(src.max(initial=0), dst.max(initial=0))) + 1, src, dst)[src]
+    usual_ns = robust.median_by(joined[~merged], away_ns[~merged], int(joined.max(initial=0)) + 1)
+    # Bursts of a pair with less between them are one stretch: few of those are left to look at.
+    first = np.flatnonzero(opens | (gap_ns > usual_ns[joined[traffic.pair]]))
+    last = np.append(first[1:], len(traffic))[: len(first)] - 1
+    timed = ~merged[traffic.pair[first]]
+    first, last = first[timed], last[timed]
+    pair = traffic.pair[first]
+    active = intervals.merge(joined[pair], traffic.start_ns[first], traffic.end_ns[last])
+    silent = np.ones(len(active.group), dtype=bool)
+    silent[1:] = active.start[1:] - active.end[:-1] > usual_ns[active.group[1:]]
+    silent[run_starts(active.group)] = True
+    spell = np.cumsum(silent)[active.owner]
+    after = np.zeros(len(traffic), dtype=bool)
+    after[first[1:]] = (pair[1:] == pair[:-1]) & (spell[1:] != spell[:-1])
+    return after
+
+
+def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
+    """Mask the presences that move as much as a usual burst of their pair, bool[k].
+
+    Less is a stray: what ranks say to one another when they connect.
+    """
+    traffic = present.traffic
+    usual = np.bincount(traffic.pair, weights=traffic.payload) / np.maximum(np.bincount(traffic.pair), 1)
+    moved = np.bincount(present.of_burst, weights=traffic.payload, minlength=len(present))
+    moves: Bool = moved >= params.half * usual[present.pair]
+    return moves
+
+
+def _unite(present: Presences) -> Presences:
+    """Join the presences of a pair between which neither of its endpoints falls silent: others went on meanwhile."""
+    source, destination = np.split(present.blocks(), 2)
+    opens = np.zeros(len(present), dtype=bool)
+    opens[run_starts(present.pair, source, destination)] = True
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(present))[: len(first)] - 1
+    return Presences(
+        present.traffic,
+        present.merged,
+        (np.cumsum(opens) - 1)[present.of_burst],
+        present.pair[first],
+        present.first_ns[first],
+        present.last_ns[last],
+    )
+
+
+def _recurs(present: Presences, params: RecogniseParams) -> Bool:
+    """Mask the presences that move data over a fair share of the time in which their endpoints do, bool[k]."""
+    spread = payload_spread_ns(present.traffic, present.of_burst, len(present), params.payload_tail)
+    block = present.blocks()
+    lifetime = np.zeros(int(block.max(initial=-1)) + 1)
+    np.maximum.at(lifetime, block, np.tile(spread, 2))
+    source, destination = np.split(block, 2)
+    recurs: Bool = spread >= params.half * np.minimum(lifetime[source], lifetime[destination])
+    return recurs

@@ -1,0 +1,116 @@
+"""Lookback: which flows before a window it has to read, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from prism_ch.analysis.observe import clocks
+from prism_ch.analysis.observe.known_jobs import KnownJobs
+from prism_ch.analysis.observe.observe import WindowFlows
+from prism_ch.model.columns import Bool
+from prism_ch.model.exporter import ExporterHistory
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.memory import JobMemory, WindowMemory
+from prism_ch.model.params import ContinueParams, Params
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Interval, Window
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSpan:
+    """Flows to read: those that end in `time` with both ends among `endpoints` bool[topology], or all where None.
+
+    If `across`, those with one end among them, and the other among the endpoints bool[topology] that it names.
+    """
+
+    time: Interval
+    endpoints: Bool | None = None
+    across: Bool | None = None
+
+
+class FlowSource(Protocol):
+    """Where the flows of a window come from: a database, or memory."""
+
+    def read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span, exact repeats folded, sorted as a FlowBatch is."""
+
+
+def read_window(
+    source: FlowSource, window: Window, memory: WindowMemory, topology: Topology, params: Params
+) -> WindowFlows:
+    """Read a window's flows, and those before it that its jobs need."""
+    own = source.read(FlowSpan(window))
+    known = KnownJobs.of(memory, window, own, params.going_on)
+    spans, history = lookback(own, window, known, memory.exporters, topology, params)
+    parts = [part for part in (own, *map(source.read, spans)) if len(part)]
+    return WindowFlows(window, FlowBatch.concat(parts) if parts else own, history, known)
+
+
+def lookback(
+    own: FlowBatch, window: Window, known: KnownJobs, clocks_known: ExporterHistory, topology: Topology, params: Params
+) -> tuple[list[FlowSpan], ExporterHistory]:
+    """Return the spans of flows that a window has to read beside its `own`, and the clocks as far as it looks back.
+
+    A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at. Who is
+    new may have begun with members of a settled job before the window: they are looked back at together.
+
+    1. Of a settled job in the window, some steps.
+    2. Of a young one, all since its attempt began; of endpoints in no settled job, some minutes.
+    3. Of a job at rest, the traffic that says how long its rests usually are, and what it exchanged with storage.
+    4. What members of jobs in the window exchanged with endpoints that are idle now.
+    """
+    params_of = params.going_on
+    settled = [job for job in known.active if job.is_settled(params_of)]
+    young = [job for job in known.active if not job.is_settled(params_of)]
+    moving = np.zeros(len(topology), dtype=bool)
+    moving[own.src] = moving[own.dst] = True
+    in_jobs, in_settled = _members(known.jobs, topology), _members(settled, topology)
+    newcomers = (moving | _members(young, topology)) & ~in_settled
+    context_ns = min((job.looked_at_from_ns(params_of) for job in settled), default=window.start_ns)
+    lookback_ns = min(
+        window.start_ns - params_of.newcomer_lookback_s * 10**9,
+        context_ns,
+        *(job.looked_at_from_ns(params_of) for job in young if not job.is_unresolved),
+    )
+    remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
+    history = clocks_known.since(min(remembered_ns, lookback_ns))
+    margin_ns = clocks.reach_ns(history, params.clocks)
+    from_ns = min(context_ns - margin_ns, window.start_ns)
+    # Beside a job at rest something may go on with storage, which is in no job.
+    with_resting = (_members(known.resting, topology) | ~in_jobs) & ~in_settled & ~newcomers
+    spans = [
+        *_span(_rests_since_ns(known.resting, window, params_of), window.start_ns, with_resting),
+        *_span(from_ns, window.start_ns, in_settled | newcomers),
+        *_span(lookback_ns - margin_ns, from_ns, newcomers),
+    ]
+    since_ns = min((job.looked_at_from_ns(params_of) for job in known.active), default=window.start_ns)
+    idle = ~(in_jobs | moving)
+    if idle.any():
+        spans.extend(_span(since_ns, window.start_ns, _members(known.active, topology), across=idle))
+    return spans, history
+
+
+def _span(start_ns: int, end_ns: int, endpoints: Bool, across: Bool | None = None) -> Iterator[FlowSpan]:
+    """Yield a span unless there is nothing in it."""
+    if endpoints.any() and start_ns < end_ns:
+        yield FlowSpan(Interval(start_ns, end_ns), endpoints, across)
+
+
+def _rests_since_ns(resting: Sequence[JobMemory], window: Window, params: ContinueParams) -> int:
+    """Return from when on the traffic of jobs at rest says how long their rests usually are."""
+    return min(
+        (int(job.steps.start_ns[-min(params.recent_steps, len(job.steps))]) for job in resting),
+        default=window.start_ns,
+    )
+
+
+def _members(jobs: Iterable[JobMemory], topology: Topology) -> Bool:
+    """Mask the endpoints that are in one of the jobs, bool[endpoints]."""
+    member = np.zeros(len(topology), dtype=bool)
+    for job in jobs:
+        member[job.members.endpoint] = True
+    return member

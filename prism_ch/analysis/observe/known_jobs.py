@@ -1,0 +1,127 @@
+"""Which known jobs a window's flows may be of, and which flows are of attempts that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.model.columns import Bool
+from prism_ch.model.finding import Finding
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.memory import JobMemory, WindowMemory
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJobs:
+    """The jobs known before a window, by what it shows of them.
+
+    `active` may have moved something in it; on the endpoints of `resting`, which are not long gone, nothing ended.
+    `findings` are those about no single job that were open.
+    """
+
+    jobs: tuple[JobMemory, ...]
+    active: tuple[JobMemory, ...]
+    resting: tuple[JobMemory, ...]
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, memory: WindowMemory, window: Window, flows: FlowBatch, params: ContinueParams) -> KnownJobs:
+        """Tell the jobs apart by the flows that end in a window; earlier ones may be among them."""
+        resting = resting_jobs(memory.jobs, flows, window.start_ns, params)
+        own = flows.take((flows.end_ns >= window.start_ns) & ~_between_members(flows, resting))
+        return cls(memory.jobs, tuple(active_jobs(memory.jobs, own)), tuple(resting), memory.findings)
+
+    def get(self, job_id: str) -> JobMemory | None:
+        """Return what is known of a job."""
+        return next((job for job in self.jobs if job.job.job_id == job_id), None)
+
+    def without_resting(self, flows: FlowBatch) -> FlowBatch:
+        """Leave out flows between two members of the same job at rest."""
+        return flows.take(~_between_members(flows, self.resting))
+
+    def without_past(self, flows: FlowBatch) -> FlowBatch:
+        """Leave out flows of jobs and attempts that are over: they are of nobody who is active now."""
+        return flows.take(~of_past_attempts(flows, self.jobs, self.active))
+
+
+def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]:
+    """Return the jobs that the endpoints of some flows may work for; of several, those that were there last."""
+    size = _endpoints_of(flows, known)
+    active = _touched(flows, size)
+    latest = np.zeros(size, dtype=np.int64)
+    for job in known:
+        np.maximum.at(latest, job.members.endpoint, job.members.last_seen_ns)
+    return [
+        job
+        for job in known
+        if (active[job.members.endpoint] & (job.members.last_seen_ns >= latest[job.members.endpoint])).any()
+    ]
+
+
+def resting_jobs(known: Sequence[JobMemory], flows: FlowBatch, from_ns: int, params: ContinueParams) -> list[JobMemory]:
+    """Return the jobs, not long gone, on whose endpoints no flow ends from a time on.
+
+    Parameters: `flows`, those from then on, and maybe earlier ones.
+    """
+    active = _touched(flows.take(flows.end_ns >= from_ns), _endpoints_of(flows, known))
+    return [
+        job
+        for job in known
+        if job.job.status != "ended"
+        and len(job.steps)
+        and from_ns - job.job.last_seen_ns < params.ended_after_s * 10**9
+        and not active[job.members.endpoint].any()
+    ]
+
+
+def _between_members(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
+    """Mask the flows between two members of the same one of some jobs, bool[n]."""
+    mask = np.zeros(len(flows), dtype=bool)
+    size = _endpoints_of(flows, jobs)
+    for job in jobs:
+        mask |= _inside(flows, job, size)
+    return mask
+
+
+def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Iterable[JobMemory]) -> Bool:
+    """Mask the flows of jobs and attempts that are over, bool[n]: they are of nobody who is active now.
+
+    Parameters: `known`, all jobs before the window, and those of them that are `active` in it.
+    """
+    mask = np.zeros(len(flows), dtype=bool)
+    size = _endpoints_of(flows, known)
+    going_on = {job.job.job_id for job in active}
+    for job in known:
+        over_ns = job.attempt.begin_ns if job.job.job_id in going_on else _over_ns(job)
+        mask |= _inside(flows, job, size) & (flows.end_ns < over_ns)
+    return mask
+
+
+def _over_ns(job: JobMemory) -> int:
+    """Return from when on nothing can be of a job that is over: a step after its last one, which it may have begun."""
+    if len(job.steps) == 0:
+        return job.job.last_seen_ns + 1
+    step_ns = int(np.median(job.steps.end_ns - job.steps.start_ns))
+    return min(job.job.last_seen_ns, int(job.steps.end_ns[-1]) + step_ns) + 1
+
+
+def _inside(flows: FlowBatch, job: JobMemory, size: int) -> Bool:
+    member = np.zeros(size, dtype=bool)
+    member[job.members.endpoint] = True
+    return np.asarray(member[flows.src] & member[flows.dst])
+
+
+def _touched(flows: FlowBatch, size: int) -> Bool:
+    touched = np.zeros(size, dtype=bool)
+    touched[flows.src] = touched[flows.dst] = True
+    return touched
+
+
+def _endpoints_of(flows: FlowBatch, jobs: Sequence[JobMemory]) -> int:
+    """Return one more than the largest endpoint of any of them."""
+    parts = (flows.src, flows.dst, *(job.members.endpoint for job in jobs))
+    return 1 + max(int(part.max(initial=-1)) for part in parts)

@@ -1,0 +1,93 @@
+"""Observe: from the records of a window to bursts of payload, each counted once and by right clocks.
+
+1. Leave out flows between members of jobs at rest: nothing of theirs ends in the window.
+2. Estimate how far the exporters' clocks are off, and correct all times.
+3. Leave out flows of jobs and attempts that are over.
+4. Elect one exporter's records of each flow, and join them to bursts of payload.
+5. Tell pairs whose records run on over many steps, and after what silence each exporter closes its records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prism_ch.analysis.observe import clocks
+from prism_ch.analysis.observe.bursts import elect, read_bursts
+from prism_ch.analysis.observe.coarse import coarse_pairs
+from prism_ch.analysis.observe.known_jobs import KnownJobs
+from prism_ch.analysis.observe.timeouts import infer_timeouts
+from prism_ch.model.columns import Bool
+from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.model.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFlows:
+    """The flows that a window is analysed by: its own, and those before it that its jobs need.
+
+    `flows` are observations by the exporters' own clocks; `clocks` is what earlier windows found of these, and `known`
+    the jobs before the window by what it shows of them.
+    """
+
+    window: Window
+    flows: FlowBatch
+    clocks: ExporterHistory
+    known: KnownJobs
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a window and the time before it show.
+
+    `read` are all observations, by the exporters' clocks, `new` those of the window. By right clocks: `flows`, one
+    observation a flow, `counted`, the flows as earlier windows counted them, and the `bursts` that they make. Records
+    of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs before.
+    """
+
+    window: Window
+    until_ns: int
+    read: FlowBatch
+    new: FlowBatch
+    flows: FlowBatch
+    counted: FlowBatch
+    bursts: Traffic
+    coarse: Bool
+    timeouts: Timeouts
+    exporters: ExporterStates
+    known: KnownJobs
+
+
+def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
+    """Read a window's flows, and those before it, as bursts of payload."""
+    window, known = seen.window, seen.known
+    read = known.without_resting(seen.flows)
+    is_new = read.end_ns >= window.start_ns
+    new = read if is_new.all() else read.take(is_new)
+    exporters = clocks.estimate(new, seen.clocks, params.clocks, topology.server)
+    offsets = seen.clocks.followed_by(exporters, window.start_ns)
+    ticks_ns = read.ticks_ns()
+    blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
+    flows, counted = (
+        elect(known.without_past(clocks.correct(each, offsets, params.clocks)), blurs_ns)
+        for each in (read, read.take(~is_new))
+    )
+    bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
+    timeouts = infer_timeouts(read, params.timeouts)
+    return Observed(
+        window,
+        # A window without any flow is worked only where those who wait for more have given up.
+        min(window.end_ns, int(new.end_ns.max())) if len(new) else window.end_ns,
+        seen.flows,
+        new,
+        flows,
+        counted,
+        bursts,
+        coarse_pairs(bursts, params.merged),
+        timeouts,
+        exporters.closing_after(timeouts),
+        known,
+    )

@@ -1,0 +1,201 @@
+"""Periods: steps of sequences that no silence divides, found by the sizes that recur.
+
+Fully sharded training (ZeRO-3, FSDP) gathers parameters all through the forward and the backward and scatters gradients
+all through the backward; the optimizer's silence is no longer than others. Its sizes recur step by step, though, and
+what a period shows says where in it a step ends:
+
+1. Microbatches carry equal bytes, so every silence of one has its counterpart in the others, but for the optimizer's.
+2. A backward moves more bytes a layer, and takes longer over it, than a forward; after the backward comes the edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from prism_ch.analysis.steps.sequences import Sequences
+from prism_ch.core import periodicity, robust
+from prism_ch.core.alignment import places_in_period
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params import DivideParams
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """How one sequence repeats: `place` int64[n] of each burst in the period.
+
+    `payload`, `gap_s` float64[period] are those usual at each place.
+    """
+
+    place: Int64
+    payload: Float64
+    gap_s: Float64
+
+    def __len__(self) -> int:
+        """Count the places."""
+        return len(self.payload)
+
+    def moves_throughout(self, params: DivideParams) -> bool:
+        """Say whether silences are so much alike that none of them can be a forward pass that moves no gradients."""
+        alike = np.median(self.gap_s) > params.half * self.gap_s.max()
+        return len(self) >= params.enough and bool(alike)
+
+
+def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | None]:
+    """Find the period of each sequence's sizes; None where they don't repeat well."""
+    sizes = robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line).astype(np.int64)
+    found: list[Period | None] = []
+    for begin, end in zip(sequences.offsets[:-1], sequences.offsets[1:], strict=True):
+        length, strength = periodicity.sequence_period(sizes[begin:end], params.max_bursts)
+        repeats = length > 0 and strength >= params.half
+        found.append(_read_period(sequences, slice(int(begin), int(end)), sizes, length) if repeats else None)
+    return found
+
+
+def _read_period(sequences: Sequences, rows: slice, sizes: Int64, length: int) -> Period | None:
+    """Say what is usual at each place of a sequence's period; None where one is never reached."""
+    place = places_in_period(sizes[rows], length)
+    payload = robust.median_by(place.astype(np.int32), sequences.payload[rows], length)
+    gap_s = robust.median_by(place[:-1].astype(np.int32), sequences.gap_s[rows][:-1], length)
+    return None if np.isnan(gap_s).any() else Period(place, payload, gap_s)
+
+
+def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool, params: DivideParams) -> Bool:
+    """Cut the chosen sequences once in each step that their periods show, bool[n]."""
+    ends = np.isinf(sequences.gap_s)
+    for line in np.flatnonzero(chosen):
+        period = periods[line]
+        if period is None:
+            continue
+        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
+        place = lonely_silence(period, params)
+        if place is not None:
+            ends[rows] |= _ends_at(period, place)
+        else:
+            edges = _ends_at(period, _last_place(period, params))
+            ends[rows] |= _last_microbatches(edges, sequences.gap_s[rows], params)
+    return ends
+
+
+def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) -> Bool:
+    """Cut some sequences where another is cut: after the bursts nearest in time to its, bool[n].
+
+    Parameters: `ends` bool[n], where they are cut by their periods; `alike`, `others` bool[k], the sequences to cut and
+    those to look at, of which the one with the most ends is taken.
+    """
+    if not alike.any() or not others.any():
+        return ends
+    count = np.bincount(sequences.line[ends], minlength=len(sequences)) * others
+    model_ns = sequences.end_ns[ends & (sequences.line == np.argmax(count))]
+    cut = ends.copy()
+    for line in np.flatnonzero(alike):
+        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
+        end_ns = sequences.end_ns[rows]
+        cut[rows] = np.isinf(sequences.gap_s[rows])
+        cut[rows.start + np.searchsorted((end_ns[1:] + end_ns[:-1]) // 2, model_ns)] = True
+    return cut
+
+
+def _ends_at(period: Period, place: int) -> Bool:
+    """Mask the bursts with which a walk round the period leaves a place, or jumps past it, bool[n]."""
+    since = (period.place - place - 1) % len(period)
+    ends: Bool = since == len(period) - 1
+    ends[:-1] |= since[:-1] - since[1:] > len(period) / 2
+    return ends
+
+
+def lonely_silence(period: Period, params: DivideParams) -> int | None:
+    """Return the one place in a step of several microbatches whose silence no other microbatch has; None without one.
+
+    Places are compared by the bytes before them: a gather that follows the scatter before it at once makes two bursts
+    one, but not other bytes.
+    """
+    carried = np.cumsum(period.payload)
+    step = carried[-1]
+    near = params.little * np.quantile(period.payload, 0.25)
+    for microbatches in range(min(params.max_microbatches, (len(period) - 1) // 2), 1, -1):
+        elsewhere = (carried[:, None] + np.arange(1, microbatches) * step / microbatches) % step
+        distance = np.abs(elsewhere[:, :, None] - carried)
+        lonely = np.minimum(distance, step - distance).min(axis=2).max(axis=1) > near
+        if np.count_nonzero(lonely) == 1:
+            return int(np.argmax(lonely))
+    return None
+
+
+def _last_place(period: Period, params: DivideParams) -> int:
+    """Return the place in a period that ends it.
+
+    Where sizes differ little it is that with the longest silence. Else parameters are gathered beside the gradients:
+    between backward and forward, where the backward moves more; else the longest run of small bursts begins a step.
+    """
+    usual = period.payload
+    if usual.max() < params.sizes_differ * usual.min():
+        return int(np.argmax(period.gap_s))
+    best = min(_parting(period, place, params.turn_weight) for place in range(len(period)))
+    forward, backward = np.split(np.roll(usual, -best.place - 1), [best.forward])
+    if backward.sum() > forward.sum():
+        return best.place
+    large = np.flatnonzero(usual > (usual.min() + usual.max()) / 2)
+    small_after = np.diff(np.append(large, large[0] + len(period))) - 1
+    return int(large[np.argmax(small_after)])
+
+
+class _Parting(NamedTuple):
+    """A forward of so many places and a backward, up to the place that ends it, and how unlike either is within."""
+
+    unlike: float
+    place: int
+    forward: int
+
+
+def _parting(period: Period, place: int, turn_weight: float) -> _Parting:
+    """Part a period that a place ends into a forward and a backward of larger bursts and longer silences.
+
+    The best way leaves the least deviations of logarithms, squared, weighted and in variances, within the two. What
+    borders on the other pass says little: the first gather and the last scatter have no other beside them, the silence
+    at the edge is the optimizer's (they don't count), that between the passes is partly of both.
+    """
+    length = len(period)
+    inside = np.ones(length)
+    inside[[0, -1]] = 0.0
+    unlike, rising = np.zeros(length - 1), np.zeros(length - 1)
+    for usual, weight, border in (
+        (period.payload, inside, 1.0),
+        (period.gap_s, np.append(np.ones(length - 1), 0.0), turn_weight),
+    ):
+        values = np.log(usual)
+        values = np.roll((values - values.mean()) / max(values.std(), np.finfo(np.float64).tiny), -place - 1)
+        moments = np.stack([weight * values**power for power in range(3)])
+        forward = np.cumsum(moments, axis=1)[:, :-1] - (1 - border) * moments[:, :-1]
+        backward = moments.sum(axis=1)[:, None] - np.cumsum(moments, axis=1)[:, :-1]
+        means = []
+        for count, first, second in (forward, backward):
+            means.append(first / np.maximum(count, turn_weight))
+            unlike += second - first * means[-1]
+        rising += means[1] - means[0]
+    unlike = np.where(rising > 0, unlike, np.inf)
+    best = int(np.argmin(unlike))
+    return _Parting(float(unlike[best]), place, best + 1)
+
+
+def _last_microbatches(edges: Bool, gap_s: Float64, params: DivideParams) -> Bool:
+    """Keep of the ends of microbatches those that end a step, bool[n].
+
+    Those are one in so many, where it is followed by a longer silence than all the others, by quartiles: the optimizer
+    comes after the last of several microbatches.
+    """
+    rows = np.flatnonzero(edges[:-1])
+    silence = gap_s[rows]
+    for times in range(2, params.max_microbatches + 1):
+        if times * params.repeats > len(rows):
+            break
+        turn = (np.arange(len(rows)) % times).astype(np.int32)
+        lower, usual, upper = (robust.quantile_by(turn, silence, q, times) for q in (0.25, 0.5, 0.75))
+        longest = int(np.argmax(usual))
+        if lower[longest] > params.silence_contrast * np.delete(upper, longest).max():
+            kept = np.zeros_like(edges)
+            kept[rows[turn == longest]] = True
+            return kept
+    return edges

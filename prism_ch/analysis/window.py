@@ -1,0 +1,66 @@
+"""The analysis of one window: all that happens to its flows, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from prism_ch.analysis.continuity.attempt_steps import AttemptSteps
+from prism_ch.analysis.continuity.continuity import continue_jobs, rebuild_job
+from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs
+from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
+from prism_ch.analysis.diagnose.network.slow_switches import join_slow_switches
+from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
+from prism_ch.analysis.jobs.job_traffic import JobTraffic
+from prism_ch.analysis.jobs.jobs import recognise
+from prism_ch.analysis.observe.observe import WindowFlows, observe
+from prism_ch.model.memory import WindowMemory
+from prism_ch.model.params import Params
+from prism_ch.model.revision import JobRevision, WindowRevision
+from prism_ch.model.topology import Topology
+
+#: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
+_JOBS_AT_ONCE = 2
+
+
+def analyse_window(
+    flows: WindowFlows, memory: WindowMemory, topology: Topology, params: Params
+) -> tuple[WindowRevision, WindowMemory]:
+    """Find the jobs in a window's flows, their groups and steps, and what slows them. Pure: no clock, no database.
+
+    Parameters: `flows`, those of the window and those before it that its jobs need (see lookback); `memory`, what was
+    known before the window. Returns what the window says, and what is known after it.
+
+    1. Read the flows as bursts of payload, each once and by right clocks.
+    2. Recognise the attempts of jobs among the endpoints.
+    3. Divide the time of each into steps, and put those of one job together.
+    4. Rebuild each job's new steps, and diagnose what slows them.
+    5. Say what became of known jobs that the window does not show.
+    """
+    seen = observe(flows, topology, params)
+    traffic = JobTraffic.of(seen, topology, params)
+    attempts = recognise(traffic, seen.known.active, topology, params.recognise)
+
+    def described(job: Sequence[AttemptSteps]) -> tuple[JobRevision, Diagnosis] | None:
+        rebuilt = rebuild_job(job, traffic, seen.known, params)
+        if rebuilt is None:
+            return None
+        found = diagnose(rebuilt, seen, topology, params)
+        return job_revision(rebuilt, found.findings, found.usual_compute, stands_still=found.stands_still), found
+
+    with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
+        continued = continue_jobs(attempts, traffic, seen.known, topology, params, pool.map)
+        shown = [one for one in pool.map(described, continued.jobs) if one is not None]
+    revisions = [revision for revision, _ in shown]
+    # Some are both: not training by themselves, and part of what is.
+    withdrawn = tuple(dict.fromkeys((*absorbed(seen.known.jobs, revisions), *continued.not_training)))
+    settled = {*withdrawn, *(revision.job.job_id for revision in revisions)}
+    left = [job for job in seen.known.jobs if job.job.job_id not in settled]
+    idle = [job for job in seen.known.active if job.job.job_id not in settled and job.job.status != "ended"]
+    stops = find_standstills(seen, topology, params)
+    stops |= find_connecting(idle, seen, continued, topology, params)
+    revisions.extend(silent_jobs(left, seen.until_ns, stops, params.going_on))
+    claims = [claim for _, found in shown for claim in found.switches]
+    switches = join_slow_switches(claims, seen.known.findings, seen.window)
+    revision = WindowRevision(tuple(revisions), withdrawn, switches, seen.exporters)
+    return revision, remember_window(memory, revision, seen.window, params.going_on)

@@ -1,0 +1,82 @@
+"""What is found to be wrong with a job or a switch, and what later windows must remember of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FindingKind = Literal[
+    "slow_step",
+    "slow_group",
+    "slow_switch",
+    "slow_gpu",
+    "slow_nic",
+    "slow_link",
+    "congestion",
+    "stall",
+    "hang",
+    "restart",
+    "imbalance",
+    "telemetry",
+]
+SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter"]
+Severity = Literal["info", "warning", "critical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a finding was compared with, which later windows go on comparing with.
+
+    `compute_s`: usual seconds of computing in a step, by endpoint address. `s_per_byte`: usual seconds a byte, by way
+    ("a->b", or "group N"). `usual_since`: the step since which slow steps count as usual, None where they don't.
+    `other_work`: the steps do other work, and nobody slows them. `records_missing`: an exporter fell silent.
+    `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
+    """
+
+    compute_s: Mapping[str, float] = field(default_factory=dict)
+    s_per_byte: Mapping[str, float] = field(default_factory=dict)
+    usual_since: int | None = None
+    other_work: bool = False
+    records_missing: bool = False
+    presumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Who slows the steps of a finding, and who else may be it."""
+
+    kind: FindingKind
+    subject: str
+    may_also_be: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding; its identity is `diagnosis_id`, all else may be updated while it lasts (contract, `diagnoses`).
+
+    `evidence` is for readers: the analysis writes it and never reads it. What it goes by itself is typed: `about`, the
+    addresses and ways ("a->b") that the finding concerns, `may_also_be`, who else the same flows may accuse, `cause`,
+    and `baseline`, the only one of these that is remembered.
+    """
+
+    diagnosis_id: str
+    kind: FindingKind
+    subject_type: SubjectType
+    subject: str
+    first_step: int
+    last_step: int
+    start_ns: int
+    end_ns: int
+    status: Literal["open", "closed"]
+    severity: Severity
+    observed: float
+    expected: float
+    score: float
+    slowdown: float
+    summary: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    about: tuple[str, ...] = ()
+    may_also_be: tuple[str, ...] = ()
+    cause: Cause | None = None
+    baseline: Baseline = field(default_factory=Baseline)

@@ -1,0 +1,92 @@
+"""What is slow or stands still, and how bad that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from prism_ch.model.params.shared import SharedParams
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeTimeParams(SharedParams):
+    """Which rank works longer than its peers."""
+
+    #: An input comes before what is made of it in this share of all cases, lost records and clocks included.
+    causal_share: float = 0.95
+    #: So many steps back are looked at together: a GPU slower by little shows over several.
+    widths: tuple[int, ...] = (2, 4, 8, 16)
+    #: Ranks of a role needed for one of them to stand out.
+    min_peers: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TimePerByteParams(SharedParams):
+    """Which part of the network takes longer for its bytes than others."""
+
+    #: Ends that are closer than this share of a step's bytes, and this part of a usual burst, are of one operation:
+    #: headers and lost packets make less of a difference, the next operation more.
+    same_turn_share: float = 0.005
+    same_turn_part: float = 0.25
+    #: So many steps back are looked at together.
+    widths: tuple[int, ...] = (2, 4, 8)
+    #: Groups on the same servers that exceed by this share of the slowest one's excess are slow alike.
+    together_share: float = 0.7
+    #: So many are accused at once at the most.
+    max_culprits: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseParams(SharedParams):
+    """What is slow, and how bad it is."""
+
+    work: ComputeTimeParams = field(default_factory=ComputeTimeParams)
+    pace: TimePerByteParams = field(default_factory=TimePerByteParams)
+
+    #: Ranks are seen to be ready one after the other where the last one is by so much of a step later than most, or by
+    #: so many seconds: what all begin at once, after a barrier, they begin within the time that packets cross a fabric.
+    ready_spread: float = 0.002
+    ready_spread_s: float = 0.001
+    #: Lost time is graded over at least so many steps: one slow step in twenty is no more than that.
+    severity_steps: int = 20
+    #: Lost shares of a job's time from which a person should look, and look now.
+    warning_slowdown: float = 0.05
+    critical_slowdown: float = 0.20
+    #: A GPU is named where it was last to be ready in this share of the slow steps ...
+    min_culprit_share: float = 0.6
+    #: ... and chance would make any of them so in fewer than one episode in a thousand.
+    max_culprit_chance: float = 1e-3
+    #: A peer this much slower than the others matters ...
+    min_peer_excess: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class StopParams(SharedParams):
+    """When a job stands still, and what that is called.
+
+    Calibrated to at most one false stop of a warning or more in 1,000 GPU-hours of healthy training, with its pauses:
+    `make accuracy ARGS='--parts faults'` counts them, by kind of finding and the thresholds that settle it.
+    """
+
+    #: ... nor where all computing is one rest, which that makes twice as long at most.
+    min_excess_rests: float = 1.0
+    #: A job that pauses as a whole between two steps saves or evaluates, which is no fault; one of so many steps, and
+    #: seconds (of `saving_hang_s` where something moves to or from other machines), is looked into.
+    long_pause_steps: float = 4.0
+    #: A stop that loses less is a hiccup, as of garbage collection or a page that is read: nobody need look.
+    min_lost_s: float = 1.0
+    #: What is sent in so many steps is usual, lost records included: steps of two kinds may take turns.
+    usual_share: float = 0.4
+    #: The first send that is overdue names the suspects, with those due within this share of a step.
+    together_share: float = 0.02
+    #: A suspect has missed more sends than records that are lost by chance explain, in more than one of so many stops:
+    #: of 512 ranks with two sends a step, 2 % of which are lost, one in five steps misses both of some rank.
+    max_lost_chance: float = 0.01
+    #: ... nor where data may be waited for: some seconds more say that a GPU or a network that is slow does not do, ...
+    idle_hang_s: float = 10.0
+    #: ... or for storage, where something moves to or from other machines.
+    saving_hang_s: float = 60.0
+    #: What is saved or loaded is no less than this share of what a step moves: gradients are as large as the model's
+    #: weights. Strays and control messages are less.
+    min_saved_share: float = 0.01
+    #: An exporter that sends nothing more was lost if it should have shown so many other records since.
+    min_missed_records: float = 5.0

@@ -1,0 +1,103 @@
+"""Thresholds that several layers go by, each in one place with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParams:
+    """What counts as most, as few, as alike, as much longer, wherever it is asked."""
+
+    # Shares of a whole.
+
+    #: What more than half of the cases show is the rule; what fewer show is chance, loss or a stray.
+    half: float = 0.5
+    #: What should hold for all holds for this share at the least: records are lost by some percent, and one in ten may
+    #: have joined late.
+    nearly_all: float = 0.9
+    #: A part of a whole that is smaller says little of it.
+    little: float = 0.1
+    #: Of things that settle into a pattern as many stray from it at the most.
+    stray_share: float = 0.2
+    #: What costs less of a job's time than this share of it is not worth a word.
+    worth_share: float = 0.01
+
+    # Counts.
+
+    #: What was seen fewer times than this does not repeat: twice may be chance.
+    repeats: int = 3
+    #: So many values have a middle that one stray among them does not move.
+    enough: int = 4
+    #: With fewer steps than this nobody can tell whether they are alike.
+    judged_steps: int = 8
+    #: With fewer observations than this an edge or an agreement may be chance.
+    min_count: int = 8
+    #: A slow rank or link is slow in so many steps at the least; a single one is a hiccup.
+    slow_steps: int = 2
+    #: Steps outside an episode that say what steps cost without it.
+    steps_beside: int = 5
+    #: The newest steps stand for what is so now: enough to see what repeats in them.
+    recent_steps: int = 16
+    #: By so many steps what a job is has settled: most layouts repeat within a few.
+    settled_steps: int = 64
+    #: Steps kept as the history that new ones are compared with, and of older ones some that stand for all.
+    history_steps: int = 256
+
+    # How much more.
+
+    #: More than usual is twice as much: counts of what comes now and then vary by less.
+    twice: float = 2.0
+    #: Longer by this share matters to an operator; computing varies by 1 to 3 %.
+    notable: float = 0.10
+    #: Longer by this share is noted where many ranks or many steps say so together.
+    small_excess: float = 0.05
+    #: A link with 80 % of its bandwidth left matters, and so does a fifth more to move.
+    network_excess: float = 0.2
+    #: Bytes beyond those of a usual step by this share are other work: lost records never add any.
+    other_work: float = 0.1
+    #: More than this many steps' bytes are several steps in one record; two steps are twice.
+    one_step: float = 1.5
+
+    # How nearly the same.
+
+    #: Volumes of pairs that do the same agree to this, lost records and a step cut at the edge of the data included.
+    same_volume: float = 0.15
+    #: Sizes of one kind of message, and the payload of a step, vary by this share: losses and control messages, not
+    #: training, change them.
+    size_spread: float = 0.05
+    #: Sizes of one message agree better than this.
+    same_size: float = 0.01
+    #: Counters and lengths of one flow at two exporters agree to this: headers are 1 % of a full packet, and exporters
+    #: look at a flow of a minute once a second.
+    same_count: float = 0.02
+    #: Step ends closer than this share of a step are one.
+    same_boundary: float = 0.25
+    #: Records of one message cut apart by queue pairs, an active timeout or a millisecond clock lie closer than this;
+    #: a GPU computes for longer between two messages.
+    burst_gap_ns: int = 1_000_000
+
+    # Surprise.
+
+    #: Robust deviations from the usual: the paper's k, above its 3 because thousands of steps are compared an hour.
+    min_score: float = 5.0
+    #: Deviations after correction for all comparisons made in 1,000 GPU-hours: one false alarm in 100 times as many,
+    #: were jitter normal.
+    corrected_score: float = 2.3
+    #: The least spread of computing believed in, as a share: GPUs of one kind differ by 1 to 3 %.
+    compute_jitter: float = 0.02
+    #: The least spread among links and groups believed in: flows contend for links by chance.
+    network_jitter: float = 0.05
+    #: What one kind of structural evidence is worth, as log-odds: seven to one.
+    log_odds: float = 2.0
+
+    # Times.
+
+    #: Records that last for longer hold more than a message: the largest bucket of gradients, 2 GB, takes 1.6 s at
+    #: 10 Gbit/s.
+    message_s: float = 2.0
+    #: A silence that is shorter is none: records of other jobs may come some seconds earlier.
+    silence_s: float = 5.0
+    #: What was measured is remembered for so long: what gets slower by 10 % in ten minutes shows only against long
+    #: before, and a clock that drifts by 50 parts in a million is off by 0.2 s then.
+    remembered_s: int = 3600

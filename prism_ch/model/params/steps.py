@@ -1,0 +1,55 @@
+"""Where steps end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prism_ch.model.params.shared import SharedParams
+
+
+@dataclass(frozen=True, slots=True)
+class DivideParams(SharedParams):
+    """Where steps end."""
+
+    #: Bursts in a step, as a prior: some ten. The posterior depends on it only logarithmically.
+    expected_run: float = 10.0
+    #: Two classes of gaps part better than one uniform law cut in half (see `robust.two_class_split`).
+    min_separation: float = 0.3
+    #: A coarser cut wins over a finer one that is less than this much more regular.
+    regularity_margin: float = 0.02
+    #: Of steps at least this share of the payload is regular, lost records and all; of buckets of several sizes, less.
+    min_plain_share: float = 0.75
+    #: Steps vary less than this, as the mean deviation from the median over it, jitter and sequence lengths included.
+    max_uneven: float = 0.25
+    #: Forward pass and optimizer take at least this share of a step, and move no gradients; a shorter silence does
+    #: not mark a step.
+    min_silence_share: float = 0.15
+    #: Largest over smallest burst of a period above which gathers and scatters are told apart by size.
+    sizes_differ: float = 1.3
+    #: What the silence between forward and backward counts for: it is of both, and of neither.
+    turn_weight: float = 0.25
+    #: Periods of sizes and gaps are steps where they are so much more even.
+    even_gain: float = 0.7
+    #: Microbatches looked for within a step.
+    max_microbatches: int = 16
+    #: The silence after the last of several microbatches is so much longer than those after the others.
+    silence_contrast: float = 1.05
+    #: Steps less alike than this, beyond chance, are no training: serving moves what its clients ask for, when they do.
+    min_regularity: float = 0.4
+    #: The most bursts of one communicator in a step.
+    max_bursts: int = 512
+    #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
+    gap_weight: float = 0.5
+    #: ... and of what follows a burst: what an endpoint sends next says more than how long it sends nothing.
+    followed_weight: float = 2.0
+    #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
+    passing_share: float = 0.25
+    #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
+    #: two forward ones, log 2 = 0.7.
+    min_haste: float = 0.2
+    #: ... and so are ends of different communicators, where the later comes within this share of the time until the
+    #: earlier ends again: a slow GPU delays its own stage.
+    delay_share: float = 0.75
+    #: A communicator that misses the last step is waited for where it usually ends so much of a step after the data:
+    #: more than collectives jitter.
+    jitter_share: float = 0.05

@@ -1,0 +1,176 @@
+"""The simulated network: addresses, switches, speeds, and where a job's ranks sit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.result import CP, DP, EP, PP, TP
+from prism_ch.simulate.flows import Index
+from prism_ch.simulate.job import COMPUTE_FAULTS, Fault, Layout
+from prism_ch.simulate.scenario import Cluster
+
+#: One way through NIC, switches and NIC; a hop inside a server.
+NETWORK_LATENCY_S = 8e-6
+#: The share of its line rate that a healthy NIC makes of long messages: mean and half width of the scatter.
+EFFICIENCY = 0.94
+EFFICIENCY_SPREAD = 0.03
+#: Machines other than GPU servers that share a leaf.
+_SERVICE_LEAF_MACHINES = 32
+
+
+class Network:
+    """Endpoints of a cluster and its switches.
+
+    Endpoints are NICs server by server, then other machines; switches are leaves, then spines. Columns of the
+    endpoints: `addresses` (NICs 10.16 + rail, storage 10.250, monitors 10.251, clients 10.252); `server`, `gpu` (the
+    first of the NIC), `rail`, `leaf`, `pod`, int32; `listed`, in topology.csv. `storage`, `monitors`, `clients`: rows
+    of those machines, each of which is a server of its own.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        nics = cluster.servers * cluster.nics
+        counts = {"storage": cluster.storage_nodes, "monitor": cluster.monitors, "client": cluster.clients}
+        machine = np.arange(sum(counts.values()))
+        nic_server, nic_rail = np.divmod(np.arange(nics), cluster.nics)
+        addresses = [f"10.{16 + r}.{_host(s)}" for s, r in zip(nic_server.tolist(), nic_rail.tolist(), strict=True)]
+        names = [f"server-{number:05d}" for number in range(cluster.servers)]
+        for net, (kind, count) in enumerate(counts.items(), start=250):
+            addresses += [f"10.{net}.{_host(number)}" for number in range(count)]
+            names += [f"{kind}-{number:05d}" for number in range(count)]
+        self.addresses, self.server_names = np.array(addresses), np.array(names)
+        self.server: Int32 = np.concatenate([nic_server, cluster.servers + machine]).astype(np.int32)
+        self.rail: Int32 = np.concatenate([nic_rail, np.zeros_like(machine)]).astype(np.int32)
+        self.gpu = self.rail * np.int32(cluster.gpus // cluster.nics)
+        pods = -(-cluster.servers // cluster.pod_servers)
+        self.pod = self.server // np.int32(cluster.pod_servers)
+        self.pod[nics:] = pods
+        self.leaf = self.pod * np.int32(cluster.nics) + self.rail if cluster.rail_optimised else self.pod.copy()
+        self.leaf[nics:] += (machine // _SERVICE_LEAF_MACHINES).astype(np.int32)
+        self.leaves = int(self.leaf.max()) + 1
+        leaves = [f"172.16.{_host(number)}" for number in range(self.leaves)]
+        self.switches = np.array(leaves + [f"172.31.0.{number + 1}" for number in range(cluster.spines)])
+        self.storage, self.monitors, self.clients = np.split(nics + machine, np.cumsum(list(counts.values()))[:2])
+        self.listed = np.arange(nics + len(machine)) < nics
+        self.listed[self.storage] = cluster.storage_listed
+
+    def endpoint_of_gpu(self, gpus: Index) -> Int32:
+        """Return the endpoint of each GPU number (server x GPUs a server + GPU)."""
+        gpus_a_nic = self.cluster.gpus // self.cluster.nics
+        server, index = np.divmod(gpus, self.cluster.gpus)
+        return np.asarray(server * self.cluster.nics + index // gpus_a_nic, dtype=np.int32)
+
+    def ends(self, fault: Fault) -> tuple[int, int]:
+        """Return the endpoints of a fault's GPU and of its peer, if any."""
+        first, second = self.endpoint_of_gpu(np.array([fault.gpu, max(fault.peer, 0)])).tolist()
+        return first, second
+
+    def crosses(self, src: Index, dst: Index) -> Bool:
+        """Mark the flows that leave a server."""
+        return np.asarray(self.server[src] != self.server[dst], dtype=np.bool_)
+
+    def route(self, src: Int32, dst: Int32, entropy: Int64) -> Int32:
+        """Return the switches each flow crosses in order, int32[n, 3], -1 where there is none.
+
+        Endpoints of one leaf meet there; all others meet at the spine that `entropy`, a hash of the flow's ports, picks
+        (ECMP).
+        """
+        path = np.full((len(src), 3), -1, dtype=np.int32)
+        path[:, 0] = self.leaf[src]
+        far = self.leaf[src] != self.leaf[dst]
+        path[far, 1] = self.leaves + entropy[far] % self.cluster.spines
+        path[far, 2] = self.leaf[dst][far]
+        return path
+
+
+def _host(number: int) -> str:
+    """Return the last two parts of an address."""
+    return f"{number // 250}.{number % 250 + 1}"
+
+
+class Links:
+    """How long messages take over a network, and how much longer under faults."""
+
+    def __init__(self, network: Network, faults: tuple[Fault, ...] = ()) -> None:
+        self.network, self.faults = network, faults
+        self.inside_byte_s = 8e-9 / network.cluster.nvlink_gbps
+        self._byte_s = 8e-9 / (network.cluster.link_gbps * EFFICIENCY)
+        self._faults = [(fault, *_slow_ends(fault, network)) for fault in faults if fault.kind not in COMPUTE_FAULTS]
+
+    def byte_s(self, src: Index, dst: Index, share: float = 1.0) -> Float64:
+        """Return the seconds a byte takes, with `share` of a NIC's rate or over NVLink."""
+        return np.where(self.network.crosses(src, dst), self._byte_s / share, self.inside_byte_s)
+
+    def slowdown(self, src: Index, dst: Index, time_s: Float64) -> Float64 | float:
+        """Return how many times longer messages take that start at `time_s`, of any leading axes."""
+        factor: Float64 | float = 1.0
+        for fault, slow_out, slow_in in self._faults:
+            out, into = slow_out[src], slow_in[dst]
+            hit = (out & into) if fault.kind == "slow_link" else (out | into)
+            during = (time_s >= fault.start_s) & (time_s < fault.end_s)
+            factor = factor * np.where(hit & during, 1.0 / fault.factor, 1.0)
+        return factor
+
+
+def _slow_ends(fault: Fault, network: Network) -> tuple[Bool, Bool]:
+    """Mark the endpoints that send slowly, and those that receive slowly."""
+    first, second = network.ends(fault)
+    if fault.kind == "slow_switch":
+        same_leaf: Bool = network.leaf == network.leaf[first]
+        return same_leaf, same_leaf
+    place = np.arange(len(network.addresses))
+    return place == first, place == (second if fault.kind == "slow_link" else first)
+
+
+class RankGrid:
+    """The ranks of a job by stage, data, expert, context and tensor coordinate.
+
+    A rank's flat number is `(stage x lanes + lane) x tp + tensor`, where lane is `(data x ep + expert) x cp + context`.
+    `gpu`, `endpoint`, `server`: int32[ranks]; a server has `server_gpus`. `share` is the fraction of its NIC that a
+    rank has (1/2 where two GPUs share one).
+    """
+
+    def __init__(self, layout: Layout, gpus: tuple[int, ...], network: Network) -> None:
+        self.stages, self.tp = layout.pp, layout.tp
+        self.shape = (layout.dp // layout.ep, layout.ep, layout.cp)
+        self.gpu: Int32 = np.asarray(gpus, dtype=np.int32)
+        self.endpoint = network.endpoint_of_gpu(self.gpu)
+        self.server: Int32 = network.server[self.endpoint]
+        self.server_gpus = network.cluster.gpus
+        self.share = network.cluster.nics / network.cluster.gpus
+
+    @property
+    def lanes(self) -> int:
+        """Count the tensor groups of one stage: data x expert x context coordinates."""
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    def numbers(self) -> Int64:
+        """Return the flat rank numbers as int64[stages, lanes, tp]."""
+        return np.arange(len(self.endpoint)).reshape(self.stages, self.lanes, self.tp)
+
+    def communicators(self, kind: int) -> Int64:
+        """Return the ranks of every communicator of a kind (a pair's code), int64[groups, members].
+
+        DP: all replicas of a stage and tensor lane, with their context ranks; PP: in stage order; EP, CP, TP: inside
+        one stage.
+        """
+        return self._groups_along({DP: (1, 2, 3), PP: (0,), EP: (2,), CP: (3,), TP: (4,)}[kind])
+
+    def expert_replicas(self) -> Int64:
+        """Return the ranks that hold the same experts, int64[groups, data]."""
+        return self._groups_along((1,))
+
+    def _groups_along(self, axes: tuple[int, ...]) -> Int64:
+        """Group the ranks that differ in some axes of (stage, data, expert, context, tensor) only."""
+        ranks = self.numbers().reshape(self.stages, *self.shape, self.tp)
+        others = [axis for axis in range(5) if axis not in axes]
+        return ranks.transpose(*others, *axes).reshape(-1, int(np.prod([ranks.shape[axis] for axis in axes])))
+
+    def to_ranks(self, lane_values: Float64) -> Float64:
+        """Repeat float64[stages, lanes] for each tensor rank: float64[ranks]."""
+        return np.repeat(lane_values.reshape(-1), self.tp)
+
+    def to_lanes(self, rank_values: Float64) -> Float64:
+        """Take the largest of each tensor group of float64[ranks]: float64[stages, lanes]."""
+        return np.asarray(rank_values.reshape(self.stages, self.lanes, self.tp).max(axis=2))

@@ -1,0 +1,257 @@
+"""One training step: computing, gradient synchronisation, and when the next may begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.result import DP, OTHER
+from prism_ch.simulate.communication import Collective, ring_edges, tree_edges
+from prism_ch.simulate.flows import GATHERS, PLAIN, REDUCES, Flows, FlowTimes
+from prism_ch.simulate.job import GradientSync, Job
+from prism_ch.simulate.network import Links, Network, RankGrid
+from prism_ch.simulate.pipeline import PipelineEngine, PipelineTimes
+from prism_ch.simulate.schedule import FORWARD, Program
+
+#: Payload of a control all-reduce (gradient norm, overflow flag).
+CONTROL_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """One step, in seconds since the recording began.
+
+    `flows` are in the order of the engine's plan. float64[stages, lanes]: `busy_s`, time spent computing; `next_s`,
+    when the next step may begin; `hold_s`, when its parameters are complete. `finish_s`: the end of the last flow or
+    operation.
+    """
+
+    flows: FlowTimes
+    busy_s: Float64
+    next_s: Float64
+    hold_s: Float64
+    finish_s: float
+
+
+class Round(NamedTuple):
+    """One collective of a step over `size` bytes."""
+
+    collective: Collective
+    size: float
+    role: int
+    kind: int = DP
+
+
+class _Rounds:
+    """Runs the rounds of one step and remembers their flows."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self.flows: list[FlowTimes] = []
+
+    def run(self, part: Round, ready_s: Float64) -> Float64:
+        """Run a round whose ranks are ready at float64[ranks]; return when each is through."""
+        flows, through_s = part.collective.run(part.size, ready_s, self._rng)
+        self.flows.append(flows)
+        return through_s
+
+
+def _plan(rounds: Iterable[Round]) -> Flows:
+    return Flows.concatenate(part.collective.plan(part.kind, part.role) for part in rounds)
+
+
+def _ring(groups: Int64, grid: RankGrid, links: Links, sync: GradientSync, *, varied: bool = False) -> Collective:
+    edges = ring_edges(groups, grid.server, sync.channels, sync.exit, varied=varied)
+    return Collective(groups, edges, grid, links, eager=sync.eager)
+
+
+class SyncTimes(NamedTuple):
+    """One step's gradient synchronisation; fields as in StepTimes."""
+
+    flows: FlowTimes
+    next_s: Float64
+    hold_s: Float64
+
+
+class GradientEngine:
+    """Runs one job's gradient synchronisation: reductions, closing rounds, the optimizer, gatherings of parameters.
+
+    A reduction waits for its operation on each stage (see `_waits`), closing rounds for all reductions.
+    """
+
+    def __init__(self, job: Job, grid: RankGrid, links: Links, program: Program) -> None:
+        sync = self._sync = job.sync
+        self._optimizer_s, self._grid = job.compute.optimizer_s, grid
+        self._last = _last_operations(program, grid.stages, program.kind >= FORWARD)
+        self._reductions: list[tuple[Round, Int64, float]] = []
+        self._closings: list[Round] = []
+        self._gathers: list[Round] = []
+        active = sync.mode != "none" and grid.lanes > 1
+        replicas, passes = grid.communicators(DP), 2 if sync.mode == "allreduce" else 1
+        ring = _ring(replicas, grid, links, sync, varied=sync.varied_rings)
+        if active:
+            trees = tree_edges(replicas, grid.server, sync.channels)
+            tree = Collective(
+                replicas, trees, grid, links, eager=sync.eager, passes=3.0
+            )  # a tree is slower than a ring
+            for operation, done, share in _waits(sync, program, grid.stages):
+                size = share * sync.buffer_bytes
+                small = sync.algorithm == "auto" and size < sync.tree_below_bytes
+                takes_tree = sync.mode == "allreduce" and (small or sync.algorithm == "tree")
+                part = Round(tree, size, REDUCES) if takes_tree else Round(ring, passes * size, REDUCES)
+                self._reductions.append((part, operation, done))
+        if active and sync.expert_bytes and grid.shape[0] > 1:
+            rings = _ring(grid.expert_replicas(), grid, links, sync)
+            self._reductions.append((Round(rings, passes * sync.expert_bytes, REDUCES), self._last, 1.0))
+        if sync.tied_bytes and grid.stages > 1:
+            ends = grid.numbers()[[0, -1]].reshape(2, -1).T
+            tied = Collective(ends, ring_edges(ends, grid.server, 1, "rail"), grid, links, eager=sync.eager)
+            self._closings.append(Round(tied, 2 * sync.tied_bytes, PLAIN, OTHER))
+        if active and sync.grad_norm:
+            self._closings.append(Round(ring, 2 * CONTROL_BYTES, REDUCES))
+        if active and sync.mode in ("distributed_optimizer", "zero2"):
+            sizes = [share * sync.buffer_bytes * sync.gather_ratio for share in sync.shares()]
+            self._gathers = [Round(ring, size, GATHERS) for size in sizes]
+        self.plan = _plan([*(part for part, _, _ in self._reductions), *self._closings, *self._gathers])
+
+    def run(self, times: PipelineTimes, rng: np.random.Generator) -> SyncTimes:
+        """Synchronise after (or, overlapped, during) a step's backward."""
+        optimizer_s = self._optimizer_s * rng.uniform(0.97, 1.03)
+        grid, rounds = self._grid, _Rounds(rng)
+        finished = grid.to_ranks(times.op_end_s[self._last])
+        free = np.full(len(finished), -np.inf)
+        for part, operation, done in self._reductions:
+            start, end = times.op_start_s[operation], times.op_end_s[operation]
+            free = rounds.run(part, np.maximum(grid.to_ranks(start + done * (end - start)), free))
+        free = np.maximum(free, finished)
+        for part in self._closings:
+            if part.kind == DP:  # the norm is that of the whole model: nobody goes on before everybody is there
+                free = np.full_like(free, free.max())
+            free = rounds.run(part, free)
+        through = [free + optimizer_s]
+        for part in self._gathers:
+            through.append(rounds.run(part, through[-1]))
+        first, complete = grid.to_lanes(through[min(1, len(self._gathers))]), grid.to_lanes(through[-1])
+        flows = FlowTimes.concatenate(rounds.flows)
+        return SyncTimes(flows, first if self._sync.overlap else complete, complete)
+
+
+def _operations(program: Program, stages: int, among: Bool) -> list[Int64]:
+    """Return each stage's operations among those of a mask, in order."""
+    return [np.flatnonzero((program.stage == stage) & among) for stage in range(stages)]
+
+
+def _last_operations(program: Program, stages: int, among: Bool) -> Int64:
+    return np.array([operations[-1] for operations in _operations(program, stages, among)])
+
+
+def _waits(sync: GradientSync, program: Program, stages: int) -> Iterator[tuple[Int64, float, float]]:
+    """Yield what each reduction waits for, and its share of the gradients.
+
+    That is an operation of each stage, int64[stages], and how far in its gradients are there. ZeRO-2 reduces after
+    every backward. Without overlap all buckets come with the stage's last operation. With it, they follow the last
+    backward of each model chunk (of the weights if the backward is split), last chunk first.
+    """
+    chunks = int(program.chunk.max()) + 1
+    chunk_of = chunks - 1 - np.arange(sync.buckets) * chunks // sync.buckets
+    if sync.mode == "zero2":
+        for operation in np.array(_operations(program, stages, program.kind > FORWARD)).T:
+            for bucket, share in enumerate(sync.shares()):
+                yield operation, (bucket + 1) / sync.buckets, share
+        return
+    for bucket, share in enumerate(sync.shares()):
+        if sync.overlap:
+            mates = chunk_of == chunk_of[bucket]
+            producing = (program.kind == program.kind.max()) & (program.chunk == chunk_of[bucket])
+            yield _last_operations(program, stages, producing), mates[: bucket + 1].sum() / mates.sum(), share
+        else:
+            yield _last_operations(program, stages, program.kind >= FORWARD), 1.0, share
+
+
+class PipelinedStep:
+    """A pipeline (of one stage or more), then gradient synchronisation."""
+
+    def __init__(self, job: Job, grid: RankGrid, links: Links) -> None:
+        self._pipeline = PipelineEngine(job, grid, links)
+        self._gradients = GradientEngine(job, grid, links, self._pipeline.program)
+        flows = Flows.concatenate([self._pipeline.plan, self._gradients.plan])
+        self._crosses = links.network.crosses(flows.src, flows.dst)
+        self.plan = flows.take(self._crosses)
+
+    def run(self, begin_s: Float64, hold_s: Float64, slow: Float64, rng: np.random.Generator) -> StepTimes:
+        """Run one step; parameters as for PipelineEngine.run."""
+        times = self._pipeline.run(begin_s, hold_s, slow, rng)
+        synced = self._gradients.run(times, rng)
+        flows = FlowTimes.concatenate([self._pipeline.flows(times), synced.flows]).take(self._crosses)
+        busy_s = np.zeros_like(begin_s)
+        np.add.at(busy_s, self._pipeline.program.stage, times.op_end_s - times.op_start_s)
+        finish_s = max(times.op_end_s.max(), synced.flows.end_s.max(initial=-np.inf))
+        return StepTimes(flows, busy_s, synced.next_s, synced.hold_s, finish_s)
+
+
+class ShardedStep:
+    """Fully sharded data parallelism (ZeRO-3, FSDP): parameters are gathered and gradients scattered layer by layer.
+
+    The next layer is gathered while one computes; in the backward all layers but the last are gathered again, and each
+    layer's gradients are reduce-scattered when it is done. One queue a rank carries the collectives in order. Source:
+    Zhao et al. 2023, "PyTorch FSDP", sections 3.3 and 4.
+    """
+
+    def __init__(self, job: Job, grid: RankGrid, links: Links) -> None:
+        self._job, self._grid, sync = job, grid, job.sync
+        ring = _ring(grid.communicators(DP), grid, links, sync, varied=sync.varied_rings)
+        self._gather = [Round(ring, size, PLAIN) for size in sync.unit_bytes]
+        self._scatter = [Round(ring, 1.0 / sync.gather_ratio * size, REDUCES) for size in sync.unit_bytes]
+        backward = [*self._gather, *self._scatter] * (sync.layers - 1) + self._scatter
+        self.plan = _plan([*self._gather * sync.layers, *backward] * job.pipeline.microbatches)
+
+    def run(self, begin_s: Float64, hold_s: Float64, slow: Float64, rng: np.random.Generator) -> StepTimes:
+        """Run one step, which no rank begins before its parameters' owner has updated them (`hold_s`)."""
+        free = scattered = np.maximum(begin_s, hold_s)
+        compute, layers, microbatches = self._job.compute, self._job.sync.layers, self._job.pipeline.microbatches
+        shape = (microbatches, layers, self._grid.lanes)
+        length = rng.lognormal(0.0, compute.sequence_spread, (microbatches, 1, self._grid.lanes))
+        layer_s = compute.forward_s / layers * length * slow
+        forward_s = layer_s * np.maximum(1 + compute.jitter * rng.standard_normal(shape), 0.5)
+        backward_s = compute.backward_ratio * layer_s * np.maximum(1 + compute.jitter * rng.standard_normal(shape), 0.5)
+        rounds = _Rounds(rng)
+        queue_s = self._grid.to_ranks(free)
+
+        def transfer(parts: list[Round], ready_s: Float64) -> Float64:
+            """Gather or scatter a layer from `ready_s` on; return when each lane has it."""
+            nonlocal queue_s
+            for part in parts:
+                queue_s = rounds.run(part, np.maximum(self._grid.to_ranks(ready_s), queue_s))
+            return self._grid.to_lanes(queue_s)
+
+        for microbatch in range(microbatches):
+            gathered = transfer(self._gather, free)
+            for layer in range(layers):
+                start = np.maximum(free, gathered)
+                if layer < layers - 1:
+                    gathered = transfer(self._gather, start)
+                free = start + forward_s[microbatch, layer]
+            for layer in reversed(range(layers)):
+                start = np.maximum(free, gathered)
+                if layer > 0:
+                    gathered = transfer(self._gather, start)
+                free = start + backward_s[microbatch, layer]
+                scattered = transfer(self._scatter, free)
+        done = np.maximum(free, scattered)
+        following = done + compute.optimizer_s * rng.uniform(0.97, 1.03)
+        busy_s = (forward_s + backward_s).sum(axis=(0, 1))[None, :]
+        return StepTimes(FlowTimes.concatenate(rounds.flows), busy_s, following, following, done.max())
+
+
+def step_engine(job: Job, grid: RankGrid, links: Links) -> PipelinedStep | ShardedStep:
+    """Return what runs steps; its `plan` holds the flows of each that leave a server."""
+    return ShardedStep(job, grid, links) if job.sync.mode == "zero3" else PipelinedStep(job, grid, links)
+
+
+def step_plan(job: Job, network: Network) -> Flows:
+    """Return the flows of every step of a job's first attempt that leave a server."""
+    return step_engine(job, RankGrid(job.layout, job.attempts[0].gpus, network), Links(network)).plan

@@ -1,1 +1,0 @@
-"""The analysis, one verb a module: pure functions of their inputs and parameters."""

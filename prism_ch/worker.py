@@ -1,0 +1,188 @@
+"""Works the windows that are due: claim one, read its flows, analyse them, publish what they say, record it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from prism_ch.analysis.continuity.publish import unchanged
+from prism_ch.analysis.lookback import FlowSpan, read_window
+from prism_ch.analysis.window import analyse_window
+from prism_ch.errors import PrismError
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.memory import WindowMemory
+from prism_ch.model.params import Params
+from prism_ch.model.revision import WindowRevision
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+from prism_ch.settings import Settings
+from prism_ch.store.claims import new_worker
+from prism_ch.store.client import Store
+from prism_ch.store.flows import read_flows
+from prism_ch.store.ledger import Claim, WindowSelection, claim_due_windows, due_windows, record_window
+from prism_ch.store.read import live_jobs_from, read_memory
+from prism_ch.store.topology import read_topology, topology_digest
+from prism_ch.store.write import write_revision
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PARAMS = Params()
+
+#: Called after each window with how many are done and how many there are.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowReport:
+    """What one window cost and gave: rows in and out, and seconds by part."""
+
+    window: Window
+    flows: int
+    jobs: int
+    steps: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisReport:
+    """The windows worked by one call of `analyse`, in order."""
+
+    windows: tuple[WindowReport, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWindow:
+    """A claimed window of a database: what is read for it, and where its results go."""
+
+    store: Store
+    claim: Claim
+    topology: Topology
+
+    @property
+    def window(self) -> Window:
+        """Its span of time."""
+        return self.claim.window
+
+    def memory(self, params: Params) -> WindowMemory:
+        """Return what was known before it."""
+        return read_memory(self.store, self.topology, self.window, params)
+
+    def read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
+        rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
+        across = span.across is not None
+        start_ns, end_ns = span.time.start_ns, span.time.end_ns
+        flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across)
+        return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
+
+    def publish(self, revision: WindowRevision, memory: WindowMemory) -> WindowRevision:
+        """Publish what the window says, and withdraw what earlier workings said of jobs that it does not mention."""
+        live = live_jobs_from(self.store, self.window.start_ns)
+        whole = _with_stale_jobs(revision, live, memory, self.window)
+        write_revision(self.store, self.topology, self.window, self.claim.revision, whole)
+        return whole
+
+
+def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
+    store: Store,
+    settings: Settings,
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    until_ns: int | None = None,
+    silent_until_ns: int = 0,
+    force: bool = False,
+    params: Params = DEFAULT_PARAMS,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = bool,
+    patient: bool = False,
+) -> AnalysisReport:
+    """Work every window that is not yet worked or has changed, oldest first.
+
+    Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`,
+    leave windows that end later for later; `silent_until_ns`, up to when windows without flows are worked, see
+    due_windows; `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress;
+    `stop`, asked after each window, leaves the others for later; `patient`, wait while another worker is at the windows
+    of this database, else raises ClaimedError.
+    Raises StoreError where the database fails. A window that fails is noted in the ledger with the error, and none
+    after it is worked: later windows go on from earlier ones.
+    """
+    inputs = topology_digest(store) ^ params.digest()
+    selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
+    reports: list[WindowReport] = []
+    with new_worker(store) as worker:
+        for claim, left in claim_due_windows(store, settings.window_s, selection, inputs, worker, wait=patient):
+            if progress is not None:
+                progress(len(reports), len(reports) + 1 + left)
+            reports.append(_work(store, claim, params))
+            if stop():
+                break
+    if progress is not None and reports:
+        progress(len(reports), len(reports))
+    return AnalysisReport(tuple(reports))
+
+
+def left_windows(
+    store: Store,
+    settings: Settings,
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    force: bool = False,
+    params: Params = DEFAULT_PARAMS,
+) -> list[Window]:
+    """List the windows that `analyse` leaves as they are though they have changed: raw flows of theirs may be gone."""
+    inputs = topology_digest(store) ^ params.digest()
+    selection = WindowSelection(from_ns=from_ns, to_ns=to_ns, force=force)
+    return due_windows(store, settings.window_s, selection, inputs=inputs, final=True)
+
+
+def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
+    """Work one window: read, analyse, publish, and only then record it as worked."""
+    clock = [time.perf_counter()]
+    try:
+        stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))
+        memory = stored.memory(params)
+        flows = read_window(stored, stored.window, memory, stored.topology, params)
+        clock.append(time.perf_counter())
+        revision, _ = analyse_window(flows, memory, stored.topology, params)
+        clock.append(time.perf_counter())
+        revision = stored.publish(revision, memory)
+    except Exception as error:
+        reason = str(error) if isinstance(error, PrismError | ValueError) else repr(error)
+        record_window(store, claim, error=" ".join(reason.split()))
+        raise
+    clock.append(time.perf_counter())
+    seconds = dict(zip(("read", "examine", "write"), np.diff(clock).tolist(), strict=True))
+    record_window(store, claim, seconds=seconds)
+    steps = sum(len(job.steps) for job in revision.jobs)
+    report = WindowReport(claim.window, len(flows.flows), len(revision.jobs), steps, seconds)
+    log.info(
+        "window worked start_ns=%d flows=%d jobs=%d steps=%d read_s=%.3f examine_s=%.3f write_s=%.3f",
+        report.window.start_ns,
+        report.flows,
+        report.jobs,
+        report.steps,
+        *seconds.values(),
+    )
+    return report
+
+
+def _with_stale_jobs(revision: WindowRevision, live: list[str], memory: WindowMemory, window: Window) -> WindowRevision:
+    """Add jobs that earlier workings of this window, or of later ones, published and this one does not mention.
+
+    One that was known before the window is published again as it was; one that was first seen here is withdrawn.
+    Parameters: `live`, the jobs whose latest revision is of this window or a later one.
+    """
+    mentioned = {*revision.withdrawn, *(job.job.job_id for job in revision.jobs)}
+    before = {job.job.job_id: job for job in memory.jobs}
+    stale = [job_id for job_id in live if job_id and job_id not in mentioned]
+    restored = [
+        replace(unchanged(before[job_id]), from_time_ns=window.start_ns) for job_id in stale if job_id in before
+    ]
+    withdrawn = [job_id for job_id in stale if job_id not in before]
+    return replace(revision, jobs=(*revision.jobs, *restored), withdrawn=(*revision.withdrawn, *withdrawn))

@@ -1,0 +1,30 @@
+"""Publishes what a test makes up of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prism_ch.model.exporter import ExporterStates
+from prism_ch.model.finding import Finding
+from prism_ch.model.revision import JobRevision, WindowRevision
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+from prism_ch.store.client import Store
+from prism_ch.store.write import write_revision
+
+
+def write_revisions(
+    store: Store,
+    topology: Topology,
+    window: Window,
+    revision: int,
+    jobs: Sequence[JobRevision],
+    withdrawn: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
+    exporters: ExporterStates | None = None,
+) -> None:
+    """Publish a window's revision; of what is left out there is nothing."""
+    seen = exporters or ExporterStates.unknown(())
+    write_revision(
+        store, topology, window, revision, WindowRevision(tuple(jobs), tuple(withdrawn), tuple(findings), seen)
+    )

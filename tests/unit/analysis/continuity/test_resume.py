@@ -1,0 +1,282 @@
+"""Resume: what is published stays as it is, and new steps go on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.analysis.continuity.resume import (
+    begin_anew,
+    confirms,
+    go_on,
+    is_slow,
+    keep_known_kinds,
+    known_steps,
+    what_stays,
+)
+from prism_ch.analysis.observe.known_jobs import active_jobs, of_past_attempts
+from prism_ch.model.division import Division
+from prism_ch.model.finding import Finding
+from prism_ch.model.groupset import PairKinds
+from prism_ch.model.memory import Attempt, JobMemory
+from prism_ch.model.params import ContinueParams
+from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, Pairs, Steps
+from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, traffic
+
+PARAMS = ContinueParams(settled_steps=10, recent_steps=4)
+SETTLED = known_job("job", [0, 1], steps=10)  # ten steps of a second each
+
+
+def test_a_job_is_settled_when_enough_of_its_steps_are_known() -> None:
+    assert SETTLED.is_settled(PARAMS)
+    assert not known_job("job", [0, 1], steps=9).is_settled(PARAMS)
+
+
+def test_a_settled_job_is_looked_at_from_some_steps_back() -> None:
+    assert SETTLED.context_start_ns(PARAMS) == BEGIN_NS + 6000 * MS
+
+
+def lived_twice(steps: int, first_step: int = 6) -> JobMemory:
+    """A job whose second life began with a given step, a group of the first life, and steps of a second."""
+    memory = known_job("job", [0, 1], steps=steps)
+    attempt = Attempt(first_step, BEGIN_NS + first_step * 1000 * MS, 1)
+    groups = (Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (0, 2)))
+    return replace(memory, attempt=attempt, groups=groups)
+
+
+def slow_step(first_step: int) -> Finding:
+    """A slow step of a second that begins when so many have ended."""
+    begin_ns = BEGIN_NS + first_step * 1000 * MS
+    return Finding(
+        str(first_step),
+        "slow_step",
+        "job",
+        "job",
+        first_step,
+        first_step,
+        begin_ns,
+        begin_ns + 1000 * MS,
+        "open",
+        "info",
+        *(0.0,) * 4,
+        summary="",
+    )
+
+
+class TestLives:
+    def test_a_job_is_settled_when_enough_steps_of_its_newest_life_are_known(self) -> None:
+        assert not lived_twice(15).is_settled(PARAMS)
+        assert lived_twice(16).is_settled(PARAMS)
+
+    def test_a_young_life_is_looked_at_from_its_beginning(self) -> None:
+        assert lived_twice(15).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
+        assert lived_twice(16).looked_at_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
+        assert known_job("job", [0, 1], steps=9).looked_at_from_ns(PARAMS) == BEGIN_NS
+
+    def test_of_a_young_job_nothing_stays(self) -> None:
+        assert what_stays(None, PARAMS) is None
+        assert what_stays(known_job("job", [0, 1], steps=9), PARAMS) is None
+
+    def test_of_a_settled_job_all_but_the_groups_of_its_newest_life_stays(self) -> None:
+        assert what_stays(SETTLED, PARAMS) == SETTLED
+        stays = what_stays(lived_twice(16), PARAMS)
+        assert stays is not None
+        assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (16, 32, 1)
+
+    def test_of_a_young_life_what_was_before_it_stays(self) -> None:
+        early, late = (slow_step(first_step) for first_step in (2, 7))
+        stays = what_stays(replace(lived_twice(15), findings=(early, late)), PARAMS)
+        assert stays is not None
+        assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (6, 12, 1)
+        assert stays.findings == (early,)
+
+    def test_its_steps_follow_those_before_and_the_first_is_not_whole(self) -> None:
+        known = SETTLED
+        found = begin_anew(division([1, 5], [21_000, 22_000]), known.steps, known.gpu_steps)
+        assert (found.first_step, found.division.whole.tolist()) == (10, [False, True])
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
+
+    def test_the_first_life_follows_nothing(self) -> None:
+        found = begin_anew(division([0, 1], [1000, 2000]), Steps.empty(), GpuSteps.empty())
+        assert (found.first_step, found.start_ns, found.division.whole.tolist()) == (0, None, [True, True])
+
+
+class TestEndpointsThatChangeHands:
+    """Endpoints 0 to 3 worked for one job until 10 s, 2 to 5 for another until 20 s."""
+
+    OLD, NEW = known_job("old", [0, 1, 2, 3], steps=10), known_job("new", [2, 3, 4, 5], steps=20)
+
+    @pytest.mark.parametrize(
+        "active, working", [([2, 3], ["new"]), ([0, 2], ["old", "new"]), ([1], ["old"]), ([9], []), ([], [])]
+    )
+    def test_they_work_for_the_job_that_was_there_last(self, active: list[int], working: list[str]) -> None:
+        flows = batch([Flow(end, 8, 21_000) for end in active])
+        assert [memory.job.job_id for memory in active_jobs([self.OLD, self.NEW], flows)] == working
+
+    def test_what_a_job_that_is_over_moved_is_told(self) -> None:
+        flows = [Flow(2, 3, at) for at in (9000, 10_500, 11_500, 21_000)] + [Flow(4, 5, 9000)]
+        told = of_past_attempts(batch(flows), [self.OLD, self.NEW], [self.NEW])
+        assert told.tolist() == [True, False, False, False, False]
+
+    def test_the_step_that_it_may_have_begun_is_told_too(self) -> None:
+        old = replace(self.OLD, job=replace(self.OLD.job, last_seen_ns=BEGIN_NS + 30_000 * MS))
+        flows = [Flow(2, 3, at) for at in (9000, 10_500, 11_500, 21_000)]
+        assert of_past_attempts(batch(flows), [old, self.NEW], [self.NEW]).tolist() == [True, True, False, False]
+
+    def test_of_a_job_without_steps_all_that_was_seen_is_told(self) -> None:
+        old = replace(self.OLD, steps=Steps.empty())
+        assert of_past_attempts(batch([Flow(2, 3, 9000), Flow(2, 3, 10_500)]), [old], []).tolist() == [True, False]
+
+    def test_what_an_earlier_life_moved_is_told(self) -> None:
+        flows = [Flow(0, 1, at) for at in (5900, 6100, 7000)]
+        twice = lived_twice(15)
+        assert of_past_attempts(batch(flows), [twice], [twice]).tolist() == [True, False, False]
+
+
+class TestSteps:
+    def test_only_steps_that_end_after_the_last_published_one_are_new(self) -> None:
+        found = go_on(division([0, 1], [7000, 8000, 9000, 10_000, 11_000, 12_000]), SETTLED, PARAMS)
+        assert found.first_step == 10
+        assert found.division.job_end_ns().tolist() == [BEGIN_NS + 11_000 * MS, BEGIN_NS + 12_000 * MS]
+
+    @pytest.mark.parametrize("again_ms", [9_800, 10_000, 10_200])
+    def test_the_last_published_boundary_found_again_a_little_off_is_no_new_step(self, again_ms: float) -> None:
+        found = go_on(division([0, 1], [again_ms, 11_000]), SETTLED, PARAMS)
+        assert found.division.job_end_ns().tolist() == [BEGIN_NS + 11_000 * MS]
+
+    def test_new_steps_begin_on_each_endpoint_where_its_last_one_ended(self) -> None:
+        gpu_steps = SETTLED.gpu_steps
+        ends = gpu_steps.end_ns.copy()
+        ends[gpu_steps.endpoint == 1] -= 30 * MS
+        skewed = replace(SETTLED, gpu_steps=replace(gpu_steps, end_ns=ends))
+        found = go_on(division([0, 1], [11_000]), skewed, PARAMS)
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS, BEGIN_NS + 9_970 * MS]
+
+    def test_an_endpoint_that_is_new_begins_where_the_job_ended_and_one_that_left_is_gone(self) -> None:
+        found = go_on(division([1, 5], [11_000]), SETTLED, PARAMS)
+        assert found.division.endpoints.tolist() == [1, 5]
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
+
+    def test_those_that_stay_go_on_though_the_last_by_number_has_left(self) -> None:
+        found = go_on(division([0], [11_000]), SETTLED, PARAMS)
+        assert found.start_ns is not None
+        assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS]
+
+    def test_the_first_new_step_is_whole_though_the_context_cut_the_first_one_looked_at(self) -> None:
+        looked_at = division([0, 1], [11_000, 12_000])
+        cut = Division(looked_at.endpoints.copy(), looked_at.end_ns.copy(), np.array([False, True]))
+        assert go_on(cut, SETTLED, PARAMS).division.whole.tolist() == [True, True]
+
+    def test_known_steps_of_a_settled_job_are_those_looked_back_over_as_each_endpoint_ended_them(self) -> None:
+        mine = SETTLED.gpu_steps
+        ends = mine.end_ns - 30 * MS * (mine.endpoint == 1)
+        late = (mine.endpoint == 1) & (mine.step < 8)  # joined with step 8
+        memory = replace(SETTLED, gpu_steps=replace(mine, end_ns=ends).take(~late))
+        found = known_steps(memory, PARAMS)
+        assert found is not None
+        assert found.endpoints.tolist() == [0, 1]
+        assert ((found.end_ns - BEGIN_NS) // MS).tolist() == [[7000, 8000, 9000, 10_000], [7000, 8000, 8970, 9970]]
+
+    def test_nothing_new(self) -> None:
+        found = go_on(division([0, 1], [9000, 10_000]), SETTLED, PARAMS)
+        assert (found.division.steps, found.first_step) == (0, 10)
+        assert go_on(Division.none(np.array([0, 1], np.int32)), SETTLED, PARAMS).division.steps == 0
+
+
+class TestKnownSteps:
+    YOUNG = ContinueParams(settled_steps=64, recent_steps=6)
+
+    def told(self, *ends_s: float) -> Division:
+        """A division into steps that end so long after the job began."""
+        return division([0, 1], [1000 * end for end in ends_s])
+
+    def test_of_a_young_job_all_steps_are_known_once_they_are_enough(self) -> None:
+        found = known_steps(known_job("job", [0, 1], steps=6), self.YOUNG)
+        assert found is not None
+        assert found.steps == 6
+        assert known_steps(known_job("job", [0, 1], steps=5), self.YOUNG) is None
+        assert known_steps(None, self.YOUNG) is None
+
+    def test_of_one_that_became_slow_they_are_those_that_were_known_by_then(self) -> None:
+        memory = lived_twice(20, first_step=4)
+        attempt = replace(memory.attempt, even_until=9)
+        found = known_steps(replace(memory, attempt=attempt), self.YOUNG)
+        assert found is not None
+        assert ((found.job_end_ns() - BEGIN_NS) // 10**9).tolist() == list(range(5, 14))
+
+    def test_a_division_confirms_steps_that_it_holds_a_little_off_and_goes_on_from(self) -> None:
+        known = self.told(*range(1, 9))
+        assert confirms(self.told(1, 2.1, 2.9, *range(4, 12)), known, self.YOUNG)
+
+    @pytest.mark.parametrize(
+        "ends_s",
+        [
+            [2, 4, 6, 8, 10],
+            [1 + half / 2 for half in range(16)],
+            [4, 5, 6, 7, 8, 9],
+            [1.5 + step for step in range(9)],
+            [],
+        ],
+        ids=["every other", "halves", "later ones only", "other edges", "none"],
+    )
+    def test_other_steps_do_not(self, ends_s: list[float]) -> None:
+        assert not confirms(self.told(*ends_s), self.told(*range(1, 9)), self.YOUNG)
+
+    @pytest.mark.parametrize(
+        "newest_s, slow",
+        [
+            ([1.3, 1.3], True),
+            ([1.3, 1.3, 0.5], True),
+            ([1.05, 1.05], False),
+            ([1.3], False),
+            ([1.0, 1.0, 1.0, 5.0], False),
+        ],
+        ids=["two", "and a part of one", "by little", "one", "a single one"],
+    )
+    def test_a_job_is_slow_where_most_of_its_newest_steps_take_longer(self, newest_s: list[float], slow: bool) -> None:
+        known = self.told(*range(1, 9))
+        ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
+        assert is_slow(self.told(*ends_s), known, self.YOUNG) is slow
+
+
+class TestKinds:
+    SEEN = traffic([Flow(a, b, at) for a, b in ((0, 1), (1, 0), (2, 3)) for at in every(100, 2)])
+
+    def found(self, *kinds: int) -> PairKinds:
+        """Kinds of the three pairs as they are found now, without much confidence."""
+        kind = np.array(kinds, np.uint8)
+        return PairKinds(kind, np.full(3, 0.6), kind[self.SEEN.pair])
+
+    def known(self, pairs: Sequence[tuple[int, int, int]]) -> Pairs:
+        """Pairs known of before as (src, dst, kind), with great confidence."""
+        src, dst, kind = np.array(pairs).reshape(-1, 3).T
+        one, certain = np.ones(len(src), np.int64), np.full(len(src), 0.99)
+        return Pairs(src.astype(np.int32), dst.astype(np.int32), kind.astype(np.uint8), certain, one, one, one, one)
+
+    def kept(self, now: PairKinds, known: Sequence[tuple[int, int, int]]) -> PairKinds:
+        return keep_known_kinds(now, self.SEEN, replace(SETTLED, pairs=self.known(known)))
+
+    def test_a_pair_keeps_its_kind_and_a_new_one_gets_what_is_found_now(self) -> None:
+        found = self.kept(self.found(DP, PP, PP), [(1, 0, DP), (0, 1, DP)])
+        assert found.kind.tolist() == [DP, DP, PP]
+        assert found.confidence.tolist() == [0.99, 0.99, 0.6]
+        assert found.burst.tolist() == [DP, DP, DP, DP, PP, PP]
+
+    def test_a_pair_that_was_other_may_turn_out_to_be_something(self) -> None:
+        found = self.kept(self.found(DP, DP, DP), [(0, 1, DP), (2, 3, OTHER)])
+        assert found.kind.tolist() == [DP, DP, DP]
+        assert found.confidence.tolist() == [0.99, 0.6, 0.6]
+
+    def test_where_both_agree_bursts_keep_kinds_of_their_own(self) -> None:
+        mixed = replace(self.found(DP, DP, DP), burst=np.array([DP, PP, DP, DP, DP, PP], np.uint8))
+        assert self.kept(mixed, [(0, 1, DP), (2, 3, DP)]).burst.tolist() == [DP, PP, DP, DP, DP, PP]
+
+    def test_nothing_known_changes_nothing(self) -> None:
+        now = self.found(DP, PP, OTHER)
+        assert self.kept(now, []) is now

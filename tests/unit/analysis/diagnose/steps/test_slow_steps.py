@@ -1,0 +1,306 @@
+"""Slow steps: against the job's own healthy ones, and whom the others waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_ch.analysis.diagnose.steps.regimes import Moved, newest_run
+from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
+from prism_ch.model.finding import Finding, Severity
+from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.result import Steps
+from tests.unit.analysis.build import BEGIN_NS, steps_of, topology
+
+PARAMS = DiagnoseParams()
+WHERE = topology(4)
+JOB = RecognisedJob("job", "acme", np.arange(4, dtype=np.int32), known=False)
+SECOND = 10**9
+
+
+def found(
+    durations_s: Sequence[float], slowest: Sequence[int] | int = 0, known: Sequence[Finding] = ()
+) -> tuple[Finding, ...]:
+    return find_slow_steps(JOB, steps_of(durations_s, slowest), tuple(known), (), 4, WHERE, PARAMS)
+
+
+def spans(findings: Sequence[Finding]) -> list[tuple[int, int, str]]:
+    return [(one.first_step, one.last_step, one.status) for one in findings]
+
+
+class TestDrift:
+    def test_what_gets_slower_bit_by_bit_is_found_against_the_oldest_steps(self) -> None:
+        chance = np.random.default_rng(1)
+        durations = np.concatenate([np.ones(64), np.linspace(1, 1.1, 190)]) * chance.normal(1, 0.01, 254)
+        (one,) = found(durations.tolist())
+        assert (one.last_step, one.status) == (253, "open")
+        assert 140 <= one.first_step <= 200
+        assert one.expected == pytest.approx(1.0, rel=0.01)
+        assert 1.05 < one.observed < 1.1
+
+    def test_of_short_steps_some_of_long_ago_show_it(self) -> None:
+        chance = np.random.default_rng(1)
+        steps = steps_of(
+            (np.concatenate([np.ones(64), np.linspace(1, 1.1, 960)]) * chance.normal(1, 0.01, 1024)).tolist()
+        )
+        newest, thinned = steps.step >= 768, (steps.step < 768) & (steps.step % 4 == 0)
+        assert find_slow_steps(JOB, steps.take(newest), (), (), 4, WHERE, PARAMS) == ()
+        (one,) = find_slow_steps(JOB, steps.take(newest | thinned), (), (), 4, WHERE, PARAMS)
+        assert (one.last_step, one.status) == (1023, "open")
+
+    def test_a_step_of_long_ago_stands_for_those_that_are_not_known_any_more(self) -> None:
+        steps = steps_of([1.0] * 400 + [1.5] * 624)
+        known = (steps.step >= 768) | (steps.step % 4 == 0)
+        (one,) = find_slow_steps(JOB, steps.take(known), (), (), 4, WHERE, PARAMS)
+        assert (one.first_step, one.last_step) == (400, 1023)
+        assert one.evidence["lost_s"] == pytest.approx(624 * 0.5)
+
+    def test_jitter_alone_is_no_drift(self) -> None:
+        assert found(np.random.default_rng(2).normal(1, 0.03, 254).tolist()) == ()
+
+    @pytest.mark.parametrize("others", [{}, {"may_also_be": ["10.0.102.0"]}])
+    def test_the_cause_that_lasts_longest_is_told_and_who_else_it_may_be(self, others: dict[str, list[str]]) -> None:
+        slow = [1.0] * 20 + [1.5] * 10
+        (one,) = found(slow, [0, 1, 2, 3] * 7 + [0, 1])
+        cause = replace(one, kind="slow_gpu", subject="10.0.103.0", summary="10.0.103.0 works 50% longer.")
+        cause = replace(cause, may_also_be=tuple(others.get("may_also_be", ())))
+        brief = replace(cause, first_step=25, summary="Nobody.")
+        (told,) = find_slow_steps(JOB, steps_of(slow, [0, 1, 2, 3] * 7 + [0, 1]), (), (brief, cause), 4, WHERE, PARAMS)
+        assert told.summary.endswith("; 10.0.103.0 works 50% longer.")
+        assert told.evidence["root_cause"] == {"kind": "slow_gpu", "subject": "10.0.103.0"} | others
+
+
+class TestEpisodes:
+    def test_steps_much_longer_than_the_healthy_ones_are_one_finding(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 10 + [1.0] * 10)
+        assert (one.kind, one.subject_type, one.subject) == ("slow_step", "job", "job")
+        assert (one.first_step, one.last_step, one.status) == (20, 29, "closed")
+        assert (one.start_ns, one.end_ns) == (BEGIN_NS + 20 * SECOND, BEGIN_NS + 35 * SECOND)
+        assert [one.observed, one.expected] == pytest.approx([1.5, 1.0])
+        assert one.score == pytest.approx(25)  # half a second in deviations of the least spread believed in, 2 %
+
+    def test_until_three_normal_steps_have_passed_it_is_open(self) -> None:
+        assert spans(found([1.0] * 20 + [1.5] * 4 + [1.0] * 2)) == [(20, 23, "open")]
+        assert spans(found([1.0] * 20 + [1.5] * 4 + [1.0] * 3)) == [(20, 23, "closed")]
+
+    def test_two_troubles_are_two_findings(self) -> None:
+        both = found([1.0] * 20 + [1.5] * 4 + [1.0] * 10 + [2.0] * 4)
+        assert spans(both) == [(20, 23, "closed"), (34, 37, "open")]
+
+    def test_jitter_and_shorter_steps_are_no_trouble(self) -> None:
+        jitter = np.random.default_rng(1).normal(1, 0.03, 400)
+        assert found(jitter.tolist()) == ()
+        assert found([1.0] * 20 + [0.5] * 20) == ()
+
+    def test_a_little_longer_is_no_trouble_however_regular_the_others_are(self) -> None:
+        assert found([1.0] * 20 + [1.09] * 10) == ()
+
+    def test_a_job_that_never_is_regular_needs_more(self) -> None:
+        wild = np.random.default_rng(1).uniform(0.7, 1.3, 60).tolist()
+        assert found([*wild, 1.5]) == ()
+
+    def test_a_job_that_becomes_slow_for_good_stays_slow(self) -> None:
+        assert spans(found([1.0] * 20 + [1.5] * 300)) == [(20, 319, "open")]
+
+    def test_the_first_steps_may_be_slow(self) -> None:
+        assert spans(found([3.0] * 2 + [1.0] * 20)) == [(0, 1, "closed")]
+
+    def test_with_few_steps_nothing_is_usual(self) -> None:
+        assert found([1.0] * 6 + [9.0]) == ()
+        assert len(found([1.0] * 7 + [9.0])) == 1
+
+    def test_steps_whose_beginning_was_not_seen_do_not_count(self) -> None:
+        steps = steps_of([1.0] * 20)
+        cut = Steps.concat([steps_of([9.0], complete=False), replace(steps, step=steps.step + 1)])
+        assert find_slow_steps(JOB, cut, (), (), 4, WHERE, PARAMS) == ()
+
+    def test_nothing(self) -> None:
+        assert found([]) == ()
+
+    @given(st.lists(st.floats(0.5, 5.0), min_size=8, max_size=40), st.integers(0, 10**6))
+    def test_when_it_all_happened_does_not_matter(self, durations_s: list[float], shift_ns: int) -> None:
+        steps = steps_of(durations_s)
+        later = replace(steps, start_ns=steps.start_ns + shift_ns, end_ns=steps.end_ns + shift_ns)
+        now, then = (find_slow_steps(JOB, one, (), (), 4, WHERE, PARAMS) for one in (steps, later))
+        moved = [replace(one, start_ns=one.start_ns + shift_ns, end_ns=one.end_ns + shift_ns) for one in now]
+        assert list(then) == moved
+
+    def test_everything_scales_with_the_usual_step(self) -> None:
+        (one,), (longer,) = (found([usual_s] * 20 + [1.5 * usual_s] * 4) for usual_s in (1.0, 40.0))
+        assert (longer.severity, longer.first_step) == (one.severity, one.first_step)
+        assert [longer.score, longer.slowdown] == pytest.approx([one.score, one.slowdown])
+
+
+class TestGoingOn:
+    """A trouble that was open goes on under its name, however much of the past is still looked at."""
+
+    HISTORY = (*[1.0] * 20, *[1.5] * 10)
+
+    def test_it_keeps_its_name_and_its_expectation(self) -> None:
+        (before,) = found(self.HISTORY)
+        steps = steps_of([*self.HISTORY, *[1.5] * 20])
+        recent = steps.take(steps.step >= 26)  # nothing healthy is left in what is looked at
+        (one,) = find_slow_steps(JOB, recent, (before,), (), 4, WHERE, PARAMS)
+        assert (one.diagnosis_id, one.first_step, one.last_step) == (before.diagnosis_id, 20, 49)
+        assert one.expected == pytest.approx(1.0)
+
+    def test_another_one_in_the_history_is_not_taken_for_it(self) -> None:
+        durations = [*self.HISTORY, *[1.0] * 10, *[2.0] * 4]
+        closed, before = found(durations)
+        again = found([*durations, 2.0], known=[before])
+        assert spans(again) == [(20, 29, "closed"), (40, 44, "open")]
+        assert [one.diagnosis_id for one in again] == [closed.diagnosis_id, before.diagnosis_id]
+
+    def test_one_that_is_over_is_not_found_again_in_normal_steps(self) -> None:
+        (before,) = found(self.HISTORY)
+        steps = steps_of([*self.HISTORY, *[1.0] * 20])
+        recent = steps.take(steps.step >= 34)
+        assert find_slow_steps(JOB, recent, (before,), (), 4, WHERE, PARAMS) == ()
+
+
+class TestSeverity:
+    def test_it_grades_the_time_lost_over_the_episode(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 40)
+        assert one.slowdown == pytest.approx(20 / 60)
+        assert one.severity == "critical"
+
+    @pytest.mark.parametrize(
+        "slow_s, slowdown, grade", [(1.5, 0.025, "info"), (3.0, 0.1, "warning"), (9.0, 0.4, "critical")]
+    )
+    def test_one_slow_step_is_graded_over_twenty(self, slow_s: float, slowdown: float, grade: str) -> None:
+        (one,) = found([1.0] * 20 + [slow_s] + [1.0] * 20)
+        assert one.slowdown == pytest.approx(slowdown)
+        assert one.severity == grade
+
+
+class TestWhoIsWaitedFor:
+    NORMAL = (0, 1, 2, 3) * 5
+
+    def summary(self, slowest: Sequence[int]) -> str:
+        (one,) = found([1.0] * 20 + [1.5] * len(slowest), [*self.NORMAL, *slowest])
+        return one.summary
+
+    def test_the_one_that_is_always_last_is_named_with_its_place(self) -> None:
+        assert self.summary([2] * 10) == (
+            "Steps 20 to 29 took 1.5 s instead of 1 s (+50%); the others waited for 10.0.102.0 (host-02, GPU 0), "
+            "last to be ready in 10 of 10 slow steps: check that GPU and its host."
+        )
+
+    def test_one_that_is_mostly_last_is_named(self) -> None:
+        assert "waited for 10.0.102.0" in self.summary([2] * 10 + [1, 3])
+
+    @pytest.mark.parametrize("slowest", [[0, 1, 2, 3] * 3, [2], [2] * 3, [2] * 5 + [1] * 5])
+    def test_what_could_be_chance_accuses_nobody(self, slowest: list[int]) -> None:
+        assert self.summary(slowest).endswith("no single GPU kept the others waiting, look at what they share.")
+
+    @pytest.mark.parametrize(
+        "peers, why",
+        [
+            (1, "every rank has a role of its own, so there is no peer to tell any from"),
+            (2, "only 2 ranks have the same role, so none can be told from its peer"),
+        ],
+    )
+    def test_a_job_too_small_to_compare_says_so(self, peers: int, why: str) -> None:
+        steps = steps_of([1.0] * 20 + [1.5] * 4, [*self.NORMAL, 0, 1, 2, 3])
+        (one,) = find_slow_steps(JOB, steps, (), (), peers, WHERE, PARAMS)
+        assert one.summary.endswith(f"(+50%); {why}: check the GPUs and hosts of them all, and what they share.")
+
+    def test_whoever_is_always_last_is_named_however_small_the_job(self) -> None:
+        steps = steps_of([1.0] * 20 + [1.5] * 10, [*self.NORMAL, *[2] * 10])
+        (one,) = find_slow_steps(JOB, steps, (), (), 1, WHERE, PARAMS)
+        assert "waited for 10.0.102.0" in one.summary
+
+    def test_a_server_whose_gpus_take_turns_to_be_last_is_named(self) -> None:
+        # Sixteen ranks on four servers: those of the third wait for one another inside it.
+        where, ranks = topology(4, 4), np.arange(16, dtype=np.int32)
+        job = RecognisedJob("job", "acme", ranks, known=False)
+        for usual, named in (([0, 5, 10, 15], True), ([8, 9, 10, 11], False)):
+            steps = steps_of([1.0] * 20 + [1.5] * 12, [*usual * 5, *[8, 9, 10, 11] * 3])
+            (one,) = find_slow_steps(job, steps, (), (), 16, where, PARAMS)
+            cause = one.evidence.get("root_cause")
+            assert cause == ({"kind": "slow_gpu", "subject": "host-02"} if named else None)
+            assert ("waited for host-02, whose GPUs were last to be ready in 12 of 12" in one.summary) == named
+
+    def test_a_single_slow_step_reads_so(self) -> None:
+        assert self.summary([1]).startswith("Step 20 took 1.5 s instead of 1 s (+50%);")
+
+    def test_an_endpoint_that_has_left_the_topology_is_not_named(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 10, [*self.NORMAL, *[-1] * 10])
+        assert "no single GPU" in one.summary
+        assert one.evidence["last_ready"] == ""
+
+    def test_the_evidence_is_there_to_check(self) -> None:
+        (one,) = found([1.0] * 20 + [1.5] * 4, [*self.NORMAL, 2, 2, 2, 1])
+        assert one.evidence == {
+            "durations_s": [1.5] * 4,
+            "expected_s": 1.0,
+            "last_ready": "10.0.102.0",
+            "last_ready_share": 0.75,
+            "lost_s": 2.0,
+        }
+
+
+class TestRegimes:
+    """Other work than before, as of a larger batch, is told once, and as information."""
+
+    @staticmethod
+    def payload(before: int, after: int, times: float) -> Moved:
+        size = np.array([[100, 40]] * before + [[100, round(40 * times)]] * after)
+        return Moved(np.arange(before + after), size)
+
+    def test_steps_that_move_more_are_no_fault_and_what_comes_after_them_is_usual(self) -> None:
+        durations_s = [*[1.0] * 30, *[2.0] * 40, 3.0, *[2.0] * 5]
+        moved = self.payload(30, 46, 2.0)
+        first, *later = find_slow_steps(JOB, steps_of(durations_s), (), (), 4, WHERE, PARAMS, moved)
+        assert (first.first_step, first.last_step, first.severity, first.slowdown) == (30, 31, "info", 0)
+        assert "Since step 30 that is usual" in first.summary
+        assert [(one.first_step, one.last_step, one.expected) for one in later] == [(70, 70, 2.0)]
+
+    @pytest.mark.parametrize("severity, blamed", [("info", False), ("warning", True)])
+    def test_steps_that_move_more_are_not_long_by_what_costs_next_to_nothing(
+        self, severity: Severity, blamed: bool
+    ) -> None:
+        durations_s = [*[1.0] * 30, *[2.0] * 10]
+        (slow,) = found(durations_s)
+        cause = replace(slow, kind="slow_switch", severity=severity, slowdown=0.001, first_step=35, summary="A switch.")
+        moved = self.payload(30, 10, 2.0)
+        (told,) = find_slow_steps(JOB, steps_of(durations_s), (), (cause,), 4, WHERE, PARAMS, moved)
+        assert (told.severity, "root_cause" in told.evidence) == ("critical" if blamed else "info", blamed)
+        going, later = (told,), steps_of([*durations_s, *[2.0] * 5])
+        (told,) = find_slow_steps(JOB, later, going, (cause,), 4, WHERE, PARAMS)
+        assert (told.severity, "root_cause" in told.evidence) == ("critical" if blamed else "info", blamed)
+
+    @pytest.mark.parametrize("shows_late, severity, usual", [(True, "info", True), (False, "critical", False)])
+    def test_where_a_late_rank_would_show_steps_that_all_compute_longer_are_no_fault(
+        self, shows_late: bool, severity: str, usual: bool
+    ) -> None:
+        durations_s = [*[1.0] * 30, *[2.0] * 40]
+        alike = Moved(np.arange(70), np.full((70, 2), 100), shows_late)
+        steps = steps_of(durations_s, [0, 1, 2, 3] * 17 + [0, 1])
+        steps = replace(steps, compute_s=0.9 * steps.duration_s)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, alike)
+        assert (told.severity, told.status, "usual" in told.summary) == (severity, "open", usual)
+        again = [*durations_s, *[2.0] * 30]
+        longer = steps_of(again, [0, 1, 2, 3] * 25)
+        longer = replace(longer, compute_s=0.9 * longer.duration_s)
+        (told,) = find_slow_steps(JOB, longer, (told,), (), 4, WHERE, PARAMS)
+        assert (told.severity, told.last_step, "usual" in told.summary) == (severity, 31, True)
+
+    def test_a_rank_that_keeps_the_others_waiting_is_to_blame(self) -> None:
+        steps = steps_of([*[1.0] * 30, *[2.0] * 40], [0, 1, 2, 3] * 7 + [0, 1] + [2] * 40)
+        steps = replace(steps, compute_s=0.9 * steps.duration_s)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
+        assert (told.severity, told.status) == ("critical", "open")
+
+    def test_the_newest_run_begins_where_steps_begin_to_last_as_long_as_now(self) -> None:
+        rng = np.random.default_rng(3)
+        durations_s = np.repeat([1.0, 2.0, 1.5], [40, 30, 20]) * rng.normal(1, 0.02, 90)
+        assert newest_run(durations_s, PARAMS) - 70 in {0, 1}
+        assert newest_run(durations_s[:70], PARAMS) - 40 in {0, 1}
+        assert newest_run(durations_s[:40], PARAMS) <= 3

@@ -1,0 +1,69 @@
+"""Silence that lasts: whether it is the job or its exporter that is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.stops.hang_culprits import Ways
+from prism_ch.analysis.diagnose.stops.silence import Quiet, find_lost_exporters, find_silence, usual_rhythm
+from prism_ch.model.finding import Finding
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params
+from prism_ch.model.result import DP
+from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, ring, steps_of, topology
+
+PARAMS = Params()
+WHERE = topology(6)
+SECOND = 10**9
+STEPS = steps_of([1.0] * 20)
+
+
+def quiet(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) -> Quiet:
+    others = batch(around) if around else FlowBatch.empty()
+    seen = batch(flows)
+    src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
+    ways = Ways(src, dst, np.full(len(src), DP, dtype=np.uint8))
+    members = np.arange(3, dtype=np.int32)
+    until_ns = BEGIN_NS + round(until_s * SECOND)
+    return Quiet("job", members, ways, STEPS, seen, beside=others, around=others, until_ns=until_ns)
+
+
+def silence(seen: Quiet) -> Finding | None:
+    return find_silence(seen, usual_rhythm(seen, PARAMS.stops), WHERE, PARAMS)
+
+
+def lost_exporters(seen: Quiet, raw: FlowBatch) -> tuple[Finding, ...]:
+    return find_lost_exporters(seen, usual_rhythm(seen, PARAMS.stops), raw, PARAMS)
+
+
+def test_a_job_is_given_some_seconds_and_one_without_flows_is_not_judged() -> None:
+    flows = ring(range(3), every(1000, 20, 1000))
+    assert silence(quiet(flows, 24.9)) is None
+    assert silence(quiet(flows, 26)) is not None
+    nothing = replace(quiet(flows, 26), flows=FlowBatch.empty())
+    assert silence(nothing) is None
+    assert lost_exporters(nothing, FlowBatch.empty()) == ()
+
+
+def test_what_the_exporter_still_sees_elsewhere_says_that_it_is_there() -> None:
+    flows = ring(range(3), every(1000, 20, 1000))
+    for last, lost in ((24, ""), (18, "x")):
+        around = [replace(flow, exporter="x") for flow in ring([4, 5], every(2000, last // 2, 2000))]
+        seen = [replace(flow, exporter="x") for flow in flows]
+        found = silence(quiet(seen, 40, around))
+        assert found is not None
+        assert (found.kind == "telemetry") == bool(lost)
+
+
+def test_an_exporter_lost_long_ago_stays_lost_until_it_is_heard() -> None:
+    left = [replace(flow, exporter="left") for flow in ring(range(3), every(1000, 20, 1000))]
+    right = [replace(flow, exporter="right", port=50_001) for flow in ring(range(3), every(1000, 8, 1000))]
+    (lost,) = lost_exporters(quiet([*left, *right], 20), FlowBatch.empty())
+    assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 8 * SECOND)
+    later = replace(quiet(left, 20), known=(lost,))
+    (still,) = lost_exporters(later, FlowBatch.empty())
+    assert (still.diagnosis_id, still.status) == (lost.diagnosis_id, "open")
+    assert lost_exporters(later, batch([replace(right[0], start_ms=19_900)])) == ()

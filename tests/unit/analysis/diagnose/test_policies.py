@@ -1,0 +1,91 @@
+"""Policies: one trouble gives one alarm, and what another finding explains is none of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prism_ch.analysis.diagnose.policies import doubt_in_gaps, no_stall_beside_slow_gpu, one_alarm
+from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity
+from tests.unit.analysis.build import BEGIN_NS, MS, NO_CONTEXT, finding
+
+SECOND = 1000 * MS
+
+
+def lasting(first: int, last: int, **changes: Any) -> Finding:
+    """A finding of slow steps from one step to another."""
+    return finding(kind="slow_step", first_step=first, last_step=last, **changes)
+
+
+class TestSymptoms:
+    """A slow group beside a slow step is a hint of it, not a finding of its own."""
+
+    @pytest.mark.parametrize("first,last,graded", [(10, 12, "info"), (14, 20, "info"), (21, 30, "critical")])
+    def test_a_slow_group_counts_where_no_slow_step_says_the_same(
+        self, first: int, last: int, graded: Severity
+    ) -> None:
+        slow = replace(lasting(10, 20), severity="critical")
+        group = replace(lasting(first, last, subject="3"), kind="slow_group", subject_type="group", severity="critical")
+        assert [found.severity for found in one_alarm([slow, group], NO_CONTEXT)] == ["critical", graded]
+
+    def test_slow_groups_that_wait_for_a_gpu_are_evidence_of_the_steps_that_name_it(self) -> None:
+        slow = replace(lasting(10, 20), cause=Cause("slow_gpu", "10.0.0.1"))
+        during, after = (replace(lasting(*steps, subject="3"), kind="slow_group") for steps in ((12, 14), (30, 40)))
+        step, kept = one_alarm([slow, during, after], NO_CONTEXT)
+        assert (step.evidence["slow_groups"], kept) == (["3"], after)
+
+    @pytest.mark.parametrize("graded", ["info", "warning"])
+    def test_a_slow_gpu_is_the_alarm_unless_slow_steps_are(self, graded: Severity) -> None:
+        slow = replace(lasting(10, 20), severity=graded)
+        gpu = replace(lasting(12, 18), kind="slow_gpu", severity="warning")
+        assert {found.severity for found in one_alarm([slow, gpu], NO_CONTEXT)} == {"warning", "info"}
+
+    @pytest.mark.parametrize("kind", ["slow_nic", "slow_switch"])
+    def test_slow_network_outranks_the_steps_it_slows(self, kind: FindingKind) -> None:
+        slow = replace(lasting(10, 20), severity="critical")
+        nic = replace(lasting(9, 30), kind=kind, severity="warning")
+        (first, *_) = one_alarm([slow, nic], NO_CONTEXT)
+        assert first.severity == "info"
+        (kept, *_) = one_alarm([slow, replace(nic, severity="info")], NO_CONTEXT)
+        assert kept.severity == "critical"
+
+
+class TestGaps:
+    """Slow steps when an exporter falls silent: where the ends of steps are not seen, two look like one."""
+
+    gap = finding(kind="telemetry", start_ns=BEGIN_NS, baseline=Baseline(records_missing=True))
+    slow = finding(kind="slow_step", severity="critical", start_ns=BEGIN_NS - SECOND)
+
+    @pytest.mark.parametrize(
+        "changes, graded",
+        [
+            ({}, "info"),
+            ({"start_ns": BEGIN_NS - 3 * SECOND}, "critical"),
+            ({"cause": Cause("slow_gpu", "host-01")}, "critical"),
+        ],
+    )
+    def test_slow_step_doubted_unless_somebody_is_to_blame(self, changes: dict[str, Any], graded: Severity) -> None:
+        (one, _) = doubt_in_gaps([replace(self.slow, **changes), self.gap], NO_CONTEXT)
+        assert one.severity == graded
+
+    def test_slow_step_stays_without_a_gap(self) -> None:
+        assert doubt_in_gaps([self.slow], NO_CONTEXT) == (self.slow,)
+
+
+@pytest.mark.parametrize(
+    "slow, stopped, left",
+    [
+        ({}, {}, False),
+        ({"observed": 1.5}, {}, True),  # shorter than the stop by far
+        ({"last_step": 8}, {}, True),
+        ({"first_step": 9}, {}, True),  # the one step that the stop made long
+        ({"kind": "slow_nic"}, {}, True),
+        ({}, {"kind": "hang"}, True),
+    ],
+)
+def test_stall_left_out_where_slow_gpu_explains_it(slow: dict[str, Any], stopped: dict[str, Any], left: bool) -> None:
+    cause = finding(**{"kind": "slow_gpu", "observed": 4.0} | slow)
+    stop = finding(**{"kind": "stall", "first_step": 9, "observed": 3.5} | stopped)
+    assert (stop in no_stall_beside_slow_gpu([stop, cause], NO_CONTEXT)) == left

@@ -1,0 +1,92 @@
+"""Made up: what the records of other pairs say of those that are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.analysis.steps.imputation import impute
+from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences
+from prism_ch.analysis.steps.steps import divide
+from prism_ch.model.params import DivideParams
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, buckets, every, job, ring, traffic, typed
+
+PARAMS = DivideParams()
+ENDS = every(1000, 40, 1000)
+
+
+def read(flows: Sequence[Flow]) -> tuple[Sequences, Sequences]:
+    """The sequences as counted, and with what lost records moved."""
+    seen = traffic(flows)
+    line = communicators(seen)
+    counted = read_sequences(seen, line, PARAMS)
+    return counted, impute(counted, seen, line, np.zeros(len(counted.line)), PARAMS)
+
+
+def lossy(flows: Sequence[Flow], share: float, seed: int = 1) -> list[Flow]:
+    """The flows without some of them, all of the last step's excepted."""
+    lost = np.random.default_rng(seed).random(len(flows)) < share
+    return [flow for flow, gone in zip(flows, lost, strict=True) if not gone or flow.start_ms > ENDS[-2]]
+
+
+@pytest.mark.parametrize("members, lost", [([0, 1], 0.1), ([0, 1, 2, 3], 0.02)], ids=["two", "four"])
+def test_pairs_that_are_short_have_moved_what_the_others_have(members: list[int], lost: float) -> None:
+    counted, imputed = read(lossy(ring(members, ENDS), lost))
+    assert len(set(counted.payload)) > 1
+    assert set(imputed.payload) == {len(members) * 40 * MB}
+    np.testing.assert_array_equal(imputed.end_ns, counted.end_ns)
+
+
+def test_each_line_is_judged_by_itself() -> None:
+    whole, short = ring([0, 1, 2, 3], ENDS), ring([4, 5, 6, 7], ENDS)
+    _, imputed = read([*whole, *lossy(short, 0.02)])
+    assert set(imputed.payload) == {160 * MB}
+
+
+def test_pairs_of_another_volume_say_nothing() -> None:
+    small = [replace(flow, size=10 * MB) for flow in ring([0, 2], ENDS)]
+    _, imputed = read([*lossy(ring([0, 1, 2, 3], ENDS), 0.02), *small])
+    assert set(imputed.payload) == {180 * MB}
+
+
+def test_where_nothing_is_lost_nothing_changes() -> None:
+    counted, imputed = read(ring([0, 1, 2, 3], ENDS))
+    assert imputed is counted
+
+
+def test_pairs_that_are_late_by_turns_are_not_counted_twice() -> None:
+    flows = ring([0, 1, 2, 3], ENDS, length_ms=10)
+    late = [replace(flow, start_ms=flow.start_ms + 15) if n % 12 == n % 5 else flow for n, flow in enumerate(flows)]
+    counted, imputed = read(late)
+    assert imputed.payload.sum() == counted.payload.sum()
+
+
+def test_of_the_last_burst_more_may_come() -> None:
+    counted, imputed = read(lossy(ring([0, 1, 2, 3], ENDS), 0.02)[:-1])
+    assert imputed.payload[-1] == counted.payload[-1] == 120 * MB
+
+
+def test_steps_of_many_records_end_where_they_do_though_most_lack_one() -> None:
+    flows = buckets(range(8), ENDS, [40 * MB] * 6, apart_ms=60)
+    seen = traffic(lossy(flows, 0.03))
+    found = divide(seen, typed(seen), np.arange(8, dtype=np.int32), PARAMS)
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == ENDS
+
+
+def test_bursts_that_halve_at_random_end_a_step_where_a_pass_of_the_pipeline_follows_each() -> None:
+    grid = [[0, 1, 2, 3], [4, 5, 6, 7]]
+    chance = np.random.default_rng(3)
+    steps = [flow for flow in job(grid, 40) if abs(flow.src - flow.dst) == 4]
+    halved = [
+        replace(flow, size=flow.size // 2) if chance.random() < 0.5 else flow
+        for stage in grid
+        for flow in ring(stage, ENDS)
+    ]
+    seen = traffic(steps + halved)
+    pipeline = [(a, b) for a in range(8) for b in range(8) if abs(a - b) == 4]
+    found = divide(seen, typed(seen, pp=pipeline), np.arange(8, dtype=np.int32), PARAMS)
+    # Nothing shows that the last one is over.
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ENDS[:-1])

@@ -1,0 +1,367 @@
+"""Divide: a step is what moves the same bytes every time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prism_ch.analysis.steps.steps import divide, read_sequences
+from prism_ch.model.division import Division
+from prism_ch.model.params import DivideParams
+from tests.unit.analysis.build import (
+    BEGIN_NS,
+    MB,
+    MS,
+    Flow,
+    buckets,
+    division,
+    every,
+    job,
+    links,
+    pipeline,
+    renamed,
+    ring,
+    shaken,
+    shifted,
+    traffic,
+    typed,
+)
+
+PARAMS = DivideParams()
+
+
+def divided(
+    flows: Sequence[Flow],
+    pp: Sequence[tuple[int, int]] = (),
+    endpoints: Sequence[int] | None = None,
+    known: Division | None = None,
+) -> Division:
+    seen = traffic(flows)
+    members = sorted({e for flow in flows for e in (flow.src, flow.dst)}) if endpoints is None else endpoints
+    return divide(seen, typed(seen, pp), np.array(members, np.int32), PARAMS, known)
+
+
+def ends_ms(division: Division) -> list[float]:
+    """When each step of the job ends."""
+    return [(end - BEGIN_NS) / MS for end in division.job_end_ns().tolist()]
+
+
+def aperiodic(steps: int, seed: int) -> list[float]:
+    """Ends of steps of 0.6 to 1.8 s."""
+    return list(accumulate(np.random.default_rng(seed).uniform(600, 1800, steps).tolist()))
+
+
+class TestClosingBursts:
+    def test_one_fused_burst_ends_each_step(self) -> None:
+        ends = every(1000, 12, 1000)
+        found = divided(ring([0, 1, 2], ends))
+        assert ends_ms(found) == ends
+        assert found.whole.all()
+        assert (found.end_ns == found.end_ns[0]).all()
+
+    @pytest.mark.parametrize("sizes", [(25, 25, 25), (25, 25, 12), (5, 10, 20, 40), (8,) * 12])
+    def test_several_buckets_end_one_step(self, sizes: tuple[int, ...]) -> None:
+        ends = aperiodic(20, seed=1)
+        flows = buckets([0, 1, 2], ends, [size * MB for size in sizes], apart_ms=30)
+        assert ends_ms(divided(flows)) == pytest.approx(ends, abs=1e-3)
+
+    def test_longer_silences_inside_a_step_than_at_its_edge_do_not_divide_it(self) -> None:
+        # A reduce-scatter of 80 MB, 200 ms, an all-gather of 40 MB, 700 ms of computing, and again.
+        ends = every(1000, 20, 1000)
+        flows = ring([0, 1, 2], ends, size=80 * MB) + ring([0, 1, 2], [end + 240 for end in ends], size=40 * MB)
+        found = ends_ms(divided(shaken(flows, 1, ms=0.2)))
+        # Either burst may be taken to close the step, but always the same one.
+        offsets = np.round(np.array(found) % 1000, -1)
+        assert set(offsets) in ({0.0}, {240.0}, {0.0, 1000.0})
+        assert 19 <= len(found) <= 20
+
+    def test_pauses_for_checkpoints_do_not_make_the_steps_between_them_one(self) -> None:
+        ends = [1000 * (step + 1) + 5000 * (step // 25) for step in range(70)]
+        assert ends_ms(divided(shaken(ring([0, 1, 2], ends), 1, ms=0.5))) == pytest.approx(ends, abs=3)
+
+    def test_a_sharded_model_gathers_all_through_a_step_that_ends_with_its_gradients(self) -> None:
+        # Eight layers gathered on the way there, gathered again and scattered on the way back.
+        layers, starts = range(8), every(2000, 25)
+        gathers = [start + 40 * layer for start in starts for layer in layers]
+        gathers += [start + 400 + 100 * layer for start in starts for layer in layers]
+        scatters = [start + 450 + 100 * layer for start in starts for layer in layers]
+        flows = ring([0, 1, 2], gathers, length_ms=15, size=20 * MB) + ring([0, 1, 2], scatters, length_ms=25)
+        found = ends_ms(divided(shaken(flows, 1, ms=0.2)))
+        assert found == pytest.approx([start + 1150 for start in starts], abs=2)
+
+    def test_groups_may_end_at_different_moments_of_a_step(self) -> None:
+        ends = aperiodic(20, seed=2)
+        early = ring([0, 1], [end - 100 for end in ends])
+        found = divided(early + ring([2, 3], ends))
+        assert ends_ms(found) == pytest.approx(ends, abs=1e-3)
+        assert ((found.end_ns[2:] - found.end_ns[:2]) // MS == 100).all()
+
+    def test_jitter_of_collectives_does_not_matter(self) -> None:
+        ends = aperiodic(30, seed=3)
+        flows = shaken([flow for g in range(4) for flow in ring([2 * g, 2 * g + 1], ends)], 1, ms=5)
+        found = divided(flows)
+        assert found.steps == 30
+        np.testing.assert_allclose(ends_ms(found), ends, atol=25)
+
+    @pytest.mark.parametrize("groups,delay_ms", [(1, 300), (4, 700)])
+    def test_a_stage_that_is_late_for_a_while_ends_each_step_once(self, groups: int, delay_ms: int) -> None:
+        # From step 10 to 14 the first stage ends so much later than the last, and the next steps begin later too.
+        late = [delay_ms * (10 <= n < 15) for n in range(20)]
+        ends = [float(1000 * (n + 1) + sum(late[: n + 1])) for n in range(20)]
+        early = [end - delay - 50 for end, delay in zip(ends, late, strict=True)]
+        flows = [
+            flow
+            for g in range(groups)
+            for stage, moments in ((0, ends), (1, early))
+            for flow in ring([4 * g + 2 * stage, 4 * g + 2 * stage + 1], moments)
+        ]
+        assert ends_ms(divided(flows)) == pytest.approx(ends)
+
+
+class TestEdges:
+    def test_a_first_step_cut_by_the_edge_is_there_but_not_whole(self) -> None:
+        ends = every(1000, 12, 1000)
+        flows = [flow for flow in buckets([0, 1], ends, [30 * MB] * 3, apart_ms=100) if flow.start_ms > 850]
+        found = divided(flows)
+        assert ends_ms(found) == pytest.approx(ends)
+        assert found.whole.tolist() == [False] + [True] * 11
+
+    def test_a_last_step_that_is_not_whole_is_not_there(self) -> None:
+        ends = every(1000, 12, 1000)
+        flows = [flow for flow in buckets([0, 1], ends, [30 * MB] * 3, apart_ms=100) if flow.start_ms < 11_850]
+        assert ends_ms(divided(flows)) == pytest.approx(ends[:-1])
+
+    @pytest.mark.parametrize("until_ms", [12_000, 12_100])
+    def test_a_last_step_that_half_of_the_groups_are_yet_to_end_is_left_for_later(self, until_ms: float) -> None:
+        ends = every(1000, 12, 1000)
+        early, late = ring([0, 1], ends), ring([2, 3], [end + 200 for end in ends])
+        seen = [flow for flow in early + late if flow.start_ms + flow.length_ms <= until_ms]
+        assert ends_ms(divided(seen)) == pytest.approx([end + 200 for end in ends[:-1]])
+        assert divided(early + late).steps == 12
+
+    def test_a_group_that_is_gone_is_not_waited_for_once_a_step_has_passed(self) -> None:
+        ends = every(1000, 12, 1000)
+        gone = ring([2, 3], ends[:6])
+        assert ends_ms(divided(ring([0, 1], ends) + gone)) == pytest.approx(ends[:-1])
+
+    def test_a_lost_burst_in_one_of_several_groups_loses_no_step(self) -> None:
+        ends = every(1000, 20, 1000)
+        flows = [flow for g in range(3) for flow in ring([2 * g, 2 * g + 1], ends)]
+        kept = [flow for flow in flows if not (flow.src in (0, 1) and 7_900 < flow.start_ms < 8_000)]
+        found = divided(kept)
+        assert ends_ms(found) == pytest.approx(ends)
+        assert (found.end_ns == found.end_ns[0]).all()  # what was not seen ends with the others
+
+    def test_a_group_that_lost_its_burst_ends_at_its_usual_distance_from_the_others(self) -> None:
+        ends = every(1000, 20, 1000)
+        flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
+        kept = [flow for flow in flows if not (flow.src in (2, 3) and 7_900 < flow.start_ms < 8_000)]
+        assert ends_ms(divided(kept)) == pytest.approx(ends)
+
+    def test_a_step_that_one_group_has_not_ended_yet_is_left_for_later(self) -> None:
+        ends = every(1000, 20, 1000)
+        flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
+        early = [flow for flow in flows if flow.start_ms + flow.length_ms < 19_950]
+        assert ends_ms(divided(early)) == pytest.approx(ends[:19])
+
+    def test_a_group_that_is_late_for_once_still_ends_the_same_step(self) -> None:
+        ends = every(1000, 20, 1000)
+        late = [end + 350 * (10_000 < end < 14_000) for end in ends]
+        found = divided(ring([0, 1], ends) + ring([2, 3], ends) + ring([4, 5], late) + ring([6, 7], late))
+        assert ends_ms(found) == pytest.approx(late)
+
+    @pytest.mark.parametrize("buckets_a_step", [1, 3, 8])
+    @pytest.mark.parametrize("groups", [1, 4])
+    def test_lost_records_do_not_turn_equal_buckets_into_steps(self, groups: int, buckets_a_step: int) -> None:
+        ends = aperiodic(60, seed=5)
+        flows = [
+            flow
+            for g in range(groups)
+            for flow in buckets(range(4 * g, 4 * g + 4), ends, [25 * MB] * buckets_a_step, apart_ms=30)
+        ]
+        lost = np.random.default_rng(6).random(len(flows)) < 0.005
+        found = divided(shaken([flow for flow, gone in zip(flows, lost, strict=True) if not gone], 7, ms=0.3))
+        assert found.steps in (59, 60)  # a record lost at the very end makes the last step one for later
+        np.testing.assert_allclose(ends_ms(found), ends[: found.steps], atol=35)
+
+    def test_what_one_group_of_three_does_beside_the_steps_is_no_step(self) -> None:
+        ends = every(1000, 20, 1000)
+        flows = [flow for g in range(3) for flow in ring([2 * g, 2 * g + 1], ends)]
+        assert ends_ms(divided([*flows, *ring([0, 1], [8_500])])) == pytest.approx(ends)
+
+
+class TestPipelinesAlone:
+    @pytest.mark.parametrize("microbatches", [1, 2, 3, 4, 8, 16])
+    @pytest.mark.parametrize("stages", [[0, 1], [3, 1, 0, 2]], ids=["two", "four"])
+    def test_a_step_ends_with_the_last_gradient(self, stages: list[int], microbatches: int) -> None:
+        starts = every(2500, 12)
+        flows = pipeline(stages, starts, microbatches=microbatches)
+        last_ms = max(flow.start_ms + flow.length_ms for flow in flows if flow.start_ms < 2500)
+        found = divided(flows, pp=list(pairwise(stages)))
+        assert ends_ms(found) == pytest.approx([start + last_ms for start in starts])
+
+    @pytest.mark.parametrize("microbatches", [1, 4, 16])
+    def test_an_interleaved_pipeline_steps_too(self, microbatches: int) -> None:
+        starts = every(2500, 12)
+        flows = pipeline([0, 1, 2, 0, 1, 2], starts, microbatches=microbatches)
+        found = np.array(ends_ms(divided(flows, pp=[(0, 1), (1, 2), (0, 2)])))
+        np.testing.assert_allclose(np.diff(found), 2500, atol=50)
+        last_ms = max(flow.start_ms + flow.length_ms for flow in flows if flow.start_ms < 2500)
+        assert last_ms - 100 < found[0] <= last_ms
+
+    @pytest.mark.parametrize("idle_ms", [0, 300, 3000])
+    def test_however_long_the_optimizer_takes(self, idle_ms: int) -> None:
+        pass_ms = max(flow.start_ms + flow.length_ms for flow in pipeline([0, 1, 2], [0]))
+        starts = every(pass_ms + 60 + idle_ms, 12)
+        found = divided(shaken(pipeline([0, 1, 2], starts), 1, ms=0.5), pp=[(0, 1), (1, 2)])
+        np.testing.assert_allclose(ends_ms(found), [start + pass_ms for start in starts], atol=3)
+
+    def test_each_endpoint_ends_with_its_own_last_message(self) -> None:
+        flows = pipeline([0, 1, 2], every(1000, 12))
+        found = divided(flows, pp=[(0, 1), (1, 2)])
+        for row in range(3):
+            mine = [flow for flow in flows if row in (flow.src, flow.dst)]
+            last = [max(f.end_ns for f in mine if 1000 * step <= f.start_ms < 1000 * step + 1000) for step in range(12)]
+            assert found.end_ns[row].tolist() == last
+
+    def test_a_pipeline_beside_collectives_does_not_end_steps(self) -> None:
+        grid = [[0, 1], [2, 3]]
+        ends = every(1000, 12, 1000)
+        assert ends_ms(divided(job(grid, 12), pp=links(grid))) == ends
+
+
+class TestOnset:
+    """Parameters gathered at the beginning of a step, messages, gradients scattered at its end, 60 ms; and again."""
+
+    GRID = ([0, 1], [2, 3])
+    PP = links(GRID)
+    STARTS = tuple(every(1000, 20))
+    GATHERED = tuple(start + 40 for start in STARTS)
+    SCATTERED = tuple(start + 940 for start in STARTS)
+
+    def flows(self, *, messages: bool = True) -> list[Flow]:
+        beside = [
+            flow for ends in self.PP for flow in pipeline(ends, [start + 60 for start in self.STARTS]) if messages
+        ]
+        return beside + [
+            flow
+            for stage in self.GRID
+            for flow in (*ring(stage, self.GATHERED, size=20 * MB), *ring(stage, self.SCATTERED, size=40 * MB))
+        ]
+
+    def after(self, since_ms: float) -> list[Flow]:
+        return [flow for flow in self.flows() if flow.start_ms >= since_ms]
+
+    def test_data_that_begin_with_a_gathering_begin_with_a_step(self) -> None:
+        found = divided(self.flows(), pp=self.PP)
+        assert ends_ms(found) == list(self.SCATTERED)
+        assert found.whole.all()
+
+    def test_lost_records_and_jitter_do_not_hide_it(self) -> None:
+        kept = np.random.default_rng(1).random(len(self.flows())) > 0.01
+        flows = [flow for flow, keep in zip(self.flows(), kept, strict=True) if keep or flow.start_ms < 1000]
+        found = divided(shaken(flows, 2, ms=0.3), pp=self.PP)
+        np.testing.assert_allclose(ends_ms(found), self.SCATTERED, atol=3)
+
+    @pytest.mark.parametrize("since_ms", [50, 500, 890])
+    def test_data_that_begin_amid_a_step_do_not_tell_and_the_last_closing_burst_ends_it(self, since_ms: float) -> None:
+        assert ends_ms(divided(self.after(since_ms), pp=self.PP)) == list(self.GATHERED[1:])
+
+    def test_without_other_traffic_a_first_burst_alone_may_be_the_rest_of_a_step(self) -> None:
+        assert ends_ms(divided(self.flows(messages=False))) == list(self.GATHERED)
+
+    def test_what_comes_first_and_never_again_opens_no_step(self) -> None:
+        flows = [flow for stage in self.GRID for flow in ring(stage, self.SCATTERED, size=40 * MB)]
+        flows += [flow for ends in self.PP for flow in pipeline(ends, [start + 60 for start in self.STARTS])]
+        spread = [flow for stage in self.GRID for flow in ring(stage, [40], size=20 * MB)]
+        assert ends_ms(divided(flows + spread, pp=self.PP))[-19:] == list(self.SCATTERED[1:])
+
+    @pytest.mark.parametrize("since_ms", [920, 3000, 3500])
+    @pytest.mark.parametrize("series", [GATHERED, SCATTERED], ids=["gathered", "scattered"])
+    def test_steps_go_on_to_end_where_published_ones_did(self, series: tuple[float, ...], since_ms: float) -> None:
+        known = division([0, 1, 2, 3], series[4:9])
+        found = ends_ms(divided(self.after(since_ms), pp=self.PP, known=known))
+        assert found == [end for end in series if end >= found[0]]
+        assert found[0] <= series[4]
+
+    def test_steps_published_of_other_endpoints_or_before_the_data_say_nothing(self) -> None:
+        for known in (division([7, 8], self.SCATTERED[4:9]), division([0, 1, 2, 3], self.SCATTERED[:2])):
+            for endpoints in ([0, 1, 2, 3, 7, 8], [0, 1, 2, 3]):
+                found = ends_ms(divided(self.after(3500), pp=self.PP, known=known, endpoints=endpoints))
+                assert found == list(self.GATHERED[4:])
+
+
+class TestSlowRanks:
+    """Layers are gathered and reduced one by one, until a rank is slow: while all wait for it, these run together."""
+
+    QUICK: Sequence[tuple[int, int, int]] = (
+        *((10, 20, 1), (40, 20, 1), (300, 20, 1), (600, 20, 1), (1150, 20, 1)),
+        *((2100, 40, 2), (2700, 40, 2), (3300, 40, 2), (4300, 40, 1)),
+    )
+    SLOW = ((10, 10, 2), (360, 1000, 2), (1710, 6640, 8))
+    STARTS = (*every(4400, 5), *every(8460, 5, 22_000))
+    ENDS = (*every(4400, 5, 4340), *every(8460, 5, 30_350))
+
+    def flows(self) -> list[Flow]:
+        return [
+            Flow(rank, (rank + 1) % 4, start + at, length, parts * 13 * MB)
+            for number, start in enumerate(self.STARTS)
+            for at, length, parts in (self.QUICK if number < 5 else self.SLOW)
+            for rank in range(4)
+        ]
+
+    def test_what_steps_carried_before_tells_them_when_bursts_run_together(self) -> None:
+        found = divided(self.flows()[36:], known=division(range(4), self.ENDS[1:5]))
+        assert ends_ms(found) == list(self.ENDS[1:])
+
+
+class TestThinEvidence:
+    def test_no_closing_traffic_no_steps(self) -> None:
+        seen = traffic(ring([0, 1], every(1000, 12)))
+        found = divide(seen, typed(seen, other=[(0, 1)]), np.array([0, 1], np.int32), PARAMS)
+        assert found.end_ns.shape == (2, 0)
+
+    def test_nothing(self) -> None:
+        assert divided([]).steps == 0
+
+    @pytest.mark.parametrize("steps", [1, 2])
+    def test_what_has_not_repeated_yet_is_no_step_made_up(self, steps: int) -> None:
+        assert divided(ring([0, 1], every(1000, steps, 1000))).steps <= steps
+
+    def test_one_giant_flow(self) -> None:
+        assert divided([Flow(0, 1, 0, 10_000_000, 10**15)]).steps <= 1
+
+    def test_everything_at_one_instant(self) -> None:
+        assert divided([Flow(a, b, 0, 0) for a in range(3) for b in range(3) if a != b]).steps <= 1
+
+    def test_members_without_closing_traffic_end_with_the_job(self) -> None:
+        found = divided(ring([0, 1], every(1000, 12, 1000)), endpoints=[0, 1, 5])
+        assert (found.end_ns[2] == found.job_end_ns()).all()
+
+
+def test_bursts_of_one_communicator_are_one_sequence() -> None:
+    flows = [
+        Flow(0, 1, 0, 10, 3 * MB),
+        Flow(1, 0, 5, 10, 4 * MB),
+        Flow(0, 1, 100, 10, 5 * MB),
+        Flow(2, 3, 0, 10, 6 * MB),
+    ]
+    sequences = read_sequences(traffic(flows), np.array([0, 0, 1], np.int32), PARAMS)
+    assert len(sequences) == 2
+    assert sequences.offsets.tolist() == [0, 2, 3]
+    assert sequences.payload.tolist() == [7 * MB, 5 * MB, 6 * MB]
+    assert sequences.gap_s.tolist() == [0.085, np.inf, np.inf]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.permutations(range(4)))
+def test_shifting_time_shifts_the_steps_and_renaming_endpoints_renames_them(shift_ms: int, name: list[int]) -> None:
+    flows = shaken(buckets([0, 1, 2, 3], aperiodic(15, seed=4), [20 * MB, 10 * MB], apart_ms=40), 1, ms=0.2)
+    plain, moved = divided(flows), divided(shifted(renamed(flows, name), shift_ms))
+    np.testing.assert_array_equal(moved.end_ns[name], plain.end_ns + shift_ms * MS)
+    np.testing.assert_array_equal(moved.whole, plain.whole)

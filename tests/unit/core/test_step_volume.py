@@ -1,0 +1,67 @@
+"""Segments of one quantum: no cut is cheaper, and sequences in a batch do not see one another."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prism_ch.core.arrays import Bool
+from prism_ch.core.step_volume import segment_by_volume
+from tests import naive
+
+amounts_strategy = st.lists(st.sampled_from([0.1, 0.25, 0.5, 0.75, 1.0, 1.3, 2.0]), min_size=1, max_size=9)
+
+
+def segment(
+    sequences: list[list[float]], preference: float = 0.0, step_volume: float = 1.0, longest: int = 512
+) -> Bool:
+    amount = np.array([x for one in sequences for x in one]) * step_volume
+    offsets = np.cumsum([0] + [len(one) for one in sequences], dtype=np.int64)
+    liking = np.full(len(amount), preference)
+    return segment_by_volume(amount, offsets, np.full(len(sequences), step_volume), liking, 0.1, longest)
+
+
+def reach_of(amounts: list[float]) -> int:
+    """Count the items of the longest segment considered: one more than carries a quantum and a half."""
+    n = len(amounts)
+    fits = [j - i for i in range(n) for j in range(i, n + 1) if sum(amounts[i:j]) <= 1.5 + 1e-9]
+    return max(1, min(n, max(fits) + 1))
+
+
+@settings(deadline=None, max_examples=60)
+@given(amounts_strategy, st.sampled_from([-1.0, 0.0, 0.5]))
+def test_no_cut_is_cheaper(amounts: list[float], preference: float) -> None:
+    ends = np.flatnonzero(segment([amounts], preference)).tolist()
+    likings, longest = [preference] * len(amounts), reach_of(amounts)
+    found = naive.quantum_cost(amounts, likings, ends, 0.1, longest)
+    assert found == pytest.approx(naive.best_quantum_cost(amounts, likings, 0.1, longest), abs=1e-6)
+
+
+@given(st.lists(amounts_strategy, min_size=1, max_size=4), st.sampled_from([1.0, 4096.0]))
+def test_a_batch_of_whole_segments_is_cut_as_each_alone(sequences: list[list[float]], step_volume: float) -> None:
+    whole = [[0.25, 0.75] * len(one) for one in sequences]
+    together = segment(whole, step_volume=step_volume)
+    alone = [segment([one], step_volume=step_volume) for one in whole]
+    np.testing.assert_array_equal(together, np.concatenate(alone))
+    for one, ends in zip(whole, alone, strict=True):
+        inner = np.split(one, np.flatnonzero(ends) + 1)[1:-1]
+        assert [part.sum() for part in inner] == [1.0] * len(inner)
+
+
+def test_a_sequence_may_begin_and_end_inside_a_segment() -> None:
+    assert np.flatnonzero(segment([[0.5, 0.5, 0.5, 0.5, 0.5]], preference=0.1)).tolist() == [0, 2, 4]
+    assert np.flatnonzero(segment([[0.4, 0.25, 0.75, 0.25, 0.75, 0.3]])).tolist() == [0, 2, 4]
+
+
+def test_a_segment_that_lacks_something_is_not_joined_with_a_whole_one() -> None:
+    assert segment([[1.0, 0.6, 1.0, 1.0, 0.5, 1.0]], preference=-0.5).all()
+
+
+def test_a_longest_segment_is_kept() -> None:
+    assert np.diff(np.flatnonzero(segment([[0.1] * 40], longest=4))).max() <= 4
+
+
+def test_nothing_is_cut_into_nothing() -> None:
+    assert len(segment([])) == 0
+    assert len(segment([[], []])) == 0
+    assert segment([[], [1.0]]).tolist() == [True]

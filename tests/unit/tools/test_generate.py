@@ -1,0 +1,79 @@
+"""The shipped dashboards and rules file are what the code makes; every query is used and described."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from prism_ch.assets import asset
+from prism_ch.errors import PrismError
+from prism_ch.grafana.alerts import duration, rule_groups
+from prism_ch.grafana.organisations import shipped_dashboards
+from tools.dashboards.generate import dashboards, rules_file, write
+from tools.dashboards.query import about, sql
+
+NAMES = {"fleet", "tenant", "job", "finding", "network", "pipeline"}
+
+
+def test_shipped_dashboards_are_those_that_code_makes() -> None:
+    made = dashboards()
+    assert made.keys() == {f"prism-{name}" for name in NAMES}
+    for uid, text in made.items():
+        assert (uid, asset(f"dashboards/{uid}.json").read_text(encoding="utf-8") == text) == (uid, True)
+
+
+def test_folder_written_holds_this_versions_files_and_others(tmp_path: Path) -> None:
+    (tmp_path / "prism-gone.json").write_text("{}")
+    (tmp_path / "prism-job.json").write_text("{}")
+    (tmp_path / "mine.json").write_text("{}")
+    write(tmp_path)
+    written = {f"prism-{name}.json" for name in NAMES}
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.json", "provisioning", *written}
+    rules = Path("provisioning", "alerting", "prism.yaml")
+    assert (tmp_path / rules).read_text() == asset(f"dashboards/{rules}").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "prism-job.json").read_text())["uid"] == "prism-job"
+
+
+def test_tenants_dashboards_are_tagged() -> None:
+    tags = {uid: set(dashboard["tags"]) for uid, dashboard in shipped_dashboards().items()}
+    assert {uid for uid, of in tags.items() if "tenants" in of} == {"prism-tenant", "prism-job", "prism-finding"}
+
+
+def test_every_query_file_is_used_and_described() -> None:
+    shipped = json.dumps(list(shipped_dashboards().values()))
+    for folder in asset("sql/dashboards").iterdir():
+        for entry in folder.iterdir():
+            name = f"{folder.name}/{entry.name.removesuffix('.sql')}"
+            parts = re.split(r"\$__whose\w*", "\n".join(entry.read_text(encoding="utf-8").splitlines()))
+            parts[0] = re.sub(r"(?m)\A(--.*\n)+", "", parts[0])
+            used = all(json.dumps(part)[1:-1] in shipped for part in parts)
+            assert (name, about(name).endswith("."), used) == (name, True, True)
+
+
+def test_shared_queries_get_the_condition_of_their_dashboard() -> None:
+    assert "AND tenant = ${tenant:sqlstring}\n" in sql("tenant/jobs")
+    assert "AND $__conditionalAll(tenant IN (${tenant:sqlstring}), $tenant)\n" in sql("fleet/jobs")
+    assert "AND $__conditionalAll(tenant IN ('', ${tenant:sqlstring}), $tenant)\n" in sql("fleet/findings")
+    with pytest.raises(PrismError, match=r"sql/dashboards/shared/lost_by_cause\.sql is missing"):
+        sql("fleet/lost_by_cause")
+
+
+def test_shipped_rules_file_is_the_one_that_code_makes() -> None:
+    text = asset("dashboards/provisioning/alerting/prism.yaml").read_text(encoding="utf-8")
+    assert text == rules_file(shipped_dashboards()), "run `make dashboards`"
+
+
+def test_rules_file_says_the_same_as_the_api() -> None:
+    groups = yaml.safe_load(rules_file(shipped_dashboards()))["groups"]
+    by_title = {group["title"]: group for group in rule_groups(shipped_dashboards(), tenant=False)}
+    assert [group["name"] for group in groups] == list(by_title)
+    for group in groups:
+        assert group["interval"] == duration(by_title[group["name"]]["interval"])
+        for written, rule in zip(group["rules"], by_title[group["name"]]["rules"], strict=True):
+            assert {name: rule[name] for name in rule if name not in {"folderUID", "ruleGroup"}} == {
+                name: written[name] for name in written if name not in {"dashboardUid", "panelId"}
+            }
+            assert written["dashboardUid"] == rule["annotations"]["__dashboardUid__"]
+            assert str(written["panelId"]) == rule["annotations"]["__panelId__"]

@@ -1,0 +1,136 @@
+"""Checks the dashboards on a made-up cluster, or times their queries there with --bench."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from time import time
+from typing import Any
+
+from prism_ch.cli.terminal import progress
+from prism_ch.grafana.macros import TimeRange
+from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.store.client import Store, connect
+from prism_ch.store.migrate import migrate
+from tools.dashboards import ask, structure
+from tools.dashboards.ask import Answer
+from tools.dashboards.boards import TENANTS
+from tools.dashboards.sample import LARGE, SMALL, SampleCluster, fill, settle
+
+Dashboards = Mapping[str, Mapping[str, Any]]
+
+#: Bounds of --bench: 95 of 100 queries answer within the first, all within the second; seconds.
+P95_MAX_S, LONGEST_MAX_S = 0.2, 1.0
+_HOUR_S = 3600
+
+
+@dataclass(slots=True)
+class Report:
+    """What a check found; `empty_query_s` is how long a query of nothing takes here, None unless times matter."""
+
+    dashboards: int = 0
+    durations_s: list[tuple[str, float]] = field(default_factory=list)
+    largest: tuple[int, str] = (0, "")
+    problems: list[str] = field(default_factory=list)
+    empty_query_s: float | None = None
+
+    def add(self, answer: Answer) -> None:
+        """Take in one answer."""
+        place = str(answer.query)
+        self.durations_s.append((place, answer.duration_s))
+        found = (f"{place}: {problem}" for problem in answer.problems)
+        self.problems += [problem for problem in found if problem not in self.problems]
+        if answer.frame is not None:
+            self.largest = max(self.largest, (len(answer.frame.rows), place), key=lambda each: each[0])
+
+    def quantile_s(self, share: float) -> float:
+        """Return the seconds within which a share of the queries answered."""
+        ordered = sorted(duration_s for _, duration_s in self.durations_s)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report: counts, the slowest, the largest, and one line a problem."""
+        places = {place for place, _ in self.durations_s}
+        yield (
+            f"{self.dashboards} dashboards, {len(places)} queries asked {len(self.durations_s):,} times: "
+            f"median {self.quantile_s(0.5) * 1000:.0f} ms, p95 {self.quantile_s(0.95) * 1000:.0f} ms"
+        )
+        if self.durations_s:
+            place, duration_s = max(self.durations_s, key=lambda each: each[1])
+            yield f"slowest: {duration_s * 1000:,.0f} ms, {place}"
+            yield f"largest: {self.largest[0]:,} rows, {self.largest[1]}"
+        if self.empty_query_s is not None:
+            bounds = f"p95 {P95_MAX_S * 1000:,.0f} ms, longest {LONGEST_MAX_S * 1000:,.0f} ms"
+            yield f"bounds: {bounds}; a query of nothing takes {self.empty_query_s * 1000:.0f} ms here"
+        yield from (f"problem: {problem}" for problem in self.problems)
+        yield f"problems: {len(self.problems)}"
+
+
+def check(store: Store, dashboards: Dashboards, *time_ranges: TimeRange) -> Report:
+    """Check dashboards: their JSON, what their queries answer, and that tenants see nothing of others.
+
+    Parameters: `time_ranges` to ask for; the store has data for all of the first.
+    """
+    report = Report(len(dashboards))
+    for uid, dashboard in _with_progress(dashboards, "checking the dashboards"):
+        report.problems += structure.problems(uid, dashboards)
+        for answer in ask.ask_all(store, uid, dashboard, time_ranges):
+            report.add(answer)
+        if TENANTS in dashboard["tags"]:
+            for answer in ask.ask_as_tenants(store, uid, dashboard, time_ranges[0]):
+                report.add(answer)
+    return report
+
+
+def time_queries(store: Store, dashboards: Dashboards, time_range: TimeRange) -> Report:
+    """Time each query as it is when its dashboard opens. Times beyond the bounds are problems."""
+    report = Report(len(dashboards))
+    for uid, dashboard in _with_progress(dashboards, "timing the dashboards' queries"):
+        for answer in ask.time_all(store, uid, dashboard, time_range):
+            report.add(answer)
+    report.empty_query_s = ask.duration_s(store, "SELECT 1")
+    if (p95_s := report.quantile_s(0.95)) > P95_MAX_S:
+        report.problems.append(f"95 of 100 queries are answered within {p95_s:.3f} s, not {P95_MAX_S} s")
+    report.problems += [
+        f"{place}: takes {duration_s:.3f} s, more than {LONGEST_MAX_S} s"
+        for place, duration_s in sorted(report.durations_s, key=lambda each: -each[1])
+        if duration_s > LONGEST_MAX_S
+    ]
+    return report
+
+
+def main(*, bench: bool) -> int:
+    """Check the shipped dashboards, or time them; return the exit status."""
+    with made_up(LARGE if bench else SMALL) as (store, time_range):
+        if bench:
+            settle(store)
+        report = (time_queries if bench else check)(store, shipped_dashboards(), time_range)
+    for line in report.lines():
+        print(line)
+    return 1 if report.problems else 0
+
+
+@contextmanager
+def made_up(cluster: SampleCluster) -> Iterator[tuple[Store, TimeRange]]:
+    """Make a cluster up for a block. Yields its database and the time range of its data."""
+    end_s = int(time()) // _HOUR_S * _HOUR_S
+    with TemporaryDirectory(prefix="prism-ch-check-") as folder, connect(f"chdb://{folder}") as store:
+        migrate(store)
+        fill(store, cluster, end_s)
+        yield store, TimeRange.until(end_s, cluster.hours * _HOUR_S)
+
+
+def _with_progress(dashboards: Dashboards, what: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the dashboards, and show on a terminal how many are done."""
+    with progress(what) as report:
+        for done, each in enumerate(dashboards.items(), start=1):
+            yield each
+            if report is not None:
+                report(done, len(dashboards))
+
+
+if __name__ == "__main__":
+    sys.exit(main(bench="--bench" in sys.argv[1:]))

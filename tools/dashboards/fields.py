@@ -1,0 +1,140 @@
+"""The looks of values in panels: units, colours of severities and states, links to other dashboards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard as model
+
+GREEN, YELLOW, ORANGE, RED, BLUE, PURPLE, GREY = "green", "yellow", "orange", "red", "blue", "purple", "#6e7178"
+SECONDS, SHARE, COUNT, BITS, BYTES, RECORDS, PLAIN = "s", "percentunit", "short", "bps", "bytes", "cps", "none"
+
+SEVERITIES = {"critical": RED, "warning": ORANGE, "info": BLUE, "none": GREEN}
+STATES = {
+    "running": GREEN,
+    "stalled": RED,
+    "ended": GREY,
+    "open": ORANGE,
+    "closed": GREY,
+    "failed": RED,
+    "worked": GREEN,
+}
+LIGHTS = {"ok": GREEN, "warn": ORANGE, "bad": RED}
+PHASES = {
+    0: ("idle", GREY),
+    1: ("compute", GREEN),
+    2: ("PP", BLUE),
+    3: ("DP", ORANGE),
+    4: ("EP", PURPLE),
+    5: ("CP", YELLOW),
+    6: ("TP", "#00a3a3"),
+}
+SEVERITY_NUMBERS = {0: ("none", "#2b3b2f"), 1: ("info", BLUE), 2: ("warning", ORANGE), 3: ("critical", RED)}
+
+#: Properties of one column of a table.
+Property = model.DynamicConfigValue
+#: Properties of columns, by name.
+Columns = dict[str, list[Property]]
+
+
+def thresholds(*steps: tuple[float | None, str]) -> build.ThresholdsConfig:
+    """Return thresholds: lowest value and colour of each; the first value is None."""
+    built = [model.Threshold(value=value, color=color) for value, color in steps]
+    return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(built)
+
+
+def unit(name: str, decimals: int | None = None) -> list[Property]:
+    """Show a column in a unit."""
+    found = [Property(id_val="unit", value=name)]
+    return found if decimals is None else [*found, Property(id_val="decimals", value=decimals)]
+
+
+def width(pixels: int) -> list[Property]:
+    """Give a column a width."""
+    return [Property(id_val="custom.width", value=pixels)]
+
+
+def colored(texts: dict[str, str]) -> list[Property]:
+    """Colour a column's texts."""
+    options = {
+        text: {"text": text, "color": color, "index": place} for place, (text, color) in enumerate(texts.items())
+    }
+    return [
+        Property(id_val="mappings", value=[{"type": "value", "options": options}]),
+        Property(id_val="custom.cellOptions", value={"type": "color-text"}),
+    ]
+
+
+def heat(low: float, high: float, scheme: str = "continuous-GrYlRd") -> list[Property]:
+    """Colour a column's cells by their values, between two bounds."""
+    return [
+        Property(id_val="min", value=low),
+        Property(id_val="max", value=high),
+        Property(id_val="color", value={"mode": scheme}),
+        Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "gradient"}),
+    ]
+
+
+def steps_of(*steps: tuple[float | None, str]) -> list[Property]:
+    """Give a column thresholds of its own."""
+    built = [{"value": value, "color": color} for value, color in steps]
+    return [Property(id_val="thresholds", value={"mode": "absolute", "steps": built})]
+
+
+def gauge(low: float, high: float, *steps: tuple[float | None, str]) -> list[Property]:
+    """Show a column as bars, coloured by thresholds."""
+    return [
+        Property(id_val="min", value=low),
+        Property(id_val="max", value=high),
+        *steps_of(*steps),
+        Property(id_val="custom.cellOptions", value={"type": "gauge", "mode": "basic"}),
+    ]
+
+
+def hidden() -> list[Property]:
+    """Keep a column out of sight; links may still use it."""
+    return [Property(id_val="custom.hidden", value=True)]
+
+
+def link(title: str, dashboard: str, variable: str, column: str | None = None) -> list[Property]:
+    """Link a column's cells to a dashboard.
+
+    Parameters: `variable` of that dashboard, set to the cell's value or to that of another `column`.
+    """
+    value = "__value.raw" if column is None else f'__data.fields["{column}"]'
+    return [Property(id_val="links", value=[{"title": title, "url": url(dashboard, variable, value)}])]
+
+
+def url(dashboard: str, variable: str, value: str) -> str:
+    """Return the address of a dashboard with one variable set, at the same time range."""
+    chosen = f"var-{variable}=${{{value}:percentencode}}&var-datasource=${{datasource}}"
+    return f"/d/prism-{dashboard}?{chosen}&${{__url_time_range}}"
+
+
+def numbers(texts: dict[int, tuple[str, str]]) -> list[Any]:
+    """Return value mappings of numbers to texts and colours."""
+    options = {
+        str(number): model.ValueMappingResult(text=text, color=color, index=number)
+        for number, (text, color) in texts.items()
+    }
+    return [model.ValueMap(options=options)]
+
+
+def color(name: str) -> list[Property]:
+    """Give a line a colour of its own."""
+    return [Property(id_val="color", value={"mode": "fixed", "fixedColor": name})]
+
+
+def band(low: str) -> list[Property]:
+    """Fill the space down to another line, and draw no line."""
+    return [
+        Property(id_val="custom.fillBelowTo", value=low),
+        Property(id_val="custom.fillOpacity", value=15),
+        *invisible(),
+    ]
+
+
+def invisible() -> list[Property]:
+    """Draw no line."""
+    return [Property(id_val="custom.lineWidth", value=0), *color(GREEN)]

@@ -1,0 +1,211 @@
+"""The kinds of panel in the dashboards; the query of each is in sql/dashboards."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from grafana_foundation_sdk.builders import bargauge, common, heatmap, nodegraph, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import common as options
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import heatmap as heat_options
+
+from tools.dashboards import fields
+from tools.dashboards.fields import GREEN, Columns, Property
+from tools.dashboards.query import DATASOURCE, TABLE, TIME_SERIES, Target, about
+
+Step = tuple[float | None, str]
+_Panel = TypeVar(
+    "_Panel",
+    timeseries.Panel,
+    stat.Panel,
+    table.Panel,
+    heatmap.Panel,
+    statetimeline.Panel,
+    bargauge.Panel,
+    nodegraph.Panel,
+)
+
+
+def numbers_now(
+    title: str,
+    name: str,
+    width: int,
+    *,
+    unit_name: str = "short",
+    steps: tuple[Step, ...] = ((None, GREEN),),
+    columns: Columns | None = None,
+    height: int = 4,
+) -> stat.Panel:
+    """Show the columns of one row as large numbers, coloured by thresholds."""
+    panel = _stat(options.BigValueColorMode.VALUE).unit(unit_name).thresholds(fields.thresholds(*steps))
+    return _framed(_with_columns(panel, columns), title, name, width, height, TABLE)
+
+
+def text_now(title: str, name: str, width: int, *, columns: Columns | None = None, height: int = 4) -> stat.Panel:
+    """Show the columns of one row as texts and numbers."""
+    panel = _stat(options.BigValueColorMode.NONE)
+    return _framed(_with_columns(panel, columns), title, name, width, height, TABLE)
+
+
+def lines(
+    title: str,
+    name: str,
+    width: int,
+    unit_name: str,
+    *,
+    stacked: bool = False,
+    bars: bool = False,
+    by_label: str = "",
+    columns: Columns | None = None,
+) -> timeseries.Panel:
+    """Show values over time as lines, stacked areas or bars. With `by_label`, each of its values has its own."""
+    panel = (
+        timeseries.Panel()
+        .unit(unit_name)
+        .draw_style(options.GraphDrawStyle.BARS if bars else options.GraphDrawStyle.LINE)
+        .line_width(1)
+        .show_points(options.VisibilityMode.NEVER)
+        .fill_opacity(60 if stacked else 0)
+        .legend(_legend())
+        .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI).sort(options.SortOrder.DESCENDING))
+    )
+    if stacked:
+        panel = panel.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL).group("A"))
+    if by_label:
+        panel = panel.display_name(f"${{__field.labels.{by_label}}}")
+    return _framed(_with_columns(panel, columns), title, name, width, 8, TIME_SERIES)
+
+
+def limits(panel: timeseries.Panel, *steps: Step) -> timeseries.Panel:
+    """Draw thresholds as dashed lines."""
+    dashed = common.GraphThresholdsStyleConfig().mode(options.GraphThresholdsStyleMode.DASHED)
+    return panel.thresholds(fields.thresholds(*steps)).thresholds_style(dashed)
+
+
+def rows(title: str, name: str, width: int, columns: Columns, *, height: int = 8) -> table.Panel:
+    """Show a table."""
+    panel = table.Panel().show_header(True).cell_height(options.TableCellHeight.SM)
+    return _framed(_with_columns(panel, columns), title, name, width, height, TABLE)
+
+
+def matrix(
+    title: str,
+    name: str,
+    width: int,
+    axes: tuple[str, str, str],
+    unit_name: str,
+    cells: list[Property],
+) -> table.Panel:
+    """Show one coloured value for each row and column. `axes` names the columns for row, column and value."""
+    row, column, value = axes
+    turned = model.DataTransformerConfig(
+        id_val="groupingToMatrix",
+        options={"columnField": column, "rowField": row, "valueField": value, "emptyValue": "null"},
+    )
+    panel = table.Panel().show_header(True).cell_height(options.TableCellHeight.SM).with_transformation(turned)
+    panel = panel.override_by_field_type("number", [*fields.unit(unit_name, 0), *cells])
+    panel = panel.override_by_name(f"{row}\\{column}", fields.width(110))
+    return _framed(panel, title, name, width, 10, TABLE)
+
+
+def ranking(title: str, name: str, width: int, unit_name: str) -> bargauge.Panel:
+    """Show one bar a row, of a text and a number."""
+    panel = (
+        bargauge.Panel()
+        .unit(unit_name)
+        .orientation(options.VizOrientation.HORIZONTAL)
+        .display_mode(options.BarGaugeDisplayMode.GRADIENT)
+        .reduce_options(_last().values(True))
+        .min(0)
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_YL_RD))
+    )
+    return _framed(panel, title, name, width, 8, TABLE)
+
+
+def heat_map(
+    title: str,
+    name: str,
+    width: int,
+    unit_name: str,
+    *,
+    label: str,
+    top: float,
+    height: int = 10,
+) -> heatmap.Panel:
+    """Show a value over time for each value of a label, in colours from 0, green, to `top`, red."""
+    colors = (
+        heatmap.HeatmapColorOptions()
+        .mode(heat_options.HeatmapColorMode.SCHEME)
+        .scheme("RdYlGn")
+        .reverse(True)
+        .steps(64)
+        .min(0)
+        .max(top)
+        .fill("dark-orange")
+        .exponent(0.5)
+    )
+    panel = (
+        heatmap.Panel()
+        .calculate(False)
+        .color(colors)
+        .cell_gap(0)
+        .filter_values(heatmap.FilterValueRange().le(-1e9))
+        .cell_values(heatmap.CellValues().unit(unit_name))
+        .rows_frame(heatmap.RowsHeatmapOptions().layout(options.HeatmapCellLayout.AUTO).value("value"))
+        .display_name(f"${{__field.labels.{label}}}")
+        .unit(unit_name)
+    )
+    return _framed(panel, title, name, width, height, TIME_SERIES)
+
+
+def states(
+    title: str, name: str, width: int, label: str, texts: dict[int, tuple[str, str]], *, height: int = 8
+) -> statetimeline.Panel:
+    """Show states over time, a row for each value of a label. `texts` names the numbers of states."""
+    panel = (
+        statetimeline.Panel()
+        .mappings(fields.numbers(texts))
+        .show_value(options.VisibilityMode.NEVER)
+        .merge_values(True)
+        .row_height(0.85)
+        .fill_opacity(85)
+        .line_width(0)
+        .legend(_legend())
+        .display_name(f"${{__field.labels.{label}}}")
+    )
+    return _framed(panel, title, name, width, height, TIME_SERIES)
+
+
+def graph(title: str, nodes: str, edges: str, width: int, *, height: int = 12) -> nodegraph.Panel:
+    """Show a graph of nodes and edges."""
+    panel = nodegraph.Panel().title(title).description(f"{about(nodes)} {about(edges)}").datasource(DATASOURCE)
+    panel = panel.with_target(Target(nodes, TABLE, "nodes")).with_target(Target(edges, TABLE, "edges"))
+    return panel.span(width).height(height)
+
+
+def _framed(panel: _Panel, title: str, name: str, width: int, height: int, result: int) -> _Panel:
+    """Give a panel its title, size, query and, from the query's comment, its description."""
+    panel = panel.title(title).description(about(name)).datasource(DATASOURCE).with_target(Target(name, result))
+    return panel.span(width).height(height)
+
+
+def _with_columns(panel: _Panel, columns: Columns | None) -> _Panel:
+    for name, properties in (columns or {}).items():
+        panel = panel.override_by_name(name, properties)
+    return panel
+
+
+def _stat(color: options.BigValueColorMode) -> stat.Panel:
+    panel = stat.Panel().color_mode(color).graph_mode(options.BigValueGraphMode.NONE)
+    return panel.text_mode(options.BigValueTextMode.VALUE_AND_NAME).reduce_options(_last())
+
+
+def _legend() -> common.VizLegendOptions:
+    legend = common.VizLegendOptions().display_mode(options.LegendDisplayMode.LIST)
+    return legend.placement(options.LegendPlacement.BOTTOM).show_legend(True)
+
+
+def _last() -> common.ReduceDataOptions:
+    """Take the last value of each column, texts too."""
+    return common.ReduceDataOptions().calcs(["lastNotNull"]).fields("/.*/").values(False)
