@@ -14,9 +14,8 @@ from prism_ch.analysis.lookback import FlowSpan, read_window
 from prism_ch.analysis.window import analyse_window
 from prism_ch.errors import PrismError
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.memory import WindowMemory
+from prism_ch.model.memory import WindowMemory, WindowRevision
 from prism_ch.model.params import Params
-from prism_ch.model.revision import WindowRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
-from prism_ch.model.revision import JobRevision, WindowRevision
+from prism_ch.model.memory import JobRevision, WindowRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store

@@ -21,7 +21,7 @@ from prism_ch.analysis.jobs.edges import recurring_pairs
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
 from prism_ch.model.columns import Bool, Int64
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import Params
 from prism_ch.model.result import PAIR_KINDS
 from prism_ch.model.topology import Topology

@@ -13,7 +13,7 @@ from prism_ch.analysis.steps.step_volume import KnownSteps, collective_ends
 from prism_ch.analysis.steps.steps import Sequences, divide, read_sequences
 from prism_ch.core import bocd, robust
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
 

@@ -9,7 +9,7 @@ from prism_ch.analysis.roles.roles import find_links, identify
 from prism_ch.analysis.steps.steps import read_sequences
 from prism_ch.core import bocd, robust
 from prism_ch.model.columns import Bool, UInt8
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import DivideParams, IdentifyParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic

@@ -14,9 +14,8 @@ from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standst
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.analysis.observe.observe import WindowFlows, observe
-from prism_ch.model.memory import WindowMemory
+from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
-from prism_ch.model.revision import JobRevision, WindowRevision
 from prism_ch.model.topology import Topology
 
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.

@@ -1,14 +1,14 @@
-"""What the analysis remembers from one window to the next: of each job, of exporters, of what is wrong."""
+"""What a window publishes of jobs, and what the next one remembers of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prism_ch.model.exporter import ExporterHistory
+from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ContinueParams, Params
-from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps
+from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
 from prism_ch.model.window import Window
 
 
@@ -94,3 +94,66 @@ class WindowMemory:
     jobs: tuple[JobMemory, ...] = ()
     findings: tuple[Finding, ...] = ()
     exporters: ExporterHistory = field(default_factory=ExporterHistory.none)
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedSteps:
+    """Numbers of steps: all in [recent, until), and those in [since, recent) that `stride` divides."""
+
+    since: int
+    recent: int
+    until: int
+    stride: int
+
+    @classmethod
+    def of(cls, job: JobRecord, params: ContinueParams) -> RememberedSteps:
+        """Return which steps of a job are read back; they are counted on without gaps."""
+        recent = max(job.steps - params.history_steps, 0)
+        reached = params.remembered_s / job.step_s_median if job.step_s_median > 0 else 0.0
+        since = max(recent - round(reached), 0)
+        stride = 1  # a power of two: with a longer history, half of the steps known before are known still
+        while recent - since > stride * params.history_steps:
+            stride *= 2
+        return cls(since, recent, job.steps, stride)
+
+    def parts(self, steps: Steps) -> tuple[Steps, Steps]:
+        """Return the newest of some steps, and some of those before them."""
+        before = (steps.step >= self.since) & (steps.step < self.recent) & (steps.step % self.stride == 0)
+        return steps.take(steps.step >= self.recent), steps.take(before)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRevision:
+    """All that one working of a window says of a job.
+
+    `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold
+    the steps from `from_step` on and replace whatever was published from there; `findings` hold those that are open
+    or changed, and replace those that start at or after `from_time_ns`. `attempt` and `usual_compute` are remembered.
+    """
+
+    job: JobRecord
+    members: Members
+    pairs: Pairs
+    groups: tuple[Group, ...]
+    from_step: int
+    from_time_ns: int
+    steps: Steps = field(default_factory=Steps.empty)
+    gpu_steps: GpuSteps = field(default_factory=GpuSteps.empty)
+    timeline: Timeline = field(default_factory=Timeline.empty)
+    findings: tuple[Finding, ...] = ()
+    attempt: Attempt = field(default_factory=Attempt)
+    usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRevision:
+    """All that one working of a window says.
+
+    `withdrawn` are known jobs that turned out to be parts of others; `findings` are about no single job and replace
+    those that start in the window or later; `exporters`, what the window shows of them.
+    """
+
+    jobs: tuple[JobRevision, ...]
+    withdrawn: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    exporters: ExporterStates

@@ -16,9 +16,8 @@ from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int64
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.finding import Finding
-from prism_ch.model.memory import JobMemory, WindowMemory, clocks_since_ns
+from prism_ch.model.memory import JobMemory, RememberedSteps, WindowMemory, clocks_since_ns
 from prism_ch.model.params import ContinueParams, Params
-from prism_ch.model.remembered_steps import RememberedSteps
 from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window

@@ -14,8 +14,8 @@ import pyarrow as pa
 from prism_ch.core.arrays import run_starts
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
+from prism_ch.model.memory import JobRevision
 from prism_ch.model.result import PAIR_KINDS, GpuSteps, Members, Pairs, Steps
-from prism_ch.model.revision import JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.memory import JobNotes, write_baseline, write_job_notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prism_ch.errors import ClaimedError
-from prism_ch.model.revision import WindowRevision
+from prism_ch.model.memory import WindowRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store import rows

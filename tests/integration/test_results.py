@@ -10,10 +10,9 @@ import pytest
 
 from prism_ch.errors import StoreError
 from prism_ch.model.finding import Baseline, Finding
-from prism_ch.model.memory import JobMemory
+from prism_ch.model.memory import JobMemory, JobRevision
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, PP, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
-from prism_ch.model.revision import JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store

@@ -10,10 +10,9 @@ from prism_ch.analysis.lookback import FlowSpan, read_window
 from prism_ch.analysis.window import analyse_window
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.memory import WindowMemory
+from prism_ch.model.memory import JobRevision, WindowMemory
 from prism_ch.model.params import Params
 from prism_ch.model.result import GpuSteps, Steps, Timeline
-from prism_ch.model.revision import JobRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 

@@ -17,9 +17,7 @@ from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.roles.roles import either_way, hidden_answers, identify, name_merged
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.columns import Int32
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import PairKinds
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology

@@ -23,9 +23,7 @@ from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
 from prism_ch.model.columns import Float64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import GroupSet, PairKinds
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import Params
 from prism_ch.model.result import GpuSteps, Group, Reconstruction, Steps

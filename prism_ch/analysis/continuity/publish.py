@@ -14,10 +14,16 @@ from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Float64, Int32, Int64, UInt8
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.groupset import GroupSet
-from prism_ch.model.memory import JobMemory, UsualComputeTime, WindowMemory
+from prism_ch.model.job import GroupSet
+from prism_ch.model.memory import (
+    JobMemory,
+    JobRevision,
+    RememberedSteps,
+    UsualComputeTime,
+    WindowMemory,
+    WindowRevision,
+)
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.remembered_steps import RememberedSteps
 from prism_ch.model.result import (
     DP,
     OTHER,
@@ -31,7 +37,6 @@ from prism_ch.model.result import (
     Steps,
     Timeline,
 )
-from prism_ch.model.revision import JobRevision, WindowRevision
 from prism_ch.model.window import Window
 
 #: What is said of pairs that carry no steady data: the stages looked, and found nothing to name.

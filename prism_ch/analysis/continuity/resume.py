@@ -12,8 +12,7 @@ import numpy as np
 
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Int64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import OTHER, GpuSteps, Steps

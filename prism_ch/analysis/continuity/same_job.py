@@ -18,9 +18,7 @@ import numpy as np
 from prism_ch.core.arrays import group_search
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Float64, Int32, Int64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import PairKinds
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic

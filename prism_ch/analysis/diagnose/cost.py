@@ -6,7 +6,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import Episode
 from prism_ch.model.columns import Float64
-from prism_ch.model.division import Division
+from prism_ch.model.job import Division
 
 
 def step_seconds(division: Division) -> Float64:

@@ -8,8 +8,8 @@ from hashlib import blake2b
 from typing import Any, TypedDict, Unpack
 
 from prism_ch.analysis.diagnose.episodes import Episode
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity, SubjectType
+from prism_ch.model.job import Division
 from prism_ch.model.params import DiagnoseParams
 
 #: Rows of evidence kept with a finding: enough to check it, few enough to read.

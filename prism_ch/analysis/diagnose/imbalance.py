@@ -17,9 +17,8 @@ from prism_ch.analysis.diagnose.network.slow_groups import measure_groups
 from prism_ch.analysis.diagnose.uneven_stages import find_uneven_stages, shape_finding
 from prism_ch.core import robust
 from prism_ch.model.columns import Float64, Int64
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
-from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import DP, Group
 from prism_ch.model.traffic import Traffic

@@ -16,8 +16,8 @@ from prism_ch.analysis.diagnose.cost import step_seconds
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Extent, Measured, Place, identity, make_finding
 from prism_ch.core import robust
 from prism_ch.model.columns import Float64, Int32
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
 
 #: A first stage, which shows less of its work than the others, one to compare with, and a last one.
 _LEAST_STAGES = 3

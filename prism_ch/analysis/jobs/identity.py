@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.jobs.attempts import Attempts
 from prism_ch.model.columns import Int32, Int64
-from prism_ch.model.jobset import ALWAYS_NS, FOREVER_NS, RecognisedJob
+from prism_ch.model.job import ALWAYS_NS, FOREVER_NS, RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology

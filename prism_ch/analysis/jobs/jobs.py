@@ -17,7 +17,7 @@ from prism_ch.analysis.jobs.attempts import find_attempts
 from prism_ch.analysis.jobs.identity import identify_jobs
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.rails import merge_rails
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology

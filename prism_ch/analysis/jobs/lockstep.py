@@ -15,7 +15,7 @@ import numpy as np
 from prism_ch.core import jaccard
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Int32, Int64
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology

@@ -16,7 +16,7 @@ from prism_ch.analysis.roles.pipelines import answer_log_odds, ties_one_pipeline
 from prism_ch.core import robust
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams, MergedParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic

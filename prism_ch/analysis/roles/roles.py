@@ -21,7 +21,7 @@ from prism_ch.analysis.roles.merged import either_way, hidden_answers, name_merg
 from prism_ch.analysis.roles.pipelines import pipeline_log_odds, ties_one_pipeline
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64, UInt8
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, OTHER, PAIR_KINDS, PP, TP
 from prism_ch.model.traffic import Traffic

@@ -15,8 +15,7 @@ from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.chains import distance_from_end
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.result import CP, DP, EP, PP, TP, Group
 from prism_ch.model.traffic import Traffic
 

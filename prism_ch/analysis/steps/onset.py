@@ -18,7 +18,7 @@ from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, run_starts
 from prism_ch.core.step_volume import segment_by_volume
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.division import Division
+from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
 
 

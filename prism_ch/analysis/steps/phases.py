@@ -10,8 +10,7 @@ import numpy as np
 
 from prism_ch.core import intervals, robust
 from prism_ch.model.columns import Float64, Int64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, Reconstruction, Steps, Timeline
 from prism_ch.model.traffic import Traffic
 

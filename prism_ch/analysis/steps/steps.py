@@ -27,8 +27,7 @@ from prism_ch.analysis.steps.pipelines import chains, pipeline_ends, without_str
 from prism_ch.analysis.steps.sequences import Sequences, communicators, links, read_sequences
 from prism_ch.analysis.steps.step_volume import collective_ends
 from prism_ch.model.columns import Int32, Int64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DivideParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from prism_ch.model.params.continuity import ContinueParams
 from prism_ch.model.params.diagnose import ComputeTimeParams, DiagnoseParams, StopParams, TimePerByteParams
 from prism_ch.model.params.jobs import RecogniseParams
 from prism_ch.model.params.observe import ClockParams, MergedParams, ObserveParams, TimeoutParams
 from prism_ch.model.params.roles import IdentifyParams
-from prism_ch.model.params.steps import DivideParams
+from prism_ch.model.params.steps import ContinueParams, DivideParams
 
 __all__ = [
     "ClockParams",

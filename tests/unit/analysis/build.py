@@ -20,12 +20,10 @@ from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import number_after, order
 from prism_ch.analysis.steps.phases import reconstruct
 from prism_ch.model.columns import Bool, Int64
-from prism_ch.model.division import Division
 from prism_ch.model.exporter import ExporterStates, Timeouts
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.groupset import PairKinds
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, JobRecord, JobStatus, Members, Pairs, Steps
 from prism_ch.model.topology import Topology

@@ -17,9 +17,8 @@ from prism_ch.analysis.window import analyse_window
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.memory import WindowMemory
+from prism_ch.model.memory import WindowMemory, WindowRevision
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PP
-from prism_ch.model.revision import WindowRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.simulate import generate

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from prism_ch.model.columns import freeze
-from prism_ch.model.groupset import GroupSet, PairKinds
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import GroupSet, PairKinds, RecognisedJob
 from prism_ch.model.result import DP, PP, GpuSteps, Members, Pairs, Steps, Timeline
 from tests.unit.analysis.build import MB, Flow, steps_of, traffic
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.model.division import Division
 from prism_ch.model.exporter import ExporterStates, Timeouts
+from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams, Params
 from prism_ch.model.window import Window
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, division, topology, traffic

@@ -2,8 +2,8 @@
 
 import pytest
 
+from prism_ch.model.memory import RememberedSteps
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.remembered_steps import RememberedSteps
 from tests.unit.analysis.build import known_job, steps_of
 
 PARAMS = ContinueParams(history_steps=4, remembered_s=20)

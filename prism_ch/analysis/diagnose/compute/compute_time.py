@@ -20,8 +20,7 @@ from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
 from prism_ch.model.result import CP, DP, EP, PP, TP
 from prism_ch.model.traffic import Traffic

@@ -12,7 +12,7 @@ from prism_ch.analysis.diagnose.cost import step_seconds
 from prism_ch.core import robust
 from prism_ch.core.significance import carried_back, corrected_score, spread_of, trailing_low_median
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.division import Division
+from prism_ch.model.job import Division
 from prism_ch.model.params import ComputeTimeParams
 
 #: Seconds in 1,000 GPU-hours: what false alarms are counted by.

@@ -16,8 +16,8 @@ from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, 
 from prism_ch.core import robust
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Baseline, Finding
+from prism_ch.model.job import Division
 from prism_ch.model.params import ComputeTimeParams
 from prism_ch.model.topology import Topology
 

@@ -10,8 +10,7 @@ import numpy as np
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, between_messages, joined_by
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.model.columns import Int32
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
 from prism_ch.model.result import DP, PP
 from prism_ch.model.topology import Topology

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.params import ComputeTimeParams
 from prism_ch.model.topology import Topology

@@ -13,8 +13,8 @@ from prism_ch.analysis.diagnose.network.delay import Delay, ways_of
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Baseline, Finding, FindingKind, SubjectType
+from prism_ch.model.job import Division
 from prism_ch.model.topology import Topology
 
 #: A link is two ways; a communicator over two pods crosses the switches of both.

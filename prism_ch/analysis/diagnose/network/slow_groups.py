@@ -11,9 +11,8 @@ from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, 
 from prism_ch.core import robust
 from prism_ch.core.arrays import segment_search
 from prism_ch.model.columns import Float64
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
-from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.result import DP, Group
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic

@@ -24,8 +24,8 @@ from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
 from prism_ch.core.significance import carried_back, corrected_score, trailing_low_median
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
 

@@ -12,8 +12,7 @@ from prism_ch.analysis.diagnose.network.collective_turns import find_turns
 from prism_ch.core import robust
 from prism_ch.core.disjoint_set import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import GroupSet, PairKinds
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.topology import Topology

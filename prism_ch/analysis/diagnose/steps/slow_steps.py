@@ -16,7 +16,7 @@ from prism_ch.core import robust
 from prism_ch.core.significance import trailing_low_median
 from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Baseline, Cause, Finding
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology

@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64, freeze
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import StopParams
 from prism_ch.model.result import OTHER, PAIR_KINDS
 from prism_ch.model.traffic import Traffic

@@ -24,7 +24,7 @@ from prism_ch.core.rates import usual_count
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import DP, OTHER, Steps
 from prism_ch.model.topology import Topology

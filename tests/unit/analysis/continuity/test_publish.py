@@ -10,10 +10,9 @@ import pytest
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, silent_jobs, unchanged
-from prism_ch.model.memory import Attempt, JobMemory, UsualComputeTime
+from prism_ch.model.memory import Attempt, JobMemory, JobRevision, UsualComputeTime
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP, Group, JobStatus, Pairs, Steps
-from prism_ch.model.revision import JobRevision
 from tests.unit.analysis.build import (
     BEGIN_NS,
     MB,

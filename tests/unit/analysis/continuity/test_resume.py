@@ -18,9 +18,8 @@ from prism_ch.analysis.continuity.resume import (
     what_stays,
 )
 from prism_ch.analysis.observe.known_jobs import active_jobs, of_past_attempts
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, Pairs, Steps

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.continuity.same_job import Load, goes_on, is_too_early, join_attempts, measure_load
-from prism_ch.model.jobset import FOREVER_NS, RecognisedJob
+from prism_ch.model.job import FOREVER_NS, RecognisedJob
 from prism_ch.model.params import ContinueParams
 from tests.unit.analysis.build import MB, Flow, division, every, job, links, ring, traffic, typed
 

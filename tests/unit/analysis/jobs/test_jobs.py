@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prism_ch.analysis.jobs.edges import recurring_pairs
 from prism_ch.analysis.jobs.jobs import recognise
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology

@@ -9,7 +9,7 @@ import pytest
 
 from prism_ch.analysis.jobs.lockstep import join_lockstep
 from prism_ch.model.columns import Int64
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology

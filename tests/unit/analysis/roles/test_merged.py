@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from prism_ch.analysis.roles.roles import either_way, hidden_answers, identify, name_merged
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams, MergedParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic

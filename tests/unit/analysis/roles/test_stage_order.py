@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_ch.analysis.roles.stage_order import number_after, order
-from prism_ch.model.division import Division
-from prism_ch.model.groupset import GroupSet
+from prism_ch.model.job import Division, GroupSet
 from prism_ch.model.result import DP, PP, Group
 from tests.unit.analysis.build import (
     MB,

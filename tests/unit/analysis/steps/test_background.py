@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.steps.steps import divide
-from prism_ch.model.division import Division
+from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, job, links, pipeline, ring, shaken, traffic, typed
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
 from prism_ch.model.columns import Float64, Int64
-from prism_ch.model.division import Division
+from prism_ch.model.job import Division
 from prism_ch.model.result import PHASES, Reconstruction, Timeline
 from tests import naive
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, division, every, pipeline, ring, traffic, typed

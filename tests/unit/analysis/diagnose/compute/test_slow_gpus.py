@@ -14,9 +14,8 @@ from prism_ch.analysis.diagnose.compute.peers import compare
 from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import CP
 from prism_ch.model.topology import Topology

@@ -10,8 +10,8 @@ import pytest
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
 from prism_ch.analysis.roles.stage_order import order
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
 from prism_ch.model.params import DiagnoseParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, topology, traffic, typed
 

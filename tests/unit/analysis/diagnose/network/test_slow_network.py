@@ -14,8 +14,8 @@ from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte, measure_time_per_byte
 from prism_ch.analysis.roles.stage_order import order
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
 from prism_ch.model.params import DiagnoseParams, Params
 from prism_ch.model.topology import Topology
 from tests.unit.analysis.build import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prism_ch.analysis.diagnose.steps.regimes import Moved, newest_run
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
 from prism_ch.model.finding import Finding, Severity
-from prism_ch.model.jobset import RecognisedJob
+from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
 from tests.unit.analysis.build import BEGIN_NS, steps_of, topology

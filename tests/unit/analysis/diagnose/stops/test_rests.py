@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.stops.rests import find_rests, longest_rests, rests_of_all
-from prism_ch.model.groupset import PairKinds
+from prism_ch.model.job import PairKinds
 from prism_ch.model.params import StopParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic

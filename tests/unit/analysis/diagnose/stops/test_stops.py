@@ -11,8 +11,8 @@ import pytest
 from prism_ch.analysis.diagnose.context import JobContext, found_beside, what_moved
 from prism_ch.analysis.diagnose.stops.stalls import not_slow
 from prism_ch.analysis.diagnose.stops.stops import find_restart
-from prism_ch.model.division import Division
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
 from prism_ch.model.memory import Attempt
 from prism_ch.model.params import Params
 from prism_ch.model.traffic import Traffic
