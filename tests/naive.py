@@ -33,12 +33,6 @@ def components(n: int, edges: Iterable[tuple[int, int]]) -> list[int]:
     return label
 
 
-def jaccard(one: set[int], other: set[int]) -> float:
-    """Return |A and B| / |A or B|, and 0 for two empty sets."""
-    union = one | other
-    return len(one & other) / len(union) if union else 0.0
-
-
 def overlap(one: set[int], other: set[int]) -> float:
     """Return |A and B| / min(|A|, |B|), and 0 where a set is empty."""
     smaller = min(len(one), len(other))
@@ -54,11 +48,6 @@ def merge(intervals: Sequence[Interval], gap: int = 0) -> list[Interval]:
         else:
             merged.append((start, end))
     return merged
-
-
-def covered_length(interval: Interval, cover: Sequence[Interval]) -> int:
-    """Measure the part of an interval that disjoint intervals cover."""
-    return sum(max(0, min(interval[1], end) - max(interval[0], start)) for start, end in cover)
 
 
 def cut(interval: Interval, spans: Sequence[Interval]) -> list[tuple[int, int, int]]:

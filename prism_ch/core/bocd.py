@@ -150,24 +150,6 @@ def detect(
     return Changepoints(mass, run_length)
 
 
-def run_length_posterior(values: Float64, prior: Prior | None = None, *, expected_run: float = 100.0) -> Float64:
-    """Return the whole posterior of the run length of one sequence, exactly: for study, in O(n^2) memory.
-
-    Parameters: as in `detect`, for one sequence of n data. Returns float64[n, n]: entry (t, r) is P(r_t = r |
-    x_1..t), 0 where r > t; rows sum to 1.
-    """
-    offsets = np.array([0, len(values)], dtype=np.int64)
-    lengths = _check_sequences(values, offsets)
-    law = _per_sequence(robust_prior(values, offsets) if prior is None else prior, 1)
-    standard = _standardise(values, lengths, law)
-    posterior = np.zeros((len(values), len(values)))
-    runs = _Runs(law.kappa0, law.alpha0, 1 / expected_run, max(len(values), 1))
-    for t in range(len(values)):
-        runs.observe(standard[t : t + 1])
-        posterior[t, : t + 1] = runs.masses()[::-1, 0]
-    return posterior
-
-
 def _check_sequences(values: Float64, offsets: Int64) -> Int64:
     """Return the sequences' lengths, int64[k], or refuse offsets and values that the model can't take."""
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
@@ -258,12 +240,6 @@ class _Runs:
         joint -= work
         self._observe_old(x)
         self._normalise(alive)
-
-    def masses(self) -> Float64:
-        """Return the posterior of the runs up to max_run data, float64[runs, alive], the oldest first."""
-        alive = len(self.new_run_mass)
-        posterior: Float64 = np.exp(self.log_joint[self._rows(), :alive] - self.log_evidence[:alive])
-        return posterior
 
     def map_run_length(self) -> Int64:
         """Return the most probable number of earlier data in the newest datum's run, int64[alive]."""

@@ -95,46 +95,6 @@ def union_length(group: Int32, start: Int64, end: Int64, groups: int | None = No
     return covered
 
 
-def intersect_length(a_start: Int64, a_end: Int64, b_start: Int64, b_end: Int64) -> int:
-    """Measure the overlap of two sets of intervals on one line.
-
-    Parameters: `a_start`, `a_end` int64[n]; `b_start`, `b_end` int64[m]; each set sorted and disjoint.
-    Returns the total length of the intersection. Raises ValueError where a set is not sorted and disjoint.
-    """
-    _check_intervals(a_start, a_end)
-    if (a_start[1:] < a_end[:-1]).any():
-        raise ValueError("the first set of intervals is not sorted and disjoint")
-    one_line = np.zeros(len(a_start), dtype=np.int32)
-    other_line = np.zeros(len(b_start), dtype=np.int32)
-    return int(covered_length(one_line, a_start, a_end, other_line, b_start, b_end).sum())
-
-
-def covered_length(
-    group: Int32, start: Int64, end: Int64, cover_group: Int32, cover_start: Int64, cover_end: Int64
-) -> Int64:
-    """Measure how much of each interval the disjoint intervals of a cover take up, group by group.
-
-    Parameters: `group` int32[n], `start`, `end` int64[n], in any order and free to overlap; `cover_group` int32[m],
-    `cover_start`, `cover_end` int64[m], sorted by (group, start) and disjoint within a group, as `merge` returns them.
-    Returns int64[n]. Raises ValueError on inverted intervals or a cover that is not sorted and disjoint.
-    """
-    _check_intervals(start, end, group=group)
-    _check_disjoint(cover_group, cover_start, cover_end)
-    low = np.searchsorted(cover_group, group, side="left")
-    before = np.concatenate(([0], np.cumsum(cover_end - cover_start)))
-
-    def covered_until(moment: Int64) -> Int64:
-        """Measure the cover before a moment, from the beginning of its group."""
-        begun = group_search(cover_group, cover_start, group, moment)
-        surplus = np.zeros(len(moment), dtype=np.int64)
-        inside = begun > low
-        surplus[inside] = np.maximum(cover_end[begun[inside] - 1] - moment[inside], 0)
-        result: Int64 = before[begun] - before[low] - surplus
-        return result
-
-    return covered_until(end) - covered_until(start)
-
-
 def meets(
     group: Int32,
     start: Int64,
@@ -184,20 +144,6 @@ def cut(group: Int32, start: Int64, end: Int64, span_group: Int32, span_start: I
     begin, finish = clip(start[row], end[row], span_start[span], span_end[span])
     kept = finish > begin
     return Cuts(row[kept], span[kept], begin[kept], finish[kept])
-
-
-def complement(
-    span_start: Int64, span_end: Int64, group: Int32, start: Int64, end: Int64
-) -> tuple[Int32, Int64, Int64]:
-    """Return what a group's intervals leave free of the group's span.
-
-    Parameters: `span_start`, `span_end` int64[k], the span of each group; `group` int32[n], `start`, `end` int64[n].
-    Returns (group int32[m], start int64[m], end int64[m]), sorted, disjoint, none without length.
-    Raises ValueError on inverted intervals or spans, or a group without a span.
-    """
-    pieces = tile(span_start, span_end, group, start, end, np.zeros(len(group), dtype=np.int32), strongest=(0,), fill=1)
-    free = pieces.label == 1
-    return pieces.group[free], pieces.start[free], pieces.end[free]
 
 
 def tile(

@@ -1,4 +1,4 @@
-"""The period at which activity, events or symbols repeat, by autocorrelation."""
+"""The period at which events or symbols repeat, by autocorrelation, and places within it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ SMOOTHED_BINS = 16 / 6
 #: The longest series of bins made of events: a quarter of a gigabyte.
 MAX_BINS = 1 << 25
 
+#: A symbol more or less than the period has costs as much as this many that merely differ: two in a row are noise now
+#: and then, while all that follows a place once lost differs.
+JUMP_COST = 2.5
+
 #: Compared at once by `sequence_period`, as cells of lag times symbol.
 CHUNK_CELLS = 1 << 20
 
@@ -35,13 +39,6 @@ class Period(NamedTuple):
 
     period_s: float
     strength: float
-
-
-class Phase(NamedTuple):
-    """Where in its period an event typically falls, seconds, and how surely: 0 is anywhere, 1 always there."""
-
-    offset_s: float
-    concentration: float
 
 
 def dominant_period(
@@ -114,22 +111,6 @@ def event_period(
     return dominant_period(series, bin_s, min_period_s=min_period_s, max_period_s=max_period_s)
 
 
-def phase(events_ns: Int64, period_s: float, origin_ns: int | None = None) -> Phase:
-    """Return where in a period events fall: the circular mean of event times modulo the period.
-
-    Parameters: `events_ns` int64[n], n >= 1; `period_s` > 0; `origin_ns`, where a period begins (default: at the
-    earliest event). It should be near: an error in the period adds up over the periods in between.
-    Returns the offset from the origin, in 0..`period_s`, and the mean resultant length.
-    Raises ValueError where there is no event or the period is not positive.
-    Source: Mardia & Jupp, "Directional Statistics", 2000, chapter 2.
-    """
-    if len(events_ns) == 0 or not period_s > 0:
-        raise ValueError("a phase takes at least one event and a positive period")
-    origin = events_ns.min() if origin_ns is None else origin_ns
-    mean = np.mean(np.exp(2j * np.pi * ((events_ns - origin) / 1e9 / period_s)))
-    return Phase(float(np.angle(mean)) / (2 * np.pi) % 1 * period_s, float(np.abs(mean)))
-
-
 def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
     """Return the smallest lag with which a sequence repeats itself best, and how much better than by chance it does.
 
@@ -161,6 +142,46 @@ def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
     as_good = (strength >= FUNDAMENTAL_SHARE * strength[best]) & (equal >= equal[best] - doubt)
     period = int(np.argmax(as_good))
     return period + 1, float(strength[period])
+
+
+def places_in_period(symbols: Int64, period: int) -> Int64:
+    """Place each symbol of a repeating sequence in its period, int64[n] in 0..period - 1.
+
+    Parameters: `symbols` int64[n], any integers; `period`, 1..n (see `sequence_period`). Which symbol has place 0 is
+    arbitrary. Raises ValueError on a period out of range.
+
+    1. The pattern is the stretch of one period that agrees best with what comes one period earlier and later.
+    2. Of all walks round and round the pattern, one place a symbol, the one with the fewest disagreements is taken. A
+       missing or an extra symbol is a jump, which costs JUMP_COST.
+    Source: Viterbi, "Error Bounds for Convolutional Codes", IEEE Transactions on Information Theory 13, 1967.
+    """
+    if not 1 <= period <= len(symbols):
+        raise ValueError(f"a period of {period} does not fit {len(symbols)} symbols")
+    pattern = _clearest_period(symbols, period)
+    rows = len(symbols)
+    jumped = np.zeros((rows, period), dtype=np.bool_)
+    cheapest = np.zeros(rows, dtype=np.int64)
+    cost = (pattern != symbols[0]).astype(np.float64)
+    for row in range(1, rows):
+        cheapest[row] = np.argmin(cost)
+        jump = cost[cheapest[row]] + JUMP_COST
+        going_on = np.roll(cost, 1)
+        jumped[row] = jump < going_on
+        cost = np.minimum(going_on, jump) + (pattern != symbols[row])
+    places = np.empty(rows, dtype=np.int64)
+    places[-1] = np.argmin(cost)
+    for row in range(rows - 1, 0, -1):
+        places[row - 1] = cheapest[row] if jumped[row, places[row]] else (places[row] - 1) % period
+    return places
+
+
+def _clearest_period(symbols: Int64, period: int) -> Int64:
+    agrees = np.zeros(len(symbols), dtype=np.int64)
+    agrees[period:] += symbols[period:] == symbols[:-period]
+    agrees[:-period] += symbols[:-period] == symbols[period:]
+    total = np.concatenate([[0], np.cumsum(agrees)])
+    first = int(np.argmax(total[period:] - total[:-period]))
+    return symbols[first : first + period]
 
 
 class _Peak(NamedTuple):

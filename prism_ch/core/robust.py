@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Float64, Int32, check_equal_length, check_groups
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, check_groups
 
 #: The standard deviation of a normal law over its median absolute deviation, 1 / Phi^-1(3/4).
 MAD_TO_SD = 1.482602218505602
@@ -18,6 +18,10 @@ EQUAL_LOGS = 1e-9
 
 #: A class of a smaller share of the weight could vanish in rounding.
 LEAST_SHARE = 1e-12
+
+#: Parts in which the time before is counted, and how many of the busiest are left out: events that come all at once, as
+#: when ranks connect, do not show what is usual.
+RATE_PARTS, BUSIEST_PARTS = 8, 2
 
 
 def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
@@ -209,3 +213,18 @@ def size_classes(
     classes = np.empty(len(column), dtype=np.int32)
     classes[order] = np.cumsum(opens)
     return classes
+
+
+def usual_count(at_ns: Int64, begin_ns: int, end_ns: int) -> float:
+    """Expect a number of events in [begin_ns, end_ns) by the rate of those before it.
+
+    Parameters: `at_ns` int64[n], times of events, in any order; later ones may be among them. Returns the rate in the
+    quieter parts of the time since the first event, times the length of the span; 0 if nothing came before.
+    """
+    before = at_ns[at_ns < begin_ns]
+    if len(before) == 0:
+        return 0.0
+    first_ns = int(before.min())  # times since then are exact as floats, those since the epoch are not
+    edges = np.linspace(0, begin_ns - first_ns, RATE_PARTS + 1)
+    counts = np.sort(np.histogram(before - first_ns, edges)[0])[:-BUSIEST_PARTS]
+    return float(counts.mean() * (end_ns - begin_ns) / (edges[1] - edges[0]))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.core.intervals import cut, tile
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.result import CP, DP, EP, PAIR_KINDS, PHASES, PP, TP

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from prism_ch.core.arrays import group_search
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.params import ContinueParams

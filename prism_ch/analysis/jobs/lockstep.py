@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.core import jaccard
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components, overlap_matrix
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
@@ -114,7 +113,7 @@ def _may_be_one(
         return np.zeros((0, 0), dtype=bool)
     attempt = np.repeat(np.arange(len(attempts), dtype=np.int32), [len(one.endpoints) for one in attempts])
     endpoint = np.concatenate([one.endpoints for one in attempts])
-    overlap = jaccard.overlap_matrix((attempt, topology.server[endpoint]))
+    overlap = overlap_matrix(attempt, topology.server[endpoint])
     tenant = np.array([one.tenant for one in attempts])
     was = np.array([one.known for one in attempts])
     long = {memory.job.job_id for memory in known if len(memory.steps) >= params.settled_steps}

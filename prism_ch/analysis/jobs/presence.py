@@ -9,7 +9,7 @@ import numpy as np
 from prism_ch.analysis.jobs.edges import payload_spread_ns, weighty_pairs
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology

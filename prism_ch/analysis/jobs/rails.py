@@ -9,8 +9,7 @@ import numpy as np
 from scipy import fft
 
 from prism_ch.analysis.jobs.attempts import Attempts
-from prism_ch.core import jaccard
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components, overlap_matrix
 from prism_ch.model.columns import Bool, Complex128, Float64, Int64
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
@@ -62,7 +61,7 @@ def _join(
     unless its parts are far from alike: a slow GPU delays its own part first.
     """
     count = len(attempts)
-    similar = jaccard.overlap_matrix((attempts.attempt, topology.server[attempts.endpoint]))
+    similar = overlap_matrix(attempts.attempt, topology.server[attempts.endpoint])
     tenant = np.zeros(count, dtype=np.int32)
     tenant[attempts.attempt] = topology.tenant[attempts.endpoint]
     at_once = np.minimum.outer(attempts.last_ns, attempts.last_ns) > np.maximum.outer(

@@ -10,8 +10,8 @@ from prism_ch.analysis.jobs.edges import weighty_pairs
 from prism_ch.analysis.jobs.presence import Presences
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.core.disjoint_set import components
-from prism_ch.core.rates import usual_count
+from prism_ch.core.graph import components
+from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
@@ -78,7 +78,7 @@ class Meetings:
         if np.median(others) < params.repeats:
             return False
         mine = np.isin(self.src, endpoints) | np.isin(self.dst, endpoints)
-        usual = usual_count(self.start_ns[mine], (begin_ns, end_ns))
+        usual = usual_count(self.start_ns[mine], begin_ns, end_ns)
         return bool(np.count_nonzero(mine[rows]) > params.twice * usual)
 
 

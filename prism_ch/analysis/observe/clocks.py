@@ -13,8 +13,7 @@ import numpy as np
 
 from prism_ch.analysis.observe.clock_offsets import Compared, compare, compare_lanes
 from prism_ch.core.arrays import group_search, run_starts
-from prism_ch.core.disjoint_set import components
-from prism_ch.core.levels import levels
+from prism_ch.core.graph import components, levels
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch, of_several

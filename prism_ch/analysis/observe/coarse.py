@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import MergedParams
 from prism_ch.model.topology import Topology

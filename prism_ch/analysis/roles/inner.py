@@ -11,7 +11,7 @@ import numpy as np
 from prism_ch.analysis.roles.links import Links
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import group_search
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, TP

@@ -14,7 +14,7 @@ import numpy as np
 from prism_ch.analysis.roles.links import find_links, is_one_way, link_classes
 from prism_ch.analysis.roles.pipelines import answer_log_odds, ties_one_pipeline
 from prism_ch.core import robust
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams, MergedParams

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.analysis.roles.links import Links, is_one_way
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32
 from prism_ch.model.params import IdentifyParams
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
-from prism_ch.core.chains import distance_from_end
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components, distance_from_end
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.result import CP, DP, EP, PP, TP, Group

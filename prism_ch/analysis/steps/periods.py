@@ -17,7 +17,7 @@ import numpy as np
 
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import periodicity, robust
-from prism_ch.core.alignment import places_in_period
+from prism_ch.core.periodicity import places_in_period
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import DivideParams
 

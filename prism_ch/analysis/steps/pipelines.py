@@ -11,8 +11,7 @@ from prism_ch.analysis.steps.sequences import Sequences, communicators
 from prism_ch.analysis.steps.step_volume import closed_by_silence, most_regular
 from prism_ch.core import intervals, periodicity, robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
-from prism_ch.core.chains import distance_from_end
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components, distance_from_end
 from prism_ch.core.step_volume import segment_by_volume
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams

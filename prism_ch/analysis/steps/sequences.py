@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import intervals
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic

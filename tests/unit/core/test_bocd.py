@@ -148,21 +148,6 @@ def test_folding_old_runs_costs_little() -> None:
     assert np.mean(error > 0.01) < 1e-3
 
 
-def test_posterior_is_a_distribution_and_agrees_with_detect() -> None:
-    values, offsets = ragged([two_regimes(2)])
-    prior = prior_of(0, 0.1, 1, 1)
-    posterior = bocd.run_length_posterior(values, prior)
-    found = bocd.detect(values, offsets, prior, max_run=len(values))
-    np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-12)
-    np.testing.assert_allclose(posterior[:, 0], found.new_run_mass, rtol=1e-9)
-    assert (posterior[~np.tri(len(values), dtype=np.bool_)] == 0).all()
-    np.testing.assert_array_equal(np.argmax(posterior, axis=1), found.map_run_length)
-    assert bocd.run_length_posterior(np.empty(0)).shape == (0, 0)
-    naive_posterior = naive.run_lengths(list(values), (0, 0.1, 1, 1), 100.0)
-    for t, masses in enumerate(naive_posterior):
-        np.testing.assert_allclose(posterior[t, : t + 1], [masses[r] for r in range(t + 1)], atol=TOLERANCE)
-
-
 def test_robust_prior_has_the_width_of_most_data() -> None:
     values, offsets = ragged([[1.0, 2.0, 3.0, 4.0, 1e6], [7.0] * 5, [7.0] * 4 + [8.0], []])
     prior = bocd.robust_prior(values, offsets, kappa0=0.5, alpha0=2.0, floor=0.01)

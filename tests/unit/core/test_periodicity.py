@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prism_ch.core import periodicity
 from prism_ch.core.arrays import Int64
-from prism_ch.core.periodicity import dominant_period, event_period, phase, sequence_period
+from prism_ch.core.periodicity import dominant_period, event_period, places_in_period, sequence_period
 from tests import naive
 
 EPOCH_NS = 1_700_000_000_000_000_000
@@ -118,20 +118,6 @@ def test_refuses_nonsense() -> None:
         event_period(np.array([0, 10**15]))
     with pytest.raises(ValueError, match="min_period_s is 0"):
         event_period(np.zeros(1, dtype=np.int64), min_period_s=0)
-    for moments, period_s in ((np.empty(0, dtype=np.int64), 1.0), (np.zeros(1, dtype=np.int64), 0.0)):
-        with pytest.raises(ValueError, match="at least one event and a positive period"):
-            phase(moments, period_s)
-
-
-def test_phase_is_where_events_fall() -> None:
-    moments = EPOCH_NS + np.arange(50) * 400_000_000 + 300_000_000
-    found = phase(moments, 0.4, origin_ns=EPOCH_NS)
-    assert found.offset_s == pytest.approx(0.3)
-    assert found.concentration == pytest.approx(1)
-    assert phase(moments, 0.4, origin_ns=EPOCH_NS + 100_000_000).offset_s == pytest.approx(0.2)
-    assert phase(np.concatenate((moments, moments + 2000)), 0.4).offset_s == pytest.approx(1e-6, abs=1e-9)
-    everywhere = EPOCH_NS + np.arange(400) * 1_000_000
-    assert phase(everywhere, 0.4).concentration < 0.01
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=6), st.integers(3, 12))
@@ -189,3 +175,47 @@ def test_chunks_of_lags_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sequence_period(symbols)
     monkeypatch.setattr(periodicity, "CHUNK_CELLS", 700)
     assert sequence_period(symbols) == whole
+
+
+PATTERN = np.array([1, 1, 2, 3, 3, 3, 4, 2, 5])
+
+
+def test_symbols_of_one_place_are_a_period_apart() -> None:
+    places = places_in_period(np.tile(PATTERN, 10), len(PATTERN))
+    assert (np.diff(places) % len(PATTERN) == 1).all()
+    assert len(np.unique(places[:: len(PATTERN)])) == 1
+
+
+@given(st.integers(20, 60), st.integers(-1, 1))
+def test_a_symbol_more_or_less_shifts_none_that_come_later(at: int, change: int) -> None:
+    symbols = np.tile(PATTERN, 10)
+    damaged = symbols if not change else np.delete(symbols, at) if change < 0 else np.insert(symbols, at, 9)
+    places, whole = places_in_period(damaged, len(PATTERN)), places_in_period(symbols, len(PATTERN))
+    turned = (places[-1] - whole[-1]) % len(PATTERN)
+    far = len(PATTERN)
+    assert ((places[: at - far] - whole[: at - far]) % len(PATTERN) == turned).all()
+    assert ((places[at + far :] - whole[at + far - change :]) % len(PATTERN) == turned).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_damaged_symbols_keep_their_places(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    symbols = np.tile(PATTERN, 40)
+    damaged = np.where(chance.random(len(symbols)) < 0.1, 100 + np.arange(len(symbols)), symbols)
+    places = places_in_period(damaged, len(PATTERN))
+    turned = (places - np.arange(len(symbols))) % len(PATTERN)
+    assert np.mean(turned == np.bincount(turned).argmax()) > 0.95
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.data())
+def test_every_symbol_has_a_place(symbols: list[int], data: st.DataObject) -> None:
+    period = data.draw(st.integers(1, len(symbols)))
+    places = places_in_period(np.array(symbols), period)
+    assert len(places) == len(symbols)
+    assert ((places >= 0) & (places < period)).all()
+
+
+@pytest.mark.parametrize("period", [0, 4])
+def test_a_period_that_does_not_fit_is_refused(period: int) -> None:
+    with pytest.raises(ValueError, match="does not fit 3 symbols"):
+        places_in_period(np.array([1, 2, 3]), period)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Int32
 from prism_ch.simulate.communication import Collective, Edges, ring_edges, tree_edges
 from prism_ch.simulate.job import Fault, Layout

@@ -18,7 +18,7 @@ import numpy as np
 
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams

@@ -14,7 +14,7 @@ from prism_ch.analysis.diagnose.cost import lost_share
 from prism_ch.analysis.diagnose.episodes import Episode, episodes
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, identity, make_finding
 from prism_ch.core import robust
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.job import Division

@@ -10,7 +10,7 @@ import numpy as np
 from prism_ch.analysis.diagnose.compute.compute_time import step_of
 from prism_ch.analysis.diagnose.network.collective_turns import find_turns
 from prism_ch.core import robust
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import TimePerByteParams

@@ -17,7 +17,7 @@ from scipy import special
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import run_starts
-from prism_ch.core.disjoint_set import components
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import StopParams

@@ -8,7 +8,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.stops.silence import Quiet, UsualRhythm
 from prism_ch.analysis.diagnose.stops.stop_findings import Stop, first_few, stop_finding
-from prism_ch.core.rates import usual_count
+from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
@@ -123,7 +123,7 @@ def _who_meet(met: FlowBatch) -> Int32:
 def _is_usual(met: FlowBatch, said: FlowBatch, ended_ns: int, params: StopParams) -> bool:
     """Say whether no more who `met` than exchanged a word in as much time before the job came to rest, as strays do."""
     length_ns = int(met.end_ns.max() - met.start_ns.min())
-    return len(met) <= params.twice * usual_count(said.start_ns, (ended_ns, ended_ns + length_ns))
+    return len(met) <= params.twice * usual_count(said.start_ns, ended_ns, ended_ns + length_ns)
 
 
 def _two(flows: FlowBatch) -> Int64:

@@ -19,8 +19,8 @@ from prism_ch.analysis.diagnose.stops.periodic_pauses import habitual
 from prism_ch.analysis.diagnose.stops.rests import Rests, find_rests, rests_of_all
 from prism_ch.analysis.diagnose.stops.stop_findings import Stop, listed, stop_finding, subject_of, traffic_beside
 from prism_ch.core import robust
-from prism_ch.core.disjoint_set import components
-from prism_ch.core.rates import usual_count
+from prism_ch.core.graph import components
+from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
@@ -151,7 +151,7 @@ def _met_anew(seen: StepsSeen, row: int, params: StopParams) -> bool:
     span_ns = (int(seen.rests.start_ns[row]), int(seen.rests.end_ns[row]))
     others = seen.traffic.take(seen.kinds.burst == OTHER)
     met = others.take((others.end_ns > span_ns[0]) & (others.start_ns < span_ns[1]))
-    if len(met) <= params.twice * usual_count(others.start_ns, span_ns):
+    if len(met) <= params.twice * usual_count(others.start_ns, *span_ns):
         return False
     partners = np.bincount(met.pair_src[met.moving()], minlength=int(seen.endpoints.max()) + 1)[seen.endpoints]
     return float(np.mean(partners >= 2)) >= params.half

@@ -1,0 +1,108 @@
+"""Graphs given as columns of edges: components, places in chains, levels from differences, overlap of sets."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_array, diags_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import spsolve
+
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_starts
+
+#: Rounds of reweighting, within which the weights of `levels` settle.
+_ROUNDS = 40
+
+#: A residual of less than this share of the largest difference is none.
+_NO_RESIDUAL = 1e-6
+
+#: Holds a set of joined levels, which is free to move as one, near 0; next to the weight of a difference it is nothing.
+_HOLD = 1e-12
+
+
+def components(n: int, a: Int32, b: Int32) -> Int32:
+    """Label the connected component of every node.
+
+    Parameters: `n`, the number of nodes; `a`, `b` int32[m], the nodes 0..n-1 that each edge joins; their order, their
+    direction, repeats and loops do not matter.
+    Returns int32[n]: labels 0..k-1, numbered in the order of the components' smallest nodes.
+    Raises ValueError if an edge names a node that is not one of the n.
+    Source: LLMPrism (arXiv 2505.00342) finds jobs as disjoint sets of endpoints; scipy finds them by a traversal.
+    """
+    edges = check_equal_length(a=a, b=b)
+    if n == 0 and edges == 0:
+        return np.empty(0, dtype=np.int32)
+    if edges and (min(a.min(), b.min()) < 0 or max(a.max(), b.max()) >= n):
+        raise ValueError(f"an edge names a node outside 0..{n - 1}")
+    graph = coo_array((np.ones(edges, dtype=np.int8), (a, b)), shape=(n, n)).tocsr()
+    found, label = connected_components(graph, directed=False)
+    # scipy promises no order of its labels; that of the smallest node makes them a function of the partition alone.
+    smallest = np.full(found, n, dtype=np.int64)
+    np.minimum.at(smallest, label, np.arange(n))
+    rank = np.empty(found, dtype=np.int32)
+    rank[np.argsort(smallest)] = np.arange(found, dtype=np.int32)
+    return rank[label]
+
+
+def distance_from_end(n: int, a: Int32, b: Int32) -> Int64:
+    """Count the edges between each node and one end of its chain, int64[n].
+
+    Parameters: `n`, the number of nodes; `a`, `b` int32[m], the nodes 0..n-1 that each edge joins, no two edges the
+    same. Returns -1 for a node without an edge. Of the two ends, the one with the smaller number counts; in what is no
+    chain, a node with the fewest edges. Raises ValueError as `components` does.
+    """
+    chain = components(n, a, b)
+    degree = np.bincount(a, minlength=n) + np.bincount(b, minlength=n)
+    distance = np.full(n, -1, dtype=np.int64)
+    order = np.lexsort((np.arange(n), degree, chain))
+    order = order[degree[order] > 0]
+    distance[order[run_starts(chain[order])]] = 0
+    for reach in range(n):
+        for here, there in ((a, b), (b, a)):
+            distance[there[(distance[here] == reach) & (distance[there] < 0)]] = reach + 1
+        if not (distance == reach + 1).any():
+            break
+    return distance
+
+
+def levels(first: Int32, second: Int32, difference: Float64, weight: Float64, count: int) -> Float64:
+    """Find the levels with the least sum of weighted absolute deviations from measured differences.
+
+    Parameters: `first`, `second` int32[m], levels, and `difference` float64[m] of the second's over the first's;
+    `weight` float64[m], positive; `count`, how many levels there are.
+    Returns float64[count]; levels that no chain of differences joins are at no particular distance from one another.
+    Least squares would spread a wrong difference over all levels; this confines it to levels measured by nothing else.
+    Source: iteratively reweighted least squares, Holland & Welsch, Communications in Statistics 6, 1977.
+    """
+    check_equal_length(first=first, second=second, difference=difference, weight=weight)
+    level = np.zeros(count)
+    least = _NO_RESIDUAL * float(np.abs(difference).max(initial=0.0))
+    if least == 0:
+        return level
+    residual = np.full(len(difference), least)
+    for _ in range(_ROUNDS):
+        pull = weight * least / np.maximum(np.abs(residual), least)
+        one_way = coo_array((pull, (first, second)), shape=(count, count))
+        joined = (one_way + one_way.T).tocsc()
+        held = np.asarray(joined.sum(axis=0)).ravel()
+        push = np.bincount(second, pull * difference, count) - np.bincount(first, pull * difference, count)
+        level = spsolve((diags_array(held + _HOLD * weight.max()) - joined).tocsc(), push)
+        residual = level[second] - level[first] - difference
+    return level
+
+
+def overlap_matrix(set_id: Int32, item_id: Int32) -> Float64:
+    """Return the overlap coefficient |A & B| / min(|A|, |B|) of every two sets.
+
+    Parameters: `set_id`, `item_id` int32[n], not negative: an item is in a set, once or several times.
+    Returns float64[k, k], 1 where one set contains the other, 0 where a set is empty; k is the largest set_id + 1.
+    Raises ValueError on negative ids or columns of unequal length.
+    """
+    if check_equal_length(set_id=set_id, item_id=item_id) and min(set_id.min(), item_id.min()) < 0:
+        raise ValueError("sets and items are numbered from 0; an id is negative")
+    shape = (int(set_id.max(initial=-1)) + 1, int(item_id.max(initial=-1)) + 1)
+    holds = coo_array((np.ones(len(set_id)), (set_id, item_id)), shape=shape).tocsr()
+    holds.data[:] = 1  # of repeats
+    common = (holds @ holds.T).toarray()
+    size = holds.sum(axis=1)
+    smaller = np.minimum(size[:, None], size[None, :])
+    return np.divide(common, smaller, out=np.zeros(common.shape), where=smaller > 0)
