@@ -19,9 +19,9 @@ from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
 from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, write
+from prism_ch.simulate.draws import textbook_job
 from prism_ch.simulate.job import Job, Layout
 from prism_ch.simulate.scenario import Cluster
-from prism_ch.simulate.textbook import textbook_job
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.worker import analyse

@@ -19,10 +19,9 @@ from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
-from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
-from prism_ch.store.ledger import Claim, WindowSelection, claim_due_windows, due_windows, record_window
+from prism_ch.store.ledger import Claim, WindowSelection, claim_due_windows, due_windows, new_worker, record_window
 from prism_ch.store.read import live_jobs_from, read_memory
 from prism_ch.store.topology import read_topology, topology_digest
 from prism_ch.store.write import write_revision

@@ -109,7 +109,7 @@ def apply(session: Session, only_print: bool) -> None:  # noqa: FBT001 - click's
       prism-ch tenants apply --url clickhouse://admin:password@host:8123/prism
       prism-ch tenants apply --print > access.sql
     """
-    from prism_ch.query.access import access_statements, apply_access, topology_tenants, user_of
+    from prism_ch.query.tenancy import access_statements, apply_access, topology_tenants, user_of
 
     with session.store() as store:
         if only_print:

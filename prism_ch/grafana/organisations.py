@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from prism_ch.assets import asset
 from prism_ch.errors import GrafanaError, SettingsError
 from prism_ch.grafana.alerts import DATASOURCE_TYPE, DATASOURCE_UID, rule_groups
-from prism_ch.query.access import user_of
+from prism_ch.query.tenancy import user_of
 from prism_ch.settings import Settings
 from prism_ch.store.url import EmbeddedLocation, parse_url
 

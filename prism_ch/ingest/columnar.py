@@ -189,7 +189,6 @@ def _typed_path(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def _as_text(column: pa.ChunkedArray, name: str, source: str) -> pa.ChunkedArray:
-    """Return any column as text, with unknown values empty."""
     try:
         if _is_list(column.type):
             return pc.binary_join(column.cast(pa.list_(pa.string())), "|").fill_null("")
@@ -201,7 +200,6 @@ def _as_text(column: pa.ChunkedArray, name: str, source: str) -> pa.ChunkedArray
 
 
 def _float_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Write floating-point numbers as text, whole ones without point and exponent."""
     whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), float(2**63)))
     numbers = pc.if_else(whole, column, 0.0).cast(pa.int64())
     return pc.if_else(whole, numbers.cast(pa.string()), column.cast(pa.string()))
@@ -235,7 +233,6 @@ def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 @contextmanager
 def _readable(source: str, what: str) -> Iterator[None]:
-    """Turn Arrow's errors about an unreadable file into InputError."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:

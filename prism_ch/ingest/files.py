@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.contents import Chunk, Content, read_contents
 from prism_ch.ingest.landing import (
     LANDING_SETTINGS,
     Outcome,
@@ -29,7 +28,7 @@ from prism_ch.ingest.landing import (
     unfinished_groups,
     with_source,
 )
-from prism_ch.ingest.sources import Source, find_sources
+from prism_ch.ingest.sources import Chunk, Content, Source, find_sources, read_contents
 from prism_ch.store.client import Store
 
 #: A file is small up to this size as it is stored, in bytes, and its records up to the second size in memory.
@@ -197,7 +196,6 @@ def land_together(store: Store, sources: Sequence[Source], fmt: str = "auto") ->
 
 
 def _read(source: Source, fmt: str) -> _SmallFile:
-    """Read a file as far as possible, unless its records are too many."""
     file = _SmallFile(source)
     read_bytes = 0
     try:
@@ -215,7 +213,6 @@ def _read(source: Source, fmt: str) -> _SmallFile:
 
 
 def _send(store: Store, files: Sequence[tuple[_SmallFile, Content]]) -> None:
-    """Send the records of files in one statement a kind of rows, the same in any order of files."""
     ordered = sorted(files, key=lambda each: each[1].landing)
     groups: dict[tuple[str, pa.Schema], list[pa.Table]] = defaultdict(list)
     for file, content in ordered:
@@ -230,7 +227,6 @@ def _send(store: Store, files: Sequence[tuple[_SmallFile, Content]]) -> None:
 
 
 def _outcome(file: _SmallFile, outcomes: dict[str, Outcome]) -> Outcome:
-    """Return the outcome of a file, whose content may have come from another source."""
     if file.content is None:
         return Outcome(file.source.name, 0, {}, error=file.error)
     outcome = outcomes[file.content.landing]

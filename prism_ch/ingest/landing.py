@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.columns import constant
-from prism_ch.ingest.contents import Chunk, Content, read_contents
 from prism_ch.ingest.messages import TABLE as MESSAGES
 from prism_ch.ingest.messages import insert_messages
-from prism_ch.ingest.sources import Source
+from prism_ch.ingest.sources import Chunk, Content, Source, read_contents
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -154,7 +153,6 @@ def land_content(store: Store, content: Content, progress: Callable[[int], None]
 
 
 def _send_all(store: Store, content: Content, progress: Callable[[int], None]) -> None:
-    """Send the chunks in order, a few at once over connections of their own, and wait for all."""
     idle: SimpleQueue[Store] = SimpleQueue()
     idle.put(store)
     sending: deque[Future[int]] = deque()

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.columns import COLUMNS, constant, find_columns, find_fields, split_names
-from prism_ch.ingest.sources import UTF8_BOM
 
 #: Text sent in one statement, in bytes; about 300,000 records.
 CHUNK_BYTES = 32 << 20
@@ -23,6 +22,8 @@ CHUNK_LINES = 1 << 19
 #: A file with a longer line, in bytes, is no text.
 LINE_BYTES_MAX = 16 << 20
 
+#: The byte order mark with which UTF-8 text may begin.
+UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 #: The end of a JSON object, possibly of several lines: before a line that opens one, after a line that closes one.
 _OBJECT_ENDS = re.compile(rb"^(?=[ \t\[,]*\{)|^[ \t]*\}.*\n|^[ \t\[,]*\{.*\}[ \t,\]\r]*\n", re.MULTILINE)
@@ -100,7 +101,6 @@ def read_blocks(
 
 
 def _split_lines(block: Block, end_of: Callable[[bytes], int]) -> Iterator[Block]:
-    """Split a block into parts of at most CHUNK_LINES, as far as `end_of` allows."""
     lines = block.text.count(b"\n")
     half = end_of(block.text[: len(block.text) // 2]) if lines > CHUNK_LINES else 0
     if not half:
@@ -185,6 +185,5 @@ def _objects(block: Block) -> tuple[pa.Array, pa.Array]:
 
 
 def _cut(block: Block, ends: npt.NDArray[np.int64]) -> pa.Array:
-    """Cut a block's text at the given ends, binary[n] in the block's memory."""
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.text)])

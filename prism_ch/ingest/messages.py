@@ -77,7 +77,6 @@ def insert_messages(store: Store, rows: pa.Table, settings: Mapping[str, Any]) -
 
 
 def _with_source(landing: str, source: str, position: int, message: bytes) -> bytes:
-    """Prefix a message with its length and append the fields that name its source."""
     digest = hashlib.blake2b(message, digest_size=8).digest()
     parts = [message]
     for number, text in ((_LANDING, landing.encode()), (_SOURCE, source.encode("utf-8", "replace"))):
@@ -88,7 +87,6 @@ def _with_source(landing: str, source: str, position: int, message: bytes) -> by
 
 
 def _rows(messages: list[bytes], first: int) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the whole and the damaged messages, numbered from `first`, as rows of their tables."""
     is_whole = np.fromiter(map(_is_whole, messages), dtype=bool, count=len(messages))
     numbers = np.arange(len(messages), dtype=np.uint64) + np.uint64(first)
     content = pa.array(messages, pa.binary())
@@ -117,7 +115,6 @@ def _split(data: bytes) -> tuple[list[bytes], bytes | None]:
 
 
 def _is_whole(message: bytes) -> bool:
-    """Return whether a message consists of fields with the right encodings."""
     place, size = 0, len(message)
     while place < size:
         key, place = _read_varint(message, place)
@@ -147,7 +144,6 @@ def _read_varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    """Encode a number with variable length."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -121,7 +121,6 @@ def _fields(line: str, columns: list[str]) -> dict[str, str]:
 
 
 def _parse_endpoint(fields: dict[str, str]) -> EndpointRow:
-    """Parse the fields of a line; raises ValueError for one that can't be used."""
     address = canonical_address(fields["endpoint"])
     if address is None:
         raise ValueError(f"endpoint {fields['endpoint']!r} is not an IPv4 or IPv6 address")
@@ -164,7 +163,6 @@ def _time_ns(name: str, text: str) -> int | None:
 
 
 def _refuse_overlap(row: EndpointRow, others: list[tuple[EndpointRow, int]]) -> None:
-    """Raise ValueError if an endpoint has another place at the same time."""
     for other, number in others:
         if row.starts_ns < other.ends_ns and other.starts_ns < row.ends_ns:
             raise ValueError(f"endpoint {row.endpoint} has a place at that time already, on line {number}")

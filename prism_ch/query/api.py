@@ -157,7 +157,6 @@ def _traffic(store: Store, name: str, from_time: datetime, to_time: datetime, po
 
 
 def _span(from_time: datetime, to_time: datetime) -> dict[str, str]:
-    """Write a span of time as ClickHouse reads it."""
     since, until = (time.strftime("%Y-%m-%d %H:%M:%S.%f") for time in _utc(from_time, to_time))
     return {"from_time": since, "to_time": until}
 

@@ -101,7 +101,6 @@ def scope(
 
 
 def _check_statement(statement: str, tokens: list[Token], database: str, tenant: str | None) -> str:
-    """Check a statement by its first word, and return what to run."""
     first = tokens[0].text.upper()
     if first not in _UNPARSED:
         _check_query(statement, tokens, database, tenant)
@@ -188,7 +187,6 @@ def _is_word(token: Token, word: str) -> bool:
 
 
 def _check_settings(requested: Mapping[str, str]) -> None:
-    """Refuse settings that may not be changed, and values that they don't take."""
     for name, value in requested.items():
         if name not in SETTABLE:
             raise UsageError(f"the setting {_short(name)} can't be changed here")
@@ -197,7 +195,6 @@ def _check_settings(requested: Mapping[str, str]) -> None:
 
 
 def _check_revealing(requested: Mapping[str, str], result_format: str | None) -> None:
-    """Refuse settings and formats that would reveal how many rows of others were read."""
     for name in requested.keys() & REVEALING_SETTINGS:
         raise UsageError(f"the setting {name} can't be changed by a tenant")
     if result_format in REVEALING_FORMATS:
@@ -205,7 +202,6 @@ def _check_revealing(requested: Mapping[str, str], result_format: str | None) ->
 
 
 def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
-    """Refuse SHOW with more than names, patterns and limits."""
     what = next((token.text.upper() for token in tokens if token.text.upper() not in {"FULL", "EXTENDED"}), "")
     if what not in showable:
         raise UsageError(f"SHOW {_short(what)} is not offered; SHOW knows {', '.join(sorted(showable))}")
@@ -218,7 +214,6 @@ def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
 
 
 def _check_query(sql: str, tokens: list[Token], database: str, tenant: str | None) -> None:
-    """Refuse all but one SELECT or DESCRIBE over harmless tables and functions."""
     if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _UNPARSED:
         raise UsageError(_NOT_READING)
     _check_text(sql, tokens)
@@ -291,7 +286,6 @@ def _parse(sql: str) -> exp.Expr:
 
 
 def _check_node(node: exp.Expr) -> None:
-    """Refuse whatever does more than read, and FORMAT and SETTINGS of a part."""
     if isinstance(node, exp.Command | exp.DDL | exp.DML | exp.Into | exp.Lateral):
         raise UsageError(_NOT_READING)
     if isinstance(node, exp.Query) and (node.args.get("format") or node.args.get("settings")):
@@ -307,7 +301,6 @@ def _check_for_tenant(node: exp.Expr) -> None:
 
 
 def _check_table(name: list[str], database: str, tenant: str | None) -> None:
-    """Refuse tables outside the database, and those that the user may not read."""
     *qualifiers, table = name
     for part in name:
         if not _PLAIN_NAME.fullmatch(part):
@@ -375,7 +368,6 @@ def _short(text: str) -> str:
 
 
 def _unreadable(error: SqlglotError) -> SyntaxUsageError:
-    """Turn the parser's error into one line, with the place if the parser gives one."""
     first = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("\n")[0].rstrip(". ")
     found = re.fullmatch(r"(.*?)\.? Line (\d+), Col: (\d+)", first)
     where = f" near line {found[2]}, column {found[3]}" if found else ""

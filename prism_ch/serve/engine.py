@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from prism_ch.serve.errors import RequestError
+from prism_ch.serve.request import RequestError
 from prism_ch.store.handle import Handle, QueryCost, Statement
 
 #: The capacity of a pipe, in bytes, and what is read from it at once.
@@ -159,13 +159,11 @@ class Slots:
 
 
 def _pending_bytes(descriptor: int) -> int:
-    """Return how many bytes a pipe holds."""
     (size,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
     return int(size)
 
 
 async def _readable(descriptor: int) -> None:
-    """Wait until a pipe holds something, or its writer has closed it."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(descriptor, ready.set)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism_ch.serve.engine import Engine
-from prism_ch.serve.errors import RequestError
-from prism_ch.serve.request import SessionRequest
+from prism_ch.serve.request import RequestError, SessionRequest
 from prism_ch.store.handle import Handle, array_of
 from prism_ch.store.statements import statement
 
@@ -80,7 +79,6 @@ class Session:
             self.handle.set(settings)
 
     def _restore(self) -> None:
-        """Set the session's own settings again."""
         own, self._overrides, self._overridden = self._overridden, {}, {}
         self.handle.set_default([name for name, value in own.items() if value is None])
         self.handle.set({name: value for name, value in own.items() if value is not None})

@@ -115,8 +115,6 @@ def listening(
 
 
 class _MeasureCollector(Collector):
-    """Passes measures to prometheus_client."""
-
     def __init__(self, measures: Sequence[Measure]) -> None:
         self._measures = measures
 

@@ -15,9 +15,16 @@ from prism_ch.query.checked import CheckedStatement
 from prism_ch.query.gate import SyntaxUsageError
 from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
 from prism_ch.serve.engine import Engine
-from prism_ch.serve.errors import RequestError, access_denied, syntax_error
-from prism_ch.serve.request import SqlRequest
-from prism_ch.serve.statement import Insert, first_word, is_query, without_format
+from prism_ch.serve.request import (
+    Insert,
+    RequestError,
+    SqlRequest,
+    access_denied,
+    first_word,
+    is_query,
+    syntax_error,
+    without_format,
+)
 from prism_ch.serve.users import User
 from prism_ch.store.client import Store
 from prism_ch.store.handle import EngineError, Statement, array_of
@@ -190,7 +197,6 @@ def collector_insert(insert: Insert | None, settings: Mapping[str, str], user: s
 
 
 def _collector_columns(columns: str | None) -> str:
-    """Write a list of columns without those that a collector can't fill."""
     if columns is None or not columns.strip():
         return f"* EXCEPT({', '.join(_OWN_COLUMNS)})"
     names = [name.strip().strip('`"') for name in columns.split(",")]

@@ -1,4 +1,4 @@
-"""Parses the URL and the headers of a request."""
+"""Parses a request: URL, headers and statement; and the error that answers it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,68 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
-from prism_ch.serve.errors import bad_request
+from prism_ch.errors import PrismError
+from prism_ch.store.statements import statement
+
+_SOCKET_TIMEOUT = 209
+_STATUS = {
+    36: 400,  # BAD_ARGUMENTS
+    60: 404,  # UNKNOWN_TABLE
+    62: 400,  # SYNTAX_ERROR
+    73: 404,  # UNKNOWN_FORMAT
+    81: 404,  # UNKNOWN_DATABASE
+    115: 404,  # UNKNOWN_SETTING
+    159: 408,  # TIMEOUT_EXCEEDED
+    164: 403,  # READONLY
+    201: 429,  # QUOTA_EXCEEDED
+    202: 503,  # TOO_MANY_SIMULTANEOUS_QUERIES
+    _SOCKET_TIMEOUT: 408,
+    372: 404,  # SESSION_NOT_FOUND
+    373: 409,  # SESSION_IS_LOCKED
+    497: 403,  # ACCESS_DENIED
+    516: 403,  # AUTHENTICATION_FAILED
+}
+
+
+class RequestError(PrismError):
+    """A request failed; `code` and `name` are ClickHouse's."""
+
+    def __init__(self, code: int, name: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.name = name
+        self.text = text
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return _STATUS.get(self.code, 500)
+
+    @property
+    def ends_connection(self) -> bool:
+        """Whether the request never came whole, so that no other can follow it."""
+        return self.code == _SOCKET_TIMEOUT
+
+    def body(self, version: str) -> bytes:
+        """Write the error as ClickHouse does, since its clients parse code and name."""
+        text = self.text.rstrip(".\n")
+        return f"Code: {self.code}. DB::Exception: {text}. ({self.name}) (version {version})\n".encode()
+
+
+def bad_request(text: str) -> RequestError:
+    """Return the error for a request that can't be understood."""
+    return RequestError(36, "BAD_ARGUMENTS", text)
+
+
+def syntax_error(text: str) -> RequestError:
+    """Return the error for a statement that can't be parsed."""
+    return RequestError(62, "SYNTAX_ERROR", text)
+
+
+def access_denied(text: str) -> RequestError:
+    """Return the error for what this user may not do."""
+    return RequestError(497, "ACCESS_DENIED", text)
+
 
 #: Parameters of the protocol; all others are settings, or parameters of the statement.
 _PROTOCOL = frozenset({
@@ -115,3 +176,91 @@ def _matching(pattern: re.Pattern[str], name: str, text: str) -> str:
     if text and not pattern.fullmatch(text):
         raise bad_request(f"{name} holds what it can't hold, or is too long")
     return text
+
+
+#: The longest statement in a body, in bytes, not counting the rows of an INSERT; as ClickHouse's max_query_size.
+LONGEST_BYTES = 262_144
+
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_FIRST_WORD = re.compile(_SPACE + r"*(\(|[A-Za-z]+)", re.DOTALL)
+_READING = frozenset({"(", "CHECK", "DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "SELECT", "SHOW", "WITH"})
+_END = re.compile(r"\sFORMAT\s+(?P<format>\w+)(?P<settings>\s+SETTINGS\s[^;]*)?(?:\s|;)*$|(?:\s|;)+$", re.IGNORECASE)
+_TOKEN = re.compile(
+    _SPACE + r"+|'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"|(?P<word>\w+)|(?P<other>.)", re.DOTALL
+)
+_AFTER_INTO = frozenset({"FORMAT", "FROM", "SELECT", "VALUES", "WITH"})
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An INSERT whose rows follow: its text without FORMAT, and the format, if it names one.
+
+    `rows_at` is where in the whole text, in characters, the rows begin.
+    """
+
+    text: str
+    format: str
+    rows_at: int
+
+
+def first_word(text: str) -> str:
+    """Return a statement's first word in capitals; empty if there is none."""
+    found = _FIRST_WORD.match(text)
+    return found[1].upper() if found else ""
+
+
+def is_reading(text: str) -> bool:
+    """Return whether a statement has a result and changes nothing."""
+    return first_word(text) in _READING
+
+
+def is_query(text: str, name: str) -> bool:
+    """Return whether a statement is that of sql/queries/NAME.sql, whatever its case and blanks."""
+    return _words(text) == _words(statement(name))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", text.lower())
+
+
+def without_format(text: str) -> tuple[str, str, str]:
+    """Split a statement into the text before FORMAT, the format, and SETTINGS after it."""
+    found = _END.search(text)
+    if found is None:
+        return text, "", ""
+    return text[: found.start()], found["format"] or "", (found["settings"] or "").strip()
+
+
+def as_insert(text: str) -> Insert | None:
+    """Parse an INSERT up to its rows. None if it is none, or selects its rows.
+
+    Raises RequestError if FORMAT names no format.
+    """
+    if first_word(text) != "INSERT":
+        return None
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += {"(": 1, ")": -1}.get(token["other"] or "", 0)
+        word = (token["word"] or "").upper()
+        if depth or word not in _AFTER_INTO or _is_name(text[: token.start()]):
+            continue
+        if word == "VALUES":
+            return Insert(text[: token.start()], "Values", token.end())
+        if word == "FORMAT":
+            return _with_format(text, token.start(), token.end())
+        return None
+    return Insert(text.rstrip().rstrip(";"), "", len(text))
+
+
+def _is_name(before: str) -> bool:
+    """Return whether the next word names a table: after INTO, TABLE, FUNCTION or a dot."""
+    return bool(re.search(r"(?:\b(?:INTO|TABLE|FUNCTION)\s*|\.)$", before, re.IGNORECASE))
+
+
+def _with_format(text: str, at: int, end: int) -> Insert:
+    """Parse a format. Rows begin after it, blanks and one end of line, as in ClickHouse."""
+    name = re.compile(r"\s+(\w+)").match(text, end)
+    if name is None:
+        raise bad_request("FORMAT names no format")
+    gap = re.compile(r"[ \t\f;]*\r?\n?").match(text, name.end())
+    return Insert(text[:at], name[1], gap.end() if gap else name.end())

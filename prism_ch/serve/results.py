@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
-from prism_ch.serve.errors import RequestError
 from prism_ch.serve.exchange import Exchange
-from prism_ch.serve.request import SqlRequest
-from prism_ch.serve.statement import first_word, is_query, without_format
+from prism_ch.serve.request import RequestError, SqlRequest, first_word, is_query, without_format
 from prism_ch.store.handle import EngineError, Handle, QueryCost, Statement
 
 _CONTENT_TYPES = {
@@ -86,7 +84,6 @@ class Results:
         await self._exchange.end(data)
 
     async def _send_as_it_comes(self, result: Result, data: bytes, result_format: str) -> None:
-        """Send a long result while the statement runs."""
         headers = self._headers(result_format, QueryCost(), 0)
         await self._exchange.start(200, headers, compress=self._request.accepts_compression)
         while data:
@@ -100,7 +97,6 @@ class Results:
             await self._exchange.end()
 
     async def _send_at_end(self, result: Result, data: bytes, result_format: str) -> None:
-        """Send a long result after the statement has ended without error."""
         with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as kept:
             while data:
                 kept.write(data)
@@ -174,7 +170,6 @@ def _string(text: str) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Encode a number as LEB128."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

@@ -13,13 +13,21 @@ from pathlib import Path
 from starlette.types import Receive, Scope, Send
 
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Slots
-from prism_ch.serve.errors import RequestError, syntax_error
 from prism_ch.serve.exchange import ClientGoneError, Exchange
 from prism_ch.serve.handles import Handles
 from prism_ch.serve.permission import Gate, permit_command, permit_insert, permitted_database, public_error
-from prism_ch.serve.request import SqlRequest, parse
+from prism_ch.serve.request import (
+    LONGEST_BYTES,
+    Insert,
+    RequestError,
+    SqlRequest,
+    as_insert,
+    first_word,
+    is_reading,
+    parse,
+    syntax_error,
+)
 from prism_ch.serve.results import Results, Server, go_handshake
-from prism_ch.serve.statement import LONGEST_BYTES, Insert, as_insert, first_word, is_reading
 from prism_ch.serve.users import RateLimit, User, Users, credentials_of
 from prism_ch.settings import ServeSettings
 from prism_ch.store.client import Store
@@ -81,8 +89,6 @@ class SqlEndpoint:
 
 
 class _Call:
-    """One request."""
-
     def __init__(self, endpoint: SqlEndpoint, exchange: Exchange) -> None:
         self._endpoint = endpoint
         self._exchange = exchange
@@ -92,7 +98,6 @@ class _Call:
 
     @property
     def user_name(self) -> str:
-        """The name of the user, once authenticated."""
         return "" if self._user is None else self._user.name
 
     async def answer(self) -> str:
@@ -170,7 +175,6 @@ class _Call:
         return bytes(head), True
 
     async def _read(self, user: User, request: SqlRequest, text: str, results: Results) -> None:
-        """Answer a statement that changes nothing."""
         endpoint = self._endpoint
         database = permitted_database(request, user, endpoint.database)
         handshake = go_handshake(text, request, endpoint.server)
@@ -186,7 +190,6 @@ class _Call:
             await self._exchange.while_connected(results.stream(endpoint.engine, handle, permitted.statement))
 
     async def _command(self, user: User, request: SqlRequest, text: str, results: Results) -> None:
-        """Run a statement that may change something, to its end."""
         if not text.strip():
             raise syntax_error("Empty query")
         permit_command(user, self._method)
@@ -206,7 +209,6 @@ class _Call:
         body: AsyncIterator[bytes],
         results: Results,
     ) -> None:
-        """Insert the rows of a body as they come."""
         permitted = permit_insert(insert, request, user, self._method, self._endpoint.database)
         rows = text[insert.rows_at :].encode(errors="surrogateescape") if insert else b""
         parameters = {f"param_{name}": value for name, value in request.parameters.items()}
@@ -249,7 +251,6 @@ class _Call:
 
 
 async def _gathered(first: bytes, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Join the pieces of a body to larger ones, for fewer calls of the engine."""
     gathered = bytearray(first)
     async for piece in body:
         gathered += piece

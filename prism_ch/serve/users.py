@@ -15,7 +15,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Literal
 
 from prism_ch.errors import SettingsError
-from prism_ch.serve.errors import RequestError
+from prism_ch.serve.request import RequestError
 from prism_ch.settings import ServeSettings, UserSettings
 
 Role = Literal["operator", "reader", "tenant", "collector"]
@@ -64,7 +64,6 @@ def is_password(password: str, hashed: str) -> bool:
 
 
 def _parse_hash(hashed: str) -> tuple[int, int, int, bytes, bytes]:
-    """Split a hash into cost, block size, parallelism, salt and key; raises ValueError."""
     kind, cost, block, parallel, salt, key = hashed.split(":")
     if kind != "scrypt":
         raise ValueError("not scrypt")

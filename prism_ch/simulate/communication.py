@@ -16,9 +16,8 @@ import numpy as np
 
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.result import CP, EP, TP
-from prism_ch.simulate.flows import Flows, FlowTimes, Rows
 from prism_ch.simulate.job import InnerTraffic, RingExit
-from prism_ch.simulate.network import EFFICIENCY_SPREAD, NETWORK_LATENCY_S, Links, RankGrid
+from prism_ch.simulate.network import EFFICIENCY_SPREAD, NETWORK_LATENCY_S, Flows, FlowTimes, Links, RankGrid, Rows
 from prism_ch.simulate.schedule import BACKWARD, WEIGHT, Program
 
 #: A collective's edges begin and end within this of one another, once all its members are there.

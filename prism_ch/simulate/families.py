@@ -167,7 +167,6 @@ def side_by_side(chances: Chances, *, step_ratio: float, one_tenant: bool) -> Sc
 
 
 def _on_halves(chances: Chances, steps_s: list[float]) -> list[Job]:
-    """Describe two jobs that have half of the servers each."""
     half = chances.servers // 2
     places = [gpus_of(range(half)), gpus_of(range(half, 2 * half))]
     return [chances.job(n, two_stages(half), steps_s[n], gpus=places[n]) for n in range(2)]
@@ -192,7 +191,6 @@ def one_after_another(chances: Chances) -> Scenario:
 
 
 def _in_turn(first: Job, second: Job, ends_s: float, begins_s: float, servers: range) -> list[Job]:
-    """End the first of two jobs of a tenant; begin the second on some servers."""
     later = Attempt(gpus=gpus_of(servers), start_s=begins_s, startup_s=3.0)
     return [
         replace(first, attempts=(replace(first.attempts[0], end_s=ends_s),)),
@@ -358,7 +356,6 @@ _SERVERS = {"short-steps": 4, "long-steps": 4, "fragmented": 12, "one-after-anot
 
 
 def _draw(name: str, seed: int, servers: int | None = None) -> Scenario:
-    """Draw a scenario of a family; the seed settles all choices."""
     return _RECIPES[name](Chances(name, seed, servers or _SERVERS.get(name, 8)))
 
 

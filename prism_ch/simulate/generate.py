@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from prism_ch.simulate.flows import Flows
-from prism_ch.simulate.network import Network
+from prism_ch.simulate.network import Flows, Network
 from prism_ch.simulate.records import Observed, observe, pieces_of
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.surroundings import startup_flows, surrounding_flows
-from prism_ch.simulate.training import run_job
+from prism_ch.simulate.traffic import run_job, startup_flows, surrounding_flows
 from prism_ch.simulate.truth import JobTruth, StepGrid, job_tables, pairs_table, within
 from prism_ch.simulate.truth_faults import fault_tables
 
@@ -81,7 +79,6 @@ def write(simulation: Simulation, folder: Path) -> list[Path]:
 
 
 def _run_job(scenario: Scenario, number: int, network: Network) -> JobTruth:
-    """Run one job under the scenario's faults, and divide its messages over queue pairs."""
     job, seed = scenario.jobs[number], scenario.seed
     runs = tuple(
         replace(

@@ -12,8 +12,7 @@ import pyarrow as pa
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.intervals import merge
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.simulate.flows import MONITOR, SERVING, STARTUP, STORAGE, STRAY, Flows, Index, Rows
-from prism_ch.simulate.network import Network
+from prism_ch.simulate.network import MONITOR, SERVING, STARTUP, STORAGE, STRAY, Flows, Index, Network, Rows
 from prism_ch.simulate.scenario import Observation, Scenario
 
 ROCE_PORT, TCP_PORT = 4791, 29_500
@@ -232,7 +231,6 @@ def _merged(records: Records, observation: Observation, network: Network) -> Rec
 def _by_exporter_clock(
     records: Records, observation: Observation, network: Network, rng: np.random.Generator
 ) -> tuple[Records, dict[str, Any]]:
-    """Return the records with their exporters' times, and what is wrong with those."""
     offset_s = rng.uniform(-1.0, 1.0, len(network.switches)) * observation.skew_s
     bad = ""
     if observation.bad_exporter_s and len(records):
@@ -248,7 +246,6 @@ def _by_exporter_clock(
 
 
 def _delivered(records: Records, observation: Observation, rng: np.random.Generator) -> tuple[Records, dict[str, int]]:
-    """Return the records that arrive, in the order in which they do."""
     counts: dict[str, int] = {}
     records = records.take(_order(records, np.zeros(len(records))))
     if observation.loss:
@@ -279,14 +276,12 @@ def _lost(switch: Int64, observation: Observation, rng: np.random.Generator) -> 
 
 
 def _order(records: Records, delay_ns: Float64) -> Int64:
-    """Return the rows in order of their ends, each delayed."""
     arrival = records.end_ns + np.rint(delay_ns).astype(np.int64)
     keys = (records.switch, records.src_port, records.dst, records.src, records.start_ns, records.end_ns, arrival)
     return np.lexsort(keys)
 
 
 def _table(records: Records, observation: Observation, network: Network) -> pa.Table:
-    """Return the canonical columns."""
     columns = {
         "time_flow_start_ns": records.start_ns,
         "time_flow_end_ns": records.end_ns,
@@ -308,5 +303,4 @@ def _table(records: Records, observation: Observation, network: Network) -> pa.T
 
 
 def _texts(index: Index, values: npt.NDArray[np.str_]) -> pa.Array:
-    """Return the texts that an index names, as plain strings."""
     return pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), pa.array(values, pa.string())).cast(pa.string())

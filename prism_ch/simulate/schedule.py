@@ -145,7 +145,6 @@ def compile_program(pipeline: Pipeline, stages: int, *, forward_only: bool = Fal
 
 
 def _consumer(operation: Operation, stages: int, chunks: int) -> Operation | None:
-    """Return the operation that waits for this one's output, if any."""
     stage, kind, _, chunk = operation
     if kind == WEIGHT:
         return None

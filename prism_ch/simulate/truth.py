@@ -13,11 +13,10 @@ from prism_ch.core.graph import components
 from prism_ch.core.intervals import cut, tile
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.result import CP, DP, EP, PAIR_KINDS, PHASES, PP, TP
-from prism_ch.simulate.flows import PLAIN, REDUCES, TRAFFIC_NAMES, Flows
 from prism_ch.simulate.job import Job
-from prism_ch.simulate.network import Network
+from prism_ch.simulate.network import PLAIN, REDUCES, TRAFFIC_NAMES, Flows, Network
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.training import AttemptRun
+from prism_ch.simulate.traffic import AttemptRun
 
 #: Kinds of training; if they overlap in time on an endpoint, the first of these names the phase.
 TRAINING_KINDS = (DP, PP, EP, CP, TP)
@@ -112,7 +111,6 @@ def _job(truth: JobTruth, steps: pa.Table, scenario: Scenario, network: Network)
 
 
 def _members(truth: JobTruth, attempt: int, run: AttemptRun, scenario: Scenario, network: Network) -> pa.Table:
-    """Build one row a rank of an attempt."""
     grid, ranks = run.grid, len(run.grid.endpoint)
     stage, data, expert, context, tensor = np.unravel_index(np.arange(ranks), (grid.stages, *grid.shape, grid.tp))
     columns = {
@@ -135,7 +133,6 @@ def _members(truth: JobTruth, attempt: int, run: AttemptRun, scenario: Scenario,
 
 
 def _event_rows(truth: JobTruth, scenario: Scenario) -> Iterator[dict[str, Any]]:
-    """Yield one row a pause or restart of a job, and the step after it."""
     ended_s = None
     for run in truth.runs:
         events = [(pause.kind, pause.begin_s, pause.until_s, pause.step) for pause in run.pauses]
@@ -295,7 +292,6 @@ class StepGrid:
         return pa.table(columns), seconds
 
     def _gpu_steps(self) -> pa.Table:
-        """Build one row a step and visible endpoint."""
         rows = step, column = np.nonzero(self.present)
         start, end = self.start_ns[rows], self.end_ns[rows]
         columns = {

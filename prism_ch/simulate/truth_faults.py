@@ -14,7 +14,7 @@ from prism_ch.model.result import DP
 from prism_ch.simulate.job import COMPUTE_FAULTS, Fault
 from prism_ch.simulate.network import Network, RankGrid
 from prism_ch.simulate.scenario import Scenario
-from prism_ch.simulate.training import AttemptRun, run_job
+from prism_ch.simulate.traffic import AttemptRun, run_job
 from prism_ch.simulate.truth import TEXTS, JobTruth, schema
 
 #: A fault that lengthens a job's steps by less than this can't be distinguished from chance.
@@ -72,7 +72,6 @@ def fault_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -
 
 
 def _touches(fault: Fault, grid: RankGrid, network: Network) -> bool:
-    """Return whether a job computes on a fault's GPU or uses its NICs."""
     first, second = network.ends(fault)
     if fault.kind in COMPUTE_FAULTS:
         return bool((grid.gpu == fault.gpu).any())
@@ -125,13 +124,11 @@ def _dp_seconds(runs: Sequence[AttemptRun], steps: Int64) -> float:
 
 
 def _span_ns(fault: Fault, scenario: Scenario) -> tuple[int, int]:
-    """Return when a fault begins and ends, inside the recording."""
     end_s = scenario.duration_s if fault.kind == "slow_drift" else min(fault.end_s, scenario.duration_s)
     return max(scenario.start_ns, int(scenario.ns(fault.start_s))), int(scenario.ns(end_s))
 
 
 def _fault_row(fault: Fault, effects: list[dict[str, Any]], scenario: Scenario, network: Network) -> dict[str, Any]:
-    """Describe a fault by the job that it harms most."""
     nothing: dict[str, Any] = {"job_id": "", "start_ns": 0, "end_ns": 0, "impact": 0.0, "dp_impact": 0.0, "grid": None}
     worst = max(effects, key=lambda effect: effect["impact"], default=nothing)
     start_ns, end_ns = _span_ns(fault, scenario)

@@ -16,8 +16,8 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
 
 from prism_ch.errors import StoreError
-from prism_ch.store.cluster import CLUSTER_SETTINGS, for_cluster
 from prism_ch.store.engine import open_folder
+from prism_ch.store.statements import CLUSTER_SETTINGS, for_cluster
 from prism_ch.store.url import EmbeddedLocation, Location, ServerLocation, parse_url
 
 Parameters = Mapping[str, Any]
@@ -208,7 +208,6 @@ def _store_error(error: Error, location: Location) -> StoreError:
 
 
 def _reason(error: Error, location: Location) -> str:
-    """Explain an error in one line, without the password, and name the remedy."""
     if error.code == _UNKNOWN_DATABASE:
         return f"there is no database {location.database} yet; `prism-ch migrate` makes it"
     if error.code == _AUTHENTICATION_FAILED:

@@ -39,7 +39,6 @@ def open_folder(folder: Path) -> Client:
 
 
 def _connect(folder: Path) -> Client:
-    """Open a handle on the engine; the first one starts it."""
     try:
         client = clickhouse_connect.get_client(interface="chdb", path=str(folder))
     except Error as error:

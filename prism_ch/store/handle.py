@@ -176,7 +176,6 @@ def array_of(texts: Iterable[str]) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return the name of a setting, or raise EngineError if it can't be one."""
     if not _NAME.fullmatch(name):
         text = f"Setting {name[:80]} is neither a builtin setting nor started with the prefix"
         raise EngineError(_UNKNOWN_SETTING, "UNKNOWN_SETTING", text)

@@ -157,7 +157,6 @@ def _groups(topology: Topology, table: pa.Table) -> dict[str, list[Group]]:
 
 
 def _findings(table: pa.Table) -> dict[str, list[Finding]]:
-    """Return each job's findings, in the order read."""
     found: dict[str, list[Finding]] = defaultdict(list)
     for row in table.to_pylist():
         evidence, baseline = json.loads(row.pop("evidence")), read_baseline(row.pop("baseline"))
@@ -175,7 +174,6 @@ def _endpoints(topology: Topology, addresses: pa.ChunkedArray) -> Int64:
 
 
 def _codes(texts: pa.ChunkedArray, index: Mapping[str, int]) -> Int64:
-    """Look up each distinct text in an index, -1 if it is absent."""
     encoded = pa.chunked_array(texts, pa.string()).dictionary_encode().unify_dictionaries()
     codes = [
         np.array([index.get(text, -1) for text in chunk.dictionary.to_pylist()], np.int64) for chunk in encoded.chunks

@@ -13,8 +13,7 @@ from functools import cache
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
-from prism_ch.store.cluster import LOCAL_SUFFIX, local_name
-from prism_ch.store.statements import statement
+from prism_ch.store.statements import LOCAL_SUFFIX, local_name, statement
 
 log = logging.getLogger(__name__)
 

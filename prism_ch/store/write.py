@@ -1,16 +1,297 @@
-"""Writes the results of one analysis of a window, and then publishes them in one statement."""
+"""Writes the results of one analysis of a window as rows, and then publishes them in one statement."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from prism_ch.core.arrays import run_starts
 from prism_ch.errors import ClaimedError
-from prism_ch.model.memory import WindowRevision
+from prism_ch.model.exporter import ExporterStates
+from prism_ch.model.finding import Finding
+from prism_ch.model.memory import JobRevision, WindowRevision
+from prism_ch.model.result import PAIR_KINDS, GpuSteps, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
-from prism_ch.store import rows
 from prism_ch.store.client import Store
+from prism_ch.store.memory import JobNotes, write_baseline, write_job_notes
 from prism_ch.store.statements import statement
+
+_Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
+
+_TIMELINE_SCHEMA = pa.schema(
+    {
+        "job_id": pa.string(),
+        "endpoint": pa.string(),
+        "step": pa.uint64(),
+        "start_time": pa.timestamp("ns"),
+        "phases": pa.list_(pa.int8()),
+        "lengths_ns": pa.list_(pa.uint64()),
+    }
+)
+
+
+def _job_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    records = [item.job for item in revisions]
+    servers = [len(np.unique(topology.server[item.members.endpoint])) for item in revisions]
+    return pa.table(
+        {
+            "job_id": _texts(job.job_id for job in records),
+            "tenant": _texts(job.tenant for job in records),
+            "status": _texts(job.status for job in records),
+            "first_seen": _times([job.first_seen_ns for job in records]),
+            "last_seen": _times([job.last_seen_ns for job in records]),
+            "endpoints": pa.array([len(item.members) for item in revisions], pa.uint32()),
+            "servers": pa.array(servers, pa.uint32()),
+            "dp_size": pa.array([job.dp_size for job in records], pa.uint32()),
+            "pp_size": pa.array([job.pp_size for job in records], pa.uint32()),
+            "steps": pa.array([job.steps for job in records], pa.uint64()),
+            "step_s_median": pa.array([job.step_s_median for job in records], pa.float64()),
+            "memory": _texts(write_job_notes(JobNotes(item.attempt, item.usual_compute)) for item in revisions),
+        }
+    )
+
+
+def _member_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    members = _stacked(Members, [item.members for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.members) for item in revisions]),
+            "endpoint": _addresses(topology, members.endpoint),
+            "server": _named(topology.server[members.endpoint], topology.server_names),
+            "gpu": topology.gpu[members.endpoint],
+            "dp_group": _unsigned(members.dp_group, pa.uint32()),
+            "pp_stage": _unsigned(members.pp_stage, pa.uint32()),
+            "first_seen": _times(members.first_seen_ns),
+            "last_seen": _times(members.last_seen_ns),
+        }
+    )
+
+
+def _pair_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    stacked = _stacked(Pairs, [item.pairs for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.pairs) for item in revisions]),
+            "src_addr": _addresses(topology, stacked.src),
+            "dst_addr": _addresses(topology, stacked.dst),
+            "kind": _named(stacked.kind, PAIR_KINDS),
+            "confidence": stacked.confidence,
+            "flows": _unsigned(stacked.flows, pa.uint64()),
+            "bytes": _unsigned(stacked.bytes, pa.uint64()),
+            "first_seen": _times(stacked.first_seen_ns),
+            "last_seen": _times(stacked.last_seen_ns),
+        }
+    )
+
+
+def _group_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    found = [group for item in revisions for group in item.groups]
+    names = topology.endpoints
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, [len(item.groups) for item in revisions]),
+            "group_id": pa.array([group.group_id for group in found], pa.uint32()),
+            "kind": _texts(PAIR_KINDS[group.kind] for group in found),
+            "pp_stage": pa.array([group.pp_stage for group in found], pa.uint32()),
+            "members": pa.array([[names[row] for row in group.members] for group in found], pa.list_(pa.string())),
+        }
+    )
+
+
+def _step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    counts = [len(item.steps) for item in revisions]
+    stacked = _stacked(Steps, [item.steps for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, counts),
+            "tenant": _tenants(revisions, counts),
+            **_step_columns(stacked),
+            "slowest_endpoint": _addresses(topology, stacked.slowest),
+        }
+    )
+
+
+def _gpu_step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    counts = [len(item.gpu_steps) for item in revisions]
+    stacked = _stacked(GpuSteps, [item.gpu_steps for item in revisions])
+    return pa.table(
+        {
+            "job_id": _job_ids(revisions, counts),
+            "tenant": _tenants(revisions, counts),
+            **_step_columns(stacked),
+            "endpoint": _addresses(topology, stacked.endpoint),
+        }
+    )
+
+
+def _timeline_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
+    parts = [_timeline_of(topology, item) for item in revisions]
+    return pa.concat_tables(parts) if parts else _TIMELINE_SCHEMA.empty_table()
+
+
+def _timeline_of(topology: Topology, item: JobRevision) -> pa.Table:
+    phases = item.timeline
+    first = run_starts(phases.endpoint, phases.step)
+    offsets = pa.array(np.append(first, len(phases)).astype(np.int32))
+    codes = pa.array((phases.phase + 1).astype(np.int8))  # the codes of the table's Enum8 count from 1
+    lengths = _unsigned(phases.end_ns - phases.start_ns, pa.uint64())
+    columns = [
+        _texts([item.job.job_id] * len(first)),
+        _addresses(topology, phases.endpoint[first]).cast(pa.string()),
+        _unsigned(phases.step[first], pa.uint64()),
+        _times(phases.start_ns[first]),
+        pa.ListArray.from_arrays(offsets, codes),
+        pa.ListArray.from_arrays(offsets, lengths),
+    ]
+    return pa.Table.from_arrays(columns, schema=_TIMELINE_SCHEMA)
+
+
+def _finding_rows(revisions: Sequence[JobRevision], cluster_findings: Sequence[Finding]) -> pa.Table:
+    owners = [(item.job.job_id, item.job.tenant) for item in revisions for _ in item.findings]
+    owners += [("", "")] * len(cluster_findings)
+    found = [*(finding for item in revisions for finding in item.findings), *cluster_findings]
+    texts = ("diagnosis_id", "kind", "subject_type", "subject", "status", "severity", "summary")
+    numbers = ("observed", "expected", "score", "slowdown")
+    return pa.table(
+        {
+            "job_id": _texts(job_id for job_id, _ in owners),
+            "tenant": _texts(tenant for _, tenant in owners),
+            **{name: _texts(getattr(finding, name) for finding in found) for name in texts},
+            "evidence": _texts(json.dumps(finding.evidence) for finding in found),
+            "baseline": _texts(write_baseline(finding.baseline) for finding in found),
+            "first_step": pa.array([finding.first_step for finding in found], pa.uint64()),
+            "last_step": pa.array([finding.last_step for finding in found], pa.uint64()),
+            "start_time": _times([finding.start_ns for finding in found]),
+            "end_time": _times([finding.end_ns for finding in found]),
+            **{name: pa.array([getattr(finding, name) for finding in found], pa.float64()) for name in numbers},
+        }
+    )
+
+
+def _exporter_rows(window: Window, states: ExporterStates) -> pa.Table:
+    return pa.table(
+        {
+            "exporter": _texts(states.exporters),
+            "window_start": _times([window.start_ns] * len(states)),
+            "clock_offset_s": pa.array(states.clock_offset_s, from_pandas=True),
+            "clock_uncertainty_s": pa.array(states.clock_uncertainty_s, from_pandas=True),
+            "clock_matches": _unsigned(states.clock_matches, pa.uint64()),
+            "idle_timeout_s": pa.array(states.idle_timeout_s, from_pandas=True),
+            "active_timeout_s": pa.array(states.active_timeout_s, from_pandas=True),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    revision: int = 0
+    next_step: int = 0
+    last_ns: int = 0
+
+
+def _revision_rows(
+    window: Window,
+    published: Sequence[JobRevision],
+    tombstones: Sequence[str],
+    cluster_findings: Sequence[Finding],
+    reaches: Mapping[str, _Reach],
+) -> pa.Table:
+    """Return the rows of revisions, one for each job, published or withdrawn.
+
+    One more, without job_id, is for the findings about no single job.
+
+    Parameters: `reaches`, how far the revisions reach that are published, by job_id.
+    """
+    cluster_ns = max([window.start_ns, *(finding.start_ns for finding in cluster_findings)])
+    entries = [
+        *((item.job.job_id, item.from_step, item.from_time_ns, _reach_of(item)) for item in published),
+        *((job_id, 0, 0, _Reach()) for job_id in tombstones),
+        ("", 0, window.start_ns, _Reach(last_ns=cluster_ns)),
+    ]
+    before = [reaches.get(job_id, _Reach()) for job_id, *_ in entries]
+    own = [reach for *_, reach in entries]
+    cuts = [
+        from_step < reach.next_step or from_ns <= reach.last_ns
+        for (_, from_step, from_ns, _), reach in zip(entries, before, strict=True)
+    ]
+    pairs = list(zip(before, own, strict=True))
+    return pa.table(
+        {
+            "job_id": _texts(job_id for job_id, *_ in entries),
+            "from_step": pa.array([from_step for _, from_step, _, _ in entries], pa.uint64()),
+            "from_time": _times([from_ns for _, _, from_ns, _ in entries]),
+            "window_start": _times([window.start_ns] * len(entries)),
+            "cuts": pa.array(cuts, pa.bool_()).cast(pa.uint8()),
+            "next_step": pa.array([max(a.next_step, b.next_step) for a, b in pairs], pa.uint64()),
+            "last_time": _times([max(a.last_ns, b.last_ns) for a, b in pairs]),
+        }
+    )
+
+
+def _reach_of(item: JobRevision) -> _Reach:
+    last_step = max(int(steps.step.max(initial=-1)) for steps in (item.steps, item.gpu_steps, item.timeline))
+    return _Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.findings), default=0))
+
+
+def _under_revision(table: pa.Table, revision: int) -> pa.Table:
+    return table.append_column("revision", pa.array(np.full(table.num_rows, revision, dtype=np.uint64)))
+
+
+def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
+    return {
+        "step": _unsigned(stacked.step, pa.uint64()),
+        "start_time": _times(stacked.start_ns),
+        "end_time": _times(stacked.end_ns),
+        "duration_s": stacked.duration_s,
+        "compute_s": stacked.compute_s,
+        "pp_s": stacked.pp_s,
+        "dp_s": stacked.dp_s,
+        "complete": stacked.complete,
+    }
+
+
+def _stacked(kind: type[_Struct], parts: Sequence[_Struct]) -> _Struct:
+    names = [f.name for f in fields(kind)]
+    return kind(**{name: np.concatenate([getattr(part, name) for part in (kind.empty(), *parts)]) for name in names})
+
+
+def _job_ids(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
+    return _named(np.repeat(np.arange(len(items)), counts), [item.job.job_id for item in items])
+
+
+def _tenants(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
+    names, codes = np.unique([item.job.tenant for item in items], return_inverse=True)
+    return _named(np.repeat(codes, counts), names.tolist())
+
+
+def _addresses(topology: Topology, endpoints: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Return the addresses of endpoints, empty for a negative row."""
+    return _named(np.where(endpoints < 0, len(topology), endpoints), (*topology.endpoints, ""))
+
+
+def _named(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> pa.Array:
+    """Return names by their position, dictionary-encoded; ClickHouse needs distinct names."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), _texts(names))
+
+
+def _unsigned(column: npt.NDArray[np.integer[Any]], kind: pa.DataType) -> pa.Array:
+    """Cast a column to an unsigned type. Raises ArrowInvalid, a ValueError, if a number does not fit."""
+    return pa.array(column).cast(kind)
+
+
+def _texts(values: Iterable[str]) -> pa.Array:
+    return pa.array(list(values), pa.string())
+
+
+def _times(nanoseconds: Sequence[int] | npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(np.asarray(nanoseconds, dtype=np.int64)).cast(pa.timestamp("ns"))
 
 
 def write_revision(store: Store, topology: Topology, window: Window, revision: int, found: WindowRevision) -> None:
@@ -26,29 +307,27 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
         raise ValueError(f"a job has more than one revision in the window that starts at {window.start_ns}")
     reaches = _reaches(store, [*job_ids, *found.withdrawn, ""], revision)
     tables = {
-        "steps_log": rows.steps(topology, jobs),
-        "gpu_steps_log": rows.gpu_steps(topology, jobs),
-        "timeline_log": rows.timeline(topology, jobs),
-        "job_members_log": rows.job_members(topology, jobs),
-        "pairs_log": rows.pairs(topology, jobs),
-        "groups_log": rows.groups(topology, jobs),
-        "diagnoses_log": rows.findings(jobs, found.findings),
-        "exporters_log": rows.exporters(window, found.exporters),
-        "jobs_log": rows.jobs(topology, jobs),
+        "steps_log": _step_rows(topology, jobs),
+        "gpu_steps_log": _gpu_step_rows(topology, jobs),
+        "timeline_log": _timeline_rows(topology, jobs),
+        "job_members_log": _member_rows(topology, jobs),
+        "pairs_log": _pair_rows(topology, jobs),
+        "groups_log": _group_rows(topology, jobs),
+        "diagnoses_log": _finding_rows(jobs, found.findings),
+        "exporters_log": _exporter_rows(window, found.exporters),
+        "jobs_log": _job_rows(topology, jobs),
         # Last: from here on readers see the rows above.
-        "revisions": rows.revisions(window, jobs, found.withdrawn, found.findings, reaches),
+        "revisions": _revision_rows(window, jobs, found.withdrawn, found.findings, reaches),
     }
     # An insert that is sent again after a broken connection is recognised by its token and lands once.
     once = {"insert_deduplication_token": f"revision {revision}"}
     for table, columns in tables.items():
-        store.insert(table, rows.under_revision(columns, revision), settings=once)
+        store.insert(table, _under_revision(columns, revision), settings=once)
 
 
-def _reaches(store: Store, job_ids: Sequence[str], revision: int) -> dict[str, rows.Reach]:
+def _reaches(store: Store, job_ids: Sequence[str], revision: int) -> dict[str, _Reach]:
     """Return how far the published revisions of jobs reach. Raises ClaimedError if one is later."""
-    found = {
-        job_id: rows.Reach(*reach) for job_id, *reach in store.rows(statement("revision_marks"), {"job_ids": job_ids})
-    }
+    found = {job_id: _Reach(*reach) for job_id, *reach in store.rows(statement("revision_marks"), {"job_ids": job_ids})}
     if any(reach.revision > revision for reach in found.values()):
         raise ClaimedError(f"{store}: another process has published after revision {revision}; nothing was published")
     return found

@@ -6,8 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from prism_ch.errors import UsageError
-from prism_ch.query.access import access_statements, apply_access, topology_tenants
-from prism_ch.query.tenancy import inner_tables, row_filters, tenant_views
+from prism_ch.query.tenancy import (
+    access_statements,
+    apply_access,
+    inner_tables,
+    row_filters,
+    tenant_views,
+    topology_tenants,
+)
 from prism_ch.store.client import Store
 from tests.two_tenants import ALPHA, BRAVO, fill
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from prism_ch.errors import ClaimedError, StoreError
-from prism_ch.store import claims
-from prism_ch.store.claims import end_claim, new_worker
+from prism_ch.store import ledger
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import (
     MAX_ATTEMPTS,
@@ -18,7 +17,9 @@ from prism_ch.store.ledger import (
     claim_due_windows,
     claim_window,
     due_windows,
+    end_claim,
     new_from_ns,
+    new_worker,
     record_window,
 )
 from tests.e2e.service import until
@@ -81,7 +82,7 @@ def test_the_embedded_engine_has_no_other_living_process(store: Store) -> None:
 
 
 def test_claim_of_another_process_on_server_holds_until_timeout(served: Store) -> None:
-    claim_of_another_process(served, 0, seconds_ago=claims.CLAIM_TIMEOUT_S + 1)
+    claim_of_another_process(served, 0, seconds_ago=ledger.CLAIM_TIMEOUT_S + 1)
     with new_worker(served) as worker:
         end_claim(served, claim_window(served, window(0), worker=worker).revision, worker)
         claim_of_another_process(served, 0)
@@ -90,7 +91,7 @@ def test_claim_of_another_process_on_server_holds_until_timeout(served: Store) -
 
 
 def test_heartbeat_keeps_claim_and_its_end_frees_window(served: Store) -> None:
-    other = claim_of_another_process(served, 0, seconds_ago=10 * claims.CLAIM_TIMEOUT_S)
+    other = claim_of_another_process(served, 0, seconds_ago=10 * ledger.CLAIM_TIMEOUT_S)
     served.command(
         "INSERT INTO claim_beats (revision, worker, ended) VALUES (1, {worker:String}, 0)", {"worker": other}
     )
@@ -108,7 +109,7 @@ def test_a_worker_on_a_server_ends_its_claim_when_it_leaves(served: Store) -> No
 
 
 def test_heartbeats_are_recorded_during_an_analysis(served: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_HEARTBEAT_INTERVAL_S", 0.01)
+    monkeypatch.setattr(ledger, "_HEARTBEAT_INTERVAL_S", 0.01)
     with new_worker(served) as worker:
         claim_window(served, window(0), worker=worker)
         until(lambda: served.scalar("SELECT count() FROM claim_beats WHERE ended = 0"))
@@ -120,7 +121,7 @@ def test_of_two_that_claim_at_once_the_later_one_yields(store: Store, monkeypatc
     with new_worker(store) as one, new_worker(store) as other:
         # The other one has looked, and found nothing, just before this one claims.
         claim_window(store, window(0), worker=one)
-        refuse, asked = claims.refuse_claimed, []
+        refuse, asked = ledger.refuse_claimed, []
 
         def blind_at_first(*arguments: Any, **options: Any) -> None:
             asked.append(options)

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from prism_ch.store.client import Store
-from prism_ch.store.cluster import LOCAL_SUFFIX, SHARDING_KEYS, for_cluster
 from prism_ch.store.migrate import migrations
+from prism_ch.store.statements import LOCAL_SUFFIX, SHARDING_KEYS, for_cluster
 
 CLUSTER = "gpu-net"
 

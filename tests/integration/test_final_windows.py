@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from prism_ch.model.window import Window
-from prism_ch.store.claims import new_worker
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import (
     ALL_WINDOWS,
@@ -14,6 +13,7 @@ from prism_ch.store.ledger import (
     claim_window,
     due_windows,
     final_until_ns,
+    new_worker,
     record_window,
 )
 from prism_ch.store.retention import apply_retention, set_retention

@@ -15,11 +15,10 @@ import pytest
 
 from prism_ch.errors import StoreError
 from prism_ch.ingest import columnar, files, landing, lines
-from prism_ch.ingest.contents import Chunk, Content
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.landing import land_content
 from prism_ch.ingest.lines import Block, LineReader
-from prism_ch.ingest.sources import Format
+from prism_ch.ingest.sources import Chunk, Content, Format
 from prism_ch.store.client import Store, connect
 from tests.integration import land_in_pieces
 from tests.integration.land_in_pieces import sums

@@ -7,9 +7,8 @@ import pytest
 from prism_ch.cli.landing import STREAMS as OFFERED
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
-from prism_ch.store.cluster import for_cluster
 from prism_ch.store.migrate import STREAMS, connect_stream
-from prism_ch.store.statements import split_statements
+from prism_ch.store.statements import for_cluster, split_statements
 
 FOLDER = Path(__file__).parents[2] / "sql" / "kafka"
 GOOD = (

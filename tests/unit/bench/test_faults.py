@@ -29,7 +29,7 @@ from prism_ch.model import params
 from prism_ch.model.finding import Finding, FindingKind
 from prism_ch.model.window import Window
 from prism_ch.simulate import generate
-from prism_ch.simulate.textbook import textbook
+from prism_ch.simulate.draws import textbook
 
 SECOND = 10**9
 FINDING = Finding(

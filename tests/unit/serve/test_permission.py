@@ -2,9 +2,8 @@
 
 import pytest
 
-from prism_ch.serve.errors import RequestError
 from prism_ch.serve.permission import PermittedInsert, collector_insert, is_settings_query
-from prism_ch.serve.statement import as_insert
+from prism_ch.serve.request import RequestError, as_insert
 
 
 def permitted(text: str, **settings: str) -> PermittedInsert:

@@ -1,12 +1,11 @@
-"""What a URL and headers ask for is read once, strictly."""
+"""Requests are parsed whole or refused, and statements are split where ClickHouse splits them."""
 
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from prism_ch.serve.errors import RequestError, bad_request
-from prism_ch.serve.request import parse
+from prism_ch.serve.request import RequestError, as_insert, bad_request, first_word, is_reading, parse, without_format
 
 
 def query(**parameters: Any) -> bytes:
@@ -51,3 +50,76 @@ def test_what_makes_no_sense_is_refused(parameters: dict[str, Any]) -> None:
 def test_an_error_reads_as_clickhouses() -> None:
     assert bad_request("No.").body("1.2") == b"Code: 36. DB::Exception: No. (BAD_ARGUMENTS) (version 1.2)\n"
     assert RequestError(1, "ODD", "x").status == 500
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        ("select 1", "SELECT"),
+        ("  -- x\n /* y */ Show tables", "SHOW"),
+        ("(SELECT 1)", "("),
+        ("", ""),
+        ("-- only a comment", ""),
+        ("1", ""),
+    ],
+)
+def test_the_first_word_is_behind_comments(text: str, word: str) -> None:
+    assert first_word(text) == word
+
+
+def test_what_answers_changes_nothing() -> None:
+    assert all(map(is_reading, ["SELECT 1", "with 1 as x select x", "EXPLAIN SELECT 1", "exists table a"]))
+    assert not any(map(is_reading, ["INSERT INTO a SELECT 1", "SET a = 1", "KILL QUERY WHERE 1", "", "selec 1"]))
+
+
+@pytest.mark.parametrize(
+    "text, parts",
+    [
+        ("SELECT 1", ("SELECT 1", "", "")),
+        ("SELECT 1;\n", ("SELECT 1", "", "")),
+        ("SELECT 1 FORMAT JSON", ("SELECT 1", "JSON", "")),
+        ("SELECT 1\nformat Native ; ", ("SELECT 1", "Native", "")),
+        ("SELECT 1 FORMAT CSV SETTINGS a = 1", ("SELECT 1", "CSV", "SETTINGS a = 1")),
+        ("SELECT ' FORMAT JSON'", ("SELECT ' FORMAT JSON'", "", "")),
+        ("SELECT 1 AS format", ("SELECT 1 AS format", "", "")),
+    ],
+)
+def test_the_format_is_taken_off_the_end(text: str, parts: tuple[str, str, str]) -> None:
+    assert without_format(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text, head, name, rows",
+    [
+        ("INSERT INTO t FORMAT CSV\n1\n", "INSERT INTO t ", "CSV", "1\n"),
+        ("INSERT INTO t FORMAT CSV  \r\n 1", "INSERT INTO t ", "CSV", " 1"),
+        ("insert into t (a, format) format TSV\n\t", "insert into t (a, format) ", "TSV", "\t"),
+        ("INSERT INTO t (a) VALUES (1), ('FORMAT CSV')", "INSERT INTO t (a) ", "Values", " (1), ('FORMAT CSV')"),
+        ("INSERT INTO format (values) VALUES (1)", "INSERT INTO format (values) ", "Values", " (1)"),
+        ("INSERT INTO db.values SETTINGS a=1 FORMAT Native\n", "INSERT INTO db.values SETTINGS a=1 ", "Native", ""),
+        ("INSERT INTO `VALUES` FORMAT CSV\n", "INSERT INTO `VALUES` ", "CSV", ""),
+        (
+            "INSERT /* FORMAT x */ INTO t -- SELECT\n FORMAT CSV\n",
+            "INSERT /* FORMAT x */ INTO t -- SELECT\n ",
+            "CSV",
+            "",
+        ),
+        ("INSERT INTO t (a);", "INSERT INTO t (a)", "", ""),
+    ],
+)
+def test_an_insert_is_cut_where_its_rows_begin(text: str, head: str, name: str, rows: str) -> None:
+    insert = as_insert(text)
+    assert insert is not None
+    assert (insert.text, insert.format, text[insert.rows_at :]) == (head, name, rows)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "INSERT INTO t SELECT 1 FORMAT CSV", "INSERT INTO t WITH 1 AS x SELECT x"]
+)
+def test_what_brings_its_own_rows_is_no_insert_with_rows(text: str) -> None:
+    assert as_insert(text) is None
+
+
+def test_a_format_without_name_is_refused() -> None:
+    with pytest.raises(RequestError, match="names no format"):
+        as_insert("INSERT INTO t FORMAT")

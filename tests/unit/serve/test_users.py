@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 
 from prism_ch.errors import SettingsError
-from prism_ch.serve.errors import RequestError
+from prism_ch.serve.request import RequestError
 from prism_ch.serve.users import (
     UNMATCHED,
     Credentials,

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from prism_ch.model.result import OTHER
-from prism_ch.simulate.flows import GATHERS, REDUCES
 from prism_ch.simulate.job import Attempt, Compute, Fault, GradientSync, Job, Layout, Pipeline
-from prism_ch.simulate.network import Links, Network, RankGrid
-from prism_ch.simulate.pipeline import PipelineEngine, PipelineTimes
+from prism_ch.simulate.network import GATHERS, REDUCES, Links, Network, RankGrid
 from prism_ch.simulate.scenario import Cluster
 from prism_ch.simulate.schedule import FORWARD
-from prism_ch.simulate.step import GradientEngine, SyncTimes
+from prism_ch.simulate.step import GradientEngine, PipelineEngine, PipelineTimes, SyncTimes
 
 LAYOUT = Layout(tp=4, pp=4, dp=4)
 NETWORK = Network(Cluster(servers=8))

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.simulate.flows import MONITOR, SERVING, STORAGE, STRAY, Flows
-from prism_ch.simulate.network import Network
+from prism_ch.simulate.network import MONITOR, SERVING, STORAGE, STRAY, Flows, Network
 from prism_ch.simulate.scenario import Cluster, Scenario, Serving, Surroundings
-from prism_ch.simulate.surroundings import surrounding_flows
+from prism_ch.simulate.traffic import surrounding_flows
 
 SERVED = Serving(tenant="t", prefill=(0, 1), decode=(2, 3), requests_s=5.0, burstiness=3.0)
 

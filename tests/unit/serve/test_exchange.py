@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.serve.compression import PIECE_BYTES, Decompressor, chosen_coding, compressor
-from prism_ch.serve.errors import RequestError
+from prism_ch.serve.exchange import PIECE_BYTES, Decompressor, chosen_coding, compressor
+from prism_ch.serve.request import RequestError
 
 CODINGS = ["gzip", "deflate", "zstd", "lz4"]
 
