@@ -140,7 +140,7 @@ _THRESHOLDS = {
     "slow_link": "TimePerByteParams.corrected_score, network_excess, slow_steps",
     "slow_switch": "TimePerByteParams.corrected_score, network_excess, slow_steps",
     "congestion": "TimePerByteParams.corrected_score, network_excess, slow_steps",
-    "stall": "StopParams.half, min_excess_rests, max_lost_chance, long_pause_steps, silence_s",
+    "stall": "StopParams.half, min_excess_rests, max_loss_probability, long_pause_steps, silence_s",
     "hang": "StopParams.silence_s, idle_hang_s, saving_hang_s",
     "restart": "StopParams.half; RecogniseParams.absence_silences, repeats",
 }

@@ -17,7 +17,7 @@ from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
 from prism_ch.analysis.diagnose.steps.regimes import Moved
-from prism_ch.analysis.diagnose.stops.stalls import StepsSeen, not_slow
+from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.model.columns import Bool, Int32, Int64

@@ -80,7 +80,7 @@ class StopParams(SharedParams):
     together_share: float = 0.02
     #: A suspect has missed more sends than records that are lost by chance explain, in more than one of so many stops:
     #: of 512 ranks with two sends a step, 2 % of which are lost, one in five steps misses both of some rank.
-    max_lost_chance: float = 0.01
+    max_loss_probability: float = 0.01
     #: ... nor where data may be waited for: some seconds more say that a GPU or a network that is slow does not do, ...
     idle_hang_s: float = 10.0
     #: ... or for storage, where something moves to or from other machines.

@@ -12,8 +12,7 @@ import numpy as np
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.context import JobContext
-from prism_ch.analysis.diagnose.stops.rests import find_rests
-from prism_ch.analysis.diagnose.stops.stalls import StepsSeen
+from prism_ch.analysis.diagnose.stops.rests import StepsSeen, find_rests
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import Observed

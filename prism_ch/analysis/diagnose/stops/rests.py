@@ -1,26 +1,38 @@
-"""Rests: the longest time in each step in which nothing of a job comes to an end, and what the step moves."""
+"""Measures the longest rest of each step, and finds the steps in which a job stood still."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from prism_ch.analysis.continuity.continuity import RebuiltAttempt
+from prism_ch.analysis.diagnose.stops.hang_culprits import Sends, TrainingPairs, find_hang_culprits
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64, Int64, freeze
+from prism_ch.core.graph import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
+from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import StopParams
-from prism_ch.model.result import OTHER, PAIR_KINDS
+from prism_ch.model.result import DP, OTHER, PAIR_KINDS, Steps
+from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
+from prism_ch.model.window import Interval
+
+#: A pause that falls into the middle of a step's traffic lengthens two steps.
+_PAUSE_STEPS = 2
+#: Machines outside the job that evidence names.
+_MACHINES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Rests:
-    """The longest rest of each step, one row a step, and `payload` int64[steps, kinds], the step's bytes by kind.
+    """The longest rest of each step, and `payload` int64[steps, kinds], the step's bytes by kind.
 
-    A rest lasts from the end of one burst to the end of the next, whichever pairs they are of: a flow that has begun
-    and waits for somebody is at rest, too.
+    A rest, `start_ns` to `end_ns` int64[steps], lasts from the end of one burst to the end of the next, whichever pairs
+    they are of: a flow that has begun and waits for somebody is at rest, too.
     """
 
     start_ns: Int64
@@ -38,36 +50,165 @@ class Rests:
 
     @property
     def length_s(self) -> Float64:
-        """Lengths in seconds, float64[n]."""
+        """Lengths in seconds, float64[steps]."""
         return (self.end_ns - self.start_ns) / 1e9
 
+    def at(self, row: int) -> Interval:
+        """Return one rest."""
+        return Interval(int(self.start_ns[row]), int(self.end_ns[row]))
+
     def usual_s(self) -> float:
-        """Return the length that half of the rests do not exceed, NaN without any."""
+        """Return the median length, NaN without any."""
         return float(np.median(self.length_s)) if len(self) else float("nan")
 
     def too_long(self, step_s: float, params: StopParams) -> Bool:
-        """Mask the rests that are stops, of a job whose steps usually take `step_s`, bool[n]."""
+        """Mask the rests that are stops of a job whose steps usually take `step_s`, bool[steps]."""
         mask: Bool = self.length_s > least_stop_s(self.usual_s(), step_s, params)
         return mask
 
-    def more_work(self, params: StopParams) -> Bool:
-        """Mask the steps that move more than usual, bool[n]: what takes them longer is other work beside training."""
+    def move_more(self, params: StopParams) -> Bool:
+        """Mask the steps that move more than usual, bool[steps]: what lengthens them is not training."""
         if not len(self):
             return np.zeros(0, dtype=bool)
         mask: Bool = (self.payload > (1 + params.other_work) * np.median(self.payload, axis=0)).any(axis=1)
         return mask
 
 
+@dataclass(frozen=True, slots=True)
+class StepsSeen:
+    """What a window shows of an attempt's steps: those looked at again, and the new ones from `first_new` on.
+
+    One row a step: its `number`, `end_ns`, `duration_s` (NaN if its beginning was not seen) and `rests`. `storage`
+    bool[steps] marks the rests in which the job waited for storage. `lateness_s` float64[endpoints, steps]: how much
+    later than its peers each of `endpoints` begins. `traffic` and `kinds` are the bursts of the attempt.
+    """
+
+    number: Int64
+    end_ns: Int64
+    duration_s: Float64
+    rests: Rests
+    storage: Bool
+    first_new: int
+    endpoints: Int32
+    lateness_s: Float64
+    traffic: Traffic
+    kinds: PairKinds
+
+    @classmethod
+    def of(cls, one: RebuiltAttempt, around: FlowBatch, params: StopParams) -> StepsSeen:
+        """Measure the rests of an attempt's steps, published ones included.
+
+        Parameters: `around`, any flows of that time.
+        """
+        new, ends = one.rebuilt.steps, one.division.job_end_ns()
+        published = one.division.steps - len(new)
+        duration_s = np.diff(ends, prepend=ends[:1]) / 1e9
+        duration_s[:1] = np.nan
+        duration_s[published:] = np.where(new.complete == 1, new.duration_s, np.nan)
+        rests = find_rests(one.bursts, one.kinds, ends)
+        rests = with_endpoint_rests(rests, duration_s, one.bursts, one.kinds, ends, params)
+        return cls(
+            one.first_step + np.arange(one.division.steps),
+            ends,
+            duration_s,
+            rests,
+            wait_for_storage(rests, duration_s, around, one.division.endpoints, params),
+            one.first_new,
+            one.division.endpoints,
+            one.lateness_s,
+            one.bursts,
+            one.kinds,
+        )
+
+    @property
+    def step_s(self) -> float:
+        """The usual duration of a step."""
+        return float(robust.median(self.duration_s))
+
+    def only_twos(self) -> bool:
+        """Return whether endpoints only exchange gradients, each with one other."""
+        kind = self.kinds.kind
+        partners = np.bincount(np.searchsorted(self.endpoints, self.traffic.pair_src[kind == DP]))
+        return not np.isin(kind, (DP, OTHER), invert=True).any() and int(partners.max(initial=0)) == 1
+
+    def stopped(self, params: StopParams) -> Bool:
+        """Mask the steps in which the job stood still, bool[steps]; none if too few are known to know what is usual.
+
+        A job that rests too long in one step after the other is slow, and stops in none of them. So is one whose rest
+        explains only a part of a step's excess, unless others go on until they wait for a straggler.
+        """
+        if len(self.number) < params.enough:
+            return np.zeros(len(self.number), dtype=bool)
+        long = (self.rests.too_long(self.step_s, params) | self.storage) & ~np.isnan(self.duration_s)
+        single = long.copy()
+        single[1:] &= ~long[:-1]
+        single[:-1] &= ~long[1:]
+        explained = self.rests.length_s >= params.nearly_all * (self.duration_s - self.step_s)
+        for row in np.flatnonzero(single & ~explained & ~self.storage).tolist():
+            single[row] = len(self.stragglers(row, params)) > 0
+        return single
+
+    def stragglers(self, row: int, params: StopParams) -> Int32:
+        """Return the endpoints that the others waited for in a stop: sorted, none if unknown.
+
+        They begin late in the step; where steps overlap, they are behind their peers in the middle of the rest.
+        """
+        limit = params.half * len(self.endpoints)
+        lost_s = float(self.rests.length_s[row]) - self.rests.usual_s()
+        late: Int32 = self.endpoints[self.lateness_s[:, row] >= params.half * lost_s]
+        if 0 < len(late) <= limit and self._have_peers(late, params):
+            return late
+        if row < params.enough:
+            return self.endpoints[:0]
+        typed = np.flatnonzero(self.kinds.kind != OTHER)
+        number = np.full(len(self.kinds.kind), -1)
+        number[typed] = np.arange(len(typed))
+        pairs = TrainingPairs(self.traffic.pair_src[typed], self.traffic.pair_dst[typed], self.kinds.kind[typed])
+        middle_ns = (self.rests.start_ns[row] + self.rests.end_ns[row]) // 2
+        sends = Sends(number[self.traffic.pair], self.traffic.start_ns).before(int(middle_ns))
+        begin_ns = self.end_ns[max(row - 1 - params.recent_steps, 0) : row]
+        named = find_hang_culprits(sends, pairs, begin_ns, self.step_s, params).named
+        return named if 0 < len(named) <= limit and self._have_peers(named, params) else named[:0]
+
+    def _have_peers(self, late: Int32, params: StopParams) -> bool:
+        """Return whether others of the same roles are not late; in an evaluation, only forward, a whole stage is."""
+        gradients = np.flatnonzero(self.kinds.kind == DP)
+        if not len(gradients):
+            return True
+        ends = (self.traffic.pair_src[gradients], self.traffic.pair_dst[gradients])
+        src, dst = (np.searchsorted(self.endpoints, end).astype(np.int32) for end in ends)
+        group = components(len(self.endpoints), src, dst)
+        members = np.bincount(group)
+        late_members = np.bincount(group[np.searchsorted(self.endpoints, late)], minlength=len(members))
+        return bool((late_members <= params.half * members)[late_members > 0].mean() >= params.half)
+
+
+def not_slow(seen: Sequence[StepsSeen], history: Steps, params: StopParams) -> Bool:
+    """Mask the steps of a job's history that are long for another reason than slowness, bool[n].
+
+    They hold a stop, a periodic pause, or other traffic than training; what lasts from one step on is looked at.
+    Parameters: `seen`, of the attempts that a window shows.
+    """
+    mask = periodic_pauses(history, params)
+    for attempt in seen:
+        more = attempt.rests.move_more(params)
+        run = np.cumsum(np.diff(more, prepend=False))
+        lasting = more & (np.bincount(run, minlength=1)[run] >= params.enough)
+        other = attempt.stopped(params) | (more & ~lasting)
+        mask |= np.isin(history.step, attempt.number[other])
+    return mask
+
+
 def least_stop_s(usual_s: float, step_s: float, params: StopParams) -> float:
-    """Return from which length on a rest is a stop; `usual_s`, the usual one, and `step_s`, a step, in seconds."""
+    """Return the length in seconds above which a rest is a stop, given the usual rest and step."""
     return usual_s + max(params.half * step_s, params.min_excess_rests * usual_s)
 
 
 def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
     """Find the longest rest of each step.
 
-    Parameters: `traffic`, the bursts of a job, and their `kinds`, of which `other` doesn't count; `job_end_ns`
-    int64[steps], rising, the ends of the steps.
+    Parameters: `traffic`, the bursts of a job; their `kinds`, `other` ones don't count; `job_end_ns` int64[steps],
+    rising, the ends of the steps.
     """
     steps, training = len(job_end_ns), kinds.burst != OTHER
     traffic, kind = traffic.take(training), kinds.burst[training]
@@ -79,22 +220,38 @@ def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
     return Rests(start_ns, end_ns, payload.reshape(steps, len(PAIR_KINDS)).astype(np.int64))
 
 
-def rests_of_all(
+def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
+    """Return the start and end of the longest time in each step in which nothing ends, int64[steps] each.
+
+    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns` int64[steps], rising. Both are the
+    step's end if nothing ends in it.
+    """
+    end = np.sort(end_ns)
+    length, since, until = np.diff(end), job_end_ns.copy(), job_end_ns.copy()
+    edges = [0, *np.searchsorted(end[1:], job_end_ns, side="right").tolist()]
+    for step, (low, high) in enumerate(pairwise(edges)):
+        if low < high:
+            longest = low + np.argmax(length[low:high])
+            since[step], until[step] = end[longest], end[longest + 1]
+    return since, until
+
+
+def with_endpoint_rests(
     rests: Rests, duration_s: Float64, traffic: Traffic, kinds: PairKinds, job_end_ns: Int64, params: StopParams
 ) -> Rests:
-    """Return the rests with those of steps in which every endpoint rests too long, if not all at once: the first one's.
+    """Replace the rests of long steps in which every endpoint rests too long, if not all at once, by the first one's.
 
-    One replica may wait for data while others work on, and then wait for it: each stands still once, and the one to
-    blame first. A GPU that is slow does not rest, but spreads its delay over its messages, so that its neighbours don't
-    rest either, however many others there are that wait for them. An endpoint of which no rest is seen tells nothing.
-    Parameters: `duration_s` float64[steps], NaN where unknown; the others as of `find_rests`.
+    One replica may wait for data while others go on, and then wait for it: each stands still once, and the straggler
+    first. A slow GPU does not rest, but spreads its delay over its messages, so that its neighbours don't rest either.
+    An endpoint without a rest is no evidence. Parameters: `duration_s` float64[steps], NaN where unknown; the others
+    as in `find_rests`.
     """
     step_s = float(robust.median(duration_s))
     long = duration_s > (1 + params.half) * step_s
-    rows = np.flatnonzero(long & ~rests.too_long(step_s, params) & ~rests.more_work(params))
+    rows = np.flatnonzero(long & ~rests.too_long(step_s, params) & ~rests.move_more(params))
     if len(rests) < params.enough or not len(rows):
         return rests
-    since, until = _own_rests(traffic, kinds, job_end_ns)
+    since, until = _endpoint_rests(traffic, kinds, job_end_ns)
     length_s = (until - since) / 1e9
     usual_s = np.median(length_s, axis=1)
     excess_s = np.maximum(params.half * step_s, params.min_excess_rests * usual_s)
@@ -107,11 +264,11 @@ def rests_of_all(
     return Rests(start_ns, end_ns, rests.payload.copy())
 
 
-def _own_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tuple[Int64, Int64]:
-    """Return the longest time of each endpoint and step in which nothing ends there: since when, and until when.
+def _endpoint_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tuple[Int64, Int64]:
+    """Return the start and end of each endpoint's longest rest in each step, int64[endpoints, steps] each.
 
-    int64[endpoints, steps] each, of all endpoints. A time is of the step that most of it lies in: whoever waits for the
-    others after its last message, as where gradients go inside servers, ends nothing before the next step.
+    A rest is of the step that most of it lies in: whoever waits for the others after its last message, as where
+    gradients go inside servers, ends nothing before the next step.
     """
     steps, training = len(job_end_ns), kinds.burst != OTHER
     members, row = np.unique(np.concatenate([traffic.src[training], traffic.dst[training]]), return_inverse=True)
@@ -130,17 +287,106 @@ def _own_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tuple[I
     return since, until
 
 
-def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
-    """Return the longest time of each step in which nothing ends, int64[steps] each: since when, and until when.
+def wait_for_storage(
+    rests: Rests, duration_s: Float64, around: FlowBatch, endpoints: Int32, params: StopParams
+) -> Bool:
+    """Mask the rests that are longer than usual while more than usual goes to or from other machines, bool[steps].
 
-    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns`, as of `find_rests`. Of a step in
-    which nothing ends, both are its end.
+    Where all computing is one rest, its length does not separate a short pause from a slow GPU: traffic to storage
+    does. Parameters: `duration_s` float64[steps], NaN where unknown; `around`, any flows; `endpoints`, the members.
     """
-    end = np.sort(end_ns)
-    length, since, until = np.diff(end), job_end_ns.copy(), job_end_ns.copy()
-    edges = [0, *np.searchsorted(end[1:], job_end_ns, side="right").tolist()]
-    for step, (low, high) in enumerate(pairwise(edges)):
-        if low < high:
-            longest = low + np.argmax(length[low:high])
-            since[step], until[step] = end[longest], end[longest + 1]
-    return since, until
+    mask = np.zeros(len(rests), dtype=bool)
+    if len(rests) < params.enough:
+        return mask
+    step_s = float(robust.median(duration_s))
+    longer = rests.length_s > rests.usual_s() + params.half * step_s
+    saved = params.min_saved_share * float(np.median(rests.payload.sum(axis=1)))
+    for row in np.flatnonzero(longer).tolist():
+        mask[row] = _unusual_bytes(around, endpoints, rests.at(row), params).sum() > saved
+    return mask
+
+
+def unusual_background(
+    around: FlowBatch, endpoints: Int32, span: Interval, topology: Topology, params: StopParams
+) -> dict[str, int]:
+    """Return the bytes between members and others in a span by machine, the most first; empty if usual.
+
+    Some jobs read their data from storage all the time, which does not explain a stop.
+    Parameters: `around`, any flows; `endpoints`, the members.
+    """
+    moved = _unusual_bytes(around, endpoints, span, params)
+    most = np.argsort(-moved, kind="stable")[:_MACHINES]
+    return {topology.endpoints[row]: int(moved[row]) for row in most.tolist() if moved[row] > 0}
+
+
+def _unusual_bytes(around: FlowBatch, endpoints: Int32, span: Interval, params: StopParams) -> Float64:
+    """Return the bytes that members exchanged with others in a span, by the other endpoint; empty if usual."""
+    earlier = Interval(min(int(around.end_ns.min(initial=span.start_ns)), span.start_ns), span.start_ns)
+    usual, moved = (_background_bytes(around, endpoints, each) for each in (earlier, span))
+    longest_ns = max(earlier.length_ns, span.length_ns)
+    return moved[:0] if moved.sum() <= params.twice * usual.sum() * span.length_ns / longest_ns else moved
+
+
+def _background_bytes(around: FlowBatch, endpoints: Int32, span: Interval) -> Float64:
+    sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
+    rows = (sends != gets) & (around.end_ns > span.start_ns) & (around.start_ns < span.end_ns)
+    other = np.where(sends, around.dst, around.src)[rows]
+    return np.bincount(other, weights=around.bytes[rows]).astype(np.float64)
+
+
+def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
+    """Mask the steps that are long because of a pause that recurs periodically, as for checkpoints, bool[n].
+
+    Such pauses recur at an equal distance in steps or in seconds, at least `params.repeats` times, and are about
+    equally long; a job may have several kinds. Parameters: `steps`, in order.
+    """
+    mask = np.zeros(len(steps), dtype=bool)
+    if len(steps) < params.repeats:
+        return mask
+    duration = steps.duration_s
+    usual_s = float(robust.median(duration))
+    excess_s = duration - usual_s
+    long = (excess_s > params.notable * usual_s) & (steps.complete == 1)
+    begin = np.flatnonzero(long & ~np.append(False, long[:-1]))
+    end = np.flatnonzero(long & ~np.append(long[1:], False)) + 1
+    brief = end - begin <= _PAUSE_STEPS
+    begin, end = begin[brief], end[brief]
+    lost_s = np.array([excess_s[first:last].sum() for first, last in zip(begin, end, strict=True)])
+    for place, tolerance in ((steps.step[begin].astype(np.float64), 0.0), (steps.start_ns[begin] / 1e9, usual_s)):
+        while (found := _one_period(np.flatnonzero(~mask[begin]), place, lost_s, tolerance, params)).size:
+            for run in found.tolist():
+                mask[begin[run] : end[run]] = True
+    return mask
+
+
+def pause_is_due(steps: Steps, silent_s: float, params: StopParams) -> bool:
+    """Return whether a periodic pause is due after the last step, and a rest of `silent_s` has not outlasted it."""
+    mask = periodic_pauses(steps, params)
+    if not mask.any():
+        return False
+    longest_s = float(steps.duration_s[mask].max())
+    if silent_s > params.twice * longest_s:
+        return False
+    last, end_ns = steps.take(np.array([len(steps) - 1])), int(steps.end_ns[-1])
+    span = {"start_ns": np.array([end_ns]), "end_ns": np.array([end_ns + round(longest_s * 1e9)])}
+    return bool(periodic_pauses(Steps.concat([steps, replace(last, step=last.step + 1, **span)]), params)[-1])
+
+
+def _one_period(rows: Int64, place: Float64, lost_s: Float64, tolerance: float, params: StopParams) -> Int64:
+    """Return the pauses that recur at one distance, empty if none do.
+
+    Parameters: `place`, where each pause is, in steps or seconds; `lost_s`, its length; `tolerance`, by how much the
+    distance may differ. Any two neighbours may give the distance, since other pauses may lie between.
+    """
+    for first, second in pairwise(rows.tolist()):
+        distance = place[second] - place[first]
+        turns = np.round((place[rows] - place[first]) / distance)
+        at_turn = np.abs(place[rows] - place[first] - turns * distance) <= tolerance * np.maximum(np.abs(turns), 1)
+        alike = np.abs(np.log(lost_s[rows] / lost_s[first])) < np.log(params.twice)
+        taken = at_turn & alike
+        spanned = 1 + turns[taken].max() - turns[taken].min()
+        turned = len(np.unique(turns[taken]))
+        if turned >= params.repeats and turned >= (1 - params.stray_share) * spanned:
+            recurring: Int64 = rows[taken]
+            return recurring
+    return rows[:0]

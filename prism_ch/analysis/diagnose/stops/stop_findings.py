@@ -1,4 +1,8 @@
-"""What all findings of stops have in common: their identity, whom they are about, how names are listed."""
+"""Makes findings on stops: on stalls and restarts that are over, and what findings on all stops share.
+
+Between two steps all ranks may pause together, to save or to evaluate; where the others wait for some, those are named.
+A stall conserves the job's communicators; a restart makes them anew, and nearly every rank meets every other.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import Extent, Measured, identity, make_finding
+from prism_ch.analysis.diagnose.findings import severity as grade
+from prism_ch.analysis.diagnose.stops.rests import StepsSeen, periodic_pauses, unusual_background
+from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Int32
 from prism_ch.model.finding import Baseline, Finding, FindingKind, Severity, SubjectType
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params, StopParams
+from prism_ch.model.result import OTHER, Steps
 from prism_ch.model.topology import Topology
+from prism_ch.model.window import Interval
 
-#: Why records are missing, in the evidence of a finding that they are.
+#: Why records are missing, in the evidence of a finding on missing records.
 SILENCE = "silence"
 
 #: Names that a sentence gives before it counts the rest.
@@ -21,10 +32,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When a job stood still, for how long where that is usual, and what of it is lost.
-
-    `slowdown` is the lost share of the time that counts.
-    """
+    """When a job stood still, the usual length of its rests, and the lost time and share of the time that counts."""
 
     step: int
     start_ns: int
@@ -50,7 +58,7 @@ def stop_finding(
     *,
     is_open: bool = False,
 ) -> Finding:
-    """Put a stop down as a finding; the same stop has the same identity, whatever it turns out to be."""
+    """Make the finding on a stop; one stop keeps its identity, whatever it turns out to be."""
     return make_finding(
         kind,
         subject,
@@ -65,33 +73,38 @@ def stop_finding(
 
 
 def is_stop(finding: Finding) -> bool:
-    """Say whether a finding is of a job that stands still, or that seems to since its records are missing."""
+    """Return whether a finding is on a job that stands still, or seems to since its records are missing."""
     return finding.kind in ("stall", "hang", "restart") or (
         finding.kind == "telemetry" and finding.baseline.records_missing
     )
 
 
-def carry_on_stops(known: Iterable[Finding], found: Sequence[Finding], told_ns: int) -> tuple[Finding, ...]:
-    """Let stops that were found take the identity of open ones that they turn out to be; close the open ones left.
+def is_same_stop(one: Finding, other: Finding) -> bool:
+    """Return whether two findings are on one stop: at one time, and of one exporter if records are missing."""
+    if "telemetry" in (one.kind, other.kind) and (one.kind, one.subject) != (other.kind, other.subject):
+        return False
+    return one.start_ns <= other.end_ns and other.start_ns <= one.end_ns
 
-    Parameters: `told_ns`, the end of the last step that another one came after, which tells what it was. A stop that
-    began since stays open; an earlier one that is none after all was a job that was late, and went on.
+
+def carry_on_stops(known: Iterable[Finding], found: Sequence[Finding], settled_ns: int) -> tuple[Finding, ...]:
+    """Give stops the identity of open ones that they turn out to be; close the open ones left.
+
+    Parameters: `settled_ns`, the end of the last step that another one came after. A stop that began since stays open;
+    an earlier one that was not found again was a job that was late, and went on.
     """
-    said, left = [], {one.diagnosis_id: one for one in known if is_stop(one) and one.status == "open"}
+    carried, left = [], {one.diagnosis_id: one for one in known if is_stop(one) and one.status == "open"}
     for stop in found:
         same = next((one for one in left.values() if is_same_stop(one, stop)), None)
         if same is not None:
             del left[same.diagnosis_id]
-            stop = replace(stop, diagnosis_id=same.diagnosis_id)  # noqa: PLW2901 - the same stop by its right name
-        said.append(stop)
-    return (*said, *(_left(one, told_ns) for one in left.values()))
+        carried.append(stop if same is None else replace(stop, diagnosis_id=same.diagnosis_id))
+    return (*carried, *(_not_found_again(one, settled_ns) for one in left.values()))
 
 
-def _left(one: Finding, told_ns: int) -> Finding:
-    """Say what became of an open stop that is not found any more."""
+def _not_found_again(one: Finding, settled_ns: int) -> Finding:
     if one.kind not in ("stall", "hang"):
         return replace(one, status="closed")
-    if told_ns <= one.start_ns:
+    if settled_ns <= one.start_ns:
         return one
     summary = (
         f"Nothing of the job was seen to end for {one.observed:.3g} s in step {one.first_step}, and then it went on."
@@ -99,18 +112,8 @@ def _left(one: Finding, told_ns: int) -> Finding:
     return replace(one, kind="stall", status="closed", severity="info", slowdown=0.0, summary=summary)
 
 
-def is_same_stop(one: Finding, other: Finding) -> bool:
-    """Say whether two findings are of one stop: at one time, and where records are missing, of one exporter."""
-    if (one.kind == "telemetry" or other.kind == "telemetry") and (one.kind, one.subject) != (
-        other.kind,
-        other.subject,
-    ):
-        return False
-    return one.start_ns <= other.end_ns and other.start_ns <= one.end_ns
-
-
 def subject_of(endpoints: Int32, job_id: str, topology: Topology) -> tuple[SubjectType, str]:
-    """Name the endpoint or the server where all is about one, else the job."""
+    """Name the endpoint or the server if there is only one, else the job."""
     if len(endpoints) == 1:
         return "endpoint", topology.endpoints[endpoints[0]]
     servers = np.unique(topology.server[endpoints])
@@ -125,11 +128,95 @@ def listed(endpoints: Int32, topology: Topology) -> str:
 
 
 def first_few(names: Sequence[str]) -> str:
-    """List names, and how many more there are."""
+    """List some names, and how many more there are."""
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
-def traffic_beside(moved: Mapping[str, int]) -> str:
-    """Say which machine moved most beside a stop."""
+def most_background(moved: Mapping[str, int]) -> str:
+    """Name the machine that moved most during a stop."""
     most = max(moved, key=lambda name: moved[name])
     return f"{moved[most] / 1e9:.3g} GB went to or from {most}"
+
+
+def find_past_stops(
+    job_id: str, seen: StepsSeen, history: Steps, around: FlowBatch, topology: Topology, params: Params
+) -> tuple[Finding, ...]:
+    """Find the stalls and restarts in an attempt's new steps that another step came after.
+
+    Parameters: `history`, the job's known steps, which show its periodic pauses: those are not reported; `around`,
+    flows with one end or both at members of the job.
+    """
+    usual = history.step[periodic_pauses(history, params.stops)]
+    found = []
+    for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.first_new)).tolist():
+        span = seen.rests.at(row)
+        rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
+        slowdown = (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s)
+        stop = Stop(int(seen.number[row]), span.start_ns, span.end_ns, usual_s, rest_s - usual_s, slowdown)
+        if _met_anew(seen, span, params.stops):
+            found.append(_describe_restart(job_id, stop, len(seen.endpoints)))
+        elif seen.number[row] not in usual:
+            background = unusual_background(around, seen.endpoints, span, topology, params.stops)
+            stragglers = seen.stragglers(row, params.stops)
+            found.append(_describe_stall(job_id, seen, stop, stragglers, background, topology, params))
+    return tuple(found)
+
+
+def _met_anew(seen: StepsSeen, span: Interval, params: StopParams) -> bool:
+    """Return whether nearly all endpoints met others, with whom they don't train, while the job stood still."""
+    others = seen.traffic.take(seen.kinds.burst == OTHER)
+    met = others.take((others.end_ns > span.start_ns) & (others.start_ns < span.end_ns))
+    if len(met) <= params.twice * usual_count(others.start_ns, span.start_ns, span.end_ns):
+        return False
+    partners = np.bincount(met.pair_src[met.moving()], minlength=int(seen.endpoints.max()) + 1)[seen.endpoints]
+    return float(np.mean(partners >= 2)) >= params.half
+
+
+def _describe_stall(
+    job_id: str,
+    seen: StepsSeen,
+    stop: Stop,
+    stragglers: Int32,
+    background: Mapping[str, int],
+    topology: Topology,
+    params: Params,
+) -> Finding:
+    stops = params.stops
+    longest_s = max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s if background else stops.silence_s)
+    is_pause = (len(stragglers) == 0 and stop.length_s < longest_s) or stop.lost_s < stops.min_lost_s
+    if len(stragglers):
+        why = f"the others waited for {listed(stragglers, topology)}: look at what feeds these GPUs with data."
+    elif background:
+        why = f"all paused together, and {most_background(background)}: look at that storage."
+    elif seen.only_twos():
+        why = (
+            "of two that only exchange gradients with one another neither begins alone, so nobody can be told to be "
+            "late: look at checkpoints, evaluations and what feeds either with data."
+        )
+    else:
+        why = "all paused together: look at checkpoints, evaluations and what else they wait for at once."
+    return stop_finding(
+        "stall",
+        job_id,
+        stop,
+        subject_of(stragglers, job_id, topology),
+        "info" if is_pause else grade(stop.slowdown, params.diagnose),
+        f"The job stood still for {stop.length_s:.3g} s in step {stop.step}; {why}",
+        {
+            "waited_for": [topology.endpoints[endpoint] for endpoint in stragglers.tolist()],
+            "beside_bytes": background,
+        },
+    )
+
+
+def _describe_restart(job_id: str, stop: Stop, members: int) -> Finding:
+    return stop_finding(
+        "restart",
+        job_id,
+        stop,
+        ("job", job_id),
+        "warning",
+        f"The job was interrupted for {stop.length_s:.3g} s in step {stop.step} and began anew on the same {members} "
+        "endpoints: look for why it died.",
+        {"gap_s": round(stop.length_s, 6), "members_before": members, "members_after": members},
+    )

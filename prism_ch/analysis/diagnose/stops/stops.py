@@ -1,4 +1,4 @@
-"""Stops: whether a job stands still, stood still, or began anew."""
+"""Finds stops: whether a job stands still, stood still, or began anew."""
 
 from __future__ import annotations
 
@@ -9,74 +9,87 @@ import numpy as np
 
 from prism_ch.analysis.continuity.continuity import Continued
 from prism_ch.analysis.diagnose.context import JobContext
-from prism_ch.analysis.diagnose.stops import restarts, stalls
-from prism_ch.analysis.diagnose.stops.hang_culprits import Ways
-from prism_ch.analysis.diagnose.stops.silence import Quiet, UsualRhythm, find_lost_exporters, find_silence, usual_rhythm
-from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, is_same_stop, is_stop
+from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
+from prism_ch.analysis.diagnose.stops.silence import (
+    QuietJob,
+    UsualRhythm,
+    find_lost_exporters,
+    find_silence,
+    usual_rhythm,
+)
+from prism_ch.analysis.diagnose.stops.stop_findings import (
+    Stop,
+    carry_on_stops,
+    find_past_stops,
+    first_few,
+    is_same_stop,
+    is_stop,
+    stop_finding,
+)
 from prism_ch.analysis.observe.observe import Observed
-from prism_ch.model.columns import Int32
-from prism_ch.model.finding import Finding
+from prism_ch.core.pairs import links_of
+from prism_ch.core.robust import usual_count
+from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.finding import Baseline, Finding, Severity
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import OTHER, Steps
 from prism_ch.model.topology import Topology
+from prism_ch.model.window import Interval
 
 
 def find_stops(context: JobContext) -> list[Finding]:
-    """Find the stops of a job that a window shows, the one that lasts, if it does, and exporters that are missed."""
+    """Find the stops of a job in a window, one that lasts included, and exporters whose records are missing."""
     seen, topology, params = context.seen, context.topology, context.params
     over = [
         stop
         for attempt in context.attempts
-        for stop in stalls.find_stops(
-            context.job_id, attempt.steps_seen, context.job.steps, seen.flows, topology, params
-        )
+        for stop in find_past_stops(context.job_id, attempt.steps_seen, context.job.steps, seen.flows, topology, params)
     ]
     quiet = _newest_quiet(context)
     rhythm = usual_rhythm(quiet, params.stops)
-    lasting = _seems_to_begin_anew(quiet, rhythm, seen.window.start_ns, topology, params.stops)
+    lasting = _presumed_restart(quiet, rhythm, seen.window.start_ns, topology, params.stops)
     if lasting is None:
         lasting = find_silence(quiet, rhythm, topology, params)
     if lasting is None:
-        return [*over, *find_lost_exporters(quiet, rhythm, seen.new, params)]
+        return [*over, *find_lost_exporters(quiet, rhythm, seen.new, params.stops)]
     is_over = any(stop.kind == lasting.kind == "restart" and is_same_stop(stop, lasting) for stop in over)
     return over if is_over else [*over, lasting]
 
 
 def find_restart(context: JobContext) -> list[Finding]:
-    """Describe the restart that a job's newest attempt began with; it is open while that attempt is young.
+    """Find the restart that a job's newest attempt began with; it is open while that attempt is young.
 
-    None where it is not known when the attempt before it ended. Of an attempt that was over before all that is looked
-    at again, no traffic is left: its last step says when it ended.
+    Returns none if it is unknown when the attempt before it ended. If all traffic of that attempt is too old to be read
+    again, its last step gives the time.
     """
     job, newest = context.job, context.attempts[-1].attempt
     if len(newest.bursts) == 0:
         return [one for one in context.known if one.kind == "restart"]
-    begin_ns = int(newest.bursts.start_ns.min())
+    begin_ns, steps, first_step = int(newest.bursts.start_ns.min()), job.steps, job.newest.first_step
     ended: list[int] = []
     for earlier in context.attempts[:-1][-1:]:
         bursts = earlier.attempt.bursts
-        known_ns = job.steps.end_ns[job.steps.step < job.newest.first_step][-1:]
+        known_ns = steps.end_ns[steps.step < first_step][-1:]
         ended = [int(bursts.end_ns.max())] if len(bursts) else known_ns.tolist()
     ended += [one.start_ns for one in context.known if is_stop(one) and one.start_ns < begin_ns]
-    before = job.gpu_steps.endpoint[job.gpu_steps.step == job.newest.first_step - 1]
+    before = np.unique(job.gpu_steps.endpoint[job.gpu_steps.step == first_step - 1])
     if not ended or len(before) == 0:
         return []
-    restart = restarts.find_restart(
-        context.job_id,
-        job.steps,
-        job.newest.first_step,
-        (min(ended), begin_ns),
-        (np.unique(before), newest.attempt.endpoints),
-        context.topology,
-        is_open=int(job.steps.step[-1]) - job.newest.first_step < context.params.going_on.settled_steps,
-    )
-    return [restart]
+    around_ns = [
+        int(steps.end_ns[steps.step == step][0]) for step in (first_step - 1, first_step) if step in steps.step
+    ]
+    interrupted_s = (around_ns[-1] - around_ns[0]) / 1e9 if around_ns else 0.0
+    lost_s = max(interrupted_s - _usual_s(steps), 0.0)
+    stop = Stop(first_step, min(ended), begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
+    is_open = int(steps.step[-1]) - first_step < context.params.going_on.settled_steps
+    endpoints = newest.attempt.endpoints
+    return [_describe_restart(context.job_id, stop, before, endpoints, context.topology, is_open=is_open)]
 
 
 def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings on jobs, by job_id, of which a window holds nothing; none on those that don't stand still."""
+    """Return the findings, by job_id, on jobs without any traffic in a window; none if they don't stand still."""
     found: dict[str, tuple[Finding, ...]] = {}
     for job in seen.known.resting:
         if any(one.baseline.presumed for one in job.findings if one.status == "open"):
@@ -91,11 +104,11 @@ def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict
 def find_connecting(
     idle: Sequence[JobMemory], seen: Observed, continued: Continued, topology: Topology, params: Params
 ) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings on jobs, by job_id, that seem to begin anew, or no longer do.
+    """Return the findings, by job_id, on jobs that seem to begin anew, or no longer do.
 
-    Their members connect before any steps tell whether they go on with the job; where an attempt that took over from it
-    has turned out to be another job, that is over.
-    Parameters: `idle`, the jobs known before of which a window shows no training, but something else.
+    Their members connect before any steps show whether they go on with the job. That is over if an attempt that took
+    over from it turned out to be another job.
+    Parameters: `idle`, the jobs known before whose traffic in a window holds no training.
     """
     shown = {one.attempt.job_id for job in continued.jobs for one in job}
     over = {attempt.follows for attempt in continued.attempts if attempt.job_id in shown}
@@ -107,82 +120,160 @@ def find_connecting(
         else:
             quiet = _known_quiet(job, seen.flows, seen.until_ns)
             rhythm = usual_rhythm(quiet, params.stops)
-            restart = _seems_to_begin_anew(quiet, rhythm, seen.window.start_ns, topology, params.stops)
+            restart = _presumed_restart(quiet, rhythm, seen.window.start_ns, topology, params.stops)
             now = known if restart is None else _with_stop(job, restart, seen.until_ns)
         if now != known:
             found[job.job.job_id] = now
     return found
 
 
-def _seems_to_begin_anew(
-    quiet: Quiet, rhythm: UsualRhythm | None, from_ns: int, topology: Topology, params: StopParams
-) -> Finding | None:
-    """Describe what seems to be a restart, and seemed so before, unless steps since have shown what it is.
-
-    Parameters: `from_ns`, the beginning of the newest window.
-    """
-    for one in quiet.known:
-        if one.baseline.presumed and one.status == "open" and not restarts.is_told(one, quiet, params):
-            return one
-    return restarts.seems_to_begin_anew(quiet, rhythm, from_ns, topology, params)
-
-
 def _by_another(presumed: Finding) -> Finding:
-    """Take back that a job seemed to begin anew."""
+    """Close the finding that a job seemed to begin anew."""
     summary = f"The job fell silent, and {presumed.observed:.3g} s later another one began on its endpoints."
     return replace(presumed, status="closed", summary=summary)
 
 
 def _with_stop(job: JobMemory, stop: Finding, until_ns: int) -> tuple[Finding, ...]:
-    """Return the findings on a job with the stop that it is found to make."""
     others = tuple(one for one in job.findings if not is_stop(one))
     return (*others, *carry_on_stops(job.findings, [stop], until_ns))
 
 
-def _newest_quiet(context: JobContext) -> Quiet:
-    """Put together what is known of a job that a window shows."""
+def _newest_quiet(context: JobContext) -> QuietJob:
+    """Collect what is known of a job whose training a window shows."""
     newest, until_ns = context.attempts[-1].attempt, context.seen.until_ns
     bursts, kind = newest.bursts, newest.kinds.kind
     typed = kind != OTHER
-    return _quiet(
-        context.job_id,
-        newest.division.endpoints,
-        Ways(bursts.pair_src[typed], bursts.pair_dst[typed], kind[typed]),
-        context.job.steps,
-        context.seen.flows,
-        (int(bursts.end_ns.min(initial=until_ns)), until_ns),
-        context.known,
-    )
+    pairs = TrainingPairs(bursts.pair_src[typed], bursts.pair_dst[typed], kind[typed])
+    span = Interval(int(bursts.end_ns.min(initial=until_ns)), until_ns)
+    endpoints = newest.division.endpoints
+    return QuietJob.of(context.job_id, endpoints, pairs, context.job.steps, context.seen.flows, span, context.known)
 
 
-def _known_quiet(job: JobMemory, flows: FlowBatch, until_ns: int) -> Quiet:
-    """Put together what was known of a job of which a window shows no training."""
-    pairs = job.pairs.take(job.pairs.kind != OTHER)
-    ways = Ways(pairs.src, pairs.dst, pairs.kind)
+def _known_quiet(job: JobMemory, flows: FlowBatch, until_ns: int) -> QuietJob:
+    """Collect what was known of a job whose training a window does not show."""
+    typed = job.pairs.take(job.pairs.kind != OTHER)
+    pairs = TrainingPairs(typed.src, typed.dst, typed.kind)
     endpoints = np.unique(job.members.endpoint)
-    return _quiet(job.job.job_id, endpoints, ways, job.steps, flows, (0, until_ns), job.findings)
+    return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, Interval(0, until_ns), job.findings)
 
 
-def _quiet(
+def _presumed_restart(
+    quiet: QuietJob, rhythm: UsualRhythm | None, from_ns: int, topology: Topology, params: StopParams
+) -> Finding | None:
+    """Find what seems to be a restart, or seemed so before, unless steps since have shown what it is.
+
+    1. Take the flows by which members of a silent job connect from `from_ns` on, the start of the newest window.
+    2. Require that training ended before them, has not gone on at once, and that most members are among those who meet.
+    3. Require that more connect than usual, as strays do all the time.
+
+    Who connects shows at once; only its steps show whether the job goes on.
+    """
+    for one in quiet.known:
+        if one.baseline.presumed and one.status == "open" and not _is_settled(one, quiet, params):
+            return one
+    if rhythm is None:
+        return None
+    small = quiet.background.take(_move_little(quiet, rhythm, params))
+    met = small.take(small.end_ns >= from_ns)
+    if len(met) == 0:
+        return None
+    middle_ns = int(np.median(met.start_ns))
+    training = quiet.flows.take(_are_training(quiet, params))
+    ended, begun = training.end_ns <= middle_ns, training.start_ns > middle_ns
+    if not (ended.any() and (ended | begun).all()):
+        return None
+    ended_ns = int(training.end_ns[ended].max())
+    rests_until_ns = int(training.start_ns[begun].min(initial=quiet.until_ns))
+    met = met.take((met.start_ns > ended_ns) & (met.start_ns < rests_until_ns))
+    rest_s = (rests_until_ns - ended_ns) / 1e9
+    after = _meeting_several(met)
+    still_there = np.isin(quiet.endpoints, after).mean()
+    if rest_s <= rhythm.rest_s or still_there < params.half or _are_usual(met, small, ended_ns, params):
+        return None
+    begin_ns, steps = int(met.start_ns.min()), quiet.steps
+    lost_s = max((begin_ns - ended_ns) / 1e9 - _usual_s(steps), 0.0)
+    step = int(np.append(steps.step, steps.step[-1] + 1)[np.searchsorted(steps.end_ns, begin_ns)])
+    stop = Stop(step, ended_ns, begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
+    presumed = _describe_restart(quiet.job_id, stop, quiet.endpoints, after, topology, is_presumed=True)
+    return None if _is_settled(presumed, quiet, params) else presumed
+
+
+def _is_settled(presumed: Finding, quiet: QuietJob, params: StopParams) -> bool:
+    """Return whether steps since have shown what seemed to be a restart: a new attempt, or the job going on."""
+    is_new = len(quiet.flows) > 0 and int(quiet.flows.start_ns.min()) > presumed.start_ns
+    steps = int(np.count_nonzero(quiet.steps.end_ns > presumed.end_ns))
+    return is_new or steps >= params.repeats
+
+
+def _are_training(quiet: QuietJob, params: StopParams) -> Bool:
+    """Mask the flows on training pairs that are training rather than ranks that connect, bool[n]."""
+    pair = quiet.pairs.rows_of(quiet.flows)
+    usual = np.bincount(pair, weights=quiet.flows.bytes) / np.maximum(np.bincount(pair), 1)
+    mask: Bool = quiet.flows.bytes >= params.little * usual[pair]
+    return mask
+
+
+def _move_little(quiet: QuietJob, rhythm: UsualRhythm, params: StopParams) -> Bool:
+    """Mask the background flows on links that move far less than a training pair does, bool[n]."""
+    seen = (quiet.flows.end_ns >= rhythm.steps.start_ns[0]) & (quiet.flows.end_ns <= rhythm.steps.end_ns[-1])
+    trained = quiet.flows.bytes[seen].sum() / (len(rhythm.steps) * len(quiet.pairs.src))
+    link = links_of(quiet.background.src, quiet.background.dst).of_pair
+    mask: Bool = np.bincount(link, weights=quiet.background.bytes)[link] < params.min_saved_share * trained
+    return mask
+
+
+def _meeting_several(met: FlowBatch) -> Int32:
+    """Return the endpoints that meet several others, as all do that make communicators; sorted."""
+    links = links_of(met.src, met.dst)
+    return np.flatnonzero(np.bincount(np.concatenate([links.low, links.high])) >= 2).astype(np.int32)
+
+
+def _are_usual(met: FlowBatch, small: FlowBatch, ended_ns: int, params: StopParams) -> bool:
+    """Return whether no more flows met than exchanged little in as long a time before the job came to rest."""
+    length_ns = int(met.end_ns.max() - met.start_ns.min())
+    return len(met) <= params.twice * usual_count(small.start_ns, ended_ns, ended_ns + length_ns)
+
+
+def _describe_restart(
     job_id: str,
-    endpoints: Int32,
-    ways: Ways,
-    steps: Steps,
-    flows: FlowBatch,
-    span_ns: tuple[int, int],
-    known: Sequence[Finding],
-) -> Quiet:
-    """Part flows, whoever's they are, into a job's training that ends in a span of time, and what is beside it."""
-    trains = ways.rows_of(flows) >= 0
-    sends, gets = np.isin(flows.src, endpoints), np.isin(flows.dst, endpoints)
-    return Quiet(
-        job_id,
-        endpoints,
-        ways,
-        steps,
-        flows.take(trains & (flows.end_ns >= span_ns[0])),
-        flows.take((sends | gets) & ~trains),
-        flows.take(~(sends & gets)),
-        span_ns[1],
-        tuple(known),
-    )
+    stop: Stop,
+    before: Int32,
+    after: Int32,
+    topology: Topology,
+    *,
+    is_open: bool = True,
+    is_presumed: bool = False,
+) -> Finding:
+    """Describe a restart; `before` and `after` are the members, sorted."""
+    changed = {"left": np.setdiff1d(before, after), "joined": np.setdiff1d(after, before)}
+    parts = []
+    for word, who in zip(("without", "with"), changed.values(), strict=True):
+        servers = [topology.server_names[server] for server in np.unique(topology.server[who]).tolist()]
+        parts += [f"{word} {first_few(servers)}"] if servers else []
+    exchanged = f" ({', '.join(parts)})" if parts else ""
+    interrupted = f"The job was interrupted for {stop.length_s:.3g} s before step {stop.step}"
+    evidence: dict[str, object] = {
+        "gap_s": round(stop.length_s, 6),
+        "members_before": len(before),
+        "members_after": len(after),
+    }
+    if is_presumed:
+        summary = (
+            f"{interrupted}, and {len(after)} endpoints in place of {len(before)} connect anew{exchanged}: whether "
+            "they go on with it, steps will tell."
+        )
+    else:
+        summary = (
+            f"{interrupted} and went on with {len(after)} endpoints in place of {len(before)}{exchanged}: look for why "
+            "it died."
+        )
+        evidence |= {name: [topology.endpoints[one] for one in who.tolist()] for name, who in changed.items()}
+    severity: Severity = "info" if is_presumed else "warning"
+    found = stop_finding("restart", job_id, stop, ("job", job_id), severity, summary, evidence, is_open=is_open)
+    return replace(found, baseline=Baseline(presumed=True)) if is_presumed else found
+
+
+def _usual_s(steps: Steps) -> float:
+    """Return the usual duration of whole steps, in seconds; 0 without any."""
+    whole = steps.complete == 1
+    return float(np.median(steps.duration_s[whole])) if whole.any() else 0.0

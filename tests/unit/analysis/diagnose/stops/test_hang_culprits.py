@@ -1,4 +1,4 @@
-"""Suspects: whose send is overdue first, and who takes no part in the last collective."""
+"""Hang culprits: whose send is overdue first, and who takes no part in the last collective."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.stops.hang_culprits import HangCulprits, Sends, Ways, find_hang_culprits
+from prism_ch.analysis.diagnose.stops.hang_culprits import HangCulprits, Sends, TrainingPairs, find_hang_culprits
 from prism_ch.model.params import Params
 from prism_ch.model.result import DP, EP, PP
 from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, ring
@@ -21,9 +21,9 @@ def culprits(flows: Sequence[Flow], kind: dict[tuple[int, int], int] | None = No
     seen = batch(flows)
     src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
     kinds = [(kind or {}).get(pair, DP) for pair in zip(src.tolist(), dst.tolist(), strict=True)]
-    ways = Ways(src, dst, np.array(kinds, np.uint8))
+    pairs = TrainingPairs(src, dst, np.array(kinds, np.uint8))
     begin_ns = BEGIN_NS + np.arange(steps + 1) * SECOND
-    return find_hang_culprits(Sends(ways.rows_of(seen), seen.start_ns), ways, begin_ns, 1.0, STOPS)
+    return find_hang_culprits(Sends(pairs.rows_of(seen), seen.start_ns), pairs, begin_ns, 1.0, STOPS)
 
 
 HOPS = [(0, 1, 200.0), (1, 2, 400.0), (2, 0, 600.0), (0, 2, 800.0)]
@@ -36,11 +36,13 @@ def chain(steps: float) -> list[Flow]:
     return [flow for flow in sent if flow.start_ms < steps * 1000]
 
 
-@pytest.mark.parametrize("until, suspect, amid", [(20.0, 0, False), (20.3, 1, True), (20.5, 2, True), (20.7, 0, True)])
-def test_the_first_message_that_is_overdue_names_its_sender(until: float, suspect: int, amid: bool) -> None:
+@pytest.mark.parametrize(
+    "until, culprit, inside", [(20.0, 0, False), (20.3, 1, True), (20.5, 2, True), (20.7, 0, True)]
+)
+def test_the_first_message_that_is_overdue_names_its_sender(until: float, culprit: int, inside: bool) -> None:
     found = culprits(chain(until), PIPELINE)
-    assert (found.endpoints.tolist(), found.amid, found.anybody) == ([suspect], amid, until == 20.0)
-    due_s = {0: 20.2, 1: 20.4, 2: 20.6}[suspect] if until < 20.6 else 20.8
+    assert (found.endpoints.tolist(), found.inside_step, found.anybody) == ([culprit], inside, until == 20.0)
+    due_s = {0: 20.2, 1: 20.4, 2: 20.6}[culprit] if until < 20.6 else 20.8
     assert found.due_ns == BEGIN_NS + round(due_s * SECOND)
 
 
@@ -56,14 +58,14 @@ def test_a_record_that_was_lost_is_no_send_that_is_missing() -> None:
     assert culprits(kept, {(0, 1): PP, (1, 2): PP}).endpoints.tolist() == [1]
 
 
-def test_where_nobody_begins_a_collective_it_may_be_any_of_its_members() -> None:
+def test_any_member_may_be_culprit_if_nobody_begins_a_collective() -> None:
     found = culprits(ring(range(3), every(1000, 20, 500)))
-    assert (found.endpoints.tolist(), found.anybody, found.amid) == ([0, 1, 2], True, False)
+    assert (found.endpoints.tolist(), found.anybody, found.inside_step) == ([0, 1, 2], True, False)
 
 
 @pytest.mark.parametrize("missing", [0, 2, 4])
 @pytest.mark.parametrize("known", [20, 21])
-def test_who_takes_no_part_while_its_peers_do_is_suspected(missing: int, known: int) -> None:
+def test_who_takes_no_part_while_its_peers_do_is_named(missing: int, known: int) -> None:
     """Whether or not the collective that was cut short was taken for the end of a step."""
     last = ring(range(5), [20_900])
     begun = [replace(flow, length_ms=0.1, size=4 << 20) for flow in last if missing not in {flow.src, flow.dst}]
@@ -74,7 +76,7 @@ def test_who_takes_no_part_while_its_peers_do_is_suspected(missing: int, known: 
 
 @pytest.mark.parametrize("missing", [1, 2])
 @pytest.mark.parametrize("sends_on", [False, True])
-def test_an_exchange_over_pairs_that_are_called_by_two_kinds_tells_who_is_missing(missing: int, sends_on: bool) -> None:
+def test_exchange_over_pairs_of_two_kinds_names_who_is_missing(missing: int, sends_on: bool) -> None:
     """Experts on servers of two exchange with those of the other; some of the pairs carry gradients as well.
 
     What each sends on to the next stage shortly afterwards waits for the exchange.
@@ -91,18 +93,18 @@ def test_an_exchange_over_pairs_that_are_called_by_two_kinds_tells_who_is_missin
     assert (found.endpoints.tolist(), found.anybody, found.begun) == ([missing], False, True)
 
 
-def test_whom_a_message_waits_for_comes_before_the_collectives_that_wait_for_it() -> None:
+def test_message_names_its_sender_before_waiting_collectives_do() -> None:
     """Of two replicas of two stages, the first stage of the second never sends on."""
     messages = [(0, 1, 200.0), (1, 0, 500.0), (2, 3, 200.0), (3, 2, 500.0)]
     sent = [Flow(src, dst, step * 1000 + at) for step in range(21) for src, dst, at in messages]
     reduced = [flow for pair in ([0, 2], [1, 3]) for flow in ring(pair, every(1000, 20, 900))]
     flows = [*[flow for flow in sent if flow.start_ms < 20_000 or flow.src < 2], *reduced]
     found = culprits(flows, {(src, dst): PP for src, dst, _ in messages})
-    assert (found.endpoints.tolist(), found.amid) == ([2], False)
+    assert (found.endpoints.tolist(), found.inside_step) == ([2], False)
 
 
 @pytest.mark.parametrize("lost, named", [(0, [7]), (1, [])])
-def test_whose_sends_chance_may_have_lost_is_not_suspected(lost: int, named: list[int]) -> None:
+def test_nobody_is_named_whose_records_may_be_lost(lost: int, named: list[int]) -> None:
     """All of 64 begin a collective but one, of whom no record shows: some step before one was lost of each, or none."""
     members = range(64)
     flows = [
@@ -115,7 +117,7 @@ def test_whose_sends_chance_may_have_lost_is_not_suspected(lost: int, named: lis
     assert culprits([*flows, *begun]).named.tolist() == named
 
 
-def test_one_message_that_was_lost_accuses_nobody_of_a_pause_between_steps() -> None:
+def test_one_lost_message_names_nobody_in_a_pause_between_steps() -> None:
     """Eight pipelines of two ranks, of which each step loses the last message of one, and then all pause."""
     links = {(2 * lane, 2 * lane + 1): PP for lane in range(8)}
     sent = [Flow(*pair, step * 1000 + at) for step in range(21) for pair in links for at in (200, 400)]

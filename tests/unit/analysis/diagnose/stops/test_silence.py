@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.stops.hang_culprits import Ways
-from prism_ch.analysis.diagnose.stops.silence import Quiet, find_lost_exporters, find_silence, usual_rhythm
+from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
+from prism_ch.analysis.diagnose.stops.silence import QuietJob, find_lost_exporters, find_silence, usual_rhythm
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
@@ -21,25 +21,25 @@ SECOND = 10**9
 STEPS = steps_of([1.0] * 20)
 
 
-def quiet(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) -> Quiet:
+def quiet(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) -> QuietJob:
     others = batch(around) if around else FlowBatch.empty()
     seen = batch(flows)
     src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
-    ways = Ways(src, dst, np.full(len(src), DP, dtype=np.uint8))
+    pairs = TrainingPairs(src, dst, np.full(len(src), DP, dtype=np.uint8))
     members = np.arange(3, dtype=np.int32)
     until_ns = BEGIN_NS + round(until_s * SECOND)
-    return Quiet("job", members, ways, STEPS, seen, beside=others, around=others, until_ns=until_ns)
+    return QuietJob("job", members, pairs, STEPS, seen, background=others, around=others, until_ns=until_ns)
 
 
-def silence(seen: Quiet) -> Finding | None:
+def silence(seen: QuietJob) -> Finding | None:
     return find_silence(seen, usual_rhythm(seen, PARAMS.stops), WHERE, PARAMS)
 
 
-def lost_exporters(seen: Quiet, raw: FlowBatch) -> tuple[Finding, ...]:
-    return find_lost_exporters(seen, usual_rhythm(seen, PARAMS.stops), raw, PARAMS)
+def lost_exporters(seen: QuietJob, raw: FlowBatch) -> tuple[Finding, ...]:
+    return find_lost_exporters(seen, usual_rhythm(seen, PARAMS.stops), raw, PARAMS.stops)
 
 
-def test_a_job_is_given_some_seconds_and_one_without_flows_is_not_judged() -> None:
+def test_job_is_given_some_seconds_and_none_without_flows() -> None:
     flows = ring(range(3), every(1000, 20, 1000))
     assert silence(quiet(flows, 24.9)) is None
     assert silence(quiet(flows, 26)) is not None
@@ -48,7 +48,7 @@ def test_a_job_is_given_some_seconds_and_one_without_flows_is_not_judged() -> No
     assert lost_exporters(nothing, FlowBatch.empty()) == ()
 
 
-def test_what_the_exporter_still_sees_elsewhere_says_that_it_is_there() -> None:
+def test_exporter_that_sees_traffic_elsewhere_is_not_lost() -> None:
     flows = ring(range(3), every(1000, 20, 1000))
     for last, lost in ((24, ""), (18, "x")):
         around = [replace(flow, exporter="x") for flow in ring([4, 5], every(2000, last // 2, 2000))]

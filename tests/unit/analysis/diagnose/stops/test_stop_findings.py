@@ -1,14 +1,20 @@
-"""Findings of stops: one identity whatever a stop turns out to be, and whom it names."""
+"""Findings on stops: one identity whatever a stop turns out to be, whom it names, and those that are over.
+
+A stall conserves the job's communicators; after a restart nearly all ranks meet anew.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import (
     Stop,
     carry_on_stops,
+    find_past_stops,
     first_few,
     is_stop,
     listed,
@@ -16,11 +22,13 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     subject_of,
 )
 from prism_ch.model.finding import Baseline, Finding
-from tests.unit.analysis.build import BEGIN_NS, topology
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params
+from tests.unit.analysis.build import BEGIN_NS, Flow, every, steps_of, steps_seen, topology
 
 SECOND = 10**9
 WHERE = topology(4, gpus=2)
-TOLD_NS = BEGIN_NS + 60 * SECOND
+SETTLED_NS = BEGIN_NS + 60 * SECOND
 
 
 def stop(start_s: float = 10, end_s: float = 20, *, is_open: bool = False) -> Finding:
@@ -49,15 +57,15 @@ def test_a_stop_is_measured_and_loses_no_more_than_all() -> None:
 
 def test_an_open_stop_becomes_what_it_turns_out_to_be() -> None:
     before = replace(stop(is_open=True), diagnosis_id="before")
-    (said,) = carry_on_stops([before], [replace(stop(10.5, 30), kind="restart")], TOLD_NS)
-    assert (said.diagnosis_id, said.kind, said.status) == ("before", "restart", "closed")
+    (carried,) = carry_on_stops([before], [replace(stop(10.5, 30), kind="restart")], SETTLED_NS)
+    assert (carried.diagnosis_id, carried.kind, carried.status) == ("before", "restart", "closed")
 
 
 def test_an_open_stop_that_is_over_is_closed_and_others_stay() -> None:
     before = stop(is_open=True)
     later = stop(40, 50)
     known = [before, replace(stop(0, 1), kind="slow_gpu", status="open")]
-    (first, gone) = carry_on_stops(known, [later], TOLD_NS)
+    (first, gone) = carry_on_stops(known, [later], SETTLED_NS)
     assert (first, gone.diagnosis_id, gone.status) == (later, before.diagnosis_id, "closed")
 
 
@@ -70,14 +78,14 @@ def test_what_seemed_to_hang_and_went_on_alarms_nobody() -> None:
     assert gone.summary == "Nothing of the job was seen to end for 10 s in step 7, and then it went on."
 
 
-def test_missing_records_are_told_by_exporter() -> None:
+def test_missing_records_are_identified_by_exporter() -> None:
     assert is_stop(missing())
     assert not is_stop(replace(missing(), baseline=Baseline()))
     again = replace(missing("leaf"), diagnosis_id="new")
-    (said, closed) = carry_on_stops([missing("leaf"), missing("other")], [again], TOLD_NS)
-    assert (said.diagnosis_id, closed.diagnosis_id, closed.status) == ("leaf", "other", "closed")
-    assert len(carry_on_stops([missing()], [stop(is_open=True)], TOLD_NS)) == 2
-    assert len(carry_on_stops([stop(is_open=True)], [missing()], TOLD_NS)) == 2
+    (carried, closed) = carry_on_stops([missing("leaf"), missing("other")], [again], SETTLED_NS)
+    assert (carried.diagnosis_id, closed.diagnosis_id, closed.status) == ("leaf", "other", "closed")
+    assert len(carry_on_stops([missing()], [stop(is_open=True)], SETTLED_NS)) == 2
+    assert len(carry_on_stops([stop(is_open=True)], [missing()], SETTLED_NS)) == 2
 
 
 def test_one_endpoint_or_server_is_the_subject_else_the_job() -> None:
@@ -97,3 +105,77 @@ def test_names_are_listed_up_to_a_few() -> None:
         listed(np.array([2, 3], np.int32), WHERE)
         == f"{WHERE.endpoints[2]}, {WHERE.endpoints[3]} ({WHERE.server_names[1]})"
     )
+
+
+PARAMS = Params()
+RING = topology(6)
+#: Ten steps of a second; before the seventh the job stands still for eight.
+ENDS_MS = [*every(1000, 6, 1000), *every(1000, 4, 15_000)]
+HISTORY = steps_of([*[1.0] * 6, 9.0, *[1.0] * 3])
+
+
+def found(seen: StepsSeen) -> tuple[Finding, ...]:
+    return find_past_stops("job", seen, HISTORY, FlowBatch.empty(), RING, PARAMS)
+
+
+def test_ranks_that_meet_others_begin_anew() -> None:
+    met = [Flow(src, dst, 9_000 + src, 1, 900) for src, dst in ((0, 2), (0, 4), (1, 3), (1, 4), (2, 0), (2, 4))]
+    (restart,) = found(steps_seen(ENDS_MS, met))
+    assert (restart.kind, restart.first_step, restart.severity) == ("restart", 6, "warning")
+    assert restart.evidence["members_after"] == 4
+
+
+def test_strays_are_no_start_up() -> None:
+    met = [Flow(0, 2, 9_000, 1, 900), Flow(0, 4, 9_500, 1, 900), Flow(2, 4, 9_700, 1, 900)]
+    (stall,) = found(steps_seen(ENDS_MS, met))
+    assert (stall.kind, stall.first_step, stall.status) == ("stall", 6, "closed")
+
+
+def test_what_was_found_before_is_not_found_again() -> None:
+    assert len(found(steps_seen(ENDS_MS, first_new=7))) == 1
+    assert found(steps_seen(ENDS_MS, first_new=8)) == ()
+
+
+def test_a_stop_is_found_when_the_next_step_is_seen() -> None:
+    assert found(steps_seen(ENDS_MS[:7])) == ()
+    slowly = steps_seen([*every(1000, 6, 1000), 15_000, 24_000, *every(1000, 4, 25_000)])
+    assert found(slowly) == ()
+    assert not not_slow([slowly], HISTORY, PARAMS.stops)[6]
+
+
+def test_nothing_is_found_or_left_out_of_few_steps() -> None:
+    seen = steps_seen(ENDS_MS[5:8])
+    assert found(seen) == ()
+    assert not not_slow([seen], HISTORY, PARAMS.stops).any()
+
+
+def test_a_step_that_holds_a_stop_is_not_slow() -> None:
+    assert np.flatnonzero(not_slow([steps_seen(ENDS_MS)], HISTORY, PARAMS.stops)).tolist() == [6]
+
+
+@pytest.mark.parametrize("lost_ms, severity", [(900.0, "info"), (1100.0, "warning")])
+def test_stop_below_a_second_is_a_hiccup_despite_a_straggler(lost_ms: float, severity: str) -> None:
+    seen = steps_seen([*every(300, 20, 300), *every(300, 5, 6300 + lost_ms)])
+    seen.lateness_s[1, 20] = lost_ms / 1000
+    (stall,) = found(seen)
+    assert (stall.kind, stall.subject, stall.severity) == ("stall", RING.endpoints[1], severity)
+
+
+@pytest.mark.parametrize("more_ms, is_stop", [(0, True), (500, True), (3000, False)])
+def test_rest_explaining_part_of_a_long_step_is_slowness(more_ms: float, is_stop: bool) -> None:
+    """The job stands still for 8 s in its seventh step, and works for longer than usual before or after that."""
+    seen = steps_seen(ENDS_MS)
+    duration_s = seen.duration_s.copy()
+    duration_s[6] += more_ms / 1000
+    slowly = replace(seen, duration_s=duration_s)
+    assert (found(slowly) != ()) == is_stop
+    assert bool(not_slow([slowly], HISTORY, PARAMS.stops)[6]) == is_stop
+
+
+def test_others_may_compute_on_while_a_straggler_is_late() -> None:
+    seen = steps_seen(ENDS_MS)
+    duration_s, late_s = seen.duration_s.copy(), seen.lateness_s.copy()
+    duration_s[6] += 4
+    late_s[2, 6] = 8
+    (stall,) = found(replace(seen, duration_s=duration_s, lateness_s=late_s))
+    assert (stall.kind, stall.subject) == ("stall", "10.0.102.0")

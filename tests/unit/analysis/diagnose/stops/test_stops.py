@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.context import JobContext, found_beside, what_moved
-from prism_ch.analysis.diagnose.stops.stalls import not_slow
+from prism_ch.analysis.diagnose.stops.rests import not_slow
 from prism_ch.analysis.diagnose.stops.stops import find_restart
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division
@@ -48,7 +48,7 @@ WINDOWS_S = (10, 30)
 
 
 def stops(found: Published) -> list[Finding]:
-    """What is said of standing still, in order of time."""
+    """The findings on standing still, in order of time."""
     kinds = ("stall", "hang", "restart", "telemetry")
     return sorted((one for one in found.findings.values() if one.kind in kinds), key=lambda one: one.start_ns)
 
@@ -71,9 +71,7 @@ def cut(flows: Sequence[Flow], at_ms: float) -> list[Flow]:
 @pytest.mark.parametrize(
     "late_ms, tick_ms, shown", [(3, 0, True), (1.5, 0, True), (0.5, 0, False), (1.5, 1, False), (3, 1, True)]
 )
-def test_ranks_that_are_ready_within_what_a_fabric_and_clocks_take_show_nobody_late(
-    late_ms: float, tick_ms: float, shown: bool
-) -> None:
+def test_ranks_ready_within_fabric_and_clock_times_show_none_late(late_ms: float, tick_ms: float, shown: bool) -> None:
     seen = steps_seen(every(1000, 6, 1000), late_ms=late_ms, tick_ms=tick_ms)
     assert what_moved([seen], Params()).shows_late == shown
 
@@ -83,7 +81,7 @@ class TestBoundsOfRestarts:
     new = traffic(ring(range(4), every(1000, 10, 40_000)))
 
     def restarts(self, before: Traffic, now: Traffic, known: Sequence[Finding] = ()) -> list[Finding]:
-        """What is said of an attempt that began at step 20 and shows `now`, after one that shows `before`."""
+        """The findings on an attempt that began at step 20 and shows `now`, after one that shows `before`."""
         none, members = Division.none(np.arange(4, dtype=np.int32)), gpu_steps_of(self.steps, range(4))
         attempts = [rebuilt_attempt(bursts, typed(bursts), none, 20) for bursts in (before, now)]
         memory = replace(known_job("job", range(4)), findings=tuple(known))
@@ -103,7 +101,7 @@ class TestBoundsOfRestarts:
 
 class TestStalls:
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_a_pause_of_all_is_told_and_no_slow_step(self, window_s: int) -> None:
+    def test_a_pause_of_all_is_a_stall_and_no_slow_step(self, window_s: int) -> None:
         found = worked(paused(3.0), window_s).only
         (stall,) = stops(found)
         assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "info", "closed")
@@ -112,13 +110,11 @@ class TestStalls:
         assert [one for one in found.findings.values() if one.severity != "info"] == []
 
     @pytest.mark.parametrize("saves, kind", [(True, "stall"), (False, "slow_step")])
-    def test_of_a_job_that_computes_in_one_go_a_short_pause_shows_by_what_it_saves(
-        self, saves: bool, kind: str
-    ) -> None:
+    def test_short_pause_shows_by_storage_when_computing_in_one_go(self, saves: bool, kind: str) -> None:
         """What takes the data is in no job, and sends nothing in the window in which the step ends."""
         ends_ms = [*every(2000, 20, 2000), *every(2000, 20, 43_800)]
-        beside = [Flow(rank, 7, 40_100 + 50 * rank, 700, size=900 * MB) for rank in range(6)]
-        found = worked([*ring(range(6), ends_ms), *(beside if saves else [])], 5).only
+        saved = [Flow(rank, 7, 40_100 + 50 * rank, 700, size=900 * MB) for rank in range(6)]
+        found = worked([*ring(range(6), ends_ms), *(saved if saves else [])], 5).only
         (one,) = (one for one in found.findings.values() if one.kind != "imbalance")
         assert (one.kind, one.first_step) == (kind, 20)
         assert one.severity == "info"
@@ -128,7 +124,7 @@ class TestStalls:
         assert (stall.kind, stall.severity, stall.subject) == ("stall", "critical", stall.subject)
 
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_pauses_by_habit_are_not_told(self, window_s: int) -> None:
+    def test_periodic_pauses_are_not_reported(self, window_s: int) -> None:
         flows = [flow for turn in range(6) for flow in shifted(job(GRID, 10), turn * 13_000)]
         found = worked(flows, window_s).only
         assert [one for one in found.findings.values() if one.severity != "info"] == []
@@ -149,7 +145,7 @@ class TestStalls:
         assert stall.severity == "critical"
         assert f"waited for {WHERE.endpoints[3]}" in stall.summary
 
-    def test_storage_beside_a_pause_is_named(self) -> None:
+    def test_storage_during_a_pause_is_named(self) -> None:
         saving = [Flow(member, 7, 20_500 + 100 * member, 400, 900 * MB) for member in range(6)]
         (stall,) = stops(worked([*paused(5.0), *saving], 60).only)
         assert stall.evidence["beside_bytes"].keys() == {WHERE.endpoints[7]}
@@ -158,10 +154,10 @@ class TestStalls:
 
 class TestHangs:
     @pytest.mark.parametrize("window_s", [5, 10])
-    def test_a_rank_that_stops_in_a_step_is_suspected(self, window_s: int) -> None:
+    def test_a_rank_that_stops_in_a_step_is_named(self, window_s: int) -> None:
         whole = job(GRID, 21)
-        amid_ms = 20_300
-        stopped = [flow for flow in cut(whole, amid_ms) if not (flow.src == 2 and flow.start_ms > 20_150)]
+        inside_ms = 20_300
+        stopped = [flow for flow in cut(whole, inside_ms) if not (flow.src == 2 and flow.start_ms > 20_150)]
         results = worked(stopped, window_s, until_s=60)
         (hang,) = stops(results.only)
         assert (hang.kind, hang.status, hang.severity) == ("hang", "open", "critical")
@@ -169,7 +165,7 @@ class TestHangs:
         assert hang.evidence["in_a_step"] is True
         assert WHERE.endpoints[2] in hang.evidence["suspects"]
 
-    def test_a_job_of_which_no_replica_begins_a_step_stalls_or_has_ended(self) -> None:
+    def test_job_stalls_or_has_ended_if_no_replica_begins_a_step(self) -> None:
         flows = job(GRID, 20)
         assert [one.kind for one in stops(worked(flows, 5, until_s=24).only)] == []
         (stall,) = stops(worked(flows, 5, until_s=28).only)
@@ -178,7 +174,7 @@ class TestHangs:
         assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "info", stall.diagnosis_id)
         assert "it may have ended" in later.summary
 
-    def test_where_none_begins_alone_a_job_hangs_after_some_time_or_has_ended(self) -> None:
+    def test_job_hangs_after_some_time_if_none_begins_alone(self) -> None:
         flows = ring(range(6), every(1000, 20, 1000))
         (stall,) = stops(worked(flows, 5, until_s=28).only)
         assert (stall.kind, stall.severity) == ("stall", "info")
@@ -197,12 +193,12 @@ class TestHangs:
         (stall,) = stops(worked([*job(GRID, 20), *saving], 5, until_s=45).only)
         assert stall.kind == "stall"
 
-    def test_a_habit_is_waited_for(self) -> None:
+    def test_a_periodic_pause_is_waited_for(self) -> None:
         flows = [flow for turn in range(5) for flow in shifted(job(GRID, 10), turn * 25_000)]
         assert stops(worked(flows, 5, until_s=120).only) == []
         assert [one.kind for one in stops(worked(flows, 5, until_s=160).only)] == ["stall"]
 
-    def test_a_job_that_ended_is_no_longer_said_to_hang(self) -> None:
+    def test_a_job_that_ended_no_longer_hangs(self) -> None:
         found = worked(job(GRID, 20), 60, until_s=700).only
         assert found.last.job.status == "ended"
         assert [one.status for one in stops(found)] == ["closed"]
@@ -213,7 +209,7 @@ class TestHangs:
 
 class TestRestarts:
     @pytest.mark.parametrize("window_s", [10, 60])
-    def test_ranks_that_meet_anew_tell_a_restart_on_the_same_servers(self, window_s: int) -> None:
+    def test_ranks_that_meet_anew_show_a_restart_on_same_servers(self, window_s: int) -> None:
         meeting = [
             Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in range(6) for dst in range(6) if src != dst
         ]
@@ -235,15 +231,15 @@ class TestRestarts:
         assert found.last.job.status == "running"
 
     def connected(self, who: Sequence[int]) -> list[Flow]:
-        """A job that dies amid a step, and all of some endpoints that meet one another four seconds later."""
-        ways = [(src, dst) for src in who for dst in who if src != dst]
+        """A job that dies in a step, and all of some endpoints that meet one another four seconds later."""
+        pairs = [(src, dst) for src in who for dst in who if src != dst]
         return [
             *cut(job(GRID, 21), 20_400),
-            *(Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src, dst in ways),
+            *(Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src, dst in pairs),
         ]
 
     @pytest.mark.parametrize("window_s", [5, 10])
-    def test_endpoints_that_connect_anew_seem_to_go_on_before_their_steps_say_so(self, window_s: int) -> None:
+    def test_connecting_endpoints_seem_to_restart_before_their_steps(self, window_s: int) -> None:
         who = [2, 3, 4, 5, 6, 7]
         again = shifted(renamed(job(GRID, 1, 3000), who), 28_000)
         (restart,) = stops(worked([*self.connected(who), *again], window_s).only)
@@ -254,22 +250,22 @@ class TestRestarts:
         (confirmed,) = stops(worked([*self.connected(who), *again], window_s).only)
         assert (confirmed.diagnosis_id, confirmed.severity) == (restart.diagnosis_id, "warning")
 
-    def test_and_are_told_to_be_another_job_where_they_say_that(self) -> None:
+    def test_presumed_restart_is_closed_if_it_is_another_job(self) -> None:
         who = [2, 3, 4, 5, 6, 7]
         other = shifted(renamed(job(GRID, 40, 800, microbatches=6), who), 28_000)
         one, two = worked([*self.connected(who), *other], 5).jobs.values()
-        (suspected,) = stops(one)
-        assert (suspected.severity, suspected.status) == ("info", "closed")
-        assert "another one began on its endpoints" in suspected.summary
+        (presumed,) = stops(one)
+        assert (presumed.severity, presumed.status) == ("info", "closed")
+        assert "another one began on its endpoints" in presumed.summary
         assert (len(one.steps), len(two.steps), stops(two)) == (20, 40, [])
 
-    def test_those_left_of_a_job_that_meet_only_who_takes_the_place_of_others_seem_to_begin_anew(self) -> None:
+    def test_members_left_meeting_only_replacements_seem_to_restart(self) -> None:
         meeting = [Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in (0, 1, 2) for dst in (6, 7)]
         (restart,) = stops(worked([*cut(job(GRID, 21), 20_400), *meeting], 5, until_s=40).only)
         assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
         assert "without host-03, host-04, host-05, with host-06, host-07" in restart.summary
 
-    def test_those_whose_next_step_is_in_the_same_window_seem_to_as_well(self) -> None:
+    def test_restart_is_presumed_with_next_step_in_same_window(self) -> None:
         steady = ring(range(6), every(9000, 14, 1000))
         meeting = [
             Flow(src, dst, 131_000 + 60 * src + 9 * dst, 2, 9000) for src in range(6) for dst in range(6) if src != dst
@@ -278,7 +274,7 @@ class TestRestarts:
         assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
         assert restart.observed == pytest.approx(13.0, abs=0.1)
 
-    def test_who_loads_from_storage_or_says_a_word_now_and_then_does_not(self) -> None:
+    def test_loading_or_strays_are_no_presumed_restart(self) -> None:
         asking = [
             flow
             for member in range(6)
@@ -289,26 +285,26 @@ class TestRestarts:
             )
         ]
         strays = [Flow(n % 5, n % 5 + 1 + n % 3, moment, 2, 900) for n, moment in enumerate(every(150, 300, 30))]
-        for beside in (asking, strays):
-            assert {one.kind for one in stops(worked([*job(GRID, 20), *beside], 5, until_s=45).only)} <= {"stall"}
+        for background in (asking, strays):
+            assert {one.kind for one in stops(worked([*job(GRID, 20), *background], 5, until_s=45).only)} <= {"stall"}
 
-    def test_it_was_none_where_steps_go_on_that_tell_no_other_life(self) -> None:
+    def test_presumed_restart_becomes_stall_if_steps_go_on(self) -> None:
         meeting = [Flow(src, (src + far) % 6, 24_000 + 60 * src, 2, 9000) for src in range(6) for far in (2, 3)]
         again = shifted(job(GRID, 19), 25_000)
-        (suspected,) = stops(worked([*job(GRID, 20), *meeting, *again[:60]], 5).only)
-        assert (suspected.kind, suspected.severity, suspected.status) == ("restart", "info", "open")
+        (presumed,) = stops(worked([*job(GRID, 20), *meeting, *again[:60]], 5).only)
+        assert (presumed.kind, presumed.severity, presumed.status) == ("restart", "info", "open")
         (stall,) = stops(worked([*job(GRID, 20), *meeting, *again], 5).only)
-        assert (stall.kind, stall.status, stall.diagnosis_id) == ("stall", "closed", suspected.diagnosis_id)
+        assert (stall.kind, stall.status, stall.diagnosis_id) == ("stall", "closed", presumed.diagnosis_id)
 
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_strays_in_a_long_pause_tell_none(self, window_s: int) -> None:
+    def test_strays_in_a_long_pause_are_no_restart(self, window_s: int) -> None:
         chance = np.random.default_rng(1)
         ends = (chance.choice(6, 2, replace=False).tolist() for _ in range(100))
         strays = [Flow(src, dst, chance.uniform(0, 60_000), 2, 9000) for src, dst in ends]
         (stall,) = stops(worked([*paused(20.0), *strays], window_s).only)
         assert (stall.kind, stall.status) == ("stall", "closed")
 
-    def test_it_is_closed_once_the_new_life_is_settled(self) -> None:
+    def test_restart_is_closed_once_new_attempt_is_settled(self) -> None:
         again = shifted(renamed(job(GRID, 80), [2, 3, 4, 5, 6, 7]), 35_000)
         (restart,) = stops(worked([*job(GRID, 20), *again], 10).only)
         assert (restart.kind, restart.status) == ("restart", "closed")
@@ -359,15 +355,15 @@ class TestLostExporters:
         assert hang.kind == "hang"
         assert hang.evidence["only_exporter"] == ""
 
-    def test_of_one_that_saw_nothing_else_nothing_can_be_told(self) -> None:
+    def test_hang_names_the_only_exporter_that_saw_the_job(self) -> None:
         (hang,) = stops(worked(by("leaf", cut(job(GRID, 25), 20_400)), 10, until_s=60).only)
         assert hang.kind == "hang"
         assert hang.evidence["only_exporter"] == "leaf"
         assert hang.summary.endswith("Nothing else comes from leaf: if that was lost, the job may go on.")
 
 
-def test_what_is_slow_beside_a_stop_is_so_in_as_many_other_steps_as_make_it_no_hiccup() -> None:
-    """Every tenth step is long by habit."""
+def test_slowness_with_stops_needs_enough_other_steps() -> None:
+    """Every tenth step is long because of a periodic pause."""
     steps = steps_of([*[1.0] * 10, 3.0] * 4)
     (stall,) = stops(worked(paused(3.0), 30).only)
     spans = ((8, 9), (9, 10), (10, 10), (10, 11), (9, 11))
