@@ -16,13 +16,13 @@ import click
 
 from prism_ch.cli.session import HeldElsewhere, Session, pass_session, shared_options
 from prism_ch.errors import GrafanaError, SettingsError, UsageError
-from prism_ch.report.text import count, seconds
+from prism_ch.report import count, seconds
 
 if TYPE_CHECKING:
-    from prism_ch.grafana.check import Ask
     from prism_ch.grafana.client import Grafana
     from prism_ch.grafana.organisations import Organisation
     from prism_ch.grafana.provision import ApplyOptions, Change
+    from prism_ch.grafana.queries import Ask
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FindChanges = Callable[["Grafana", "Organisation", "ApplyOptions"], Iterator["Change"]]
@@ -274,8 +274,8 @@ def _check_organisation(server: Grafana, desired: Organisation) -> int:
 def _check_queries(session: Session, organisations: Mapping[str, str | None]) -> int:
     """Print which queries of each organisation fail; return the number of problems."""
     from prism_ch.grafana.alerts import rule_groups
-    from prism_ch.grafana.check import check_queries
     from prism_ch.grafana.organisations import dashboards_of
+    from prism_ch.grafana.queries import check_queries
 
     total = 0
     with _database(session) as ask:

@@ -33,7 +33,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command: its arguments, the database's name in the folder, and the client's working directory."""
+    """A command of a client: its arguments, the database's name in the folder, and the client's working directory."""
 
     arguments: list[str]
     database: str

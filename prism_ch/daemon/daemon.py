@@ -13,9 +13,8 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from prism_ch.daemon.health import HealthMonitor
-from prism_ch.daemon.runner import TaskRunner, TaskState
 from prism_ch.daemon.spool import Spool
-from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext
+from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext, TaskRunner, TaskState
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import require_schema
@@ -83,7 +82,6 @@ class Daemon:
             job.modify(next_run_time=datetime.now(UTC))
 
     def _shut_down(self) -> bool:
-        """Wake no task any more, and wait for those that run."""
         self._scheduler.shutdown(wait=False)
         deadline_s = time.monotonic() + self._settings.serve.grace_s
         while (running := self._running()) and time.monotonic() < deadline_s:
@@ -106,7 +104,7 @@ class Daemon:
 
 
 class ClockWatch:
-    """Notices that the clock was set, by comparing it with one that nobody sets."""
+    """Detects that the clock was set, by comparing it with one that nobody sets."""
 
     def __init__(self, clock: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The health of the running service: its tasks, its machine, and the database."""
+"""Checks and measures the running service: its tasks, its machine, and the database."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, Thread
 
-from prism_ch.daemon.runner import TaskState
 from prism_ch.daemon.spool import Spool
+from prism_ch.daemon.tasks import TaskState
 from prism_ch.errors import PrismError
-from prism_ch.health.check import Check, check_machine, guarded
-from prism_ch.health.database import Measure, check_service, measure_database, write_health
+from prism_ch.health.checks import Check, Measure, check_machine, check_service, guarded, measure_database, write_health
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 

@@ -1,4 +1,4 @@
-"""The spool: a folder whose files are landed once and then moved aside."""
+"""Lands the files of the spool, a folder, once each, and moves them aside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 from prism_ch.errors import PrismError, SettingsError
@@ -28,7 +29,7 @@ _DAY_S = 86_400
 
 
 class Spool:
-    """A folder that this process watches, and no other one.
+    """A folder that only this process watches.
 
     Files appear in it whole, under their final names: written elsewhere on the same file system and renamed. Each is
     landed once, by its content, and moved to done/, or to failed/ with the reason in a file .error next to it.
@@ -89,7 +90,6 @@ class Spool:
         return removed
 
     def _resume(self, store: Store) -> int:
-        """Land the files of the journal, if a process left one."""
         try:
             names = json.loads((self.folder / _JOURNAL).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -97,7 +97,6 @@ class Spool:
         return self._land_journal(store, [self.folder / name for name in names])
 
     def _land(self, store: Store, batch: Sequence[Path]) -> int:
-        """Land one file, or several small ones together."""
         if len(batch) == 1:
             outcome = land_file(store, Source.of(batch[0]))
             self._move(batch[0], outcome)
@@ -178,9 +177,5 @@ def _log(outcomes: Sequence[Outcome]) -> None:
 
 def _free_path(path: Path) -> Path:
     """Return a path that does not exist: the given one, or with a number appended."""
-    number = 0
-    free = path
-    while os.path.lexists(free):
-        number += 1
-        free = path.with_name(f"{path.name}.{number}")
-    return free
+    paths = chain([path], (path.with_name(f"{path.name}.{number}") for number in count(1)))
+    return next(each for each in paths if not os.path.lexists(each))

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from prism_ch.errors import SettingsError, StoreError
-from prism_ch.health.check import Check, check_machine, guarded
-from prism_ch.health.database import check_service
+from prism_ch.health.checks import Check, check_machine, check_service, guarded
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement

@@ -1,1 +1,50 @@
-"""Turns results into something a person reads."""
+"""Writes results as text: counts, sizes, durations, times and series here, the summary in its module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def count(number: int, one: str, several: str = "") -> str:
+    """Write a count: 1 flow, 2 flows, 1,000 addresses."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def size(size_bytes: int) -> str:
+    """Write a number of bytes with a unit: 0 B, 1.5 KiB, 12.0 GiB."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    power = min((size_bytes.bit_length() - 1) // 10, 5)
+    return f"{size_bytes / 1024**power:,.1f} {'KMGTP'[power - 1]}iB"
+
+
+def seconds(duration_s: float) -> str:
+    """Write a duration with three significant digits."""
+    return f"{duration_s:,.0f} s" if duration_s >= 100 else f"{duration_s:.3g} s"
+
+
+def time_utc(time_ns: int) -> str:
+    """Write nanoseconds since the epoch as a time in UTC, to the second."""
+    return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def sparkline(durations_s: Sequence[float], width: int) -> str:
+    """Draw durations as at most `width` block characters.
+
+    Where there are more durations than characters, each character shows the longest of its neighbours. The lowest block
+    is the shortest duration; the highest is the longest, or twice the shortest if that is more, so jitter stays flat.
+    """
+    bins = min(width, len(durations_s))
+    if not bins:
+        return ""
+    edges = [len(durations_s) * i // bins for i in range(bins + 1)]
+    heights = [max(durations_s[a:b]) for a, b in pairwise(edges)]
+    lowest = min(durations_s)
+    span = max(*heights, 2 * lowest) - lowest
+    if span <= 0:
+        return _BLOCKS[0] * bins
+    return "".join(_BLOCKS[round((height - lowest) / span * (len(_BLOCKS) - 1))] for height in heights)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from prism_ch.model.finding import FindingKind, Severity
 from prism_ch.model.result import JobStatus
-from prism_ch.report.text import count, seconds, sparkline, time_utc
+from prism_ch.report import count, seconds, sparkline, time_utc
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 

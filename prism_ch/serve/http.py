@@ -22,8 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from prism_ch.errors import SettingsError
-from prism_ch.health.check import Check
-from prism_ch.health.database import MEASURES, Measure
+from prism_ch.health.checks import MEASURES, Check, Measure
 
 log = logging.getLogger(__name__)
 

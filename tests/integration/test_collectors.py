@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prism_ch.cli.landing import print_landing
+from prism_ch.cli.analysis import print_landing
 from prism_ch.errors import InputError
 from prism_ch.ingest import lines
 from prism_ch.ingest.files import land_files

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from prism_ch.grafana.check import Query, queries
-from prism_ch.grafana.macros import Selection, TimeRange
 from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.grafana.queries import Query, Selection, TimeRange, queries
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.store.statements import split_statements

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from prism_ch.grafana.alerts import ALERTS, Alert
-from prism_ch.grafana.macros import UNEXPANDED, TimeRange, expand
 from prism_ch.grafana.organisations import database_user, datasource
+from prism_ch.grafana.queries import UNEXPANDED, TimeRange, expand
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import is_number
 from prism_ch.settings import Settings

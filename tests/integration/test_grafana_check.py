@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from prism_ch.cli import main
-from prism_ch.grafana import check, organisations
+from prism_ch.grafana import organisations
+from prism_ch.grafana import queries as grafana_queries
 from prism_ch.grafana.alerts import ALERTS
-from prism_ch.grafana.check import QueryResult, check_queries, queries
+from prism_ch.grafana.queries import QueryResult, check_queries, queries
 from prism_ch.store.client import Store
 from prism_ch.store.topology import EndpointRow, write_topology
 from tests.fake_grafana import PASSWORD, fake_grafana
@@ -96,7 +97,7 @@ def test_first_value_of_a_variable_selected_or_all() -> None:
 def test_grafana_checked_if_a_password_is_set(
     database: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "check_queries", lambda *_: iter([QueryResult("somewhere", 0.1)]))
+    monkeypatch.setattr(grafana_queries, "check_queries", lambda *_: iter([QueryResult("somewhere", 0.1)]))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("PRISM_CH_GRAFANA_PASSWORD", PASSWORD)
     with fake_grafana() as grafana:

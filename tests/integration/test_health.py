@@ -19,12 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from prism_ch.daemon.daemon import Daemon
 from prism_ch.daemon.health import HealthMonitor
-from prism_ch.daemon.runner import TaskState
 from prism_ch.daemon.spool import Spool
-from prism_ch.daemon.tasks import TASKS, Schedule, TaskContext, TaskPlan
+from prism_ch.daemon.tasks import TASKS, Schedule, TaskContext, TaskPlan, TaskState
 from prism_ch.errors import SettingsError, StoreError
-from prism_ch.health.check import Check, check_machine
-from prism_ch.health.database import MEASURES, check_service
+from prism_ch.health.checks import MEASURES, Check, check_machine, check_service
 from prism_ch.health.doctor import examine
 from prism_ch.serve.http import application, listening
 from prism_ch.settings import ServeSettings, Settings

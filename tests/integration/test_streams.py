@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_ch.cli.landing import STREAMS as OFFERED
+from prism_ch.cli.analysis import STREAMS as OFFERED
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
 from prism_ch.store.migrate import STREAMS, connect_stream

@@ -10,8 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prism_ch.errors import PrismError
-from prism_ch.grafana.check import Query, initial_selection, queries, query_variables, unexpanded
-from prism_ch.grafana.macros import Selection, TimeRange, expand
+from prism_ch.grafana.queries import (
+    Query,
+    Selection,
+    TimeRange,
+    expand,
+    initial_selection,
+    queries,
+    query_variables,
+    unexpanded,
+)
 from prism_ch.query.answer import check_statement, prepared, run
 from prism_ch.store.client import Store
 from tools.dashboards import frames

@@ -11,8 +11,8 @@ from time import time
 from typing import Any
 
 from prism_ch.cli.terminal import progress
-from prism_ch.grafana.macros import TimeRange
 from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.grafana.queries import TimeRange
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tools.dashboards import ask, structure

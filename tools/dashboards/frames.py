@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from prism_ch.grafana.check import Query
+from prism_ch.grafana.queries import Query
 
 #: Rows that a query may return, by the kind of its panel; a browser draws them all.
 ROWS_MAX = {"variable": 500, "annotation": 200, "stat": 1, "table": 600, "bargauge": 50, "nodeGraph": 1000}

@@ -12,9 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from prism_ch.grafana.check import initial_selection
-from prism_ch.grafana.macros import Selection, TimeRange, expand
 from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.grafana.queries import Selection, TimeRange, expand, initial_selection
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import apply_migrations
 from tools.dashboards.ask import offered_values, read_frame

@@ -13,7 +13,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from prism_ch.grafana.check import queries
+from prism_ch.grafana.queries import queries
 from tools.dashboards.query import register
 
 COLUMNS = 24

@@ -3,7 +3,7 @@
 import pytest
 
 from prism_ch.errors import GrafanaError
-from prism_ch.grafana.macros import UNEXPANDED, Selection, TimeRange, expand
+from prism_ch.grafana.queries import UNEXPANDED, Selection, TimeRange, expand
 
 FROM_MS, TO_MS = 1_415_792_726_123, 1_447_328_726_456
 RANGE = TimeRange(FROM_MS, TO_MS, 20_000)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from prism_ch.grafana.check import Query
+from prism_ch.grafana.queries import Query
 from tools.dashboards.frames import Frame, kind_of, problems
 
 TIME = "DateTime64(9)"

@@ -1,23 +1,32 @@
-"""The checks and measures of the database that a running service repeats every few seconds."""
+"""Checks and measures what a running service needs: its folders and disks, and its database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 
-from prism_ch.errors import StoreError
-from prism_ch.health.check import Check, State
+from prism_ch.errors import PrismError, StoreError
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import WindowSelection, closed_until_ns, due_windows
 from prism_ch.store.migrate import require_schema
 from prism_ch.store.statements import statement
 from prism_ch.store.topology import topology_digest
+from prism_ch.store.url import EmbeddedLocation, parse_url
 from prism_ch.worker import DEFAULT_PARAMS
 
+State = Literal["ok", "warn", "bad"]
+
+#: Shares of a disk that should be free: below the first somebody must act, below the second the engine soon stops.
+_FREE_WARN, _FREE_BAD = 0.10, 0.02
+_FREE_BAD_BYTES = 1 << 30
 #: A share of rejected records above this is no accident.
 _REJECTED_SHARE = 0.01
 #: Numbers of closed windows that wait; a few always do, while the newest are analysed.
@@ -45,6 +54,66 @@ MEASURES = {
     "memory_bytes": ("Memory of the service in use, bytes", ""),
     "database_up": ("1 where the database answers, else 0", ""),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check: what was found, and how to mend it.
+
+    The state `bad` stops or spoils the results, `warn` makes them poorer; `mend` is empty for `ok`.
+    """
+
+    name: str
+    state: State
+    what: str
+    mend: str = ""
+
+
+def guarded(name: str, run: Callable[[], list[Check]], mend: str) -> list[Check]:
+    """Run checks. An expected error becomes a bad one of the given name."""
+    try:
+        return run()
+    except (PrismError, OSError) as error:
+        return [Check(name, "bad", str(error), mend)]
+
+
+def check_machine(settings: Settings) -> list[Check]:
+    """Check the folders on this machine: of the embedded database, and the spool."""
+    location, spool = parse_url(settings.url), settings.serve.spool
+    checks = [] if spool is None else [_check_spool(spool)]
+    if isinstance(location, EmbeddedLocation):
+        checks.append(_check_disk("disk of the database", location.folder))
+    if spool is not None:
+        checks.append(_check_disk("disk of the spool", spool))
+    return checks
+
+
+def _check_spool(spool: Path) -> Check:
+    name = "spool"
+    if not spool.is_dir():
+        return Check(name, "bad", f"{spool} is no folder", f"mkdir -p '{spool}', or mend serve.spool")
+    for folder in filter(Path.is_dir, (spool, spool / "done", spool / "failed")):
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            return Check(name, "bad", f"{folder} can't be read and written", f"give user {os.geteuid()} rights on it")
+    failed = spool / "failed"
+    errors = len(list(failed.glob("*.error")))
+    if errors:
+        mend = f"see {failed}/*.error; move what was mended back into {spool}, remove the rest"
+        return Check(name, "warn", f"{errors} files could not be read to their end", mend)
+    return Check(name, "ok", f"{spool} can be read and written, nothing has failed")
+
+
+def _check_disk(name: str, folder: Path) -> Check:
+    """Check the free space where a folder is, or would be."""
+    existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    usage = shutil.disk_usage(existing)
+    share = usage.free / usage.total
+    what = f"{usage.free / 2**30:.1f} GiB ({share:.0%}) free at {existing}"
+    if share >= _FREE_WARN and usage.free >= _FREE_BAD_BYTES:
+        return Check(name, "ok", what)
+    is_bad = share < _FREE_BAD or usage.free < _FREE_BAD_BYTES
+    mend = "make room or a larger disk; landing stops when it is full, and goes on by itself once it is not"
+    return Check(name, "bad" if is_bad else "warn", what, mend)
 
 
 @dataclass(frozen=True, slots=True)
