@@ -80,10 +80,10 @@ def _with_source(landing: str, source: str, position: int, message: bytes) -> by
     digest = hashlib.blake2b(message, digest_size=8).digest()
     parts = [message]
     for number, text in ((_LANDING, landing.encode()), (_SOURCE, source.encode("utf-8", "replace"))):
-        parts += [_varint(number << 3 | _DELIMITED), _varint(len(text)), text]
-    parts += [_varint(_POSITION << 3), _varint(position), _varint(_DIGEST << 3 | _FIXED64), digest]
+        parts += [varint(number << 3 | _DELIMITED), varint(len(text)), text]
+    parts += [varint(_POSITION << 3), varint(position), varint(_DIGEST << 3 | _FIXED64), digest]
     whole = b"".join(parts)
-    return _varint(len(whole)) + whole
+    return varint(len(whole)) + whole
 
 
 def _rows(messages: list[bytes], first: int) -> Iterator[tuple[str, pa.Table]]:
@@ -143,7 +143,8 @@ def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Encode a number with variable length (LEB128)."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -151,7 +151,7 @@ class Slots:
                 await semaphore.acquire()
         except TimeoutError:
             text = f"Too many simultaneous queries; none ended within {self._queue_s:.0f} s"
-            raise RequestError(202, "TOO_MANY_SIMULTANEOUS_QUERIES", text) from None
+            raise RequestError("TOO_MANY_SIMULTANEOUS_QUERIES", text) from None
         try:
             yield
         finally:

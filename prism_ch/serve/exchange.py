@@ -6,13 +6,13 @@ import asyncio
 import sys
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import lz4.frame
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from prism_ch.serve.request import RequestError, bad_request
+from prism_ch.serve.request import RequestError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -26,17 +26,7 @@ _GZIP_OR_ZLIB_WINDOW = 47
 _DAMAGED = (zlib.error, zstd.ZstdError, RuntimeError, EOFError, ValueError)
 
 
-class Compressor(Protocol):
-    """Compresses a stream."""
-
-    def compress(self, data: bytes) -> bytes:
-        """Compress a piece and return what is ready."""
-
-    def flush(self) -> bytes:
-        """Return the rest."""
-
-
-class _Lz4Compressor(Compressor):
+class _Lz4Compressor:
     """The frame format of LZ4, with its header in the first piece."""
 
     def __init__(self) -> None:
@@ -51,7 +41,8 @@ class _Lz4Compressor(Compressor):
         return self._header + bytes(self._frame.flush())
 
 
-_COMPRESSORS: dict[str, Callable[[], Any]] = {
+#: Compressors by the name of their coding, the fastest first.
+COMPRESSORS: dict[str, Callable[[], Any]] = {
     "lz4": _Lz4Compressor,
     "zstd": lambda: zstd.ZstdCompressor(level=1),
     "gzip": lambda: zlib.compressobj(level=1, wbits=_GZIP_WINDOW),
@@ -63,13 +54,7 @@ def chosen_coding(accepted: str) -> str:
     """Choose the fastest coding that a header Accept-Encoding names; empty if there is none."""
     offers = [offer.strip().replace(" ", "").split(";q=") for offer in accepted.lower().split(",")]
     names = {name for name, *weight in offers if not weight or weight[0].strip("0.") != ""}
-    return next((name for name in _COMPRESSORS if name in names), "")
-
-
-def compressor(coding: str) -> Compressor:
-    """Start compressing by a coding that chosen_coding() has returned."""
-    made: Compressor = _COMPRESSORS[coding]()
-    return made
+    return next((name for name in COMPRESSORS if name in names), "")
 
 
 class _Zlib:
@@ -84,13 +69,8 @@ class _Zlib:
         self.needs_input = not self._inner.unconsumed_tail and len(piece) < max_length
         return piece
 
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)  # eof and unused_data are named alike
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
@@ -106,16 +86,16 @@ class Decompressor:
 
     def __init__(self, coding: str) -> None:
         """Start; raises RequestError if the coding is not known."""
-        self._coding = coding.strip().lower()
-        if self._coding not in {"", "identity", *_DECOMPRESSORS}:
-            raise bad_request(f"Content-Encoding {coding[:40]} is not known; gzip, deflate, zstd and lz4 are")
+        self._coding = coding.strip().lower().replace("identity", "")
+        if self._coding and self._coding not in _DECOMPRESSORS:
+            text = f"Content-Encoding {coding[:40]} is not known; gzip, deflate, zstd and lz4 are"
+            raise RequestError("BAD_ARGUMENTS", text)
         self._stream: Any = None
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Decompress data to pieces of bounded size. Raises RequestError if it is damaged."""
-        if self._coding in {"", "identity"}:
-            if data:
-                yield data
+        if data and not self._coding:
+            yield data
             return
         while data:
             self._stream = self._stream or _DECOMPRESSORS[self._coding]()
@@ -124,7 +104,8 @@ class Decompressor:
                 while not self._stream.eof and not self._stream.needs_input:
                     yield self._stream.decompress(b"", PIECE_BYTES)
             except _DAMAGED as error:
-                raise bad_request(f"The body can't be decompressed as {self._coding}: {error}") from error
+                text = f"The body can't be decompressed as {self._coding}: {error}"
+                raise RequestError("BAD_ARGUMENTS", text) from error
             data = b""
             if self._stream.eof:
                 data = self._stream.unused_data or b""
@@ -133,7 +114,7 @@ class Decompressor:
     def finish(self) -> None:
         """Raise RequestError if the body ended in the middle of a stream."""
         if self._stream is not None:
-            raise bad_request(f"The body ends in the middle of its {self._coding} stream")
+            raise RequestError("BAD_ARGUMENTS", f"The body ends in the middle of its {self._coding} stream")
 
 
 _Result = TypeVar("_Result")
@@ -156,7 +137,7 @@ class Exchange:
         self._receive = receive
         self._send_message = send
         self._stall_s = stall_s
-        self._compressor: Compressor | None = None
+        self._compressor: Any = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -178,7 +159,7 @@ class Exchange:
                     message = await self._receive()
             except TimeoutError:
                 text = f"The body does not come; waited {self._stall_s:.0f} s"
-                raise RequestError(209, "SOCKET_TIMEOUT", text) from None
+                raise RequestError("SOCKET_TIMEOUT", text) from None
             if message["type"] == "http.disconnect":
                 raise ClientGoneError
             for piece in decompressor.pieces(message.get("body", b"")):
@@ -208,7 +189,7 @@ class Exchange:
         encoded = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
         coding = chosen_coding(self.headers.get("accept-encoding", "")) if compress else ""
         if coding:
-            self._compressor = compressor(coding)
+            self._compressor = COMPRESSORS[coding]()
             encoded.append((b"content-encoding", coding.encode()))
         elif size is not None:
             encoded.append((b"content-length", str(size).encode()))
@@ -231,9 +212,11 @@ class Exchange:
     async def _compressed(self, data: bytes) -> bytes:
         if self._compressor is None or not data:
             return data
-        if len(data) <= _SMALL_BYTES:
-            return self._compressor.compress(data)
-        return await asyncio.to_thread(self._compressor.compress, data)
+        small = len(data) <= _SMALL_BYTES
+        compressed: bytes = (
+            self._compressor.compress(data) if small else await asyncio.to_thread(self._compressor.compress, data)
+        )
+        return compressed
 
     async def _send_body(self, data: bytes, *, more: bool) -> None:
         self.sent_bytes += len(data)

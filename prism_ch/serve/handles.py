@@ -35,53 +35,38 @@ class Session:
     timeout_s: int = 60
     used_s: float = field(default_factory=time.monotonic)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _handle: Handle | None = None
+    handle: Handle | None = None
     _overrides: dict[str, str] = field(default_factory=dict)
     _overridden: dict[str, str | None] = field(default_factory=dict)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it has a handle."""
-        return self._handle is not None
+    def prepared(self, folder: Path, database: str, settings: Mapping[str, str], *, named: bool) -> Handle:
+        """Return the handle with the settings of one request, opened in a database unless it was.
 
-    @property
-    def handle(self) -> Handle:
-        """The handle of an open session."""
-        if self._handle is None:
-            raise ValueError("the session is not open")
-        return self._handle
-
-    def open(self, folder: Path, database: str) -> None:
-        """Open a handle, unless there is one; raises EngineError."""
-        if self._handle is None:
-            self._handle = Handle(folder, database, {})
+        If the request has `named` the database, it becomes that of the session. Raises EngineError.
+        """
+        if self.handle is None:
+            self.handle, self.database = Handle(folder, database, {}), database
+        handle = self.handle
+        if named and database != self.database:
+            handle.use(database)
             self.database = database
+        if settings == self._overrides:
+            return handle
+        own, self._overrides, self._overridden = self._overridden, {}, {}
+        handle.set_default([name for name, value in own.items() if value is None])
+        handle.set({name: value for name, value in own.items() if value is not None})
+        if settings:
+            known = handle.run(statement("session_settings"), "JSONEachRow", {"names": array_of(settings)})
+            self._overridden = {row["name"]: row["own"] for row in map(json.loads, known.splitlines())}
+            self._overrides = dict(settings)
+            handle.set(settings)
+        return handle
 
     def close(self) -> None:
         """Close the handle."""
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
-
-    def prepare(self, database: str, settings: Mapping[str, str]) -> None:
-        """Set the database, if it is named, and the settings of one request."""
-        if database and database != self.database:
-            self.handle.use(database)
-            self.database = database
-        if settings == self._overrides:
-            return
-        self._restore()
-        if settings:
-            known = self.handle.run(statement("session_settings"), "JSONEachRow", {"names": array_of(settings)})
-            rows = map(json.loads, known.splitlines())
-            self._overridden = {row["name"]: row["own"] for row in rows}
-            self._overrides = dict(settings)
-            self.handle.set(settings)
-
-    def _restore(self) -> None:
-        own, self._overrides, self._overridden = self._overridden, {}, {}
-        self.handle.set_default([name for name, value in own.items() if value is None])
-        self.handle.set({name: value for name, value in own.items() if value is not None})
+        if self.handle is not None:
+            self.handle.close()
+            self.handle = None
 
 
 class Handles:
@@ -130,9 +115,7 @@ class Handles:
         """
         session = await self._acquire(user, request)
         try:
-            await self._engine.run(lambda: session.open(self._folder, database))
-            await self._engine.run(lambda: session.prepare(database if named else "", settings))
-            yield session.handle
+            yield await self._engine.run(lambda: session.prepared(self._folder, database, settings, named=named))
         finally:
             self._release(user, request, session)
 
@@ -154,17 +137,17 @@ class Handles:
         session = self._sessions.get((user, request.name))
         if session is None:
             if request.must_exist:
-                raise RequestError(372, "SESSION_NOT_FOUND", f"Session {request.name} not found")
+                raise RequestError("SESSION_NOT_FOUND", f"Session {request.name} not found")
             if len(self._sessions) >= _SESSIONS_MAX:
                 text = f"More than {_SESSIONS_MAX} sessions are open"
-                raise RequestError(202, "TOO_MANY_SIMULTANEOUS_QUERIES", text)
+                raise RequestError("TOO_MANY_SIMULTANEOUS_QUERIES", text)
             session = self._sessions[user, request.name] = Session()
         try:
             async with asyncio.timeout(_SESSION_WAIT_S):
                 await session.lock.acquire()
         except TimeoutError:
             text = f"Session {request.name} is locked by a concurrent client"
-            raise RequestError(373, "SESSION_IS_LOCKED", text) from None
+            raise RequestError("SESSION_IS_LOCKED", text) from None
         return session
 
     def _release(self, user: str, request: SessionRequest, session: Session) -> None:
@@ -172,7 +155,7 @@ class Handles:
         session.used_s = time.monotonic()
         session.timeout_s = request.timeout_s
         is_kept = self._sessions.get((user, request.name)) is session
-        if is_kept and (request.closes or not session.is_open):
+        if is_kept and (request.closes or session.handle is None):
             del self._sessions[user, request.name]
             is_kept = False
         if is_kept:

@@ -19,10 +19,8 @@ from prism_ch.serve.request import (
     Insert,
     RequestError,
     SqlRequest,
-    access_denied,
     first_word,
     is_query,
-    syntax_error,
     without_format,
 )
 from prism_ch.serve.users import User
@@ -85,7 +83,7 @@ def permitted_database(request: SqlRequest, user: User, own: str) -> str:
     if request.database in {"", _DEFAULT_DATABASE, own}:
         return own
     if user.role != "operator":
-        raise RequestError(81, "UNKNOWN_DATABASE", f"Database {request.database[:80]} does not exist; use {own}")
+        raise RequestError("UNKNOWN_DATABASE", f"Database {request.database[:80]} does not exist; use {own}")
     return request.database
 
 
@@ -103,7 +101,7 @@ class Gate:
         Raises RequestError.
         """
         if user.role == "collector":
-            raise access_denied("A collector reads nothing")
+            raise RequestError("ACCESS_DENIED", "A collector reads nothing")
         body, result_format, settings = without_format(text)
         if user.role == "operator":
             chosen = result_format or request.format or _DEFAULT_FORMAT
@@ -118,7 +116,7 @@ class Gate:
             passed = await engine.run(partial(self._check, key))
         chosen = passed.format or result_format or request.format or _DEFAULT_FORMAT
         if chosen not in FORMATS or (user.tenant is not None and chosen in REVEALING_FORMATS):
-            raise RequestError(73, "UNKNOWN_FORMAT", f"The format {chosen} is not offered")
+            raise RequestError("UNKNOWN_FORMAT", f"The format {chosen} is not offered")
         return Permitted(Statement(passed.text, chosen, request.parameters), passed.settings)
 
     def _check(self, key: _Key) -> CheckedStatement:
@@ -126,9 +124,9 @@ class Gate:
         try:
             passed = check_statement(self._store, text, tenant=tenant, settings=dict(settings))
         except SyntaxUsageError as error:
-            raise syntax_error(str(error)) from error
+            raise RequestError("SYNTAX_ERROR", str(error)) from error
         except UsageError as error:
-            raise access_denied(str(error)) from error
+            raise RequestError("ACCESS_DENIED", str(error)) from error
         if len(self._passed) >= _REMEMBERED_MAX:
             self._passed.clear()
         if len(text) <= _REMEMBERED_LENGTH_MAX:
@@ -155,10 +153,10 @@ def _settings_query(result_format: str, user: User) -> Permitted:
 def permit_command(user: User, method: str) -> None:
     """Raise RequestError unless a user's statement may change something."""
     if user.role != "operator":
-        raise access_denied("Only reading statements are allowed")
+        raise RequestError("ACCESS_DENIED", "Only reading statements are allowed")
     if method != "POST":
         text = "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly"
-        raise RequestError(164, "READONLY", text)
+        raise RequestError("READONLY", text)
 
 
 def permit_insert(insert: Insert | None, request: SqlRequest, user: User, method: str, own: str) -> PermittedInsert:
@@ -168,7 +166,7 @@ def permit_insert(insert: Insert | None, request: SqlRequest, user: User, method
         return collector_insert(insert, request.settings, user.name, own)
     permit_command(user, method)
     if insert is None:
-        raise access_denied("There is no INSERT")
+        raise RequestError("ACCESS_DENIED", "There is no INSERT")
     return PermittedInsert(insert.text, insert.format or request.format or "Values", request.settings)
 
 
@@ -181,14 +179,14 @@ def collector_insert(insert: Insert | None, settings: Mapping[str, str], user: s
     found = _COLLECTOR_INSERT.fullmatch(insert.text) if insert else None
     tables = ", ".join(sorted(LANDING_TABLES))
     if insert is None or found is None:
-        raise access_denied(f"A collector may only INSERT rows INTO {tables}")
+        raise RequestError("ACCESS_DENIED", f"A collector may only INSERT rows INTO {tables}")
     *names, columns = found.groups()
     named, table = (next(filter(None, names[at : at + 3]), "") for at in (0, 3))
     if table not in LANDING_TABLES or named not in {"", database}:
-        raise access_denied(f"A collector may not insert into {table[:80]}, only into {tables}")
+        raise RequestError("ACCESS_DENIED", f"A collector may not insert into {table[:80]}, only into {tables}")
     if insert.format not in _ROW_FORMATS:
         formats = ", ".join(sorted(_ROW_FORMATS))
-        raise access_denied(f"Rows can't come as {insert.format[:40]}; use one of {formats}")
+        raise RequestError("ACCESS_DENIED", f"Rows can't come as {insert.format[:40]}; use one of {formats}")
     given = {name: str(value) for name, value in LANDING_SETTINGS.items()}
     if settings.get(_TOKEN):
         # Prefixed, so that it never equals the token of a file or of another collector.
@@ -202,13 +200,13 @@ def _collector_columns(columns: str | None) -> str:
     names = [name.strip().strip('`"') for name in columns.split(",")]
     for name in names:
         if name in _OWN_COLUMNS or not re.fullmatch(r"\w+", name, re.ASCII):
-            raise access_denied(f"A collector can't fill the column {name[:80]}")
+            raise RequestError("ACCESS_DENIED", f"A collector can't fill the column {name[:80]}")
     return ", ".join(f"`{name}`" for name in names)
 
 
 def public_error(error: EngineError, user: User | None) -> RequestError:
     """Return the engine's error, for a tenant without values, which may be another's."""
     if user is None or user.tenant is None or error.code in _HARMLESS_ERRORS:
-        return RequestError(error.code, error.name, error.text)
+        return RequestError(error.name, error.text, error.code)
     words = LIMIT_MESSAGES.get(error.code, "the statement failed; its error could show what is not yours")
-    return RequestError(error.code, error.name, words[0].upper() + words[1:])
+    return RequestError(error.name, words[0].upper() + words[1:], error.code)

@@ -11,64 +11,46 @@ from uuid import uuid4
 from prism_ch.errors import PrismError
 from prism_ch.store.statements import statement
 
-_SOCKET_TIMEOUT = 209
-_STATUS = {
-    36: 400,  # BAD_ARGUMENTS
-    60: 404,  # UNKNOWN_TABLE
-    62: 400,  # SYNTAX_ERROR
-    73: 404,  # UNKNOWN_FORMAT
-    81: 404,  # UNKNOWN_DATABASE
-    115: 404,  # UNKNOWN_SETTING
-    159: 408,  # TIMEOUT_EXCEEDED
-    164: 403,  # READONLY
-    201: 429,  # QUOTA_EXCEEDED
-    202: 503,  # TOO_MANY_SIMULTANEOUS_QUERIES
-    _SOCKET_TIMEOUT: 408,
-    372: 404,  # SESSION_NOT_FOUND
-    373: 409,  # SESSION_IS_LOCKED
-    497: 403,  # ACCESS_DENIED
-    516: 403,  # AUTHENTICATION_FAILED
+#: ClickHouse's errors: the number of each, and the HTTP status.
+_ERRORS = {
+    "BAD_ARGUMENTS": (36, 400),
+    "UNKNOWN_TABLE": (60, 404),
+    "SYNTAX_ERROR": (62, 400),
+    "UNKNOWN_FORMAT": (73, 404),
+    "UNKNOWN_DATABASE": (81, 404),
+    "UNKNOWN_SETTING": (115, 404),
+    "TIMEOUT_EXCEEDED": (159, 408),
+    "READONLY": (164, 403),
+    "QUOTA_EXCEEDED": (201, 429),
+    "TOO_MANY_SIMULTANEOUS_QUERIES": (202, 503),
+    "SOCKET_TIMEOUT": (209, 408),
+    "SESSION_NOT_FOUND": (372, 404),
+    "SESSION_IS_LOCKED": (373, 409),
+    "ACCESS_DENIED": (497, 403),
+    "AUTHENTICATION_FAILED": (516, 403),
 }
+_STATUS = dict(_ERRORS.values())
 
 
 class RequestError(PrismError):
-    """A request failed; `code` and `name` are ClickHouse's."""
+    """A request failed; `name` and `code` are ClickHouse's, `status` is HTTP's."""
 
-    def __init__(self, code: int, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, code: int = 0) -> None:
+        """Make an error; its `code` is needed if it is the engine's own."""
         super().__init__(text)
-        self.code = code
-        self.name = name
-        self.text = text
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return _STATUS.get(self.code, 500)
+        self.name, self.text = name, text
+        self.code = code or _ERRORS[name][0]
+        self.status = _STATUS.get(self.code, 500)
 
     @property
     def ends_connection(self) -> bool:
         """Whether the request never came whole, so that no other can follow it."""
-        return self.code == _SOCKET_TIMEOUT
+        return self.code == _ERRORS["SOCKET_TIMEOUT"][0]
 
     def body(self, version: str) -> bytes:
         """Write the error as ClickHouse does, since its clients parse code and name."""
         text = self.text.rstrip(".\n")
         return f"Code: {self.code}. DB::Exception: {text}. ({self.name}) (version {version})\n".encode()
-
-
-def bad_request(text: str) -> RequestError:
-    """Return the error for a request that can't be understood."""
-    return RequestError(36, "BAD_ARGUMENTS", text)
-
-
-def syntax_error(text: str) -> RequestError:
-    """Return the error for a statement that can't be parsed."""
-    return RequestError(62, "SYNTAX_ERROR", text)
-
-
-def access_denied(text: str) -> RequestError:
-    """Return the error for what this user may not do."""
-    return RequestError(497, "ACCESS_DENIED", text)
 
 
 #: Parameters of the protocol; all others are settings, or parameters of the statement.
@@ -122,7 +104,8 @@ def parse(query_string: bytes, headers: Mapping[str, str]) -> tuple[SqlRequest, 
     given = _url_parameters(query_string)
     for name in ("compress", "decompress"):
         if _is_set(given, name):
-            raise bad_request(f"The parameter {name} is not spoken; use Accept-Encoding and Content-Encoding instead")
+            text = f"The parameter {name} is not spoken; use Accept-Encoding and Content-Encoding instead"
+            raise RequestError("BAD_ARGUMENTS", text)
     others = {name: value for name, value in given.items() if name not in _PROTOCOL}
     request = SqlRequest(
         statement=given.get("query", ""),
@@ -145,7 +128,7 @@ def _url_parameters(query_string: bytes) -> dict[str, str]:
         text = query_string.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_PARAMETERS_MAX))
     except ValueError as error:
-        raise bad_request(f"The URL's parameters can't be read: {error}") from error
+        raise RequestError("BAD_ARGUMENTS", f"The URL's parameters can't be read: {error}") from error
 
 
 def _session(given: Mapping[str, str]) -> SessionRequest | None:
@@ -153,7 +136,7 @@ def _session(given: Mapping[str, str]) -> SessionRequest | None:
         return None
     timeout_s = _whole(given, "session_timeout", _SESSION_DEFAULT_S)
     if timeout_s > _SESSION_MAX_S:
-        raise bad_request(f"session_timeout is {_SESSION_MAX_S} s at most")
+        raise RequestError("BAD_ARGUMENTS", f"session_timeout is {_SESSION_MAX_S} s at most")
     name = _matching(_VISIBLE, "session_id", given["session_id"])
     return SessionRequest(name, timeout_s, _is_set(given, "session_check"), _is_set(given, "close_session"))
 
@@ -167,14 +150,14 @@ def _whole(given: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise bad_request(f"{name} takes a whole number")
+        raise RequestError("BAD_ARGUMENTS", f"{name} takes a whole number")
     return int(text)
 
 
 def _matching(pattern: re.Pattern[str], name: str, text: str) -> str:
     """Check a text that goes into headers or statements."""
     if text and not pattern.fullmatch(text):
-        raise bad_request(f"{name} holds what it can't hold, or is too long")
+        raise RequestError("BAD_ARGUMENTS", f"{name} holds what it can't hold, or is too long")
     return text
 
 
@@ -261,6 +244,6 @@ def _with_format(text: str, at: int, end: int) -> Insert:
     """Parse a format. Rows begin after it, blanks and one end of line, as in ClickHouse."""
     name = re.compile(r"\s+(\w+)").match(text, end)
     if name is None:
-        raise bad_request("FORMAT names no format")
+        raise RequestError("BAD_ARGUMENTS", "FORMAT names no format")
     gap = re.compile(r"[ \t\f;]*\r?\n?").match(text, name.end())
     return Insert(text[:at], name[1], gap.end() if gap else name.end())

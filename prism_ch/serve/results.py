@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
+from prism_ch.ingest.messages import varint
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
 from prism_ch.serve.exchange import Exchange
 from prism_ch.serve.request import RequestError, SqlRequest, first_word, is_query, without_format
@@ -154,7 +155,7 @@ def go_handshake(text: str, request: SqlRequest, server: Server) -> bytes | None
 
 def empty_block(description: list[tuple[str, str]]) -> bytes:
     """Write a Native block without rows, given names and types of its columns."""
-    head = _varint(len(description)) + b"\x00"
+    head = varint(len(description)) + b"\x00"
     return head + b"".join(_string(name) + _string(kind) for name, kind in description)
 
 
@@ -166,13 +167,4 @@ def _describe(handle: Handle, statement: Statement) -> bytes:
 
 def _string(text: str) -> bytes:
     data = text.encode()
-    return _varint(len(data)) + data
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    return varint(len(data)) + data

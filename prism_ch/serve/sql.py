@@ -25,7 +25,6 @@ from prism_ch.serve.request import (
     first_word,
     is_reading,
     parse,
-    syntax_error,
 )
 from prism_ch.serve.results import Results, Server, go_handshake
 from prism_ch.serve.users import RateLimit, User, Users, credentials_of
@@ -69,17 +68,9 @@ class SqlEndpoint:
             outcome = await call.answer()
         except ClientGoneError:
             outcome = "client gone"
-        log.info(
-            "request method=%s status=%d user=%r address=%s query_id=%r bytes=%d seconds=%.3f outcome=%r",
-            exchange.request.method,
-            exchange.status,
-            call.user_name,
-            exchange.address,
-            call.query_id,
-            exchange.sent_bytes,
-            time.monotonic() - start_s,
-            outcome,
-        )
+        form = "request method=%s status=%d user=%r address=%s query_id=%r bytes=%d seconds=%.3f outcome=%r"
+        whose = (exchange.request.method, exchange.status, call.user_name, exchange.address, call.query_id)
+        log.info(form, *whose, exchange.sent_bytes, time.monotonic() - start_s, outcome)
 
     def close(self) -> None:
         """Cancel running statements, and close all handles."""
@@ -89,16 +80,15 @@ class SqlEndpoint:
 
 
 class _Call:
+    _request: SqlRequest  # once it is parsed
+    _results: Results
+
     def __init__(self, endpoint: SqlEndpoint, exchange: Exchange) -> None:
         self._endpoint = endpoint
         self._exchange = exchange
         self._method = exchange.request.method
         self._user: User | None = None
-        self.query_id = ""
-
-    @property
-    def user_name(self) -> str:
-        return "" if self._user is None else self._user.name
+        self.user_name = self.query_id = ""
 
     async def answer(self) -> str:
         """Answer, and return the outcome for the log; raises ClientGoneError."""
@@ -115,32 +105,34 @@ class _Call:
 
     async def _answer(self) -> None:
         scope = self._exchange.request.scope
-        request, given = parse(scope["query_string"], self._exchange.headers)
-        self.query_id = request.query_id
+        self._request, given = parse(scope["query_string"], self._exchange.headers)
+        self.query_id = self._request.query_id
         if self._method == "GET" and "query" not in given:
             await self._exchange.start(200, {"Content-Type": "text/html; charset=UTF-8"}, compress=False, size=4)
             await self._exchange.end(b"Ok.\n")
             return
         self._user = user = await self._authenticate(given)
+        self.user_name = user.name
         body = self._exchange.body()
-        head, whole = await self._head(request, user, body)
+        head, whole = await self._head(user, body)
         text = head.decode(errors="surrogateescape")
         insert = as_insert(text)
-        results = Results(self._exchange, request, self._endpoint.server, partial(public_error, user=user))
+        public = partial(public_error, user=user)
+        self._results = Results(self._exchange, self._request, self._endpoint.server, public)
         async with self._endpoint.slots.slot(user.name):
             if insert is not None or user.role == "collector":
-                await self._insert(user, request, insert, text, body, results)
+                await self._insert(user, insert, text, body)
                 return
             if not whole:
-                raise syntax_error(f"Max query size exceeded: {LONGEST_BYTES} bytes")
+                raise RequestError("SYNTAX_ERROR", f"Max query size exceeded: {LONGEST_BYTES} bytes")
             try:
                 text = head.decode()
             except UnicodeDecodeError as error:
-                raise syntax_error("The statement is no UTF-8") from error
+                raise RequestError("SYNTAX_ERROR", "The statement is no UTF-8") from error
             if is_reading(text):
-                await self._read(user, request, text, results)
+                await self._read(user, text)
             else:
-                await self._command(user, request, text, results)
+                await self._command(user, text)
 
     async def _authenticate(self, given: dict[str, str]) -> User:
         users, rate_limit = self._endpoint.users, self._endpoint.rate_limit
@@ -151,16 +143,16 @@ class _Call:
         if user.role != "operator":
             if not rate_limit.allows(user.name):
                 per_minute = self._endpoint.settings.requests_per_minute
-                raise RequestError(201, "QUOTA_EXCEEDED", f"More than {per_minute} requests a minute; wait")
+                raise RequestError("QUOTA_EXCEEDED", f"More than {per_minute} requests a minute; wait")
             rate_limit.count(user.name)
         return user
 
-    async def _head(self, request: SqlRequest, user: User, body: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+    async def _head(self, user: User, body: AsyncIterator[bytes]) -> tuple[bytes, bool]:
         """Read the statement from URL and body. Returns it, and whether it is whole.
 
         Of an INSERT only the first rows are read, of a statement that is too long only its beginning.
         """
-        head = bytearray(request.statement.encode(errors="surrogateescape"))
+        head = bytearray(self._request.statement.encode(errors="surrogateescape"))
         if self._method == "GET":
             return bytes(head), True
         separator = b"\n" if head else b""
@@ -174,8 +166,8 @@ class _Call:
                 return bytes(head), False
         return bytes(head), True
 
-    async def _read(self, user: User, request: SqlRequest, text: str, results: Results) -> None:
-        endpoint = self._endpoint
+    async def _read(self, user: User, text: str) -> None:
+        endpoint, request, results = self._endpoint, self._request, self._results
         database = permitted_database(request, user, endpoint.database)
         handshake = go_handshake(text, request, endpoint.server)
         if handshake is not None:
@@ -183,37 +175,29 @@ class _Call:
             return
         permitted = await endpoint.gate.permit(text, request, user, endpoint.engine)
         if request.session is not None and user.role == "operator":
-            lent = self._handle(user, request, permitted.settings)
+            lent = self._handle(user, permitted.settings)
         else:
             lent = endpoint.handles.for_reading(database, permitted.settings)
         async with lent as handle:
             await self._exchange.while_connected(results.stream(endpoint.engine, handle, permitted.statement))
 
-    async def _command(self, user: User, request: SqlRequest, text: str, results: Results) -> None:
+    async def _command(self, user: User, text: str) -> None:
         if not text.strip():
-            raise syntax_error("Empty query")
+            raise RequestError("SYNTAX_ERROR", "Empty query")
         permit_command(user, self._method)
-        result_format = request.format or "TabSeparated"
+        request, result_format = self._request, self._request.format or "TabSeparated"
         # What SET changes must outlast the request, so nothing is set for the request itself.
         changes_session = request.session is not None and first_word(text) in {"SET", "USE"}
-        async with self._handle(user, request, {} if changes_session else request.settings) as handle:
+        async with self._handle(user, {} if changes_session else request.settings) as handle:
             data = await self._endpoint.engine.run(lambda: handle.run(text, result_format, request.parameters))
-        await results.send(data, result_format, QueryCost())
+        await self._results.send(data, result_format, QueryCost())
 
-    async def _insert(
-        self,
-        user: User,
-        request: SqlRequest,
-        insert: Insert | None,
-        text: str,
-        body: AsyncIterator[bytes],
-        results: Results,
-    ) -> None:
-        permitted = permit_insert(insert, request, user, self._method, self._endpoint.database)
+    async def _insert(self, user: User, insert: Insert | None, text: str, body: AsyncIterator[bytes]) -> None:
+        permitted = permit_insert(insert, self._request, user, self._method, self._endpoint.database)
         rows = text[insert.rows_at :].encode(errors="surrogateescape") if insert else b""
-        parameters = {f"param_{name}": value for name, value in request.parameters.items()}
+        parameters = {f"param_{name}": value for name, value in self._request.parameters.items()}
         engine = self._endpoint.engine
-        async with self._handle(user, request, {**permitted.settings, **parameters}) as handle:
+        async with self._handle(user, {**permitted.settings, **parameters}) as handle:
             insertion = await engine.run(lambda: handle.insertion(permitted.text, permitted.format))
             try:
                 async for piece in _gathered(rows, body):
@@ -221,13 +205,11 @@ class _Call:
                 written = await engine.run(insertion.finish)
             finally:
                 await engine.run(insertion.cancel)
-        await results.send(b"", permitted.format, QueryCost(), written)
+        await self._results.send(b"", permitted.format, QueryCost(), written)
 
-    def _handle(
-        self, user: User, request: SqlRequest, settings: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[Handle]:
+    def _handle(self, user: User, settings: Mapping[str, str]) -> AbstractAsyncContextManager[Handle]:
         """Lend the handle of an operator's session, else one for this request."""
-        handles = self._endpoint.handles
+        handles, request = self._endpoint.handles, self._request
         database = permitted_database(request, user, self._endpoint.database)
         if request.session is None or user.role != "operator":
             return handles.for_request(database, settings)
@@ -251,6 +233,7 @@ class _Call:
 
 
 async def _gathered(first: bytes, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Join pieces to larger ones, for fewer calls of the engine."""
     gathered = bytearray(first)
     async for piece in body:
         gathered += piece

@@ -152,7 +152,8 @@ class Users:
         if not self._users:
             if self._open:
                 return User("default", "reader")
-            raise _failed("No user is configured; name some in the settings, as [serve.users.NAME]")
+            text = "No user is configured; name some in the settings, as [serve.users.NAME]"
+            raise RequestError("AUTHENTICATION_FAILED", text)
         user = self.known(credentials)
         if user is not None:
             return user
@@ -173,13 +174,14 @@ class Users:
     def _check(self, credentials: Credentials, address: str) -> None:
         user = self._users.get(credentials.name, self._nobody)
         if not self._failures.allows(address):
-            raise RequestError(201, "QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
+            raise RequestError("QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
         with self._checks:
             is_correct = is_password(credentials.password, user.password)
         if not is_correct or user is self._nobody:
             self._failures.count(address)
             name = credentials.name[:80]
-            raise _failed(f"{name}: Authentication failed: wrong password, or there is no such user")
+            text = f"{name}: Authentication failed: wrong password, or there is no such user"
+            raise RequestError("AUTHENTICATION_FAILED", text)
 
 
 def credentials_of(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Credentials:
@@ -188,7 +190,7 @@ def credentials_of(headers: Mapping[str, str], parameters: Mapping[str, str]) ->
     in_headers = "x-clickhouse-user" in headers or "x-clickhouse-key" in headers
     in_url = "user" in parameters or "password" in parameters
     if bool(basic) + in_headers + in_url > 1:
-        raise _failed("Invalid authentication: it is given in more than one way")
+        raise RequestError("AUTHENTICATION_FAILED", "Invalid authentication: it is given in more than one way")
     if in_headers:
         return Credentials(headers.get("x-clickhouse-user", "default"), headers.get("x-clickhouse-key", ""))
     if in_url or not basic:
@@ -199,7 +201,7 @@ def credentials_of(headers: Mapping[str, str], parameters: Mapping[str, str]) ->
     except (binascii.Error, ValueError):
         colon = name = password = ""
     if kind.lower() != "basic" or not colon:
-        raise _failed("Invalid authentication: only Basic authentication is spoken")
+        raise RequestError("AUTHENTICATION_FAILED", "Invalid authentication: only Basic authentication is spoken")
     return Credentials(name, password)
 
 
@@ -211,7 +213,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _failed(text: str) -> RequestError:
-    return RequestError(516, "AUTHENTICATION_FAILED", text)

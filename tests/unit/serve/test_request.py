@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from prism_ch.serve.request import RequestError, as_insert, bad_request, first_word, is_reading, parse, without_format
+from prism_ch.serve.request import RequestError, as_insert, first_word, is_reading, parse, without_format
 
 
 def query(**parameters: Any) -> bytes:
@@ -48,8 +48,9 @@ def test_what_makes_no_sense_is_refused(parameters: dict[str, Any]) -> None:
 
 
 def test_an_error_reads_as_clickhouses() -> None:
-    assert bad_request("No.").body("1.2") == b"Code: 36. DB::Exception: No. (BAD_ARGUMENTS) (version 1.2)\n"
-    assert RequestError(1, "ODD", "x").status == 500
+    written = b"Code: 36. DB::Exception: No. (BAD_ARGUMENTS) (version 1.2)\n"
+    assert RequestError("BAD_ARGUMENTS", "No.").body("1.2") == written
+    assert RequestError("ODD", "x", 1).status == 500
 
 
 @pytest.mark.parametrize(
