@@ -62,7 +62,7 @@ _ENGINE_SETTINGS = {
 
 
 def read_parquet(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
-    """Yield the canonical columns of a Parquet file in chunks, and the share of it read.
+    """Yield the canonical columns of a Parquet file in chunks, and the share read.
 
     Raises InputError if the file is no Parquet, lacks a column, or is damaged.
     """
@@ -116,7 +116,7 @@ def engine_can_read(path: Path) -> bool:
             parquet = pq.ParquetFile(file)
             schema, metadata = parquet.schema_arrow, parquet.metadata
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
-        # read_parquet() says what is wrong with it.
+        # read_parquet() explains what is wrong with it.
         return False
     names = [name for name in schema.names if name.strip().lower() in COLUMNS]
     if not metadata.num_rows or len(set(names)) != len(names) or not set(REQUIRED) <= set(names) <= set(_ENGINE_TYPES):
@@ -140,7 +140,7 @@ def land_by_engine(store: Store, path: Path, landing: str, source: str, settings
     try:
         store.command(statement("land_parquet"), parameters, settings={**settings, **_ENGINE_SETTINGS, **token})
     except StoreError:
-        # If the file is damaged, reading it otherwise says so.
+        # If the file is damaged, reading it otherwise raises InputError.
         for _ in read_parquet(path, source):
             pass
         raise
@@ -241,7 +241,7 @@ def _readable(source: str, what: str) -> Iterator[None]:
 
 
 def _column_fits(column: pq.ColumnChunkMetaData, schema: pa.Schema) -> bool:
-    """Return whether the statistics of a column in a row group show that its values fit."""
+    """Return whether statistics show that a column's values fit in a row group."""
     name = column.path_in_schema
     kind, statistics = schema.field(name).type, column.statistics
     if statistics is None or not statistics.has_null_count or statistics.null_count or not statistics.has_min_max:

@@ -79,8 +79,8 @@ class LandingReport:
 class _SmallFile:
     """A small file with its records in memory, unless they are `too_large`.
 
-    There is no content if nothing could be read. `error` says why it could not be read to its end. `is_first` tells
-    that no earlier file has the same content.
+    There is no content if nothing could be read. `error`: why it could not be read to its end. `is_first`: no earlier
+    file has the same content.
     """
 
     source: Source

@@ -41,7 +41,7 @@ class Outcome:
     """The result of landing a content: numbers of landed records, and of rejected ones by reason.
 
     `repeat_of` names the source from which the same content landed before; the counts are then those of that landing.
-    It is None for new content. `error` says why the content could not be read to its end, and is empty if it could.
+    It is None for new content. `error`: why the content could not be read to its end, empty if it could.
     """
 
     source: str

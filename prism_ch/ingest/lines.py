@@ -175,7 +175,7 @@ def _lines(block: Block) -> tuple[pa.Array, pa.Array]:
 
 
 def _objects(block: Block) -> tuple[pa.Array, pa.Array]:
-    """Split a block into JSON objects and what is between them, with the numbers of first lines."""
+    """Split a block into JSON objects and what is between, with their first lines' numbers."""
     found = {match.end() for match in _OBJECT_ENDS.finditer(block.text)} | {len(block.text)}
     ends = np.array(sorted(found - {0}), dtype=np.int64)
     line_ends = np.flatnonzero(np.frombuffer(block.text, dtype=np.uint8) == ord("\n")) + 1

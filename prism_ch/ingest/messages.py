@@ -59,7 +59,7 @@ def read_messages(stream: BinaryIO, source: str) -> Iterator[tuple[str, pa.Table
 
 
 def is_messages(head: bytes) -> bool:
-    """Return whether a file begins as GoFlow2's protobuf: most messages are whole and start with their type."""
+    """Return whether most messages of a beginning are whole and start with GoFlow2's type."""
     messages, rest = _split(head)
     return rest is not None and 2 * sum(each[:1] == b"\x08" and _is_whole(each) for each in messages) > len(messages)
 
@@ -99,7 +99,7 @@ def _rows(messages: list[bytes], first: int) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _split(data: bytes) -> tuple[list[bytes], bytes | None]:
-    """Return the whole messages and the rest, None if that does not begin with a length."""
+    """Return the whole messages and the rest, None if no length begins it."""
     messages: list[bytes] = []
     place, size = 0, len(data)
     while place < size:

@@ -41,6 +41,11 @@ _ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _COMPRESSION_SUFFIXES = (".gz", ".gzip", ".zst", ".zstd")
 
+#: The engine reads smaller files, in bytes, no faster by itself, and several of them may share a statement.
+_ENGINE_BYTES_MIN = 1 << 20
+#: A stretch of a stream lands after this long, in seconds, however short it is.
+_STREAM_TIMEOUT_S = 5.0
+
 
 class Format(StrEnum):
     """The format of a file, or the collector that wrote it."""
@@ -182,12 +187,6 @@ def _open_file(source: Source) -> Iterator[io.BufferedReader]:
         yield reader
     finally:
         reader.detach()
-
-
-#: The engine reads smaller files, in bytes, no faster by itself, and several of them may share a statement.
-_ENGINE_BYTES_MIN = 1 << 20
-#: A stretch of a stream lands after this long, in seconds, however short it is.
-_STREAM_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)

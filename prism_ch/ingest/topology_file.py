@@ -65,7 +65,10 @@ def load_topology(store: Store, path: str | Path) -> TopologyReport:
 
 
 def canonical_address(text: str) -> str | None:
-    """Write an IP address as landed flows have it, IPv4-mapped ones as IPv4; None if it is none."""
+    """Write an IP address as landed flows have it; None if it is none.
+
+    IPv4-mapped addresses become IPv4.
+    """
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             name = socket.inet_ntop(family, socket.inet_pton(family, text))
@@ -96,7 +99,7 @@ def _split(line: str) -> list[str]:
 
 
 def _columns(line: str, path: str | Path) -> list[str]:
-    """Read the names of the columns; raises InputError if a needed one is missing, or one is there twice."""
+    """Read the names of the columns; raises InputError for missing and repeated ones."""
     try:
         names = [value.lower() for value in _split(line)]
     except ValueError:

@@ -72,8 +72,8 @@ def answer_bytes(
 ) -> bytes:
     """Run a statement and return its result as a file of a format.
 
-    Parameters: `tenant`, whose rows the statement may see, None for an operator, who sees all; `settings`, as of
-    check_statement(); `mark`, as of track_progress().
+    Parameters: `tenant`, whose rows the statement may see, None for an operator, who sees all; `settings`, as for
+    check_statement(); `mark`, from track_progress().
     Raises UsageError if the statement does more than read, StoreError if the engine refuses it.
     """
     checked = _without_format(check_statement(store, sql, tenant=tenant, settings=settings))

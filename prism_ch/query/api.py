@@ -120,7 +120,7 @@ def losses(store: Store, *, tenant: str | None = None) -> pa.Table:
 def pair_traffic(store: Store, from_time: datetime, to_time: datetime, points: int = 300) -> pa.Table:
     """Return the traffic of pairs in [from_time, to_time), by minute or hour, in order.
 
-    The coarsest resolution is read that gives so many points, and a coarser one where the finer has expired: each row
+    The coarsest resolution is read that gives `points`, and a coarser one where the finer has expired: each row
     has its `resolution_s`. Records count as delivered, once for each exporter.
     Parameters: `points`, the least number over the span, where records are kept so finely.
     """

@@ -1,4 +1,8 @@
-"""Keeps each tenant from the others' rows: what it may ask for, row filters, and roles on a server."""
+"""Keeps each tenant from the others' rows: what it may ask for, row filters, and roles on a server.
+
+sql/roles/tenancy.toml names everything in the database: which rows of a table are a tenant's, which views it may name.
+Rows whose tenant is empty belong to nobody: switches, exporters, jobs of mixed or unknown tenants are the operator's.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from itertools import chain
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
-from prism_ch.store.statements import split_statements, statement
+from prism_ch.store.statements import quoted, split_statements, statement
 
 #: ClickHouse's own tables that a tenant may name, each with the rows it sees of them.
 TENANT_SYSTEM_TABLES = frozenset(
@@ -78,7 +82,7 @@ def row_filters(database: str, tenant: str) -> dict[str, str]:
 
 def filter_setting(filters: Mapping[str, str]) -> str:
     """Write row filters as the value of ClickHouse's setting additional_table_filters."""
-    pairs = (f"{_quoted(table)}: {_quoted(condition)}" for table, condition in filters.items())
+    pairs = (f"{quoted(table)}: {quoted(condition)}" for table, condition in filters.items())
     return "{" + ", ".join(pairs) + "}"
 
 
@@ -91,10 +95,6 @@ def _condition(owner: str, database: str, tenant: str) -> str:
     # The engine binds no parameters in a filter. As hexadecimal digits a name can hold no quote.
     constant = f"unhex('{tenant.encode().hex()}')"
     return text.replace("{database:Identifier}", database).replace("{tenant:String}", constant)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def topology_tenants(store: Store) -> list[str]:

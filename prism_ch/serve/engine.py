@@ -20,7 +20,7 @@ from prism_ch.store.handle import Handle, QueryCost, Statement
 PIPE_BYTES = 1 << 20
 _CANCEL_EVERY_S = 0.2
 #: A reader that empties a pipe while it is written slows the writer down by waking up for every block. Most results are
-#: short, so the pipe is left alone for this long, in seconds, in so many waits, unless it is half full.
+#: short, so the pipe is left alone for this long, in seconds, over this number of waits, unless it is half full.
 _FIRST_WAIT_S, _WAITS = 0.02, 4
 
 _Result = TypeVar("_Result")

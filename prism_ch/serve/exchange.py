@@ -25,6 +25,10 @@ _GZIP_WINDOW = 31
 _GZIP_OR_ZLIB_WINDOW = 47
 _DAMAGED = (zlib.error, zstd.ZstdError, RuntimeError, EOFError, ValueError)
 
+_Result = TypeVar("_Result")
+#: Larger pieces, in bytes, are compressed in a thread, so that they don't delay other requests.
+_SMALL_BYTES = 1 << 16
+
 
 class _Lz4Compressor:
     """The frame format of LZ4, with its header in the first piece."""
@@ -115,12 +119,6 @@ class Decompressor:
         """Raise RequestError if the body ended in the middle of a stream."""
         if self._stream is not None:
             raise RequestError("BAD_ARGUMENTS", f"The body ends in the middle of its {self._coding} stream")
-
-
-_Result = TypeVar("_Result")
-
-#: Larger pieces, in bytes, are compressed in a thread, so that they don't delay other requests.
-_SMALL_BYTES = 1 << 16
 
 
 class ClientGoneError(Exception):

@@ -40,7 +40,7 @@ class Session:
     _overridden: dict[str, str | None] = field(default_factory=dict)
 
     def prepared(self, folder: Path, database: str, settings: Mapping[str, str], *, named: bool) -> Handle:
-        """Return the handle with the settings of one request, opened in a database unless it was.
+        """Open the handle in a database, unless it is open, and set a request's settings.
 
         If the request has `named` the database, it becomes that of the session. Raises EngineError.
         """

@@ -44,7 +44,7 @@ _HARMLESS_ERRORS = frozenset({36, 42, 43, 46, 47, 60, 62, 73, 164, 215, 386, 394
 
 #: The tables that records land in, whose views check and count them.
 LANDING_TABLES = frozenset({"flow_landing", "flow_json_lines", "goflow2_lines", "pmacct_lines"})
-#: Columns that say when and in which file a record came, which a collector can't know.
+#: Columns with the time and the file in which a record came, which a collector can't know.
 _OWN_COLUMNS = ("landing", "received_at")
 #: Formats whose rows are nothing but data: `Values` evaluates expressions, those with a schema read it from a file.
 _ROW_FORMATS = frozenset({
@@ -173,7 +173,7 @@ def permit_insert(insert: Insert | None, request: SqlRequest, user: User, method
 def collector_insert(insert: Insert | None, settings: Mapping[str, str], user: str, database: str) -> PermittedInsert:
     """Write a collector's INSERT anew, using only the names in it.
 
-    Parameters: `settings` of the URL, of which only the deduplication token counts.
+    Parameters: `settings` of the URL; only the deduplication token counts.
     Raises RequestError unless it inserts rows into a landing table.
     """
     found = _COLLECTOR_INSERT.fullmatch(insert.text) if insert else None

@@ -31,6 +31,29 @@ _ERRORS = {
 }
 _STATUS = dict(_ERRORS.values())
 
+#: Parameters of the protocol; all others are settings, or parameters of the statement.
+_PROTOCOL = frozenset({
+    "add_http_cors_header", "buffer_size", "client_protocol_version", "close_session", "compress", "database",
+    "decompress", "default_format", "enable_http_compression", "http_headers_progress_interval_ms",
+    "http_zlib_compression_level", "password", "query", "query_id", "quota_key", "role",
+    "send_progress_in_http_headers", "session_check", "session_id", "session_timeout", "stacktrace", "user",
+    "wait_end_of_query",
+})  # fmt: skip
+_PARAMETERS_MAX = 1000
+_SESSION_DEFAULT_S, _SESSION_MAX_S = 60, 3600
+_VISIBLE = re.compile(r"[\x20-\x7e]{1,200}")
+_FORMAT = re.compile(r"[A-Za-z0-9_]{1,64}")
+#: The longest statement in a body, in bytes, not counting the rows of an INSERT; as ClickHouse's max_query_size.
+LONGEST_BYTES = 262_144
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_FIRST_WORD = re.compile(_SPACE + r"*(\(|[A-Za-z]+)", re.DOTALL)
+_READING = frozenset({"(", "CHECK", "DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "SELECT", "SHOW", "WITH"})
+_END = re.compile(r"\sFORMAT\s+(?P<format>\w+)(?P<settings>\s+SETTINGS\s[^;]*)?(?:\s|;)*$|(?:\s|;)+$", re.IGNORECASE)
+_TOKEN = re.compile(
+    _SPACE + r"+|'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"|(?P<word>\w+)|(?P<other>.)", re.DOTALL
+)
+_AFTER_INTO = frozenset({"FORMAT", "FROM", "SELECT", "VALUES", "WITH"})
+
 
 class RequestError(PrismError):
     """A request failed; `name` and `code` are ClickHouse's, `status` is HTTP's."""
@@ -51,20 +74,6 @@ class RequestError(PrismError):
         """Write the error as ClickHouse does, since its clients parse code and name."""
         text = self.text.rstrip(".\n")
         return f"Code: {self.code}. DB::Exception: {text}. ({self.name}) (version {version})\n".encode()
-
-
-#: Parameters of the protocol; all others are settings, or parameters of the statement.
-_PROTOCOL = frozenset({
-    "add_http_cors_header", "buffer_size", "client_protocol_version", "close_session", "compress", "database",
-    "decompress", "default_format", "enable_http_compression", "http_headers_progress_interval_ms",
-    "http_zlib_compression_level", "password", "query", "query_id", "quota_key", "role",
-    "send_progress_in_http_headers", "session_check", "session_id", "session_timeout", "stacktrace", "user",
-    "wait_end_of_query",
-})  # fmt: skip
-_PARAMETERS_MAX = 1000
-_SESSION_DEFAULT_S, _SESSION_MAX_S = 60, 3600
-_VISIBLE = re.compile(r"[\x20-\x7e]{1,200}")
-_FORMAT = re.compile(r"[A-Za-z0-9_]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +168,6 @@ def _matching(pattern: re.Pattern[str], name: str, text: str) -> str:
     if text and not pattern.fullmatch(text):
         raise RequestError("BAD_ARGUMENTS", f"{name} holds what it can't hold, or is too long")
     return text
-
-
-#: The longest statement in a body, in bytes, not counting the rows of an INSERT; as ClickHouse's max_query_size.
-LONGEST_BYTES = 262_144
-
-_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
-_FIRST_WORD = re.compile(_SPACE + r"*(\(|[A-Za-z]+)", re.DOTALL)
-_READING = frozenset({"(", "CHECK", "DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "SELECT", "SHOW", "WITH"})
-_END = re.compile(r"\sFORMAT\s+(?P<format>\w+)(?P<settings>\s+SETTINGS\s[^;]*)?(?:\s|;)*$|(?:\s|;)+$", re.IGNORECASE)
-_TOKEN = re.compile(
-    _SPACE + r"+|'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"|(?P<word>\w+)|(?P<other>.)", re.DOTALL
-)
-_AFTER_INTO = frozenset({"FORMAT", "FROM", "SELECT", "VALUES", "WITH"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,11 @@ from prism_ch.simulate.step import step_plan
 #: Activation of one microbatch of 4,096 tokens at hidden size 8,192 in 2-byte numbers.
 _ACTIVATION_BYTES = 4096 * 8192 * 2
 
+Choice = TypeVar("Choice")
+MIB = 1 << 20
+#: Steps that a scenario records, about.
+STEPS = 50
+
 
 def textbook(  # noqa: PLR0913 - the flags of `prism-ch simulate`, one by one
     gpus: int = 64,
@@ -100,19 +105,12 @@ def textbook_job(
     )
 
 
-Choice = TypeVar("Choice")
-
-MIB = 1 << 20
-#: Steps that a scenario records, about.
-STEPS = 50
-
-
 def recorded_s(step_s: float, steps: int = STEPS) -> float:
     """Return how long a scenario is recorded: about `steps` steps, and at least a minute."""
     return max(steps * step_s, 60.0)
 
 
-class Chances:
+class Draws:
     """The choices of one scenario: a function of its family's name and its seed."""
 
     def __init__(self, family: str, seed: int, servers: int = 8) -> None:
@@ -193,7 +191,7 @@ class Chances:
 
 
 #: Draws the scenario of a family.
-Recipe = Callable[[Chances], Scenario]
+Recipe = Callable[[Draws], Scenario]
 
 
 def two_stages(servers: int) -> Layout:
@@ -223,23 +221,23 @@ class OneJob:
     layout: Callable[[int], Layout] = two_stages
     step_s: tuple[float, float] | float = (1.0, 6.0)
     steps: int = STEPS
-    sync: Mapping[str, Any] | Callable[[Chances, float], GradientSync] | None = None
+    sync: Mapping[str, Any] | Callable[[Draws, float], GradientSync] | None = None
     microbatches: Sequence[int] = (4, 8, 12, 16)
-    pipeline: Mapping[str, Any] | Callable[[Chances, Layout], Pipeline] = field(default_factory=dict)
-    changes: Callable[[Chances, float, Job], Mapping[str, Any]] = lambda *_: {}
+    pipeline: Mapping[str, Any] | Callable[[Draws, Layout], Pipeline] = field(default_factory=dict)
+    changes: Callable[[Draws, float, Job], Mapping[str, Any]] = lambda *_: {}
     cluster: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, chances: Chances) -> Scenario:
+    def __call__(self, draws: Draws) -> Scenario:
         """Draw the scenario."""
-        step_s = self.step_s if isinstance(self.step_s, float) else chances.between(*self.step_s)
-        layout = self.layout(chances.servers)
-        sync = self.sync(chances, step_s) if callable(self.sync) else None
+        step_s = self.step_s if isinstance(self.step_s, float) else draws.between(*self.step_s)
+        layout = self.layout(draws.servers)
+        sync = self.sync(draws, step_s) if callable(self.sync) else None
         if isinstance(self.sync, Mapping):
-            sync = replace(chances.reduction(step_s), **self.sync)
+            sync = replace(draws.reduction(step_s), **self.sync)
         if callable(self.pipeline):
-            pipeline = self.pipeline(chances, layout)
+            pipeline = self.pipeline(draws, layout)
         else:
-            pipeline = replace(chances.pipeline(layout, self.microbatches), **self.pipeline)
-        job = chances.job(0, layout, step_s, pipeline=pipeline, sync=sync)
-        job = replace(job, **self.changes(chances, step_s, job))
-        return chances.scenario([job], step_s, cluster=self.cluster, duration_s=recorded_s(step_s, self.steps))
+            pipeline = replace(draws.pipeline(layout, self.microbatches), **self.pipeline)
+        job = draws.job(0, layout, step_s, pipeline=pipeline, sync=sync)
+        job = replace(job, **self.changes(draws, step_s, job))
+        return draws.scenario([job], step_s, cluster=self.cluster, duration_s=recorded_s(step_s, self.steps))

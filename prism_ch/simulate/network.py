@@ -23,6 +23,14 @@ TRAFFIC_NAMES = (*PAIR_KINDS, "storage", "monitor", "serving", "startup", "stray
 #: A flow's role in its step: none; of the reduction that closes it; of the gathering after that.
 PLAIN, REDUCES, GATHERS = range(3)
 
+#: One way through NIC, switches and NIC; a hop inside a server.
+NETWORK_LATENCY_S = 8e-6
+#: The share of its line rate that a healthy NIC makes of long messages: mean and half width of the scatter.
+EFFICIENCY = 0.94
+EFFICIENCY_SPREAD = 0.03
+#: Machines other than GPU servers that share a leaf.
+_SERVICE_LEAF_MACHINES = 32
+
 
 class Rows:
     """Selection and concatenation for dataclasses of columns."""
@@ -92,22 +100,13 @@ class FlowTimes(Rows):
         return FlowTimes(self.start_s.reshape(-1), self.end_s.reshape(-1), self.payload_bytes.reshape(-1))
 
 
-#: One way through NIC, switches and NIC; a hop inside a server.
-NETWORK_LATENCY_S = 8e-6
-#: The share of its line rate that a healthy NIC makes of long messages: mean and half width of the scatter.
-EFFICIENCY = 0.94
-EFFICIENCY_SPREAD = 0.03
-#: Machines other than GPU servers that share a leaf.
-_SERVICE_LEAF_MACHINES = 32
-
-
 class Network:
     """Endpoints of a cluster and its switches.
 
     Endpoints are NICs server by server, then other machines; switches are leaves, then spines. Columns of the
     endpoints: `addresses` (NICs 10.16 + rail, storage 10.250, monitors 10.251, clients 10.252); `server`, `gpu` (the
     first of the NIC), `rail`, `leaf`, `pod`, int32; `listed`, in topology.csv. `storage`, `monitors`, `clients`: rows
-    of those machines, each of which is a server of its own.
+    of those machines; each is a server of its own.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -91,7 +91,7 @@ class Observation:
     first switch, or by every one on its way, with counters that differ by headers. `path` gives the switches of the
     way with each record. Cutting: flows of one 5-tuple closer than `idle_timeout_s` become one record (0: never),
     records longer than `active_timeout_s` several; a share `coarse_leaves` of the leaves, the last ones, use
-    `coarse_idle_timeout_s` in place of `idle_timeout_s`. `sampling` counts one packet in so many. Times: each
+    `coarse_idle_timeout_s` in place of `idle_timeout_s`. `sampling` counts one packet in this many. Times: each
     exporter's clock is off by up to `skew_s`, one by `bad_exporter_s`; times are cut to `tick_s`. Delivery: `loss` of
     the records are lost, in packets of `loss_packet` records of one exporter; `duplicates` come twice; `late` of them
     come later than they should, by `late_mean_s` on average. Records stand in the order of their arrival.

@@ -29,6 +29,9 @@ from prism_ch.simulate.schedule import FORWARD, WEIGHT, Program, compile_program
 #: How far the lanes of a tensor group are apart when they send.
 LANE_SPREAD_S = 30e-6
 
+#: Payload of a control all-reduce (gradient norm, overflow flag).
+CONTROL_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineTimes:
@@ -154,10 +157,6 @@ class PipelineEngine:
             delayed = rng.random(shape) < compute.hiccup_rate
             durations_s += np.where(delayed, rng.exponential(compute.hiccup_s, shape), 0.0)
         return durations_s
-
-
-#: Payload of a control all-reduce (gradient norm, overflow flag).
-CONTROL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,15 @@ from prism_ch.simulate.step import PipelineEngine, StepTimes, step_engine
 
 #: Ranks of a job start their first step within this of one another.
 START_SPREAD_S = 0.02
-#: A flow that lasts so long beyond the end of the recording waits for a rank that hangs: steps take less.
+#: A flow that lasts this long beyond the end of the recording, in seconds, waits for a rank that hangs.
 _FOREVER_S = 100.0
 #: What one rank sends another before it waits for an answer: NCCL's buffer of a connection (NCCL_BUFFSIZE).
 _BUFFER_BYTES = 4 << 20
 #: Storage nodes take checkpoints at this rate from each GPU.
 _CHECKPOINT_BYTES_S = 2e9
+
+#: A request's key-value cache leaves in this many pieces, a group of layers each.
+_CACHE_PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class _AttemptEngine:
         ]
 
     def _rng(self, step: int, *, pause: bool = False) -> np.random.Generator:
-        """Return the step's own generator: no step shifts the chances of another."""
+        """Return the step's own generator: no step shifts the draws of another."""
         return np.random.default_rng([self._scenario.seed, 1, *self._place, step + 1, int(pause)])
 
     def run(self, first_step: int) -> AttemptRun:
@@ -205,10 +208,6 @@ class _AttemptEngine:
         sent = np.minimum(times.payload_bytes, _BUFFER_BYTES)
         end_s = times.start_s + NETWORK_LATENCY_S + sent * self._links.byte_s(plan.src, plan.dst, self._grid.share)
         return self._flows(plan, FlowTimes(times.start_s, end_s, sent), first_step + len(steps) - 1)
-
-
-#: A request's key-value cache leaves in this many pieces, a group of layers each.
-_CACHE_PIECES = 4
 
 
 def surrounding_flows(scenario: Scenario, network: Network) -> Flows:

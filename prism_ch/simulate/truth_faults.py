@@ -17,7 +17,7 @@ from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.traffic import AttemptRun, run_job
 from prism_ch.simulate.truth import TEXTS, JobTruth, schema
 
-#: A fault that lengthens a job's steps by less than this can't be distinguished from chance.
+#: A fault that lengthens a job's steps by less than this share drowns in their scatter.
 EFFECTIVE_IMPACT = 0.01
 
 FAULTS = schema(

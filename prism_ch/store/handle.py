@@ -13,6 +13,7 @@ import chdb
 from chdb import ChdbError
 
 from prism_ch.errors import StoreError
+from prism_ch.store.statements import quoted
 
 #: A time without zone means UTC, whatever the zone of the machine.
 _DEFAULT_SETTINGS = {"session_timezone": "UTC"}
@@ -163,11 +164,6 @@ def engine_error(error: Exception) -> EngineError:
     if found is None:
         return EngineError(_UNKNOWN_EXCEPTION, "UNKNOWN_EXCEPTION", message)
     return EngineError(int(found["code"]), found["name"] or "UNKNOWN_EXCEPTION", found["text"])
-
-
-def quoted(text: str) -> str:
-    """Write a ClickHouse string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def array_of(texts: Iterable[str]) -> str:

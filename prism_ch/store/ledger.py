@@ -1,4 +1,8 @@
-"""The ledger of windows: which are due, who analyses one, and how each analysis ended."""
+"""The ledger of windows: which are due, who analyses one, and how each analysis ended.
+
+No two workers hold claims at once. On a server a worker records a heartbeat every 15 seconds; a claim without one for
+CLAIM_TIMEOUT_S is void. The embedded engine serves one process, which knows its own workers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from prism_ch.store.statements import statement
 
 log = logging.getLogger(__name__)
 
-#: A claim on a server is void after so long without a heartbeat, in seconds.
+#: A claim on a server without a heartbeat for this long, in seconds, is void.
 CLAIM_TIMEOUT_S = 60
 _HEARTBEAT_INTERVAL_S = CLAIM_TIMEOUT_S / 4
 #: An analysis that takes longer hangs, and no longer keeps others from a window, in seconds.
@@ -32,6 +36,16 @@ _PROCESS = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 _LAST_REVISION = 2**64 - 1
 _numbers = count(1)
 _workers: set[str] = set()
+
+_EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
+#: After this many failures new_from_ns() gives a window up, so that newer ones go on without it.
+MAX_ATTEMPTS = 5
+#: How long after the last flow windows without flows are still analysed, in seconds: three steps of five minutes, the
+#: longest known, and some. What stands still for longer has ended.
+_SILENCE_S = 1200
+#: How often a worker that waits for another looks again, in seconds.
+_RETRY_S = 0.2
+_UNTIMED: Mapping[str, float] = {}
 
 
 @contextmanager
@@ -105,17 +119,6 @@ def _heartbeat(store: Store, worker: str) -> Iterator[None]:
         record(ended=1)
 
 
-_EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
-#: A window that failed so often is given up by new_from_ns(), so that newer ones go on without it.
-MAX_ATTEMPTS = 5
-#: Windows without flows are still analysed for so long after the last flow, in seconds: three steps of five minutes,
-#: the longest known, and some. What stands still for longer has ended.
-_SILENCE_S = 1200
-#: Whoever waits for another worker looks again after so long, in seconds.
-_RETRY_S = 0.2
-_UNTIMED: Mapping[str, float] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """Flows that ended before `at_ns`, nanoseconds since the epoch, have arrived.
@@ -169,8 +172,8 @@ class Claim:
 def read_watermark(store: Store, *, silent_after_s: int, hold_s: int) -> Watermark:
     """Return up to when the exporters have sent; sql/queries/watermark.sql defines how clocks and silence count.
 
-    Parameters: `silent_after_s`, after so long without a record an exporter no longer counts; `hold_s`, how far behind
-    the others it may hold them back.
+    Parameters: `silent_after_s`, how long without a record until an exporter no longer counts; `hold_s`, how far
+    behind the others it may hold them back.
     """
     [row] = store.rows(statement("watermark"), {"silent_after_s": silent_after_s, "hold_s": hold_s})
     return Watermark(*row)

@@ -1,4 +1,4 @@
-"""Writes down what the analysis remembers beside the public rows, and reads it back."""
+"""Writes what the analysis remembers of jobs and findings as JSON, and reads it back."""
 
 from __future__ import annotations
 

@@ -41,7 +41,9 @@ def read_memory(store: Store, topology: Topology, window: Window, params: Params
 def read_jobs(
     store: Store, topology: Topology, before_ns: int, params: ContinueParams, *, seen_since_ns: int = 0
 ) -> list[JobMemory]:
-    """Return what was known of every job before a window: its newest revision published for an earlier window.
+    """Return what was known of every job before a window.
+
+    That is its newest revision published for an earlier window.
 
     Parameters: `topology`, whose rows the endpoints become: members, pairs and steps of endpoints it does not know are
     left out; `before_ns`, start of the window; `params`, which steps of each job are read; `seen_since_ns`: jobs last
@@ -55,7 +57,7 @@ def read_jobs(
     revisions = [job.pop("revision") for job in jobs]
     notes = [read_job_notes(job["job_id"], job.pop("memory")) for job in jobs]
     job_ids = [job["job_id"] for job in jobs]
-    as_of = {"job_ids": job_ids, "revisions": revisions}
+    published = {"job_ids": job_ids, "revisions": revisions}
     before = {"job_ids": job_ids, "before_ns": before_ns}
     records = [JobRecord(**job) for job in jobs]
     histories = [RememberedSteps.of(record, params) for record in records]
@@ -69,9 +71,9 @@ def read_jobs(
         "recent_steps": [history.recent for history in histories],
         "strides": [history.stride for history in histories],
     }
-    members = _members(topology, job_ids, store.arrow(statement("state_members"), as_of))
-    pairs = _pairs(topology, job_ids, store.arrow(statement("state_pairs"), as_of))
-    groups = _groups(topology, store.arrow(statement("state_groups"), as_of))
+    members = _members(topology, job_ids, store.arrow(statement("state_members"), published))
+    pairs = _pairs(topology, job_ids, store.arrow(statement("state_pairs"), published))
+    groups = _groups(topology, store.arrow(statement("state_groups"), published))
     steps = _steps(topology, job_ids, store.arrow(statement("state_steps"), newest | of_old))
     gpu_steps = _gpu_steps(topology, job_ids, store.arrow(statement("state_gpu_steps"), newest))
     findings = _findings(store.arrow(statement("state_diagnoses"), before))
@@ -94,7 +96,7 @@ def read_jobs(
 
 
 def read_cluster_findings(store: Store, before_ns: int) -> list[Finding]:
-    """Return the findings about no single job that were open before a window, by start and diagnosis_id."""
+    """Return findings about no single job, open before a window, by start and diagnosis_id."""
     before = {"job_ids": [""], "before_ns": before_ns}
     return _findings(store.arrow(statement("state_diagnoses"), before))[""]
 

@@ -1,4 +1,9 @@
-"""Loads and splits SQL statements from sql/, and translates them for a cluster."""
+"""Loads and splits SQL statements from sql/, and translates them for a cluster by one substitution.
+
+On a cluster flow records are sharded by the unordered pair of their endpoints, so that both directions of a pair, all
+observations of a flow and all repeats of a record meet on one node. Everything else is small and lies whole on every
+node, so that no result needs a join across nodes. DDL is changed at tokens and otherwise sent as written.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,35 @@ from sqlglot import Token, TokenType, tokenize
 
 from prism_ch.assets import asset
 from prism_ch.errors import StoreError
+
+#: The same for both directions of a pair.
+_PAIR = "cityHash64(least(src_addr, dst_addr), greatest(src_addr, dst_addr))"
+#: The sharded tables, each with the expression that assigns a row to a shard.
+SHARDING_KEYS = {
+    "flows_log": _PAIR,
+    "flow_pair_1m_log": _PAIR,
+    "flow_pair_1h_log": _PAIR,
+    "flows_rejected_log": "cityHash64(source, position)",
+}
+#: Suffix of the table that holds a shard's own rows; the plain name is the Distributed table over all of them.
+LOCAL_SUFFIX = "_local"
+#: What makes a cluster answer as one server does: an insert has reached its shards and most replicas before it returns
+#: (once, however often it is repeated: views pass on its token), DDL every node, and a read sees all of that.
+CLUSTER_SETTINGS = {
+    "distributed_foreground_insert": 1,
+    "insert_quorum": "auto",
+    "insert_quorum_parallel": 0,
+    "select_sequential_consistency": 1,
+    "deduplicate_blocks_in_dependent_materialized_views": 1,
+    "distributed_ddl_output_mode": "throw",
+}
+_WORDS_BEFORE_NAME = frozenset(
+    ["CREATE", "OR", "REPLACE", "ALTER", "DATABASE", "MATERIALIZED", "TABLE", "VIEW", "IF", "NOT", "EXISTS"]
+)
+_DEDUPLICATION = "non_replicated_deduplication_window"
+_DEDUPLICATION_REPLICATED = "replicated_deduplication_window"
+#: An edit of a text: start, end, and what replaces the text between them.
+_Edit = tuple[int, int, str]
 
 
 @cache
@@ -45,39 +79,9 @@ def split_statements(text: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
-#: The same for both directions of a pair.
-_PAIR = "cityHash64(least(src_addr, dst_addr), greatest(src_addr, dst_addr))"
-
-#: The sharded tables, each with the expression that assigns a row to a shard.
-SHARDING_KEYS = {
-    "flows_log": _PAIR,
-    "flow_pair_1m_log": _PAIR,
-    "flow_pair_1h_log": _PAIR,
-    "flows_rejected_log": "cityHash64(source, position)",
-}
-
-#: Suffix of the table that holds a shard's own rows; the plain name is the Distributed table over all of them.
-LOCAL_SUFFIX = "_local"
-
-#: What makes a cluster answer as one server does: an insert has reached its shards and most replicas before it returns
-#: (once, however often it is repeated: views pass on its token), DDL every node, and a read sees all of that.
-CLUSTER_SETTINGS = {
-    "distributed_foreground_insert": 1,
-    "insert_quorum": "auto",
-    "insert_quorum_parallel": 0,
-    "select_sequential_consistency": 1,
-    "deduplicate_blocks_in_dependent_materialized_views": 1,
-    "distributed_ddl_output_mode": "throw",
-}
-
-_WORDS_BEFORE_NAME = frozenset(
-    ["CREATE", "OR", "REPLACE", "ALTER", "DATABASE", "MATERIALIZED", "TABLE", "VIEW", "IF", "NOT", "EXISTS"]
-)
-_DEDUPLICATION = "non_replicated_deduplication_window"
-_DEDUPLICATION_REPLICATED = "replicated_deduplication_window"
-
-#: An edit of a text: start, end, and what replaces the text between them.
-_Edit = tuple[int, int, str]
+def quoted(text: str) -> str:
+    """Write a ClickHouse string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def for_cluster(sql: str, cluster: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def topology_digest(store: Store) -> int:
 def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bool:
     """Replace the whole topology at once, and return whether it has changed.
 
-    Parameters: `rows`, no two of which give the same endpoint at the same time; `source`, the file they came from.
+    Parameters: `rows`, at most one for an endpoint at a time; `source`, the file they came from.
     """
     ordered = sorted(rows, key=lambda row: (row.endpoint, row.starts_ns))
     digest = blake2b("\n".join(map(repr, ordered)).encode(), digest_size=16).hexdigest()

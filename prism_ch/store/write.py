@@ -295,11 +295,13 @@ def _times(nanoseconds: Sequence[int] | npt.NDArray[np.int64]) -> pa.Array:
 
 
 def write_revision(store: Store, topology: Topology, window: Window, revision: int, found: WindowRevision) -> None:
-    """Write all rows of a window's revision, then publish them together; before that no reader sees any of them.
+    """Write all rows of a window's revision, then publish them together.
 
-    Parameters: `topology`, the one whose rows the endpoints are; `revision`, the number claimed for this working.
-    Raises StoreError where the database refuses, ClaimedError where a later working of another worker has published one
-    of the jobs, and nothing is published then; ValueError where a job is given twice.
+    Before that no reader sees any of them.
+
+    Parameters: `topology`, the one whose rows the endpoints are; `revision`, the number claimed for this analysis.
+    Raises StoreError if the database refuses, ClaimedError, with nothing published, if a later analysis by another
+    worker has published one of the jobs; ValueError if a job is given twice.
     """
     jobs = found.jobs
     job_ids = [item.job.job_id for item in jobs]

@@ -15,7 +15,7 @@ from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
 from prism_ch.settings import Settings
 from prism_ch.simulate import Simulation, generate, write
-from prism_ch.simulate.draws import Chances
+from prism_ch.simulate.draws import Draws
 from prism_ch.simulate.job import Attempt, Fault, Layout, Pause
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.store.client import Store, connect
@@ -40,9 +40,9 @@ class Told:
 
 def healthy(seed: int = 102) -> Scenario:
     """Replicas of two stages, on a GPU of each of eight servers and on one that is idle."""
-    chances = Chances("standing-still", seed, servers=9)
-    job = chances.job(0, Layout(tp=1, pp=2, dp=4), STEP_S, gpus=range(0, 64, 8))
-    return chances.scenario([job], STEP_S, duration_s=90.0, phases=False)
+    draws = Draws("standing-still", seed, servers=9)
+    job = draws.job(0, Layout(tp=1, pp=2, dp=4), STEP_S, gpus=range(0, 64, 8))
+    return draws.scenario([job], STEP_S, duration_s=90.0, phases=False)
 
 
 @contextmanager

@@ -232,7 +232,7 @@ def test_a_job_twice_in_one_window_is_refused(store: Store) -> None:
         write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0])], withdrawn=["one"])
 
 
-def test_endpoints_that_the_topology_no_longer_knows_are_left_out(store: Store) -> None:
+def test_endpoints_the_topology_no_longer_knows_are_left_out(store: Store) -> None:
     write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0, 1.5], findings=(diagnosis(1, T0),))])
     fewer = topology(["10.0.0.0", "10.0.0.2"])
     [memory] = read_jobs(store, fewer, window(1).start_ns, ALL)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.simulate.draws import Chances
+from prism_ch.simulate.draws import Draws
 from prism_ch.simulate.families import FAMILIES
 from prism_ch.simulate.job import Attempt, Fault, FaultKind, Layout, Pause
 from prism_ch.simulate.network import Network
@@ -60,9 +60,9 @@ class Case:
 
     def scenario(self) -> Scenario:
         """Describe the run with its fault."""
-        chances = Chances(f"{self.kind} {self.magnitude}", self.seed)
-        run, step_s = _healthy(chances, self.seed + int(chances.between(1, 25)))
-        return KINDS[self.kind].inject(chances, run, step_s, self.magnitude)
+        draws = Draws(f"{self.kind} {self.magnitude}", self.seed)
+        run, step_s = _healthy(draws, self.seed + int(draws.between(1, 25)))
+        return KINDS[self.kind].inject(draws, run, step_s, self.magnitude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Kind:
     """A kind of fault: its magnitudes, from the least on, and how one is put into a run whose steps take so long."""
 
     magnitudes: tuple[float, ...]
-    inject: Callable[[Chances, Scenario, float, float], Scenario]
+    inject: Callable[[Draws, Scenario, float, float], Scenario]
 
 
 def all_cases(seeds: range) -> list[Case]:
@@ -78,41 +78,41 @@ def all_cases(seeds: range) -> list[Case]:
     return [Case(kind, magnitude, seed) for kind, of in KINDS.items() for magnitude in of.magnitudes for seed in seeds]
 
 
-def _healthy(chances: Chances, place: int) -> tuple[Scenario, float]:
+def _healthy(draws: Draws, place: int) -> tuple[Scenario, float]:
     """Draw a run of a wanted size and say how long its steps take, about."""
     gpus = _SIZES[place % len(_SIZES)]
     if gpus == 8:
-        run = _one_gpu_a_server(chances)
+        run = _one_gpu_a_server(draws)
     else:
         fitting = [family for family in _FAMILIES if gpus // 8 >= _LEAST_SERVERS.get(family, 1)]
-        run = FAMILIES[chances.one_of(*fitting)](chances.seed, servers=gpus // 8)
+        run = FAMILIES[draws.one_of(*fitting)](draws.seed, servers=gpus // 8)
     step_s = run.duration_s / 50 if run.duration_s > 60 else 1.2
     return replace(run, duration_s=_STEPS * step_s, phases=False), step_s
 
 
-def _one_gpu_a_server(chances: Chances) -> Scenario:
+def _one_gpu_a_server(draws: Draws) -> Scenario:
     """Describe a job of eight GPUs, each in a server of its own."""
-    chances = Chances("one-gpu-a-server", chances.seed)
-    step_s = chances.between(1.2, 4.0)
-    pp = chances.one_of(1, 2)
-    job = chances.job(0, Layout(tp=1, pp=pp, dp=8 // pp), step_s, gpus=range(0, 64, 8))
-    return chances.scenario([job], step_s)
+    draws = Draws("one-gpu-a-server", draws.seed)
+    step_s = draws.between(1.2, 4.0)
+    pp = draws.one_of(1, 2)
+    job = draws.job(0, Layout(tp=1, pp=pp, dp=8 // pp), step_s, gpus=range(0, 64, 8))
+    return draws.scenario([job], step_s)
 
 
-def _slow_gpu(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
-    return _lasting(chances, run, step_s, Fault(kind="slow_gpu", gpu=_some_gpu(chances, run), factor=magnitude))
+def _slow_gpu(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+    return _lasting(draws, run, step_s, Fault(kind="slow_gpu", gpu=_some_gpu(draws, run), factor=magnitude))
 
 
-def _slow_step(chances: Chances, run: Scenario, _step_s: float, magnitude: float) -> Scenario:
-    gpu, step = _some_gpu(chances, run), _HEALTHY_STEPS + chances.one_of(0, 1, 2, 3)
+def _slow_step(draws: Draws, run: Scenario, _step_s: float, magnitude: float) -> Scenario:
+    gpu, step = _some_gpu(draws, run), _HEALTHY_STEPS + draws.one_of(0, 1, 2, 3)
     return _with(run, Fault(kind="slow_gpu", gpu=gpu, factor=magnitude, first_step=step, last_step=step))
 
 
-def _slow_drift(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+def _slow_drift(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
     starts_s = _HEALTHY_STEPS * step_s
     fault = Fault(
         kind="slow_drift",
-        gpu=_some_gpu(chances, run),
+        gpu=_some_gpu(draws, run),
         factor=magnitude,
         start_s=starts_s,
         end_s=starts_s + _DRIFT_S,
@@ -120,28 +120,28 @@ def _slow_drift(chances: Chances, run: Scenario, step_s: float, magnitude: float
     return replace(_with(run, fault), duration_s=starts_s + _DRIFT_S + 60)
 
 
-def _hang(chances: Chances, run: Scenario, step_s: float, _magnitude: float) -> Scenario:
-    starts_s = (_HEALTHY_STEPS + chances.between(0.1, 5)) * step_s
-    hung = _with(run, Fault(kind="hang", gpu=_some_gpu(chances, run), start_s=starts_s))
+def _hang(draws: Draws, run: Scenario, step_s: float, _magnitude: float) -> Scenario:
+    starts_s = (_HEALTHY_STEPS + draws.between(0.1, 5)) * step_s
+    hung = _with(run, Fault(kind="hang", gpu=_some_gpu(draws, run), start_s=starts_s))
     return replace(hung, duration_s=starts_s + 8 * step_s + 30)
 
 
-def _on_network(kind: FaultKind) -> Callable[[Chances, Scenario, float, float], Scenario]:
+def _on_network(kind: FaultKind) -> Callable[[Draws, Scenario, float, float], Scenario]:
     """Return how a fault of the network is put into a run: on a NIC or link that its first job uses."""
 
-    def inject(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
-        src, dst = _some_link(chances, run)
+    def inject(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+        src, dst = _some_link(draws, run)
         peer = dst if kind == "slow_link" else -1
-        return _lasting(chances, run, step_s, Fault(kind=kind, gpu=src, peer=peer, factor=magnitude))
+        return _lasting(draws, run, step_s, Fault(kind=kind, gpu=src, peer=peer, factor=magnitude))
 
     return inject
 
 
-def _stall(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+def _stall(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
     """Let the data loader of one replica, or the storage that takes a checkpoint, be late by so many steps."""
-    job, at = run.jobs[0], _HEALTHY_STEPS + chances.one_of(0, 1, 2, 3)
-    if chances.one_of(0, 1):
-        replica = int(chances.between(1, job.layout.dp + 1)) - 1
+    job, at = run.jobs[0], _HEALTHY_STEPS + draws.one_of(0, 1, 2, 3)
+    if draws.one_of(0, 1):
+        replica = int(draws.between(1, job.layout.dp + 1)) - 1
         pause = Pause(kind="stall", duration_s=magnitude * step_s, at_step=at, replica=replica)
     else:
         pause = Pause(kind="checkpoint", duration_s=magnitude * step_s, at_step=at, payload_bytes=1 << 30)
@@ -151,18 +151,18 @@ def _stall(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> 
     return replace(run, jobs=(stalled, *run.jobs[1:]), cluster=cluster, duration_s=duration_s)
 
 
-def _restart(chances: Chances, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+def _restart(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
     """End a job and let it begin again after so many seconds: where it was, or with one of its servers replaced."""
     job, [attempt] = run.jobs[0], run.jobs[0].attempts
-    ends_s = (_HEALTHY_STEPS + chances.between(0.1, 5)) * step_s
+    ends_s = (_HEALTHY_STEPS + draws.between(0.1, 5)) * step_s
     cluster, gpus = run.cluster, attempt.gpus
-    if chances.one_of(0, 1):
+    if draws.one_of(0, 1):
         lost = gpus[0] // cluster.gpus
         gpus = tuple(
             gpu % cluster.gpus + cluster.servers * cluster.gpus if gpu // cluster.gpus == lost else gpu for gpu in gpus
         )
         cluster = replace(cluster, servers=cluster.servers + 1)
-    again = Attempt(gpus=gpus, start_s=ends_s + magnitude, startup_s=chances.between(2.0, 5.0))
+    again = Attempt(gpus=gpus, start_s=ends_s + magnitude, startup_s=draws.between(2.0, 5.0))
     attempts = (replace(attempt, end_s=ends_s), again)
     duration_s = again.start_s + again.startup_s + _HEALTHY_STEPS * step_s
     return replace(run, jobs=(replace(job, attempts=attempts), *run.jobs[1:]), cluster=cluster, duration_s=duration_s)
@@ -172,23 +172,23 @@ def _with(run: Scenario, fault: Fault) -> Scenario:
     return replace(run, faults=(fault,))
 
 
-def _lasting(chances: Chances, run: Scenario, step_s: float, fault: Fault) -> Scenario:
+def _lasting(draws: Draws, run: Scenario, step_s: float, fault: Fault) -> Scenario:
     """Let a fault begin after some healthy steps and last for some, or to the end of the recording."""
-    starts_s = (_HEALTHY_STEPS + chances.between(0.1, 4)) * step_s
-    lasts_s = chances.one_of(6, 10, _STEPS) * step_s
+    starts_s = (_HEALTHY_STEPS + draws.between(0.1, 4)) * step_s
+    lasts_s = draws.one_of(6, 10, _STEPS) * step_s
     return _with(run, replace(fault, start_s=starts_s, end_s=starts_s + lasts_s))
 
 
-def _some_gpu(chances: Chances, run: Scenario) -> int:
+def _some_gpu(draws: Draws, run: Scenario) -> int:
     """Draw a GPU of the first job."""
-    return chances.one_of(*run.jobs[0].attempts[0].gpus)
+    return draws.one_of(*run.jobs[0].attempts[0].gpus)
 
 
-def _some_link(chances: Chances, run: Scenario) -> tuple[int, int]:
+def _some_link(draws: Draws, run: Scenario) -> tuple[int, int]:
     """Draw two GPUs of the first job of which the one sends to the other over the network."""
     plan = step_plan(run.jobs[0], Network(run.cluster))
     links = np.unique(np.stack([plan.src, plan.dst]), axis=1).T
-    src, dst = links[int(chances.between(1, len(links) + 1)) - 1].tolist()
+    src, dst = links[int(draws.between(1, len(links) + 1)) - 1].tolist()
     return _gpu(run.cluster, src), _gpu(run.cluster, dst)
 
 

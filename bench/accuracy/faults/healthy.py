@@ -8,7 +8,7 @@ from bench.accuracy.faults.outcome import NO_FAULT
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.rows import ALL, CLEAN
 from prism_ch.simulate import Scenario, generate
-from prism_ch.simulate.draws import Chances
+from prism_ch.simulate.draws import Draws
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
 from prism_ch.simulate.job import BatchChange, GradientSync, Layout, Pause, Pipeline
 
@@ -62,27 +62,27 @@ def all_runs(seeds: range) -> list[Run]:
 
 def long_run(family: str, seed: int) -> Scenario:
     """Describe a job of 512 GPUs that trains for two hours, saves every twenty steps and evaluates every fifty."""
-    chances = Chances(family, seed, servers=64)
-    step_s = chances.between(_LONG_STEP_S / 1.5, _LONG_STEP_S * 1.5)
+    draws = Draws(family, seed, servers=64)
+    step_s = draws.between(_LONG_STEP_S / 1.5, _LONG_STEP_S * 1.5)
     layout = LONG[family]
-    job = chances.job(
+    job = draws.job(
         0,
         layout,
         step_s,
         pipeline=Pipeline(microbatches=2 * layout.pp),
-        sync=GradientSync(buffer_bytes=int(chances.between(0.005, 0.03) * step_s * 50e9)),
+        sync=GradientSync(buffer_bytes=int(draws.between(0.005, 0.03) * step_s * 50e9)),
     )
-    saves = Pause(kind="checkpoint", duration_s=chances.between(5, 20), every_steps=20, payload_bytes=1 << 30)
-    evaluates = Pause(kind="evaluation", duration_s=chances.between(0.5, 2) * step_s, every_steps=50)
+    saves = Pause(kind="checkpoint", duration_s=draws.between(5, 20), every_steps=20, payload_bytes=1 << 30)
+    evaluates = Pause(kind="evaluation", duration_s=draws.between(0.5, 2) * step_s, every_steps=50)
     job = replace(job, pauses=(saves, evaluates))
-    return chances.scenario([job], step_s, cluster={"storage_nodes": 4}, duration_s=_LONG_S)
+    return draws.scenario([job], step_s, cluster={"storage_nodes": 4}, duration_s=_LONG_S)
 
 
 def changed_run(family: str, seed: int) -> Scenario:
     """Describe a run of a family that lasts twice as long, and in which batches become larger after half of it."""
     run = FAMILIES[family](seed)
-    chances = Chances(f"{family} changed", seed)
-    change = BatchChange(from_step=chances.one_of(40, 50, 60), factor=chances.one_of(1.25, 1.5, 2.0))
+    draws = Draws(f"{family} changed", seed)
+    change = BatchChange(from_step=draws.one_of(40, 50, 60), factor=draws.one_of(1.25, 1.5, 2.0))
     jobs = (replace(run.jobs[0], batch_changes=(change,)), *run.jobs[1:])
     return replace(run, jobs=jobs, duration_s=2.5 * run.duration_s)
 
