@@ -1,4 +1,4 @@
-"""The commands from flow records to findings: migrate, ingest, topology, analyse, and run, which does it all once."""
+"""The commands from flow records to findings: migrate, ingest, topology, analyse, run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that provision a Grafana and check what it shows: grafana apply, diff, prune, check."""
+"""The commands that provision and check a Grafana: grafana apply, diff, prune, check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The root command `prism-ch`, and how a command runs: its exit status, its errors as one line, and Ctrl-C."""
+"""The root command `prism-ch`, and how a command runs and ends.
+
+Every error becomes one line and an exit status, and Ctrl-C ends a command also while the engine runs a statement.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, by default that of the command line, and return its exit status."""
+    """Run one command, by default that of the command line; return its exit status."""
     return execute(cli, sys.argv[1:] if arguments is None else arguments)
 
 
@@ -81,7 +84,7 @@ def execute(root: click.Command, arguments: Sequence[str]) -> int:
 
 
 def execute_for_client(root: click.Command, request: Request, streams: Streams, settings: Settings) -> int:
-    """Run a command in the service for a client process, on the client's streams."""
+    """Run a client's command in the service, on the client's streams."""
     database = f"{settings.url.partition('?')[0]}?database={request.database}"
     session = Session(
         served=settings.model_copy(update={"url": database}), directory=request.directory, has_left=streams.has_left

@@ -1,4 +1,4 @@
-"""Runs commands for other processes of the same user in this one, which holds the embedded database.
+"""Runs commands for other processes in this one, which holds the embedded database.
 
 The file serve.json in the database's folder holds the number of this process and the path of a socket that only its
 user may open. A request is one JSON line, sent along with the client's three standard streams. The command reads and
@@ -33,7 +33,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command of a client: its arguments, the database's name in the folder, and the client's working directory."""
+    """A client's command: its arguments, the database's name, and the working directory."""
 
     arguments: list[str]
     database: str
@@ -151,7 +151,6 @@ def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
 
 
 def _remove_dead_socket(address_file: Path) -> None:
-    """Remove the socket of a service that was killed."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         path = Path(json.loads(address_file.read_text(encoding="utf-8"))["socket"])
         if path.is_socket():

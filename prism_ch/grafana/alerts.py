@@ -1,4 +1,7 @@
-"""The alert rules, with the reason for each number, as Grafana's API takes them; their queries are in sql/alerts."""
+"""The alert rules as Grafana's API takes them, with the reason for each number.
+
+Their queries are in sql/alerts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ NoDataState = Literal["OK", "Alerting", "NoData"]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert rule: each row of its query is an alert, with texts as labels and one number to compare."""
+    """One alert rule: each row of its query is an alert.
+
+    A row has texts, which become labels, and one number to compare.
+    """
 
     #: Name of the query's file in sql/alerts, and the end of the rule's uid.
     name: str
@@ -211,7 +217,7 @@ def rule_groups(dashboards: Mapping[str, Mapping[str, Any]], *, tenant: bool) ->
 
 
 def panel_id(dashboards: Mapping[str, Mapping[str, Any]], uid: str, title: str) -> int:
-    """Return the id of a panel with a title, which may stand in a row of panels.
+    """Return the id of the panel with a title, also inside a row of panels.
 
     Raises GrafanaError unless there is exactly one.
     """
@@ -225,7 +231,7 @@ def panel_id(dashboards: Mapping[str, Mapping[str, Any]], uid: str, title: str) 
 
 
 def duration(seconds: int) -> str:
-    """Write a duration as Grafana does, in hours, minutes or seconds without a remainder."""
+    """Write a duration as Grafana does: hours, minutes or seconds without a remainder."""
     for unit, length_s in (("h", 3600), ("m", 60)):
         if seconds and seconds % length_s == 0:
             return f"{seconds // length_s}{unit}"
@@ -254,7 +260,6 @@ def _rule(alert: Alert, group: str, dashboards: Mapping[str, Mapping[str, Any]])
 
 
 def _query(alert: Alert) -> dict[str, Any]:
-    """Return the query of a rule; each row of its result becomes an alert."""
     return {
         "refId": "A",
         "queryType": "table",
@@ -273,7 +278,7 @@ def _query(alert: Alert) -> dict[str, Any]:
 
 
 def _threshold(above: float) -> dict[str, Any]:
-    """Return the condition that the query's number is above a threshold."""
+    """Return the condition that the query gives more than a threshold."""
     return {
         "refId": "B",
         "queryType": "",

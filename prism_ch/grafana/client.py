@@ -1,4 +1,4 @@
-"""Asks Grafana's HTTP API, one organisation at a time; every failure becomes one line without secrets."""
+"""Sends requests to Grafana, to one organisation at a time, and explains its errors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ def has_credentials(settings: GrafanaSettings) -> bool:
 
 
 class Grafana:
-    """A Grafana server, asked by an administrator or with the token of one organisation; a context manager."""
+    """A Grafana server, for an administrator or with a token; a context manager.
+
+    A token belongs to one organisation.
+    """
 
     def __init__(self, settings: GrafanaSettings, secrets: Iterable[SecretStr] = ()) -> None:
-        """Make a client that has not asked anything yet.
+        """Make a client that has not sent anything yet.
 
         Parameters: `secrets`, texts besides the credentials that no error may show.
         Raises SettingsError if neither password nor token is set.
@@ -61,7 +64,7 @@ class Grafana:
 
     @property
     def has_token(self) -> bool:
-        """Whether it is asked with a token, which knows one organisation only."""
+        """Whether requests carry a token, which belongs to one organisation only."""
         return self._settings.token is not None
 
     def organisation_ids(self) -> Mapping[str, int]:
@@ -111,7 +114,7 @@ class Grafana:
         return http
 
     def explain(self, error: Exception) -> GrafanaError:
-        """Return an error that says what went wrong and what to do, without secrets."""
+        """Return an error with the reason and what to do, without secrets."""
         grafana = f"Grafana at {self._settings.url}"
         if isinstance(error, niquests.exceptions.TooManyRedirects):
             return GrafanaError(f"{grafana} redirects elsewhere; set PRISM_CH_GRAFANA_URL to its real address")
@@ -136,17 +139,17 @@ class Grafana:
         return kind(f"{grafana} refused ({error.status_code}): {reason}; {advice}")
 
     def _printable(self, text: str) -> str:
-        """Blank out secrets, and shorten what may be a whole page to one line."""
+        """Blank out secrets, and shorten to one line."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:_REASON_LETTERS_MAX]
 
 
 class OrganisationClient:
-    """Asks the API as one organisation.
+    """Sends requests to one organisation.
 
-    One that does not exist (yet) holds nothing and takes nothing: a request without its id would go to the
-    organisation that the user chose last.
+    One that does not exist (yet) holds nothing and takes nothing: a request without its id would go to the organisation
+    that the user chose last.
     """
 
     def __init__(self, grafana: Grafana, number: int | None, *, exists: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Says what each organisation of a Grafana should hold: one for the operators, and one for each tenant."""
+"""Describes what organisations should hold: the operators' and one for each tenant."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def shipped_dashboards() -> Mapping[str, Mapping[str, Any]]:
 
 
 def dashboards_of(tenant: str | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the dashboards of a tenant by uid; None stands for the operators, who have all."""
+    """Return the dashboards of a tenant by uid; all if it is None, for operators."""
     return {uid: each for uid, each in shipped_dashboards().items() if tenant is None or _TENANTS_TAG in each["tags"]}
 
 
@@ -149,7 +149,6 @@ def desired_organisation(settings: Settings, tenant: str | None, passwords: Mapp
 
 
 def _password(settings: Settings, user: str, passwords: Mapping[str, SecretStr]) -> SecretStr | None:
-    """Return the password of a database user; None if the database asks for none."""
     if isinstance(parse_url(settings.url), EmbeddedLocation) and not settings.serve.users:
         return None
     if user not in passwords:

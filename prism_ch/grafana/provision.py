@@ -1,4 +1,4 @@
-"""Finds where a Grafana differs from what it should hold: one change after the other, each with the way to write it.
+"""Finds where a Grafana differs from what it should hold, and how to write that.
 
 Each resource has a uid that never changes, and is compared with what Grafana holds at that moment. So an interrupted
 run is finished by the next one, and where nothing differs nothing is written.
@@ -36,7 +36,10 @@ _PROVISIONED = "comes from a provisioning file; change it there"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference; `write` removes it, None if it is only reported, because others have made it."""
+    """One difference; `write` removes it.
+
+    It is None if the difference is only reported, because others have made it.
+    """
 
     action: Literal["create", "update", "delete", "keep"]
     what: str
@@ -46,16 +49,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ApplyOptions:
-    """What to write besides: `force`, over what was edited by hand; `passwords`, those of data sources again."""
+    """What else to write.
+
+    `force`: over what was edited by hand; `passwords`: those of data sources again.
+    """
 
     force: bool = False
     passwords: bool = False
 
 
 def changes(grafana: Grafana, desired: Organisation, options: ApplyOptions) -> Iterator[Change]:
-    """Yield the differences of one organisation; write each, or don't, before asking for the next.
+    """Yield the differences of one organisation; write each before asking for the next.
 
-    Raises GrafanaError if Grafana can't be asked.
+    Raises GrafanaError if Grafana does not answer.
     """
     if not grafana.has_token and desired.name not in grafana.organisation_ids():
         yield Change("create", "organisation", write=partial(grafana.create_organisation, desired.name))
@@ -75,8 +81,8 @@ def changes(grafana: Grafana, desired: Organisation, options: ApplyOptions) -> I
 def leftovers(grafana: Grafana, desired: Organisation, options: ApplyOptions) -> Iterator[Change]:
     """Yield the deletions of dashboards and alert rules that this version does not ship.
 
-    Others' are no such leftovers: those outside our folders, or without our prefix in the uid.
-    Raises GrafanaError if Grafana can't be asked.
+    Others' are kept: those outside our folders, or without our prefix in the uid.
+    Raises GrafanaError if Grafana does not answer.
     """
     client = grafana.organisation(desired.name)
     found = client.find("/search", type="dash-db", folderUIDs=FOLDER[0], limit=5 * PAGE) or ()
@@ -131,7 +137,7 @@ def _team(client: OrganisationClient, name: str) -> Resource | None:
 
 
 def _folder_changes(client: OrganisationClient, desired: Organisation, uid: str, title: str) -> Iterator[Change]:
-    """Yield what differs in a folder and who may view it; nobody loses a permission."""
+    """Yield what differs in a folder or who may view it; nobody loses a permission."""
     found = client.find(f"/folders/{uid}")
     if found is None:
         create = partial(client.request, "POST", "/folders", {"uid": uid, "title": title})
@@ -187,7 +193,7 @@ def _dashboard_changes(client: OrganisationClient, dashboard: Resource, options:
     """Yield the difference of a dashboard.
 
     One that others have saved since is kept, unless forced. Grafana may rewrite a dashboard when it saves it: so the
-    message of the newest version tells whether prism-ch saved it, and the content only if there is no such message.
+    message of the newest version shows whether prism-ch saved it, and the content counts only without such a message.
     """
     uid = dashboard["uid"]
     what = f"dashboard {uid}"
@@ -219,7 +225,7 @@ def _dashboard_changes(client: OrganisationClient, dashboard: Resource, options:
 
 
 def _dashboard_deletion(client: OrganisationClient, uid: str, options: ApplyOptions) -> Change:
-    """Return the deletion of a dashboard, which is kept if it was edited by hand and not forced."""
+    """Return the deletion of a dashboard, or why it is kept."""
     found = client.find(f"/dashboards/uid/{uid}")
     version = 0 if found is None else found["dashboard"]["version"]
     if version > 1 and not options.force and not _newest_message(client, uid):
@@ -228,7 +234,7 @@ def _dashboard_deletion(client: OrganisationClient, uid: str, options: ApplyOpti
 
 
 def _newest_message(client: OrganisationClient, uid: str) -> re.Match[str] | None:
-    """Return our message of a dashboard's newest version; None if somebody else saved it."""
+    """Return our message of the newest version; None if somebody else saved it."""
     found = client.find(f"/dashboards/uid/{uid}/versions", limit=1) or ()
     versions = found["versions"] if isinstance(found, dict) else found  # a list before Grafana 11.6
     newest: Resource = max(versions, key=lambda version: version["version"], default={})
@@ -261,6 +267,5 @@ def _rule_group_changes(client: OrganisationClient, group: Resource) -> Iterator
 
 
 def _listed(places: list[str], most: int = 4) -> str:
-    """List the first of the places that differ."""
     more = f" and {len(places) - most} more" if len(places) > most else ""
     return ", ".join(places[:most]) + more

@@ -1,4 +1,6 @@
-"""Finds the queries of the shipped dashboards, expands them as Grafana does, and checks that a database answers them.
+"""Finds and expands the queries of the shipped dashboards, and checks their answers.
+
+Grafana expands a query in two steps:
 
 1. The browser replaces `$__conditionalAll(condition, $variable)` and then `${variable:sqlstring}`.
 2. The plugin (grafana-clickhouse-datasource 4.x) blanks comments and replaces its macros, the longest name first.
@@ -23,7 +25,7 @@ from prism_ch.grafana.organisations import dashboards_of
 #: Answers a statement as JSON lines: with a tenant's rows only, or with all if the tenant is None. Raises PrismError.
 Ask = Callable[[str, str | None], bytes]
 
-#: Dashboards are asked for the last six hours, with which most of them open.
+#: Queries of dashboards cover the last six hours, with which most of them open.
 _RANGE_S = 6 * 3600
 #: A macro or variable that nothing has expanded.
 UNEXPANDED = re.compile(r"\$(?:__\w+|\{[^}]*\}|[A-Za-z_]\w*)")
@@ -59,7 +61,7 @@ _MACROS = {
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The time range of a dashboard, in milliseconds since the epoch, and the interval between points."""
+    """A time range in milliseconds since the epoch, and the interval between points."""
 
     from_ms: int
     to_ms: int
@@ -72,7 +74,7 @@ class TimeRange:
         return cls(end_s * 1000 - length_ms, end_s * 1000, max(length_s // _POINTS * 1000, 1000))
 
     def values(self) -> dict[str, object]:
-        """Return what macros are made of: bounds, days in UTC, and intervals."""
+        """Return the values in macros: bounds, days in UTC, and intervals."""
         return {
             "from_ms": self.from_ms,
             "to_ms": self.to_ms,
@@ -187,7 +189,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What became of one query: how long it took, and what is wrong, empty if it answered."""
+    """How long a query took, and what is wrong, empty if it answered."""
 
     place: str
     duration_s: float
@@ -248,7 +250,7 @@ def check_queries(ask: Ask, tenant: str | None, end_s: int) -> Iterator[QueryRes
 
 
 def unexpanded(sql: str) -> str:
-    """Return the first macro or variable that an expanded query holds outside quotes, else an empty text."""
+    """Return the first macro or variable left outside quotes, else an empty text."""
     left = UNEXPANDED.search(re.sub(r"'(?:[^']|'')*'", "", sql))
     return "" if left is None else left[0]
 

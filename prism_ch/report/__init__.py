@@ -1,4 +1,4 @@
-"""Writes results as text: counts, sizes, durations, times and series here, the summary in its module."""
+"""Writes results as text: counts, sizes and times here, the summary in its module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary that `prism-ch run` ends with: reads its facts, and lays them out as text."""
+"""Reads the facts of the summary that `prism-ch run` ends with, and lays them out."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
     assert [option.name for option in options if not option.help] == []
 
 
-def test_all_that_the_environment_may_say_of_grafana_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_all_grafana_variables_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grafana", "--help"]) == 0
     shown = capsys.readouterr().out
     assert [name for name in ENVIRONMENT if name.startswith("PRISM_CH_GRAFANA") and name not in shown] == []

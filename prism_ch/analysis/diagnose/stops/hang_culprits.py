@@ -1,4 +1,4 @@
-"""Finds hang culprits: whose send is overdue first, and who takes no part in the last collective.
+"""Finds hang culprits: whose send is overdue first, who misses the last collective.
 
 A pipeline's message waits for its sender alone. In a collective all wait for whoever is not there: its peers have begun
 to send, or wait for it on every link that they share. So the culprit is the rank of a communicator that is behind on
@@ -40,7 +40,7 @@ class TrainingPairs:
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """The sends of a job: their `pair` int64[n], -1 for one that it does not train on, and `start_ns` int64[n]."""
+    """The sends of a job: `pair` int64[n], -1 for untrained ones, and `start_ns` int64[n]."""
 
     pair: Int64
     start_ns: Int64
@@ -76,7 +76,7 @@ class HangCulprits:
 
 
 class _Candidate(NamedTuple):
-    """Endpoints that may be the culprits, when their send was due, and whether no peer of theirs is ahead."""
+    """Possible culprits, when their send was due, and whether no peer is ahead of them."""
 
     due_s: float
     endpoints: Int32
@@ -85,12 +85,12 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """How far each pair is in the step that does not end, one row a pair; times in seconds since the step began.
+    """How far each pair is in the step that does not end.
 
-    `left` int64[pairs]: sends that it usually still makes. `due_s` float64[pairs]: when the next is due, NaN for none;
-    `made_s`: when its last was due. `touched` bool[pairs]: it sent in this step. `usual`: sends of all pairs in a
-    usual step; `lost`: the share of them without a record in earlier steps. Sends due within `together_s` are due at
-    once.
+    One row a pair, times in seconds since the step began. `left` int64[pairs]: sends that it usually still makes.
+    `due_s` float64[pairs]: when the next is due, NaN for none; `made_s`: when its last was due. `touched` bool[pairs]:
+    it sent in this step. `usual`: sends of all pairs in a usual step; `lost`: the share of them without a record in
+    earlier steps. Sends due within `together_s` are due at once.
     """
 
     left: Int64
@@ -102,18 +102,20 @@ class _Progress:
     together_s: float
 
     def stopped_inside(self, params: StopParams) -> bool:
-        """Return whether more sends are missing than lost records explain."""
         return float(special.bdtrc(int(self.left.sum()) - 1, self.usual, self.lost)) <= params.max_loss_probability
 
     def missed(self, sends: Int64, params: StopParams) -> Bool:
-        """Mask the candidates that missed more sends than lost records explain, bool[n]."""
+        """Mask the candidates whose missing sends lost records do not explain, bool[n]."""
         mask: Bool = len(sends) * self.lost**sends <= params.max_loss_probability
         return mask
 
 
 @dataclass(frozen=True, slots=True)
 class _Links:
-    """The members that some pairs join, sorted, the rows of each pair's two ends, and each member's communicator."""
+    """The members that some pairs join, sorted, and each member's communicator.
+
+    `src`, `dst` int32[pairs]: the rows of each pair's two ends among the members.
+    """
 
     members: Int32
     src: Int32
@@ -127,12 +129,12 @@ class _Links:
         return cls(members, src, dst, components(len(members), src, dst))
 
     def sums(self, counts: Int64 | Bool) -> Int64:
-        """Add up the counts of the pairs at either end of each, int64[members]."""
+        """Add up what is counted of the pairs at either end of each, int64[members]."""
         ends = np.concatenate([self.src, self.dst])
         return np.bincount(ends, np.tile(counts, 2), minlength=len(self.members)).astype(np.int64)
 
     def all_of(self, marked: Bool) -> Bool:
-        """Mask the members that send and whose pairs, out and in, are all marked, bool[members]."""
+        """Mask the members that send and whose pairs are all marked, bool[members]."""
         mask: Bool = (self.sums(~marked) == 0) & (np.bincount(self.src, minlength=len(self.members)) > 0)
         return mask
 
@@ -172,7 +174,7 @@ def find_hang_culprits(
 
 
 def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float, params: StopParams) -> _Progress:
-    """Compare each pair's sends in the step that does not end with those in earlier steps.
+    """Compare each pair's sends in the last step with those in earlier steps.
 
     1. Number the sends of each pair in each step by turn: first, second, ...
     2. Take the median offset of each turn from the step's beginning, if the turn is usual.
@@ -207,7 +209,7 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
 
 
 def _of_pipeline(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> list[_Candidate]:
-    """List the senders of pipeline messages that are due; all that comes later in the step is missing as well."""
+    """List the senders of pipeline messages that are due."""
     rows = np.flatnonzero((pairs.kind == PP) & ~np.isnan(progress.due_s) & progress.stopped_inside(params))
     return [_Candidate(float(progress.due_s[row]), pairs.src[row : row + 1]) for row in rows.tolist()]
 
@@ -215,7 +217,7 @@ def _of_pipeline(progress: _Progress, pairs: TrainingPairs, params: StopParams) 
 def _of_collectives(
     progress: _Progress, pairs: TrainingPairs, params: StopParams, *, idle: bool = False
 ) -> list[_Candidate]:
-    """List who takes no part in each collective that is due, or all its members if nobody has begun it.
+    """List who misses each collective that is due, or all members of one not begun.
 
     Parameters: `idle`, only those missing members who sent nothing in the step.
     """
@@ -243,7 +245,7 @@ def _of_collectives(
 
 
 def _of_exchange(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> tuple[list[_Candidate], Int32]:
-    """List who takes no part in the exchange that is due first, and who waits for it.
+    """List who misses the exchange that is due first, and who waits for it.
 
     All its pairs count together, whatever their kind: some carry gradients as well and are labelled by those. Whatever
     those who wait should send next, such as a pipeline's message, waits with them.

@@ -1,4 +1,4 @@
-"""Measures the longest rest of each step, and finds the steps in which a job stood still."""
+"""Finds the steps in which a job stood still, by their longest rests."""
 
 from __future__ import annotations
 
@@ -76,11 +76,12 @@ class Rests:
 
 @dataclass(frozen=True, slots=True)
 class StepsSeen:
-    """What a window shows of an attempt's steps: those looked at again, and the new ones from `first_new` on.
+    """The steps of an attempt in a window: those looked at again, and new ones.
 
-    One row a step: its `number`, `end_ns`, `duration_s` (NaN if its beginning was not seen) and `rests`. `storage`
-    bool[steps] marks the rests in which the job waited for storage. `lateness_s` float64[endpoints, steps]: how much
-    later than its peers each of `endpoints` begins. `traffic` and `kinds` are the bursts of the attempt.
+    One row a step: its `number`, `end_ns`, `duration_s` (NaN if its beginning was not seen) and `rests`; new ones are
+    those from `first_new` on. `storage` bool[steps] marks the rests in which the job waited for storage. `lateness_s`
+    float64[endpoints, steps]: how much later than its peers each of `endpoints` begins. `traffic` and `kinds` are the
+    bursts of the attempt.
     """
 
     number: Int64
@@ -132,10 +133,11 @@ class StepsSeen:
         return not np.isin(kind, (DP, OTHER), invert=True).any() and int(partners.max(initial=0)) == 1
 
     def stopped(self, params: StopParams) -> Bool:
-        """Mask the steps in which the job stood still, bool[steps]; none if too few are known to know what is usual.
+        """Mask the steps in which the job stood still, bool[steps].
 
         A job that rests too long in one step after the other is slow, and stops in none of them. So is one whose rest
-        explains only a part of a step's excess, unless others go on until they wait for a straggler.
+        explains only a part of a step's excess, unless others go on until they wait for a straggler. With few known
+        steps nothing is usual, and none is masked.
         """
         if len(self.number) < params.enough:
             return np.zeros(len(self.number), dtype=bool)
@@ -171,7 +173,10 @@ class StepsSeen:
         return named if 0 < len(named) <= limit and self._have_peers(named, params) else named[:0]
 
     def _have_peers(self, late: Int32, params: StopParams) -> bool:
-        """Return whether others of the same roles are not late; in an evaluation, only forward, a whole stage is."""
+        """Return whether peers in their roles are not late.
+
+        A whole stage is late in an evaluation, which is only forward.
+        """
         gradients = np.flatnonzero(self.kinds.kind == DP)
         if not len(gradients):
             return True
@@ -184,10 +189,10 @@ class StepsSeen:
 
 
 def not_slow(seen: Sequence[StepsSeen], history: Steps, params: StopParams) -> Bool:
-    """Mask the steps of a job's history that are long for another reason than slowness, bool[n].
+    """Mask the steps that are long for another reason than slowness, bool[n].
 
     They hold a stop, a periodic pause, or other traffic than training; what lasts from one step on is looked at.
-    Parameters: `seen`, of the attempts that a window shows.
+    Parameters: `seen`, of the attempts that a window shows; `history`, the job's known steps.
     """
     mask = periodic_pauses(history, params)
     for attempt in seen:
@@ -200,7 +205,7 @@ def not_slow(seen: Sequence[StepsSeen], history: Steps, params: StopParams) -> B
 
 
 def least_stop_s(usual_s: float, step_s: float, params: StopParams) -> float:
-    """Return the length in seconds above which a rest is a stop, given the usual rest and step."""
+    """Return the length in seconds from which a rest is a stop."""
     return usual_s + max(params.half * step_s, params.min_excess_rests * usual_s)
 
 
@@ -221,10 +226,10 @@ def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
 
 
 def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
-    """Return the start and end of the longest time in each step in which nothing ends, int64[steps] each.
+    """Find the longest time in each step in which nothing ends.
 
-    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns` int64[steps], rising. Both are the
-    step's end if nothing ends in it.
+    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns` int64[steps], rising.
+    Returns its start and end, int64[steps] each; both are the step's end if nothing ends in it.
     """
     end = np.sort(end_ns)
     length, since, until = np.diff(end), job_end_ns.copy(), job_end_ns.copy()
@@ -239,12 +244,12 @@ def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
 def with_endpoint_rests(
     rests: Rests, duration_s: Float64, traffic: Traffic, kinds: PairKinds, job_end_ns: Int64, params: StopParams
 ) -> Rests:
-    """Replace the rests of long steps in which every endpoint rests too long, if not all at once, by the first one's.
+    """Replace the rests of long steps in which each endpoint rests in its turn.
 
     One replica may wait for data while others go on, and then wait for it: each stands still once, and the straggler
-    first. A slow GPU does not rest, but spreads its delay over its messages, so that its neighbours don't rest either.
-    An endpoint without a rest is no evidence. Parameters: `duration_s` float64[steps], NaN where unknown; the others
-    as in `find_rests`.
+    first, whose rest replaces the step's. A slow GPU does not rest, but spreads its delay over its messages, so that
+    its neighbours don't rest either. An endpoint without a rest is no evidence.
+    Parameters: `duration_s` float64[steps], NaN where unknown; the others as in `find_rests`.
     """
     step_s = float(robust.median(duration_s))
     long = duration_s > (1 + params.half) * step_s
@@ -265,10 +270,10 @@ def with_endpoint_rests(
 
 
 def _endpoint_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tuple[Int64, Int64]:
-    """Return the start and end of each endpoint's longest rest in each step, int64[endpoints, steps] each.
+    """Find each endpoint's longest rest in each step.
 
     A rest is of the step that most of it lies in: whoever waits for the others after its last message, as where
-    gradients go inside servers, ends nothing before the next step.
+    gradients go inside servers, ends nothing before the next step. Returns start and end, int64[endpoints, steps] each.
     """
     steps, training = len(job_end_ns), kinds.burst != OTHER
     members, row = np.unique(np.concatenate([traffic.src[training], traffic.dst[training]]), return_inverse=True)
@@ -290,7 +295,7 @@ def _endpoint_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tu
 def wait_for_storage(
     rests: Rests, duration_s: Float64, around: FlowBatch, endpoints: Int32, params: StopParams
 ) -> Bool:
-    """Mask the rests that are longer than usual while more than usual goes to or from other machines, bool[steps].
+    """Mask the long rests in which more than usual goes to other machines, bool[steps].
 
     Where all computing is one rest, its length does not separate a short pause from a slow GPU: traffic to storage
     does. Parameters: `duration_s` float64[steps], NaN where unknown; `around`, any flows; `endpoints`, the members.
@@ -309,10 +314,10 @@ def wait_for_storage(
 def unusual_background(
     around: FlowBatch, endpoints: Int32, span: Interval, topology: Topology, params: StopParams
 ) -> dict[str, int]:
-    """Return the bytes between members and others in a span by machine, the most first; empty if usual.
+    """Return the bytes between members and others in a span, by machine.
 
-    Some jobs read their data from storage all the time, which does not explain a stop.
-    Parameters: `around`, any flows; `endpoints`, the members.
+    Returns the machines with the most first, and none if no more moved than usual: some jobs read their data from
+    storage all the time. Parameters: `around`, any flows; `endpoints`, the members.
     """
     moved = _unusual_bytes(around, endpoints, span, params)
     most = np.argsort(-moved, kind="stable")[:_MACHINES]
@@ -320,7 +325,7 @@ def unusual_background(
 
 
 def _unusual_bytes(around: FlowBatch, endpoints: Int32, span: Interval, params: StopParams) -> Float64:
-    """Return the bytes that members exchanged with others in a span, by the other endpoint; empty if usual."""
+    """Return the background bytes in a span, by the other endpoint; empty if usual."""
     earlier = Interval(min(int(around.end_ns.min(initial=span.start_ns)), span.start_ns), span.start_ns)
     usual, moved = (_background_bytes(around, endpoints, each) for each in (earlier, span))
     longest_ns = max(earlier.length_ns, span.length_ns)
@@ -335,10 +340,10 @@ def _background_bytes(around: FlowBatch, endpoints: Int32, span: Interval) -> Fl
 
 
 def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
-    """Mask the steps that are long because of a pause that recurs periodically, as for checkpoints, bool[n].
+    """Mask the steps that are long because of a periodic pause, bool[n].
 
-    Such pauses recur at an equal distance in steps or in seconds, at least `params.repeats` times, and are about
-    equally long; a job may have several kinds. Parameters: `steps`, in order.
+    Pauses for checkpoints or evaluations recur at an equal distance in steps or in seconds, at least `params.repeats`
+    times, and are about equally long; a job may have several kinds. Parameters: `steps`, in order.
     """
     mask = np.zeros(len(steps), dtype=bool)
     if len(steps) < params.repeats:
@@ -360,7 +365,7 @@ def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
 
 
 def pause_is_due(steps: Steps, silent_s: float, params: StopParams) -> bool:
-    """Return whether a periodic pause is due after the last step, and a rest of `silent_s` has not outlasted it."""
+    """Return whether a periodic pause explains a rest of `silent_s` after the last step."""
     mask = periodic_pauses(steps, params)
     if not mask.any():
         return False

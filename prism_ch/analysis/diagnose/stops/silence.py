@@ -1,4 +1,4 @@
-"""Explains silence that lasts: a job in which nothing ends any more stalls or hangs, or its records are missing.
+"""Explains silence that lasts: the job stalls or hangs, or its records are missing.
 
 In the middle of a step only a rank that hangs stops a job: data loaders and checkpoints come between steps. How long it
 stands still counts from when the first overdue send was due, by the order in which ranks send in a usual step.
@@ -73,7 +73,7 @@ class QuietJob:
 
 @dataclass(frozen=True, slots=True)
 class UsualRhythm:
-    """The usual length of a job's longest rest and of its step, in seconds, and the steps that they rest on."""
+    """The usual longest rest and duration of a job's steps, in seconds, and those steps."""
 
     rest_s: float
     step_s: float
@@ -94,7 +94,7 @@ def usual_rhythm(quiet: QuietJob, params: StopParams) -> UsualRhythm | None:
 
 
 def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology, params: Params) -> Finding | None:
-    """Find whether a job stands still at the end of what is known of it, and why."""
+    """Find out whether a job stands still at the end of its records, and why."""
     if rhythm is None:
         return None
     last_ns = int(quiet.flows.end_ns.max())
@@ -119,7 +119,10 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
 def _exporters_that_may_be_lost(
     quiet: QuietJob, last_ns: int, rhythm: UsualRhythm, params: StopParams
 ) -> tuple[tuple[str, ...], bool]:
-    """Name the exporters that saw the job if nothing else comes from them, and whether other records should have."""
+    """Name the exporters of a job that see nothing else any more.
+
+    Returns with them whether other records should have come.
+    """
     saw = {quiet.flows.exporters[code] for code in np.unique(quiet.flows.exporter).tolist()}
     theirs = np.isin(quiet.around.exporter, [code for code, name in enumerate(quiet.around.exporters) if name in saw])
     end_ns = quiet.around.end_ns[theirs]
@@ -156,7 +159,10 @@ def _describe_silence(
     topology: Topology,
     params: StopParams,
 ) -> Finding:
-    """Distinguish a hang from a stall, and describe it; a rest is surely a stop if it is longer by `excess_s`."""
+    """Distinguish a hang from a stall.
+
+    Parameters: `excess_s`, by how much a rest is longer that is surely a stop.
+    """
     span = Interval(stop.start_ns, stop.end_ns)
     background = unusual_background(quiet.around, quiet.endpoints, span, topology, params)
     waits_s = params.saving_hang_s if background else params.silence_s if culprits.inside_step else params.idle_hang_s
@@ -202,7 +208,7 @@ def _describe_silence(
 def find_lost_exporters(
     quiet: QuietJob, rhythm: UsualRhythm | None, raw: FlowBatch, params: StopParams
 ) -> tuple[Finding, ...]:
-    """Find the exporters that send nothing while steps of a job that they always saw go on.
+    """Find the exporters that send nothing while a job that they always saw goes on.
 
     Parameters: `raw`, all observations of the newest window, also those of flows that other exporters saw as well.
     """
@@ -230,7 +236,7 @@ def _irregular(quiet: QuietJob, params: StopParams) -> list[str]:
 
 
 def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, params: StopParams) -> Iterator[Finding]:
-    """Yield a finding for each gap in an exporter's records while steps that it always saw went on."""
+    """Yield a finding for each gap in an exporter's records while the job went on."""
     step_end_ns = quiet.steps.end_ns[quiet.steps.end_ns > quiet.flows.end_ns.min()]
     ends = np.unique(np.concatenate([_ends_of(name, batch) for batch in (quiet.flows, quiet.around, raw)]))
     end_ns = np.append(ends, quiet.flows.end_ns.max())
@@ -247,7 +253,6 @@ def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, pa
 
 
 def _ends_of(exporter: str, flows: FlowBatch) -> Int64:
-    """Return when the flows that an exporter saw ended, int64[n]."""
     code = flows.exporters.index(exporter) if exporter in flows.exporters else -1
     ends: Int64 = flows.end_ns[flows.exporter == code]
     return ends

@@ -1,4 +1,4 @@
-"""Makes findings on stops: on stalls and restarts that are over, and what findings on all stops share.
+"""Makes the findings on stops: of stalls and restarts that are over, and of all.
 
 Between two steps all ranks may pause together, to save or to evaluate; where the others wait for some, those are named.
 A stall conserves the job's communicators; a restart makes them anew, and nearly every rank meets every other.
@@ -32,7 +32,10 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When a job stood still, the usual length of its rests, and the lost time and share of the time that counts."""
+    """When a job stood still, its usual rest, and the time lost.
+
+    `slowdown` is the lost share of the time that counts.
+    """
 
     step: int
     start_ns: int
@@ -58,7 +61,7 @@ def stop_finding(
     *,
     is_open: bool = False,
 ) -> Finding:
-    """Make the finding on a stop; one stop keeps its identity, whatever it turns out to be."""
+    """Make the finding on a stop, whose identity stays whatever it turns out to be."""
     return make_finding(
         kind,
         subject,
@@ -73,21 +76,24 @@ def stop_finding(
 
 
 def is_stop(finding: Finding) -> bool:
-    """Return whether a finding is on a job that stands still, or seems to since its records are missing."""
+    """Return whether a finding is on a job that stands still, or seems to."""
     return finding.kind in ("stall", "hang", "restart") or (
         finding.kind == "telemetry" and finding.baseline.records_missing
     )
 
 
 def is_same_stop(one: Finding, other: Finding) -> bool:
-    """Return whether two findings are on one stop: at one time, and of one exporter if records are missing."""
+    """Return whether two findings are on one stop.
+
+    They are at one time, and if records are missing, of one exporter.
+    """
     if "telemetry" in (one.kind, other.kind) and (one.kind, one.subject) != (other.kind, other.subject):
         return False
     return one.start_ns <= other.end_ns and other.start_ns <= one.end_ns
 
 
 def carry_on_stops(known: Iterable[Finding], found: Sequence[Finding], settled_ns: int) -> tuple[Finding, ...]:
-    """Give stops the identity of open ones that they turn out to be; close the open ones left.
+    """Give stops the identity of open ones that they continue; close the others.
 
     Parameters: `settled_ns`, the end of the last step that another one came after. A stop that began since stays open;
     an earlier one that was not found again was a job that was late, and went on.
@@ -163,7 +169,7 @@ def find_past_stops(
 
 
 def _met_anew(seen: StepsSeen, span: Interval, params: StopParams) -> bool:
-    """Return whether nearly all endpoints met others, with whom they don't train, while the job stood still."""
+    """Return whether nearly all endpoints met others than their training peers."""
     others = seen.traffic.take(seen.kinds.burst == OTHER)
     met = others.take((others.end_ns > span.start_ns) & (others.start_ns < span.end_ns))
     if len(met) <= params.twice * usual_count(others.start_ns, span.start_ns, span.end_ns):

@@ -40,7 +40,7 @@ from prism_ch.model.window import Interval
 
 
 def find_stops(context: JobContext) -> list[Finding]:
-    """Find the stops of a job in a window, one that lasts included, and exporters whose records are missing."""
+    """Find the stops of a job in a window, and exporters whose records are missing."""
     seen, topology, params = context.seen, context.topology, context.params
     over = [
         stop
@@ -59,10 +59,10 @@ def find_stops(context: JobContext) -> list[Finding]:
 
 
 def find_restart(context: JobContext) -> list[Finding]:
-    """Find the restart that a job's newest attempt began with; it is open while that attempt is young.
+    """Find the restart that a job's newest attempt began with.
 
-    Returns none if it is unknown when the attempt before it ended. If all traffic of that attempt is too old to be read
-    again, its last step gives the time.
+    It is open while that attempt is young. Returns none if it is unknown when the attempt before it ended. If all
+    traffic of that attempt is too old to be read again, its last step gives the time.
     """
     job, newest = context.job, context.attempts[-1].attempt
     if len(newest.bursts) == 0:
@@ -89,7 +89,10 @@ def find_restart(context: JobContext) -> list[Finding]:
 
 
 def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings, by job_id, on jobs without any traffic in a window; none if they don't stand still."""
+    """Return the findings, by job_id, on jobs without any traffic in a window.
+
+    There are none on those that don't stand still.
+    """
     found: dict[str, tuple[Finding, ...]] = {}
     for job in seen.known.resting:
         if any(one.baseline.presumed for one in job.findings if one.status == "open"):
@@ -104,7 +107,7 @@ def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict
 def find_connecting(
     idle: Sequence[JobMemory], seen: Observed, continued: Continued, topology: Topology, params: Params
 ) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings, by job_id, on jobs that seem to begin anew, or no longer do.
+    """Return the findings, by job_id, on jobs that seem to restart, or no longer do.
 
     Their members connect before any steps show whether they go on with the job. That is over if an attempt that took
     over from it turned out to be another job.
@@ -128,7 +131,6 @@ def find_connecting(
 
 
 def _by_another(presumed: Finding) -> Finding:
-    """Close the finding that a job seemed to begin anew."""
     summary = f"The job fell silent, and {presumed.observed:.3g} s later another one began on its endpoints."
     return replace(presumed, status="closed", summary=summary)
 
@@ -160,13 +162,12 @@ def _known_quiet(job: JobMemory, flows: FlowBatch, until_ns: int) -> QuietJob:
 def _presumed_restart(
     quiet: QuietJob, rhythm: UsualRhythm | None, from_ns: int, topology: Topology, params: StopParams
 ) -> Finding | None:
-    """Find what seems to be a restart, or seemed so before, unless steps since have shown what it is.
+    """Find what seems to be a restart, unless later steps have shown what it is.
 
-    1. Take the flows by which members of a silent job connect from `from_ns` on, the start of the newest window.
-    2. Require that training ended before them, has not gone on at once, and that most members are among those who meet.
-    3. Require that more connect than usual, as strays do all the time.
-
-    Who connects shows at once; only its steps show whether the job goes on.
+    1. Keep a presumed restart that was found before.
+    2. Take the flows by which members of a silent job connect from `from_ns` on, the start of the newest window.
+    3. Require that training ended before them, has not gone on at once, and that most members are among those who meet.
+    4. Require that more connect than usual, as strays do all the time.
     """
     for one in quiet.known:
         if one.baseline.presumed and one.status == "open" and not _is_settled(one, quiet, params):
@@ -199,14 +200,14 @@ def _presumed_restart(
 
 
 def _is_settled(presumed: Finding, quiet: QuietJob, params: StopParams) -> bool:
-    """Return whether steps since have shown what seemed to be a restart: a new attempt, or the job going on."""
+    """Return whether a new attempt or further steps have shown what happened."""
     is_new = len(quiet.flows) > 0 and int(quiet.flows.start_ns.min()) > presumed.start_ns
     steps = int(np.count_nonzero(quiet.steps.end_ns > presumed.end_ns))
     return is_new or steps >= params.repeats
 
 
 def _are_training(quiet: QuietJob, params: StopParams) -> Bool:
-    """Mask the flows on training pairs that are training rather than ranks that connect, bool[n]."""
+    """Mask the flows on training pairs by which ranks train rather than connect, bool[n]."""
     pair = quiet.pairs.rows_of(quiet.flows)
     usual = np.bincount(pair, weights=quiet.flows.bytes) / np.maximum(np.bincount(pair), 1)
     mask: Bool = quiet.flows.bytes >= params.little * usual[pair]
@@ -214,7 +215,7 @@ def _are_training(quiet: QuietJob, params: StopParams) -> Bool:
 
 
 def _move_little(quiet: QuietJob, rhythm: UsualRhythm, params: StopParams) -> Bool:
-    """Mask the background flows on links that move far less than a training pair does, bool[n]."""
+    """Mask the background flows on links that move little for a training pair, bool[n]."""
     seen = (quiet.flows.end_ns >= rhythm.steps.start_ns[0]) & (quiet.flows.end_ns <= rhythm.steps.end_ns[-1])
     trained = quiet.flows.bytes[seen].sum() / (len(rhythm.steps) * len(quiet.pairs.src))
     link = links_of(quiet.background.src, quiet.background.dst).of_pair
@@ -229,7 +230,7 @@ def _meeting_several(met: FlowBatch) -> Int32:
 
 
 def _are_usual(met: FlowBatch, small: FlowBatch, ended_ns: int, params: StopParams) -> bool:
-    """Return whether no more flows met than exchanged little in as long a time before the job came to rest."""
+    """Return whether as many small flows came in as long a time before the rest."""
     length_ns = int(met.end_ns.max() - met.start_ns.min())
     return len(met) <= params.twice * usual_count(small.start_ns, ended_ns, ended_ns + length_ns)
 

@@ -71,7 +71,7 @@ def cut(flows: Sequence[Flow], at_ms: float) -> list[Flow]:
 @pytest.mark.parametrize(
     "late_ms, tick_ms, shown", [(3, 0, True), (1.5, 0, True), (0.5, 0, False), (1.5, 1, False), (3, 1, True)]
 )
-def test_ranks_ready_within_fabric_and_clock_times_show_none_late(late_ms: float, tick_ms: float, shown: bool) -> None:
+def test_ranks_ready_within_fabric_and_clock_time_are_not_late(late_ms: float, tick_ms: float, shown: bool) -> None:
     seen = steps_seen(every(1000, 6, 1000), late_ms=late_ms, tick_ms=tick_ms)
     assert what_moved([seen], Params()).shows_late == shown
 
