@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -74,9 +74,7 @@ _force_option = click.option("--force", is_flag=True, help="Overwrite, or delete
 @click.option("--dry-run", is_flag=True, help="Only say what would be written, as diff does.")
 @shared_options
 @pass_session
-def apply(
-    session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, passwords: bool, dry_run: bool
-) -> None:
+def apply(session: Session, *, dry_run: bool, **options: Any) -> None:
     """Write what differs, and nothing else; `diff` and --dry-run show beforehand what that is.
 
     A dashboard that somebody has edited since is reported and kept, unless with --force. Interrupted, or refused
@@ -88,14 +86,7 @@ def apply(
       prism-ch grafana apply --tenant tenant-a
       prism-ch grafana apply --force
     """
-    from prism_ch.grafana.provision import ApplyOptions
-
-    _apply(
-        session,
-        _organisations(session, tenants, operators=operators),
-        ApplyOptions(force, passwords),
-        write=not dry_run,
-    )
+    _apply(session, write=not dry_run, **options)
 
 
 @grafana.command(short_help="Say what apply would write.")
@@ -104,7 +95,7 @@ def apply(
 @click.option("--passwords", is_flag=True, help="As if passwords were to be written anew.")
 @shared_options
 @pass_session
-def diff(session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, passwords: bool) -> None:
+def diff(session: Session, **options: Any) -> None:
     """Say what `apply` would write with the same options.
 
     Nothing is written. Values are not shown, only where they differ.
@@ -113,9 +104,7 @@ def diff(session: Session, tenants: tuple[str, ...], *, operators: bool, force: 
     Example:
       prism-ch grafana diff
     """
-    from prism_ch.grafana.provision import ApplyOptions
-
-    _apply(session, _organisations(session, tenants, operators=operators), ApplyOptions(force, passwords), write=False)
+    _apply(session, write=False, **options)
 
 
 @grafana.command(short_help="Delete what earlier versions left.")
@@ -227,17 +216,19 @@ def _for_each(
     return total
 
 
-def _apply(session: Session, organisations: Mapping[str, str | None], options: ApplyOptions, *, write: bool) -> None:
+def _apply(
+    session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, passwords: bool, write: bool
+) -> None:
     """Print what differs, and write it if wanted."""
-    from prism_ch.grafana.provision import changes, datasource_problem
+    from prism_ch.grafana.provision import ApplyOptions, changes, datasource_problem
 
     def act(server: Grafana, desired: Organisation) -> int:
-        found = _write_changes(changes, options, server, desired, write=write)
+        found = _write_changes(changes, ApplyOptions(force, passwords), server, desired, write=write)
         if write and (problem := datasource_problem(server, desired)):
             click.echo(f"{desired.name}: the data source does not answer yet: {problem}", err=True)
         return found
 
-    total = _for_each(session, organisations, act)
+    total = _for_each(session, _organisations(session, tenants, operators=operators), act)
     click.echo(count(total, "write") if write else f"{count(total, 'difference')}, nothing written")
 
 
@@ -256,7 +247,7 @@ def _write_changes(
 
 
 def _check_organisation(server: Grafana, desired: Organisation) -> int:
-    """Print what is wrong with an organisation in Grafana; return the number of problems."""
+    """Print the problems of an organisation in Grafana; return their number."""
     from prism_ch.grafana.provision import ApplyOptions, changes, datasource_problem
 
     problems = []
@@ -300,24 +291,17 @@ def _check_queries(session: Session, organisations: Mapping[str, str | None]) ->
 
 @contextmanager
 def _database(session: Session) -> Iterator[Ask]:
-    """Yield a function that answers SQL.
-
-    If a service has the embedded database open, it is asked, for SQL only: its settings about Grafana may be others.
-    """
+    """Yield a function that answers SQL, by the service if it has the embedded database open."""
     from prism_ch.query.answer import answer_bytes
 
-    with ExitStack() as stack:
-        try:
-            store = stack.enter_context(session.store())
-        except HeldElsewhere as held:
-            ask: Ask = partial(_ask_service, held)
-        else:
-            ask = lambda sql, tenant: answer_bytes(store, sql, "json", tenant=tenant)  # noqa: E731
-        yield ask
+    try:
+        with session.store() as store:
+            yield lambda sql, tenant: answer_bytes(store, sql, "json", tenant=tenant)
+    except HeldElsewhere as held:
+        yield partial(_ask_service, held)
 
 
 def _ask_service(held: HeldElsewhere, sql: str, tenant: str | None) -> bytes:
-    """Have the service that holds the database answer a statement with JSON lines."""
     from prism_ch.daemon.control import Request, call
 
     options = ["--format=json", *([f"--tenant={tenant}"] if tenant is not None else [])]
