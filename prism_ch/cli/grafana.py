@@ -74,7 +74,7 @@ _force_option = click.option("--force", is_flag=True, help="Overwrite, or delete
 @click.option("--dry-run", is_flag=True, help="Only say what would be written, as diff does.")
 @shared_options
 @pass_session
-def apply(session: Session, *, dry_run: bool, **options: Any) -> None:
+def apply(session: Session, /, *, dry_run: bool, **options: Any) -> None:
     """Write what differs, and nothing else; `diff` and --dry-run show beforehand what that is.
 
     A dashboard that somebody has edited since is reported and kept, unless with --force. Interrupted, or refused
@@ -95,7 +95,7 @@ def apply(session: Session, *, dry_run: bool, **options: Any) -> None:
 @click.option("--passwords", is_flag=True, help="As if passwords were to be written anew.")
 @shared_options
 @pass_session
-def diff(session: Session, **options: Any) -> None:
+def diff(session: Session, /, **options: Any) -> None:
     """Say what `apply` would write with the same options.
 
     Nothing is written. Values are not shown, only where they differ.

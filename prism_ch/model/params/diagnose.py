@@ -67,26 +67,31 @@ class StopParams(SharedParams):
     `make accuracy ARGS='--parts faults'` counts them, by kind of finding and the thresholds that settle it.
     """
 
-    #: ... nor where all computing is one rest, which that makes twice as long at most.
+    #: A rest is a stop if it exceeds the usual one by more than this multiple of it. Where all computing is one rest,
+    #: a slow GPU at most doubles it.
     min_excess_rests: float = 1.0
-    #: A job that pauses as a whole between two steps saves or evaluates, which is no fault; one of so many steps, and
-    #: seconds (of `saving_hang_s` where something moves to or from other machines), is looked into.
+    #: A pause of all ranks between two steps is a fault from this length on, in steps. Shorter ones save or evaluate.
+    #: They also have to last `silence_s`, or `saving_hang_s` while data go to or from other machines.
     long_pause_steps: float = 4.0
-    #: A stop that loses less is a hiccup, as of garbage collection or a page that is read: nobody need look.
+    #: A stop that loses less time than this, in seconds, is a hiccup, as garbage collection causes.
     min_lost_s: float = 1.0
-    #: What is sent in so many steps is usual, lost records included: steps of two kinds may take turns.
+    #: A send is usual if it was seen in this share of the earlier steps. Records are lost, and steps of two kinds may
+    #: take turns, which leaves half of them.
     usual_share: float = 0.4
-    #: The first send that is overdue names the suspects, with those due within this share of a step.
+    #: Sends due within this share of a step after the first overdue one are due at once: jitter of steps is 1 to 3 %.
     together_share: float = 0.02
-    #: A suspect has missed more sends than records that are lost by chance explain, in more than one of so many stops:
-    #: of 512 ranks with two sends a step, 2 % of which are lost, one in five steps misses both of some rank.
+    #: A rank is a hang culprit if lost records explain its missing sends with at most this probability. With 512 ranks,
+    #: two sends a step and 2 % loss, one in five steps misses both sends of some rank.
     max_loss_probability: float = 0.01
-    #: ... nor where data may be waited for: some seconds more say that a GPU or a network that is slow does not do, ...
+    #: A job is silent for at least this long, in seconds, before a rank that may wait for data is called hung. Data
+    #: loaders make others wait for some seconds; slow GPUs and networks do not make a job silent.
     idle_hang_s: float = 10.0
-    #: ... or for storage, where something moves to or from other machines.
+    #: A job is silent for at least this long, in seconds, before it is called hung while data go to or from other
+    #: machines: storage may take that long for a checkpoint.
     saving_hang_s: float = 60.0
-    #: What is saved or loaded is no less than this share of what a step moves: gradients are as large as the model's
-    #: weights. Strays and control messages are less.
+    #: Background traffic is a checkpoint or its loading from this share of a usual step's bytes on. Gradients are as
+    #: large as the model's weights; strays and control messages are far smaller.
     min_saved_share: float = 0.01
-    #: An exporter that sends nothing more was lost if it should have shown so many other records since.
+    #: An exporter was lost if its earlier rate predicts at least this many other records during its silence. By a
+    #: Poisson count, none of five come with a probability of 0.7 %.
     min_missed_records: float = 5.0

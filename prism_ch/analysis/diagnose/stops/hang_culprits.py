@@ -55,12 +55,9 @@ class Sends:
 class HangCulprits:
     """Who may keep a job from going on.
 
-    `endpoints` int32[n], sorted: those whose sends were due first; any of several may be the culprit.
-    `due_ns`: when that was, None if unknown.
-    `inside_step`: they have computed in the step since its data were read.
-    `anybody`: no peer is ahead of them, since nobody began the step or the collective that is due. The cause may
-    concern them all.
-    `begun`: somebody sent in the step; else the job may have ended with the one before.
+    `endpoints` int32[n], sorted: those whose sends were due first, at `due_ns` (None if unknown); any of several may be
+    the culprit. `inside_step`: they have computed in the step since its data were read. `anybody`: no peer is ahead of
+    them, so the cause may concern them all. `begun`: somebody sent in the step; else the job may have ended before it.
     """
 
     endpoints: Int32

@@ -76,12 +76,11 @@ class Rests:
 
 @dataclass(frozen=True, slots=True)
 class StepsSeen:
-    """The steps of an attempt in a window: those looked at again, and new ones.
+    """The steps of an attempt in a window; those from `first_new` on are new.
 
-    One row a step: its `number`, `end_ns`, `duration_s` (NaN if its beginning was not seen) and `rests`; new ones are
-    those from `first_new` on. `storage` bool[steps] marks the rests in which the job waited for storage. `lateness_s`
-    float64[endpoints, steps]: how much later than its peers each of `endpoints` begins. `traffic` and `kinds` are the
-    bursts of the attempt.
+    One row a step: its `number`, `end_ns`, `duration_s` (NaN if its beginning was not seen) and `rests`. `storage`
+    bool[steps]: the job waited for storage in the rest. `lateness_s` float64[endpoints, steps]: how much later than its
+    peers each of `endpoints` begins. `traffic` and `kinds` are the attempt's bursts.
     """
 
     number: Int64
@@ -97,10 +96,7 @@ class StepsSeen:
 
     @classmethod
     def of(cls, one: RebuiltAttempt, around: FlowBatch, params: StopParams) -> StepsSeen:
-        """Measure the rests of an attempt's steps, published ones included.
-
-        Parameters: `around`, any flows of that time.
-        """
+        """Measure the rests of an attempt's steps; `around` are any flows of that time."""
         new, ends = one.rebuilt.steps, one.division.job_end_ns()
         published = one.division.steps - len(new)
         duration_s = np.diff(ends, prepend=ends[:1]) / 1e9
@@ -246,10 +242,9 @@ def with_endpoint_rests(
 ) -> Rests:
     """Replace the rests of long steps in which each endpoint rests in its turn.
 
-    One replica may wait for data while others go on, and then wait for it: each stands still once, and the straggler
-    first, whose rest replaces the step's. A slow GPU does not rest, but spreads its delay over its messages, so that
-    its neighbours don't rest either. An endpoint without a rest is no evidence.
-    Parameters: `duration_s` float64[steps], NaN where unknown; the others as in `find_rests`.
+    One replica may wait for data while others go on, and then wait for it: the straggler's rest comes first and
+    replaces the step's. A slow GPU does not rest, but spreads its delay over its messages, so that its neighbours don't
+    rest either. An endpoint without a rest is no evidence. Parameters: `duration_s` float64[steps], NaN where unknown.
     """
     step_s = float(robust.median(duration_s))
     long = duration_s > (1 + params.half) * step_s

@@ -109,10 +109,10 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     if overdue_s <= params.stops.half * rhythm.step_s:
         return None
     excess_s = least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops) - rhythm.rest_s
-    stop = Stop(int(quiet.steps.step[-1]) + 1, last_ns, quiet.until_ns, rhythm.rest_s, overdue_s, 1.0)
+    stop = Stop(quiet.job_id, int(quiet.steps.step[-1]) + 1, last_ns, quiet.until_ns, rhythm.rest_s, overdue_s, 1.0)
     lost, is_sure = _exporters_that_may_be_lost(quiet, last_ns, rhythm, params.stops)
     if is_sure:
-        return _describe_missing_records(quiet, stop, lost)
+        return _describe_missing_records(stop, lost)
     return _describe_silence(quiet, stop, culprits, excess_s, lost, topology, params.stops)
 
 
@@ -135,17 +135,16 @@ def _exporters_that_may_be_lost(
     return tuple(sorted(saw)), was_sure or bool(before >= params.min_missed_records)
 
 
-def _describe_missing_records(quiet: QuietJob, stop: Stop, lost: tuple[str, ...]) -> Finding:
+def _describe_missing_records(stop: Stop, lost: tuple[str, ...]) -> Finding:
     names = [name or "without a name" for name in lost]
     return stop_finding(
         "telemetry",
-        quiet.job_id,
         stop,
-        ("exporter", lost[0]) if len(lost) == 1 else ("job", quiet.job_id),
         "warning",
         f"Exporter{'s' * (len(names) > 1)} {first_few(names)} sent nothing more for {stop.length_s:.3g} s, of this job "
         "or of others: what the job does can't be told; look at the exporter, its switch and the way to the collector.",
         {"because": SILENCE, "exporters": list(lost), "lost_s": 0.0},
+        ("exporter", lost[0]) if len(lost) == 1 else None,
         is_open=True,
     )
 
@@ -188,9 +187,7 @@ def _describe_silence(
         doubt = f" Nothing else comes from {lost[0] or 'the exporter'}: if that was lost, the job may go on."
     return stop_finding(
         "hang" if hangs else "stall",
-        quiet.job_id,
         stop,
-        subject_of(named, quiet.job_id, topology),
         "critical" if hangs and culprits.begun else "info",
         f"The job {verb} since step {stop.step - 1}, for {stop.length_s:.3g} s, {where}{aside}; {who}: {advice}."
         + doubt,
@@ -201,6 +198,7 @@ def _describe_silence(
             "beside_bytes": background,
             "only_exporter": lost[0] if len(lost) == 1 else "",
         },
+        subject_of(named, quiet.job_id, topology),
         is_open=True,
     )
 
@@ -248,8 +246,8 @@ def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, pa
         reached = np.diff(np.searchsorted(ends[: gap + 1], before, side="right")) > 0
         if len(reached) == params.enough and reached.all():
             step = int(quiet.steps.step[np.searchsorted(quiet.steps.end_ns[:-1], since_ns)])
-            stop = Stop(step, since_ns, int(end_ns[gap + 1]), rhythm.rest_s, 0.0, 0.0)
-            yield _describe_gap(quiet.job_id, name, stop, is_open=gap == len(ends) - 1)
+            stop = Stop(quiet.job_id, step, since_ns, int(end_ns[gap + 1]), rhythm.rest_s, 0.0, 0.0)
+            yield _describe_gap(name, stop, is_open=gap == len(ends) - 1)
 
 
 def _ends_of(exporter: str, flows: FlowBatch) -> Int64:
@@ -258,17 +256,16 @@ def _ends_of(exporter: str, flows: FlowBatch) -> Int64:
     return ends
 
 
-def _describe_gap(job_id: str, exporter: str, stop: Stop, *, is_open: bool) -> Finding:
+def _describe_gap(exporter: str, stop: Stop, *, is_open: bool) -> Finding:
     sent = f"{exporter or 'without a name'} {'sends' if is_open else 'sent'} nothing for {stop.length_s:.3g} s"
     finding = stop_finding(
         "telemetry",
-        job_id,
         stop,
-        ("exporter", exporter),
         "warning",
         f"Exporter {sent} since step {stop.step}, while others saw this job go on: what it sees is missing; look at "
         "the exporter, its switch and the way to the collector.",
         {"because": SILENCE, "exporters": [exporter]},
+        ("exporter", exporter),
         is_open=is_open,
     )
-    return replace(finding, diagnosis_id=identity(job_id, "telemetry", exporter, stop.start_ns))
+    return replace(finding, diagnosis_id=identity(stop.job_id, "telemetry", exporter, stop.start_ns))

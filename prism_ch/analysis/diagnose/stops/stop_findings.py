@@ -37,6 +37,7 @@ class Stop:
     `slowdown` is the lost share of the time that counts.
     """
 
+    job_id: str
     step: int
     start_ns: int
     end_ns: int
@@ -52,20 +53,22 @@ class Stop:
 
 def stop_finding(
     kind: FindingKind,
-    job_id: str,
     stop: Stop,
-    subject: tuple[SubjectType, str],
     severity: Severity,
     summary: str,
     evidence: Mapping[str, object],
+    subject: tuple[SubjectType, str] | None = None,
     *,
     is_open: bool = False,
 ) -> Finding:
-    """Make the finding on a stop, whose identity stays whatever it turns out to be."""
+    """Make the finding on a stop, by default about the job.
+
+    Its identity stays, whatever the stop turns out to be.
+    """
     return make_finding(
         kind,
-        subject,
-        identity(job_id, "stall", job_id, stop.start_ns),
+        subject or ("job", stop.job_id),
+        identity(stop.job_id, "stall", stop.job_id, stop.start_ns),
         Extent(stop.step, stop.step, stop.start_ns, stop.end_ns, is_open=is_open),
         Measured(stop.length_s, stop.usual_s, slowdown=min(stop.slowdown, 1.0)),
         severity,
@@ -158,13 +161,13 @@ def find_past_stops(
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
         slowdown = (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s)
-        stop = Stop(int(seen.number[row]), span.start_ns, span.end_ns, usual_s, rest_s - usual_s, slowdown)
+        stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, rest_s - usual_s, slowdown)
         if _met_anew(seen, span, params.stops):
-            found.append(_describe_restart(job_id, stop, len(seen.endpoints)))
+            found.append(_describe_restart(stop, len(seen.endpoints)))
         elif seen.number[row] not in usual:
             background = unusual_background(around, seen.endpoints, span, topology, params.stops)
             stragglers = seen.stragglers(row, params.stops)
-            found.append(_describe_stall(job_id, seen, stop, stragglers, background, topology, params))
+            found.append(_describe_stall(seen, stop, stragglers, background, topology, params))
     return tuple(found)
 
 
@@ -179,13 +182,7 @@ def _met_anew(seen: StepsSeen, span: Interval, params: StopParams) -> bool:
 
 
 def _describe_stall(
-    job_id: str,
-    seen: StepsSeen,
-    stop: Stop,
-    stragglers: Int32,
-    background: Mapping[str, int],
-    topology: Topology,
-    params: Params,
+    seen: StepsSeen, stop: Stop, stragglers: Int32, background: Mapping[str, int], topology: Topology, params: Params
 ) -> Finding:
     stops = params.stops
     longest_s = max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s if background else stops.silence_s)
@@ -203,24 +200,21 @@ def _describe_stall(
         why = "all paused together: look at checkpoints, evaluations and what else they wait for at once."
     return stop_finding(
         "stall",
-        job_id,
         stop,
-        subject_of(stragglers, job_id, topology),
         "info" if is_pause else grade(stop.slowdown, params.diagnose),
         f"The job stood still for {stop.length_s:.3g} s in step {stop.step}; {why}",
         {
             "waited_for": [topology.endpoints[endpoint] for endpoint in stragglers.tolist()],
             "beside_bytes": background,
         },
+        subject_of(stragglers, stop.job_id, topology),
     )
 
 
-def _describe_restart(job_id: str, stop: Stop, members: int) -> Finding:
+def _describe_restart(stop: Stop, members: int) -> Finding:
     return stop_finding(
         "restart",
-        job_id,
         stop,
-        ("job", job_id),
         "warning",
         f"The job was interrupted for {stop.length_s:.3g} s in step {stop.step} and began anew on the same {members} "
         "endpoints: look for why it died.",

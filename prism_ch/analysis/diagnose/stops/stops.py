@@ -82,10 +82,10 @@ def find_restart(context: JobContext) -> list[Finding]:
     ]
     interrupted_s = (around_ns[-1] - around_ns[0]) / 1e9 if around_ns else 0.0
     lost_s = max(interrupted_s - _usual_s(steps), 0.0)
-    stop = Stop(first_step, min(ended), begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
+    stop = Stop(context.job_id, first_step, min(ended), begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
     is_open = int(steps.step[-1]) - first_step < context.params.going_on.settled_steps
     endpoints = newest.attempt.endpoints
-    return [_describe_restart(context.job_id, stop, before, endpoints, context.topology, is_open=is_open)]
+    return [_describe_restart(stop, before, endpoints, context.topology, is_open=is_open)]
 
 
 def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict[str, tuple[Finding, ...]]:
@@ -119,7 +119,13 @@ def find_connecting(
     for job in idle:
         known = job.findings
         if job.job.job_id in over:
-            now = tuple(_by_another(one) if one.baseline.presumed and one.status == "open" else one for one in known)
+            begun = "The job fell silent, and {:.3g} s later another one began on its endpoints."
+            now = tuple(
+                replace(one, status="closed", summary=begun.format(one.observed))
+                if one.baseline.presumed and one.status == "open"
+                else one
+                for one in known
+            )
         else:
             quiet = _known_quiet(job, seen.flows, seen.until_ns)
             rhythm = usual_rhythm(quiet, params.stops)
@@ -128,11 +134,6 @@ def find_connecting(
         if now != known:
             found[job.job.job_id] = now
     return found
-
-
-def _by_another(presumed: Finding) -> Finding:
-    summary = f"The job fell silent, and {presumed.observed:.3g} s later another one began on its endpoints."
-    return replace(presumed, status="closed", summary=summary)
 
 
 def _with_stop(job: JobMemory, stop: Finding, until_ns: int) -> tuple[Finding, ...]:
@@ -187,15 +188,17 @@ def _presumed_restart(
     rests_until_ns = int(training.start_ns[begun].min(initial=quiet.until_ns))
     met = met.take((met.start_ns > ended_ns) & (met.start_ns < rests_until_ns))
     rest_s = (rests_until_ns - ended_ns) / 1e9
-    after = _meeting_several(met)
+    links = links_of(met.src, met.dst)
+    # All ranks that make their communicators meet several others.
+    after = np.flatnonzero(np.bincount(np.concatenate([links.low, links.high])) >= 2).astype(np.int32)
     still_there = np.isin(quiet.endpoints, after).mean()
     if rest_s <= rhythm.rest_s or still_there < params.half or _are_usual(met, small, ended_ns, params):
         return None
     begin_ns, steps = int(met.start_ns.min()), quiet.steps
     lost_s = max((begin_ns - ended_ns) / 1e9 - _usual_s(steps), 0.0)
     step = int(np.append(steps.step, steps.step[-1] + 1)[np.searchsorted(steps.end_ns, begin_ns)])
-    stop = Stop(step, ended_ns, begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
-    presumed = _describe_restart(quiet.job_id, stop, quiet.endpoints, after, topology, is_presumed=True)
+    stop = Stop(quiet.job_id, step, ended_ns, begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
+    presumed = _describe_restart(stop, quiet.endpoints, after, topology, is_presumed=True)
     return None if _is_settled(presumed, quiet, params) else presumed
 
 
@@ -223,12 +226,6 @@ def _move_little(quiet: QuietJob, rhythm: UsualRhythm, params: StopParams) -> Bo
     return mask
 
 
-def _meeting_several(met: FlowBatch) -> Int32:
-    """Return the endpoints that meet several others, as all do that make communicators; sorted."""
-    links = links_of(met.src, met.dst)
-    return np.flatnonzero(np.bincount(np.concatenate([links.low, links.high])) >= 2).astype(np.int32)
-
-
 def _are_usual(met: FlowBatch, small: FlowBatch, ended_ns: int, params: StopParams) -> bool:
     """Return whether as many small flows came in as long a time before the rest."""
     length_ns = int(met.end_ns.max() - met.start_ns.min())
@@ -236,14 +233,7 @@ def _are_usual(met: FlowBatch, small: FlowBatch, ended_ns: int, params: StopPara
 
 
 def _describe_restart(
-    job_id: str,
-    stop: Stop,
-    before: Int32,
-    after: Int32,
-    topology: Topology,
-    *,
-    is_open: bool = True,
-    is_presumed: bool = False,
+    stop: Stop, before: Int32, after: Int32, topology: Topology, *, is_open: bool = True, is_presumed: bool = False
 ) -> Finding:
     """Describe a restart; `before` and `after` are the members, sorted."""
     changed = {"left": np.setdiff1d(before, after), "joined": np.setdiff1d(after, before)}
@@ -270,7 +260,7 @@ def _describe_restart(
         )
         evidence |= {name: [topology.endpoints[one] for one in who.tolist()] for name, who in changed.items()}
     severity: Severity = "info" if is_presumed else "warning"
-    found = stop_finding("restart", job_id, stop, ("job", job_id), severity, summary, evidence, is_open=is_open)
+    found = stop_finding("restart", stop, severity, summary, evidence, is_open=is_open)
     return replace(found, baseline=Baseline(presumed=True)) if is_presumed else found
 
 

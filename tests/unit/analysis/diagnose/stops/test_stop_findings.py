@@ -34,7 +34,7 @@ SETTLED_NS = BEGIN_NS + 60 * SECOND
 def stop(start_s: float = 10, end_s: float = 20, *, is_open: bool = False) -> Finding:
     span = (BEGIN_NS + round(start_s * SECOND), BEGIN_NS + round(end_s * SECOND))
     return stop_finding(
-        "stall", "job", Stop(7, *span, 0.5, 9.5, 2.0), ("job", "job"), "warning", "It stood still.", {}, is_open=is_open
+        "stall", Stop("job", 7, *span, 0.5, 9.5, 2.0), "warning", "It stood still.", {}, is_open=is_open
     )
 
 
