@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -54,9 +55,8 @@ def find_slow_steps(
         compared = _compare(seen, going, params)
         told = episodes(compared.slow.tolist(), params.repeats)
         reasons = [_reason(context, compared, episode, going) for episode in told]
-        found.extend(
-            _describe(context, compared, episode, reason, going) for episode, reason in zip(told, reasons, strict=True)
-        )
+        first_steps = _first_steps(seen, told, going, params)
+        found.extend(map(partial(_describe, context, compared), told, reasons, first_steps))
         if not told or (begin := _new_regime(compared, told[-1], reasons[-1], params)) is None:
             return tuple(found)
         found[-1] = _usual_now(found[-1], seen, begin)
@@ -235,14 +235,22 @@ def _drifted(value: float, recent: float, oldest: tuple[float, float], params: D
     )
 
 
-def _describe(
-    context: _Context, compared: _Compared, episode: Episode, reason: _Reason, going: Finding | None
-) -> Finding:
+def _first_steps(seen: Steps, told: Sequence[Episode], going: Finding | None, params: DiagnoseParams) -> list[int]:
+    """Return the first step of each episode; the first one that continues the open finding begins where that did."""
+    first_steps = [int(seen.step[episode.first]) for episode in told]
+    for row, episode in enumerate(told):
+        if going is not None and continues(going, first_steps[row], int(seen.step[episode.last]), params):
+            first_steps[row] = going.first_step
+            break
+    return first_steps
+
+
+def _describe(context: _Context, compared: _Compared, episode: Episode, reason: _Reason, first_step: int) -> Finding:
     """Put an episode into words and numbers."""
     job, topology, params = context.job, context.topology, context.params
     span = slice(episode.first, episode.last + 1)
     seen, expected = compared.steps, compared.expected
-    first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
+    last = int(seen.step[episode.last])
     cause, blamed, nobodys = reason.cause, reason.straggler, reason.nobodys
     duration = seen.duration_s
     bad = list(episode.abnormal)
@@ -272,17 +280,15 @@ def _describe(
     if named is not None:
         others = {"may_also_be": list(named.may_also_be)} if named.may_also_be else {}
         evidence["root_cause"] = {"kind": named.kind, "subject": named.subject, **others}
-    if going is not None and continues(going, first, last, params):
-        first = going.first_step
     is_open = not episode.closed
     return make_finding(
         "slow_step",
         ("job", job.job_id),
-        identity(job.job_id, "slow_step", job.job_id, first),
-        Extent(first, last, int(seen.start_ns[episode.first]), int(seen.end_ns[episode.last]), is_open=is_open),
+        identity(job.job_id, "slow_step", job.job_id, first_step),
+        Extent(first_step, last, int(seen.start_ns[episode.first]), int(seen.end_ns[episode.last]), is_open=is_open),
         Measured(observed, usual, float(np.median(compared.score[bad])), slowdown),
         severity(slowdown, params),
-        f"{_what(first, last, observed, usual)}; {who}",
+        f"{_what(first_step, last, observed, usual)}; {who}",
         evidence,
         about=(topology.endpoints[last_ready],) if times else (),
         cause=named,

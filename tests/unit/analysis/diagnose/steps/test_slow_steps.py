@@ -157,6 +157,14 @@ class TestGoingOn:
         assert spans(again) == [(20, 29, "closed"), (40, 44, "open")]
         assert [one.diagnosis_id for one in again] == [closed.diagnosis_id, before.diagnosis_id]
 
+    def test_only_first_of_two_episodes_continues_the_open_one(self) -> None:
+        (before,) = found(self.HISTORY)
+        parted = [*self.HISTORY[:25], *[1.0] * 4, *[1.5] * 4]
+        first, second = found(parted, known=[replace(before, last_step=32)])
+        assert (first.diagnosis_id, first.first_step, first.last_step) == (before.diagnosis_id, 20, 24)
+        assert (second.first_step, second.last_step) == (29, 32)
+        assert second.diagnosis_id != before.diagnosis_id
+
     def test_one_that_is_over_is_not_found_again_in_normal_steps(self) -> None:
         (before,) = found(self.HISTORY)
         steps = steps_of([*self.HISTORY, *[1.0] * 20])
