@@ -14,7 +14,7 @@ Float64 = npt.NDArray[np.float64]
 def check_equal_length(**columns: npt.NDArray[Any]) -> int:
     """Return the common length of the named one-dimensional columns.
 
-    Raises ValueError, naming the column, where one has another length or is not one-dimensional.
+    Raises ValueError, naming the column, if one has another length or is not one-dimensional.
     """
     length: int | None = None
     for name, column in columns.items():
@@ -27,10 +27,10 @@ def check_equal_length(**columns: npt.NDArray[Any]) -> int:
 
 
 def check_groups(group: npt.NDArray[Any], groups: int | None) -> int:
-    """Return the number of groups: `groups`, or where it is None one more than the largest id in `group`.
+    """Return `groups` if it is given, else one more than the largest id in `group`.
 
     Parameters: `group`, integers [n]; `groups`, an upper bound of the ids.
-    Raises ValueError where an id is negative or not below `groups`.
+    Raises ValueError if an id is negative or not below `groups`.
     """
     if len(group) == 0:
         return groups or 0
@@ -43,7 +43,7 @@ def check_groups(group: npt.NDArray[Any], groups: int | None) -> int:
 
 
 def run_starts(*keys: npt.NDArray[Any]) -> Int64:
-    """Return the rows at which a run of equal keys begins, int64[runs]; the keys are columns [n] sorted together."""
+    """Return the rows at which runs of equal keys begin, int64[runs]; the keys are columns [n]."""
     rows = len(keys[0])
     opens = np.ones(rows, dtype=np.bool_)
     if rows:
@@ -53,8 +53,20 @@ def run_starts(*keys: npt.NDArray[Any]) -> Int64:
     return np.flatnonzero(opens)
 
 
+def run_numbers(*keys: npt.NDArray[Any]) -> Int64:
+    """Return the number of each row's run of equal keys, int64[n] from 0; the keys are columns [n]."""
+    opens = np.zeros(len(keys[0]), dtype=np.int64)
+    opens[run_starts(*keys)[1:]] = 1
+    return np.cumsum(opens)
+
+
+def last_rows(starts: Int64, rows: int) -> Int64:
+    """Return the last row of each run, int64[runs], given their first rows and how many rows there are."""
+    return np.append(starts[1:], rows)[: len(starts)] - 1
+
+
 def order_by(*keys: npt.NDArray[Any]) -> Int64:
-    """Return the rows sorted by columns, the first the most significant, equal rows as they come, int64[n].
+    """Sort rows stably by columns, the most significant first; return their order, int64[n].
 
     Parameters: `keys`, columns [n] of integers of magnitude below 2**62, of truth values or of floats.
     Columns that fit into 63 bits together are packed into one number: numbers sort many times faster than rows do by
@@ -80,11 +92,11 @@ def order_by(*keys: npt.NDArray[Any]) -> Int64:
 
 
 def group_search(value_group: Int32, values: npt.NDArray[Any], query_group: Int32, queries: npt.NDArray[Any]) -> Int64:
-    """Return, for each query, the place of the first value of its group that is larger: as numpy's searchsorted, right.
+    """Find the first larger value of each query's group, as numpy's searchsorted does on the right.
 
     Parameters: `value_group` int32[n], `values` int64[n], sorted by (group, value); `query_group` int32[m], `queries`
-    int64[m], in any order. Returns int64[m], in 0..n; past the group's last value where none is larger.
-    Group and value are packed into one number where they fit into 63 bits, else each group is bisected by itself.
+    int64[m], in any order. Returns int64[m], in 0..n; past the group's last value if none is larger.
+    Group and value are packed into one number if they fit into 63 bits, else each group is bisected by itself.
     """
     if len(values) == 0:
         return np.zeros(len(queries), dtype=np.int64)
@@ -102,7 +114,7 @@ def group_search(value_group: Int32, values: npt.NDArray[Any], query_group: Int3
 
 
 def segment_search(values: npt.NDArray[Any], low: Int64, high: Int64, queries: npt.NDArray[Any]) -> Int64:
-    """Count, for each query, the values <= it inside its own sorted segment; all queries are bisected at once.
+    """Count the values up to each query inside its own sorted segment.
 
     Parameters: `values` [n], sorted within each segment; `low`, `high` int64[m], the segment values[low:high] of each
     query; `queries` [m].

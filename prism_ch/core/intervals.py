@@ -18,6 +18,7 @@ from prism_ch.core.arrays import (
     check_equal_length,
     check_groups,
     group_search,
+    last_rows,
     order_by,
     run_starts,
 )
@@ -77,8 +78,19 @@ def merge(group: Int32, start: Int64, end: Int64, gap_ns: int = 0) -> Merged:
     first = np.flatnonzero(opens)
     owner = np.empty(len(order), dtype=np.int64)
     owner[order] = np.cumsum(opens) - 1
-    last = np.append(first[1:], len(order))[: len(first)] - 1
-    return Merged(line[first], begin[first], reach[last], owner, order[first])
+    return Merged(line[first], begin[first], reach[last_rows(first, len(order))], owner, order[first])
+
+
+def hull(group: Int32, start: Int64, end: Int64, groups: int) -> tuple[Int64, Int64]:
+    """Return the earliest start and the latest end of each group, int64[groups] each.
+
+    Parameters: `group` int32[n]; `start`, `end` int64[n]. A group without intervals has the largest and the smallest
+    number of 64 bits.
+    """
+    first, last = np.full(groups, np.iinfo(np.int64).max), np.full(groups, np.iinfo(np.int64).min)
+    np.minimum.at(first, group, start)
+    np.maximum.at(last, group, end)
+    return first, last
 
 
 def union_length(group: Int32, start: Int64, end: Int64, groups: int | None = None) -> Int64:

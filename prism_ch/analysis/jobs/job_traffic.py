@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.jobs.edges import recurring_pairs
-from prism_ch.analysis.observe.coarse import merged_training
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.analysis.observe.timeouts import merged_training
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Int32
 from prism_ch.model.exporter import Timeouts

@@ -1,80 +1,76 @@
-"""Clocks: how far exporters' clocks are off, from the flows that several of them saw; and times without that.
+"""Clocks: how far exporters' clocks are off, by flows that several of them saw, and times corrected for that.
 
 1. Two exporters that saw the same 5-tuples are compared by the differences between their observations of these.
 2. The offsets of pairs add up to one for each exporter; a wrong one among them is overruled.
 3. The right time is what most exporters show, against what was known of them before.
+
+Observations of one flow differ by the offset, in their starts and in their ends; those of different flows by anything,
+or by periods of the traffic, which jitter. So most differences lie close together at the offset, even if the two count
+different bytes, miss some flows, cut them differently, or have clocks of whole milliseconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from prism_ch.analysis.observe.clock_offsets import Compared, compare, compare_lanes
-from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.arrays import group_search, order_by, run_numbers, run_starts
+from prism_ch.core.density import densest
 from prism_ch.core.graph import components, levels
-from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch, of_several
 from prism_ch.model.params import ClockParams
 
-__all__ = ["blurs_ns", "correct", "estimate", "reach_ns"]
-
 #: No two clocks are compared better than this.
 _EXACT_S = 1e-9
+#: Exporters of one 5-tuple that are compared with one another; fabrics have paths of up to five or seven switches.
+_MAX_SWITCHES = 8
+#: Observations looked at for each pair of exporters: the offset of a thousand is sharp.
+_MAX_OBSERVATIONS = 1000
+#: Candidates looked at for all pairs together, and for each at the least: some tenths of a second.
+_MAX_CANDIDATES, _MIN_CANDIDATES = 200_000, 1000
+#: Multiples of these, less their whole parts, fall evenly (Weyl, 1916): samples that no period of the traffic meets.
+_GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
+
+_SECOND_NS = 10**9
 
 
 def estimate(
     batch: FlowBatch, history: ExporterHistory, params: ClockParams, server: Int32 | None = None
 ) -> ExporterStates:
-    """Say of each exporter in a window how far its clock is ahead, where flows that others saw as well show it.
+    """Estimate how far each exporter's clock is ahead, by flows that others saw as well.
 
     Parameters: `batch`, the window's observations by the exporters' own clocks; `history`, what earlier windows found;
     `server` int32[endpoints], where each endpoint sits, if flows of one pair of servers may be compared as well.
     Returns the exporters in the batch that have a name, in the batch's order. Exporters that share no flows, nor share
     them with the same others, are no time for one another: each such set of exporters has its own.
     """
-    observations = np.bincount(batch.exporter, minlength=len(batch.exporters))
+    exporters = len(batch.exporters)
+    observations = np.bincount(batch.exporter, minlength=exporters)
     named = np.array([name != "" for name in batch.exporters], dtype=bool)
     present = np.flatnonzero((observations > 0) & named)
-    names = tuple(batch.exporters[code] for code in present)
+    states = ExporterStates.unknown(tuple(batch.exporters[code] for code in present))
     shared = batch.shared()
-    compared = compare(batch.take(shared & named[batch.exporter]), params)
+    compared = _compare(batch.take(shared & named[batch.exporter]), params)
     if server is not None:
         compared = compared.joined(_compare_apart(batch.take(named[batch.exporter]), compared, server, params))
     if len(compared.first) == 0:
-        return ExporterStates.unknown(names)
-    level, compared = _levels(compared, len(batch.exporters), params)
+        return states
+    level, compared = _agreeing_levels(compared, exporters, params)
     before_s = np.nan_to_num(history.latest_offset_s(batch.exporters))
     offset_s = level - _right_time(level - before_s, compared, observations)
-    precision = _sum_by_exporter(compared, 1 / np.maximum(compared.uncertainty_s, _EXACT_S) ** 2, len(batch.exporters))
-    matches = _sum_by_exporter(compared, compared.matches, len(batch.exporters))
+    precision = compared.sum_by_exporter(1 / np.maximum(compared.uncertainty_s, _EXACT_S) ** 2, exporters)
+    matches = compared.sum_by_exporter(compared.matches, exporters)
     uncertainty_s = np.sqrt(1 / np.where(precision > 0, precision, np.nan))
     offset_s[np.isnan(uncertainty_s)] = np.nan
     return replace(
-        ExporterStates.unknown(names),
+        states,
         clock_offset_s=offset_s[present],
         clock_uncertainty_s=uncertainty_s[present],
         clock_matches=matches[present].astype(np.int64),
     )
-
-
-def _compare_apart(batch: FlowBatch, compared: Compared, server: Int32, params: ClockParams) -> Compared:
-    """Compare exporters that no shared flow joins by what moves between the same servers, as `compare` does.
-
-    A tensor-parallel group does everything at once on all its GPUs: each rail shows the same messages at the same
-    moments, and so do the rings of one collective.
-    """
-    joined = components(len(batch.exporters), compared.first, compared.second)
-    servers = int(server.max(initial=0)) + 1
-    first = run_starts(batch.src, batch.dst)
-    lane = server[batch.src[first]].astype(np.int64) * servers + server[batch.dst[first]]
-    _, lane = np.unique(lane, return_inverse=True)
-    lane = np.repeat(lane, np.diff(np.append(first, len(batch))))
-    apart = of_several(lane, joined[batch.exporter])
-    found = compare_lanes(batch.take(apart), lane[apart], params)
-    return found.take(joined[found.first] != joined[found.second])
 
 
 def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> FlowBatch:
@@ -82,7 +78,7 @@ def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> 
 
     Parameters: `batch`, by the exporters' own clocks; `history`, with what the window of its last observations found.
     An offset that a window found holds for what ends from its start on, up to the next one, and the first one also for
-    what came before it. Offsets that may be none are left alone, and so is an exporter of which nothing is known.
+    what came before it. Offsets that may be none are left alone, and so are exporters that nothing is known of.
     """
     code = {name: number for number, name in enumerate(batch.exporters)}
     exporter = np.array([code.get(name, -1) for name in history.exporters], dtype=np.int32)[history.exporter]
@@ -98,7 +94,7 @@ def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> 
 
 
 def blurs_ns(ticks_ns: Int64, params: ClockParams) -> Int64:
-    """Return how far apart an exporter and others may see one moment once they are corrected, int64[exporters].
+    """Bound how far apart an exporter and others see one moment after correction, int64[exporters].
 
     Parameters: `ticks_ns` int64[exporters], what their own clocks cut times to. They are taken at different switches.
     """
@@ -111,24 +107,221 @@ def reach_ns(history: ExporterHistory, params: ClockParams) -> int:
 
 
 def _significant_ns(history: ExporterHistory, params: ClockParams) -> Int64:
-    """Return the offsets that are more than their uncertainty may account for, int64[n]; 0 where they are not."""
+    """Return each offset, or 0 if its uncertainty may account for it, int64[n]."""
     significant = np.abs(history.clock_offset_s) > params.min_score * history.clock_uncertainty_s
     return np.where(significant, np.rint(history.clock_offset_s * 1e9), 0).astype(np.int64)
 
 
-def _levels(compared: Compared, exporters: int, params: ClockParams) -> tuple[Float64, Compared]:
-    """Return how far each exporter is ahead of an unknown time, float64[exporters], and what agrees with that."""
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """How far the clock of the second exporter is ahead of the first's, one row a pair of them.
+
+    `first`, `second` int32[n] are exporters of the batch; `offset_s` and its standard deviation `uncertainty_s`
+    float64[n]; `matches` int64[n] counts the observations matched. `clear` bool[n]: the offset explains enough of what
+    both can have seen; `sharp` bool[n]: nearly all of it, and closely.
+    """
+
+    first: Int32
+    second: Int32
+    offset_s: Float64
+    uncertainty_s: Float64
+    matches: Int64
+    clear: Bool
+    sharp: Bool
+
+    def take(self, rows: Bool) -> _Compared:
+        return _Compared(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    def joined(self, other: _Compared) -> _Compared:
+        columns = ((getattr(self, column.name), getattr(other, column.name)) for column in fields(self))
+        return _Compared(*map(np.concatenate, columns))
+
+    def sum_by_exporter(self, values: Float64 | Int64, exporters: int) -> Float64:
+        return np.bincount(self.first, values, exporters) + np.bincount(self.second, values, exporters)
+
+
+def _compare(seen: FlowBatch, params: ClockParams) -> _Compared:
+    """Compare every two exporters by their observations of the same 5-tuples; return what is clear.
+
+    An offset is looked for nearby first, and far away if what is nearby does not explain nearly everything.
+    """
+    sightings = _sightings(seen, seen.five_tuples())
+    near = _offsets(sightings, round(params.near_s * _SECOND_NS), params)
+    far = _offsets(sightings.of_pairs(~near.sharp), round(params.far_s * _SECOND_NS), params)
+    return near.take(near.sharp).joined(far.take(far.clear))
+
+
+def _compare_apart(batch: FlowBatch, compared: _Compared, server: Int32, params: ClockParams) -> _Compared:
+    """Compare exporters that no shared flow joins by what moves between the same servers.
+
+    A tensor-parallel group does everything at once on all its GPUs: each rail shows the same messages at the same
+    moments, and so do the rings of one collective. That is believed if nearly all of them do. Messages recur, and of
+    the offsets that differ by a period the one nearest to none is right if clocks are. A wrong clock may be off by
+    anything: it is looked at again for the offset that explains most.
+    """
+    joined = components(len(batch.exporters), compared.first, compared.second)
+    servers = int(server.max(initial=0)) + 1
+    first = run_starts(batch.src, batch.dst)
+    between = server[batch.src[first]].astype(np.int64) * servers + server[batch.dst[first]]
+    _, lane = np.unique(between, return_inverse=True)
+    lane = lane[run_numbers(batch.src, batch.dst)]
+    apart = of_several(lane, joined[batch.exporter])
+    sightings = _sightings(batch.take(apart), lane[apart])
+    near_ns = round(params.near_s * _SECOND_NS)
+    found = _offsets(sightings, near_ns, params)
+    wrong = found.sharp & (np.abs(found.offset_s) > max(params.widths_s))
+    if wrong.any():
+        again = _offsets(sightings.of_pairs(wrong), near_ns, params, nearest=False)
+        found = found.take(~wrong).joined(again)
+    return found.take(found.sharp & (joined[found.first] != joined[found.second]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sightings:
+    """What each exporter saw of each 5-tuple, and every two of these sequences that are of the same 5-tuple.
+
+    `seen` are the observations, sequence after sequence, each sorted by end; `of` int32[n] is the sequence of each;
+    `begin`, `length` int64[sequences] are its first row and its number of rows; `tick_ns` int64[exporters] is what all
+    times of an exporter are multiples of, up to a second. `left`, `right` int64[m] are two sequences of one 5-tuple,
+    sorted by `pair` int32[m] of exporters, which are `first` and `second` int32[pairs].
+    """
+
+    seen: FlowBatch
+    of: Int32
+    begin: Int64
+    length: Int64
+    tick_ns: Int64
+    left: Int64
+    right: Int64
+    pair: Int32
+    first: Int32
+    second: Int32
+
+    def of_pairs(self, wanted: Bool) -> _Sightings:
+        rows = wanted[self.pair]
+        pair = (np.cumsum(wanted, dtype=np.int32) - 1)[self.pair[rows]]
+        left, right, first, second = self.left[rows], self.right[rows], self.first[wanted], self.second[wanted]
+        return replace(self, left=left, right=right, pair=pair, first=first, second=second)
+
+
+def _sightings(seen: FlowBatch, five_tuple: Int64) -> _Sightings:
+    order = order_by(five_tuple, seen.exporter, seen.end_ns)
+    seen, five_tuple = seen.take(order), five_tuple[order]
+    begin = run_starts(five_tuple, seen.exporter)
+    length = np.diff(np.append(begin, len(seen)))
+    number = np.arange(len(begin))
+    after = np.searchsorted(five_tuple[begin], five_tuple[begin], side="right") - number - 1
+    others = np.minimum(after, _MAX_SWITCHES - 1)
+    left = np.repeat(number, others)
+    right = left + 1 + _count_up(others)
+    exporter, exporters = seen.exporter[begin], len(seen.exporters)
+    key = exporter[left] * np.int64(exporters) + exporter[right]
+    order = np.argsort(key, kind="stable")
+    keys, pair = np.unique(key[order], return_inverse=True)
+    first, second = (part.astype(np.int32) for part in np.divmod(keys, exporters))
+    of = np.repeat(number.astype(np.int32), length)
+    return _Sightings(
+        seen, of, begin, length, seen.ticks_ns(), left[order], right[order], pair.astype(np.int32), first, second
+    )
+
+
+def _offsets(sightings: _Sightings, within_ns: int, params: ClockParams, *, nearest: bool = True) -> _Compared:
+    """Find the offset of each pair of exporters within `within_ns` of 0.
+
+    1. List the observations of one 5-tuple by both exporters that may be of one flow.
+    2. Find where the differences between their times lie densest: of places as good the `nearest` to 0, or the best.
+    3. Judge the offset there by the share of observations that it explains.
+    """
+    pairs = len(sightings.first)
+    of_first, of_second = (
+        np.bincount(sightings.pair, sightings.length[side], pairs) for side in (sightings.left, sightings.right)
+    )
+    before, after, pair, looked_at = _candidates(sightings, within_ns)
+    group, difference, weight = _differences(sightings.seen, before, after, pair, params)
+    tick = np.maximum(sightings.tick_ns[sightings.first], sightings.tick_ns[sightings.second])
+    width = np.rint(np.array(params.widths_s) * _SECOND_NS).astype(np.int64)
+    widths = np.maximum(width[:, None], 2 * tick[None, :])
+    attainable = looked_at * np.minimum(of_second / of_first, 1)
+    # Every observation has two ends.
+    peaks = densest(group, difference, weight, widths, 2 * attainable, within_ns, nearest=nearest)
+    found = np.maximum(peaks.inside / 2, 1)
+    share = peaks.inside / 2 / np.maximum(attainable, 1)
+    matches = np.rint(np.minimum(share, 1) * np.minimum(of_first, of_second)).astype(np.int64)
+    clear = (matches >= params.min_count) & (share >= params.min_share) & (peaks.log_ratio >= params.min_log_ratio)
+    clear &= tick <= width.max()  # where most times are equal, all of them match
+    sharp = clear & (share >= params.nearly_all) & (peaks.spread <= widths[0])
+    # Times cut to ticks show no spread where they happen to fall on one side of them all.
+    error = np.sqrt(peaks.spread**2 / found + (tick / found) ** 2)
+    return _Compared(
+        sightings.first, sightings.second, peaks.mean / _SECOND_NS, error / _SECOND_NS, matches, clear, sharp
+    )
+
+
+def _candidates(sightings: _Sightings, within_ns: int) -> tuple[Int64, Int64, Int32, Float64]:
+    """List observations of one 5-tuple by both exporters of a pair that end nearly together.
+
+    Returns two rows of what was seen, int64[m] each, their pair, int32[m], and of how many observations of the first
+    exporter others were sought, float64[pairs]: an even sample if there are many.
+    """
+    pairs, end_ns = len(sightings.first), sightings.seen.end_ns
+    length = sightings.length[sightings.left]
+    row = np.repeat(np.arange(len(length), dtype=np.int32), length)
+    place = np.flatnonzero(_sample(sightings.pair[row], None, _MAX_OBSERVATIONS, pairs, _GOLDEN))
+    row = row[place]
+    before = (sightings.begin[sightings.left] - (np.cumsum(length) - length))[row] + place
+    partner, pair = sightings.right[row].astype(np.int32), sightings.pair[row]
+    begin = group_search(sightings.of, end_ns, partner, end_ns[before] - within_ns - 1)
+    count = group_search(sightings.of, end_ns, partner, end_ns[before] + within_ns) - begin
+    most = max(_MAX_CANDIDATES / max(pairs, 1), _MIN_CANDIDATES)
+    some = _sample(pair, count, most, pairs, _SILVER)
+    before, begin, pair, count = before[some], begin[some], pair[some], count[some]
+    after = np.repeat(begin, count) + _count_up(count)
+    looked_at = np.bincount(pair, minlength=pairs).astype(np.float64)
+    return np.repeat(before, count), after, np.repeat(pair, count), looked_at
+
+
+def _differences(
+    seen: FlowBatch, before: Int64, after: Int64, pair: Int32, params: ClockParams
+) -> tuple[Int32, Int64, Float64]:
+    """Return the pair, the difference in ns and the weight of candidates' starts and ends, sorted."""
+    weight = np.full(len(before), params.unlike_weight)
+    for count in (seen.bytes, seen.packets):
+        most = np.maximum(count[before], count[after])
+        weight[np.abs(count[before] - count[after]) <= params.same_count * most] = 1.0
+    difference = np.concatenate([times[after] - times[before] for times in (seen.start_ns, seen.end_ns)])
+    # Starts may lie farther apart than what is looked for.
+    pair, weight = np.tile(pair, 2), np.tile(weight, 2)
+    order = order_by(pair, difference)
+    return pair[order], difference[order], weight[order]
+
+
+def _sample(pair: Int32, cost: Int64 | None, most: float, pairs: int, step: float) -> Bool:
+    """Mask an even sample of each pair's rows that together cost about `most`, or all if they cost less."""
+    total = np.bincount(pair, cost, pairs)
+    share = np.minimum(most / np.maximum(total, 1), 1)
+    turn = np.arange(len(pair)) * step
+    mask: Bool = turn - np.floor(turn) < share[pair]
+    return mask
+
+
+def _count_up(counts: Int64) -> Int64:
+    """Count up from 0 below each count: (2, 3) gives 0, 1, 0, 1, 2."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _agreeing_levels(compared: _Compared, exporters: int, params: ClockParams) -> tuple[Float64, _Compared]:
+    """Return how far each exporter is ahead of an unknown time, and the comparisons that agree with that."""
     measured = np.maximum(compared.uncertainty_s, params.path_delay_s)
     level = levels(compared.first, compared.second, compared.offset_s, 1 / measured, exporters)
     apart_s = np.abs(level[compared.second] - level[compared.first] - compared.offset_s)
     return level, compared.take(apart_s <= params.agreement_s)
 
 
-def _right_time(ahead_s: Float64, compared: Compared, observations: Int64) -> Float64:
-    """Return the time to set each exporter's clock by, float64[exporters]: that of the median of those joined to it.
+def _right_time(ahead_s: Float64, compared: _Compared, observations: Int64) -> Float64:
+    """Return the median time of those joined to each exporter, to set its clock by, float64[exporters].
 
-    Parameters: `ahead_s` float64[exporters], against what was known before; `observations`, of each exporter: where
-    two are in the middle, the one with more of them counts.
+    Parameters: `ahead_s` float64[exporters], against what was known before; `observations`, of each exporter: if two
+    are in the middle, the one with more of them counts.
     """
     joined = components(len(ahead_s), compared.first, compared.second)
     order = np.lexsort((ahead_s, joined))
@@ -139,11 +332,3 @@ def _right_time(ahead_s: Float64, compared: Compared, observations: Int64) -> Fl
     time = np.empty(len(ahead_s))
     time[order] = np.repeat(ahead_s[middle], length)
     return time
-
-
-def _sum_by_exporter(compared: Compared, values: Float64 | Int64, exporters: int) -> Float64:
-    """Sum values of pairs over the pairs that each exporter is in, float64[exporters]."""
-    total = np.zeros(exporters)
-    for side in (compared.first, compared.second):
-        total += np.bincount(side, values, exporters)
-    return total

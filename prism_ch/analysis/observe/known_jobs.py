@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.model.columns import Bool
+from prism_ch.model.columns import Bool, Int32
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import JobMemory, WindowMemory
@@ -30,8 +30,8 @@ class KnownJobs:
 
     @classmethod
     def of(cls, memory: WindowMemory, window: Window, flows: FlowBatch, params: ContinueParams) -> KnownJobs:
-        """Tell the jobs apart by the flows that end in a window; earlier ones may be among them."""
-        resting = resting_jobs(memory.jobs, flows, window.start_ns, params)
+        """Sort the known jobs by the flows that end in a window; earlier ones may be among them."""
+        resting = _resting_jobs(memory.jobs, flows, window.start_ns, params)
         own = flows.take((flows.end_ns >= window.start_ns) & ~_between_members(flows, resting))
         return cls(memory.jobs, tuple(active_jobs(memory.jobs, own)), tuple(resting), memory.findings)
 
@@ -44,15 +44,14 @@ class KnownJobs:
         return flows.take(~_between_members(flows, self.resting))
 
     def without_past(self, flows: FlowBatch) -> FlowBatch:
-        """Leave out flows of jobs and attempts that are over: they are of nobody who is active now."""
+        """Leave out flows of jobs and attempts that are over."""
         return flows.take(~of_past_attempts(flows, self.jobs, self.active))
 
 
 def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]:
-    """Return the jobs that the endpoints of some flows may work for; of several, those that were there last."""
-    size = _endpoints_of(flows, known)
-    active = _touched(flows, size)
-    latest = np.zeros(size, dtype=np.int64)
+    """Return the jobs last seen on an endpoint of some flows."""
+    active = _endpoints_of(flows, known)
+    latest = np.zeros(len(active), dtype=np.int64)
     for job in known:
         np.maximum.at(latest, job.members.endpoint, job.members.last_seen_ns)
     return [
@@ -62,66 +61,60 @@ def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]
     ]
 
 
-def resting_jobs(known: Sequence[JobMemory], flows: FlowBatch, from_ns: int, params: ContinueParams) -> list[JobMemory]:
-    """Return the jobs, not long gone, on whose endpoints no flow ends from a time on.
+def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Iterable[JobMemory]) -> Bool:
+    """Mask the flows of jobs and attempts that are over, bool[n]: no active job moved them.
 
-    Parameters: `flows`, those from then on, and maybe earlier ones.
+    Parameters: `known`, all jobs before the window, and those of them that are `active` in it.
     """
-    active = _touched(flows.take(flows.end_ns >= from_ns), _endpoints_of(flows, known))
+    mask = np.zeros(len(flows), dtype=bool)
+    going_on = {job.job.job_id for job in active}
+    for job in known:
+        over_ns = job.attempt.begin_ns if job.job.job_id in going_on else _over_ns(job)
+        mask |= between(flows, job.members.endpoint) & (flows.end_ns < over_ns)
+    return mask
+
+
+def between(flows: FlowBatch, endpoints: Int32) -> Bool:
+    """Mask the flows whose two ends are both among the endpoints, bool[n]."""
+    last = max(int(column.max(initial=-1)) for column in (endpoints, flows.src, flows.dst))
+    member = np.zeros(last + 1, dtype=bool)
+    member[endpoints] = True
+    return np.asarray(member[flows.src] & member[flows.dst])
+
+
+def _resting_jobs(
+    known: Sequence[JobMemory], flows: FlowBatch, from_ns: int, params: ContinueParams
+) -> list[JobMemory]:
+    """Return the jobs, not long gone, whose endpoints rest from a time on."""
+    active = _endpoints_of(flows.take(flows.end_ns >= from_ns), known)
     return [
         job
         for job in known
         if job.job.status != "ended"
         and len(job.steps)
-        and from_ns - job.job.last_seen_ns < params.ended_after_s * 10**9
+        and at_ns - job.job.last_seen_ns < params.ended_after_s * 10**9
         and not active[job.members.endpoint].any()
     ]
 
 
 def _between_members(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
-    """Mask the flows between two members of the same one of some jobs, bool[n]."""
     mask = np.zeros(len(flows), dtype=bool)
-    size = _endpoints_of(flows, jobs)
     for job in jobs:
-        mask |= _inside(flows, job, size)
-    return mask
-
-
-def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Iterable[JobMemory]) -> Bool:
-    """Mask the flows of jobs and attempts that are over, bool[n]: they are of nobody who is active now.
-
-    Parameters: `known`, all jobs before the window, and those of them that are `active` in it.
-    """
-    mask = np.zeros(len(flows), dtype=bool)
-    size = _endpoints_of(flows, known)
-    going_on = {job.job.job_id for job in active}
-    for job in known:
-        over_ns = job.attempt.begin_ns if job.job.job_id in going_on else _over_ns(job)
-        mask |= _inside(flows, job, size) & (flows.end_ns < over_ns)
+        mask |= between(flows, job.members.endpoint)
     return mask
 
 
 def _over_ns(job: JobMemory) -> int:
-    """Return from when on nothing can be of a job that is over: a step after its last one, which it may have begun."""
+    """Return the end of the step that a job which is over may have begun last."""
     if len(job.steps) == 0:
         return job.job.last_seen_ns + 1
     step_ns = int(np.median(job.steps.end_ns - job.steps.start_ns))
     return min(job.job.last_seen_ns, int(job.steps.end_ns[-1]) + step_ns) + 1
 
 
-def _inside(flows: FlowBatch, job: JobMemory, size: int) -> Bool:
-    member = np.zeros(size, dtype=bool)
-    member[job.members.endpoint] = True
-    return np.asarray(member[flows.src] & member[flows.dst])
-
-
-def _touched(flows: FlowBatch, size: int) -> Bool:
-    touched = np.zeros(size, dtype=bool)
+def _endpoints_of(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
+    """Mask the endpoints of some flows, bool, among these and those of the jobs."""
+    columns = (flows.src, flows.dst, *(job.members.endpoint for job in jobs))
+    touched = np.zeros(1 + max(int(column.max(initial=-1)) for column in columns), dtype=bool)
     touched[flows.src] = touched[flows.dst] = True
     return touched
-
-
-def _endpoints_of(flows: FlowBatch, jobs: Sequence[JobMemory]) -> int:
-    """Return one more than the largest endpoint of any of them."""
-    parts = (flows.src, flows.dst, *(job.members.endpoint for job in jobs))
-    return 1 + max(int(part.max(initial=-1)) for part in parts)

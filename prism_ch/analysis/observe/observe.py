@@ -4,7 +4,7 @@
 2. Estimate how far the exporters' clocks are off, and correct all times.
 3. Leave out flows of jobs and attempts that are over.
 4. Elect one exporter's records of each flow, and join them to bursts of payload.
-5. Tell pairs whose records run on over many steps, and after what silence each exporter closes its records.
+5. Find pairs whose records run on over many steps, and after what silence each exporter closes its records.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
-from prism_ch.analysis.observe.coarse import coarse_pairs
 from prism_ch.analysis.observe.known_jobs import KnownJobs
-from prism_ch.analysis.observe.timeouts import infer_timeouts
+from prism_ch.analysis.observe.timeouts import coarse_pairs, infer_timeouts
 from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.flow import FlowBatch
@@ -66,7 +65,7 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     window, known = seen.window, seen.known
     read = known.without_resting(seen.flows)
     is_new = read.end_ns >= window.start_ns
-    new = read if is_new.all() else read.take(is_new)
+    new = read.take(is_new)
     exporters = clocks.estimate(new, seen.clocks, params.clocks, topology.server)
     offsets = seen.clocks.followed_by(exporters, window.start_ns)
     ticks_ns = read.ticks_ns()
@@ -77,16 +76,18 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     )
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
     timeouts = infer_timeouts(read, params.timeouts)
+    # A window without any flow is worked only where those who wait for more have given up.
+    until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) else window.end_ns
+    coarse = coarse_pairs(bursts, params.merged)
     return Observed(
         window,
-        # A window without any flow is worked only where those who wait for more have given up.
-        min(window.end_ns, int(new.end_ns.max())) if len(new) else window.end_ns,
+        until_ns,
         seen.flows,
         new,
         flows,
         counted,
         bursts,
-        coarse_pairs(bursts, params.merged),
+        coarse,
         timeouts,
         exporters.closing_after(timeouts),
         known,

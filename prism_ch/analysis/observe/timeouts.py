@@ -1,4 +1,4 @@
-"""Timeouts: after which silence, and at which length, each exporter closes its records, inferred from the records.
+"""Timeouts: when exporters close their records, and what shows training in records that run on over many steps.
 
 1. A record is closed when its flow has been silent for the idle timeout, so no silence between two records of one
    5-tuple is shorter. The shortest one seen is an upper bound.
@@ -6,6 +6,14 @@
    silence that recurs is a rhythm of the traffic, and shows no edge.
 3. A record is closed as well when it reaches the active timeout, though its flow goes on: the longest records are of
    one length, and the next ones follow at once.
+
+An idle timeout longer than the pauses of a step joins all steps into one record, and nothing recurs. What is left is
+volume: training is symmetric, and little else that runs on is.
+
+1. Pairs of one role move equally many bytes a second, because all of them make the same steps.
+2. What a server receives of a role it sends as well: a ring hands on, a pipeline answers. Reading from storage,
+   broadcasting and serving go one way.
+3. Rings, trees and chains have few partners each; meshes are shuffles, replicated stores or gossip.
 """
 
 from __future__ import annotations
@@ -14,23 +22,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import order_by
-from prism_ch.model.columns import Bool, Float64, Int32
+from prism_ch.core import robust
+from prism_ch.core.arrays import order_by, run_numbers
+from prism_ch.core.graph import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.params import TimeoutParams
+from prism_ch.model.params import MergedParams, TimeoutParams
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
 
-#: Records looked at in a window: the shortest silence of so many is close to the shortest of all.
+#: Records looked at in a window: the shortest silence of as many is close to the shortest of all.
 _MAX_RECORDS = 100_000
-
 
 #: Parts of the octave above the shortest silence, equal on a logarithmic scale.
 _PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Successions:
-    """Two records of one 5-tuple by one exporter, one after the other, a row each.
+class _Silences:
+    """What lies between two records of one 5-tuple by one exporter, a row each.
 
     `exporter` int32[n]; `length_s` float64[n] of the earlier record, `silence_s` float64[n] between the two.
     """
@@ -43,14 +54,17 @@ class _Successions:
 def infer_timeouts(batch: FlowBatch, params: TimeoutParams) -> Timeouts:
     """Infer the timeouts of every exporter of a batch of observations.
 
-    Of a large batch only every so many-th pair of endpoints is looked at: all records of a 5-tuple, or none.
+    Of a large batch only every k-th pair of endpoints is looked at: all records of a 5-tuple, or none.
     """
-    some = batch.take(_sample(batch, _MAX_RECORDS))
+    every = -(-len(batch) // _MAX_RECORDS)
+    some = batch if every <= 1 else batch.take(run_numbers(batch.src, batch.dst) % every == 0)
     exporters = len(batch.exporters)
     longest_s = np.zeros(exporters)
     np.maximum.at(longest_s, some.exporter, (some.end_ns - some.start_ns) / 1e9)
-    found = _successions(some)
-    ended = _ended_by_silence(found, longest_s, params)
+    found = _silences(some)
+    # A record that is cut is among the longest, and its flow pauses for less than the idle timeout, which is shorter.
+    maybe_cut = (found.length_s >= params.half * longest_s[found.exporter]) & (found.silence_s < found.length_s)
+    ended = ~maybe_cut & (found.silence_s > 0)
     at_most_s = np.full(exporters, np.inf)
     np.minimum.at(at_most_s, found.exporter[ended], found.silence_s[ended])
     at_most_s[np.isinf(at_most_s)] = np.nan
@@ -59,44 +73,21 @@ def infer_timeouts(batch: FlowBatch, params: TimeoutParams) -> Timeouts:
     return Timeouts(batch.exporters, np.where(edge, at_most_s, np.nan), at_most_s, np.where(active, longest_s, np.nan))
 
 
-def _sample(batch: FlowBatch, limit: int) -> Bool:
-    """Mask the observations of every k-th directed pair, so that about `limit` are left, bool[n]."""
-    every = -(-len(batch) // limit)
-    if every <= 1:
-        return np.ones(len(batch), dtype=bool)
-    change = np.zeros(len(batch), dtype=bool)
-    change[1:] = (batch.src[1:] != batch.src[:-1]) | (batch.dst[1:] != batch.dst[:-1])
-    mask: Bool = np.cumsum(change) % every == 0
-    return mask
-
-
-def _successions(batch: FlowBatch) -> _Successions:
-    """List the records that follow one another on a 5-tuple at an exporter; overlapping ones have no silence."""
+def _silences(batch: FlowBatch) -> _Silences:
+    """List the silences between records; overlapping ones have none."""
     keys = (batch.src, batch.dst, batch.exporter, batch.src_port, batch.dst_port, batch.proto)
     order = order_by(*keys)  # stable: a batch is sorted by start within a pair
-    same = np.ones(max(len(order) - 1, 0), dtype=bool)
-    for key in keys:
-        same &= np.diff(key[order].astype(np.int64)) == 0
+    same = np.diff(run_numbers(*(key[order] for key in keys))) == 0
     earlier, later = order[:-1][same], order[1:][same]
-    return _Successions(
+    return _Silences(
         batch.exporter[earlier],
         (batch.end_ns[earlier] - batch.start_ns[earlier]) / 1e9,
         np.maximum(batch.start_ns[later] - batch.end_ns[earlier], 0) / 1e9,
     )
 
 
-def _ended_by_silence(found: _Successions, longest_s: Float64, params: TimeoutParams) -> Bool:
-    """Mask the successions whose earlier record can't have been closed by an active timeout, bool[n].
-
-    A record that is cut is among the longest, and its flow pauses for less than the idle timeout, which is shorter.
-    """
-    maybe_cut = (found.length_s >= params.half * longest_s[found.exporter]) & (found.silence_s < found.length_s)
-    mask: Bool = ~maybe_cut & (found.silence_s > 0)
-    return mask
-
-
 def _is_edge(exporter: Int32, silence_s: Float64, shortest_s: Float64, params: TimeoutParams) -> Bool:
-    """Say of which exporters the silences begin at an edge, bool[exporters].
+    """Mask the exporters whose silences begin at an edge, bool[exporters].
 
     Every quarter of the octave above the shortest holds some, and the first sixteenth not many fewer than the others.
     Equal ones count once: times in whole milliseconds show no edge sharper than that.
@@ -112,19 +103,82 @@ def _is_edge(exporter: Int32, silence_s: Float64, shortest_s: Float64, params: T
     return edge
 
 
-def _is_cut_at_longest(found: _Successions, longest_s: Float64, params: TimeoutParams) -> Bool:
-    """Say which exporters cut records at the length of their longest, bool[exporters].
+def _is_cut_at_longest(found: _Silences, longest_s: Float64, params: TimeoutParams) -> Bool:
+    """Mask the exporters that cut records at the length of their longest, bool[exporters].
 
-    So many are as long, few are nearly as long, and flows go on at once after nearly all of them: not after the last of
+    Many are as long, few are nearly as long, and flows go on at once after nearly all of them: not after the last of
     several buckets of one size.
     """
-    share = np.divide(
-        found.length_s, longest_s[found.exporter], out=np.zeros(len(found.length_s)), where=found.length_s > 0
-    )
+    longest_s, size = longest_s[found.exporter], len(longest_s)
+    share = np.divide(found.length_s, longest_s, out=np.zeros(len(found.length_s)), where=found.length_s > 0)
     as_long = share >= 1 - params.same_count
     nearly = (share >= 1 - 2 * params.same_count) & ~as_long
-    goes_on = as_long & (found.silence_s <= params.same_count * longest_s[found.exporter])
-    size = len(longest_s)
+    goes_on = as_long & (found.silence_s <= params.same_count * longest_s)
     cuts, alike, fewer = (np.bincount(found.exporter[rows], minlength=size) for rows in (goes_on, as_long, nearly))
     cut: Bool = (cuts >= params.repeats) & (cuts >= params.nearly_all * alike) & (alike >= params.pile_up * fewer)
     return cut
+
+
+def coarse_pairs(traffic: Traffic, params: MergedParams) -> Bool:
+    """Mask the pairs whose records run on for much longer than a message takes, bool[pairs]."""
+    pairs = len(traffic.pair_src)
+    span_s = traffic.span_ns() / 1e9
+    covered_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
+    bursts = np.bincount(traffic.pair, minlength=pairs)
+    without_pause = covered_s >= params.nearly_all * span_s
+    mask: Bool = (span_s >= params.min_span_s) & without_pause & (covered_s >= params.message_s * bursts)
+    return mask
+
+
+def merged_training(traffic: Traffic, topology: Topology, coarse: Bool, recurring: Bool, params: MergedParams) -> Bool:
+    """Mask the coarse pairs whose volumes show training, bool[pairs].
+
+    Parameters: `coarse` bool[pairs]; `recurring` bool[pairs], the pairs known to carry steady traffic of jobs: with
+    exporters of different timeouts, one direction of a link may be coarse and the other not.
+    """
+    shown = np.zeros(len(traffic.pair_src), dtype=bool)
+    if not coarse.any():
+        return shown
+    rate, src, dst = traffic.rate_bytes_s(), traffic.pair_src, traffic.pair_dst
+    rows = np.flatnonzero(
+        (coarse | recurring)
+        & (rate >= params.min_rate_bytes_s)
+        & (topology.tenant[src] == topology.tenant[dst])
+        & (topology.server[src] != topology.server[dst])
+    )
+    if len(rows) == 0:
+        return shown
+    rate, src, dst = rate[rows], src[rows], dst[rows]
+    tenant = topology.tenant[src]
+    role = robust.size_classes(rate, params.same_volume, tenant).astype(np.int64)
+    alike = np.bincount(role)[role] >= params.enough
+    symmetric = _symmetric(role, rate, src, dst, topology, params) & alike
+    # Rings of two kinds on some of the same pairs are conserved together only.
+    left = np.flatnonzero(alike & ~symmetric)
+    if len(left):
+        mixed = tenant[left].astype(np.int64)
+        symmetric[left] = _symmetric(mixed, rate[left], src[left], dst[left], topology, params)
+    shown[rows] = symmetric
+    return shown & coarse
+
+
+def _symmetric(role: Int64, rate: Float64, src: Int32, dst: Int32, topology: Topology, params: MergedParams) -> Bool:
+    """Mask the pairs that belong to a conserved and sparse part of their role, bool[n].
+
+    Parameters: of each pair its `role`, `rate`, `src` and `dst`, [n]. A part is the servers that pairs of a role join.
+    """
+    servers = len(topology.server_names)
+    ends = np.concatenate([role * servers + topology.server[side] for side in (src, dst)])
+    sender, receiver = np.split(np.unique(ends, return_inverse=True)[1].astype(np.int32), 2)
+    part = components(int(max(sender.max(), receiver.max())) + 1, sender, receiver)
+    out, into = (np.bincount(side, weights=rate, minlength=len(part)) for side in (sender, receiver))
+    balanced = np.abs(out - into) <= params.same_volume * np.maximum(out, into)
+    size, of_pair = np.bincount(part), part[sender]
+    senders = np.unique(of_pair * np.int64(src.max() + 1) + src) // (src.max() + 1)
+    partners = np.bincount(of_pair) / np.bincount(senders)
+    symmetric: Bool = (
+        (np.bincount(of_pair) >= params.enough)
+        & (np.bincount(part, weights=balanced) >= params.nearly_all * size)
+        & (partners <= np.maximum(params.few_partners, params.half * (size - 1)))
+    )
+    return symmetric[of_pair]

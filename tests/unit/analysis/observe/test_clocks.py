@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_ch.analysis.observe import clock_offsets
+from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect
 from prism_ch.analysis.observe.clocks import blurs_ns, correct, estimate, reach_ns
 from prism_ch.model.columns import Int32, Int64
@@ -261,8 +261,8 @@ class TestLanes:
     def test_few_candidates_tell_a_wrong_clock_from_the_period(
         self, ahead_s: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(clock_offsets, "_MAX_CANDIDATES", 15_000)
-        monkeypatch.setattr(clock_offsets, "_MIN_CANDIDATES", 100)
+        monkeypatch.setattr(clocks, "_MAX_CANDIDATES", 15_000)
+        monkeypatch.setattr(clocks, "_MIN_CANDIDATES", 100)
         rails: dict[tuple[int, int], Path] = {(2 * rail, 2 * rail + 1): (f"rail-{rail}",) for rail in range(8)}
         at_ms = moments(900.0, 1, jitter=0.0005, messages=32)
         flows = seen({"rail-3": ahead_s}, paths=rails, at_ms=at_ms, loss=0.02, tick_ns=MS)

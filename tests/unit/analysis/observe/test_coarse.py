@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.analysis.observe.coarse import coarse_pairs, merged_training
+from prism_ch.analysis.observe.timeouts import coarse_pairs, merged_training
 from prism_ch.model.params import MergedParams
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
