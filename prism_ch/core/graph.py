@@ -102,7 +102,7 @@ def overlap_matrix(set_id: Int32, item_id: Int32) -> Float64:
     shape = (int(set_id.max(initial=-1)) + 1, int(item_id.max(initial=-1)) + 1)
     holds = coo_array((np.ones(len(set_id)), (set_id, item_id)), shape=shape).tocsr()
     holds.data[:] = 1  # of repeats
-    common = (holds @ holds.T).toarray()
-    size = holds.sum(axis=1)
+    common: Float64 = (holds @ holds.T).toarray()
+    size: Float64 = holds.sum(axis=1)
     smaller = np.minimum(size[:, None], size[None, :])
     return np.divide(common, smaller, out=np.zeros(common.shape), where=smaller > 0)

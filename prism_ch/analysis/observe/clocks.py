@@ -137,7 +137,8 @@ class _Compared:
         return _Compared(*map(np.concatenate, columns))
 
     def sum_by_exporter(self, values: Float64 | Int64, exporters: int) -> Float64:
-        return np.bincount(self.first, values, exporters) + np.bincount(self.second, values, exporters)
+        first, second = (np.bincount(side, values, exporters) for side in (self.first, self.second))
+        return np.asarray(first + second, dtype=np.float64)
 
 
 def _compare(seen: FlowBatch, params: ClockParams) -> _Compared:

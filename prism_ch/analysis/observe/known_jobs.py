@@ -82,11 +82,9 @@ def between(flows: FlowBatch, endpoints: Int32) -> Bool:
     return np.asarray(member[flows.src] & member[flows.dst])
 
 
-def _resting_jobs(
-    known: Sequence[JobMemory], flows: FlowBatch, from_ns: int, params: ContinueParams
-) -> list[JobMemory]:
-    """Return the jobs, not long gone, whose endpoints rest from a time on."""
-    active = _endpoints_of(flows.take(flows.end_ns >= from_ns), known)
+def _resting_jobs(known: Sequence[JobMemory], flows: FlowBatch, at_ns: int, params: ContinueParams) -> list[JobMemory]:
+    """Return the jobs, not long gone, whose endpoints rest from `at_ns` on."""
+    active = _endpoints_of(flows.take(flows.end_ns >= at_ns), known)
     return [
         job
         for job in known
