@@ -81,10 +81,10 @@ def merge(group: Int32, start: Int64, end: Int64, gap_ns: int = 0) -> Merged:
     return Merged(line[first], begin[first], reach[last_rows(first, len(order))], owner, order[first])
 
 
-def hull(group: Int32, start: Int64, end: Int64, groups: int) -> tuple[Int64, Int64]:
+def hull(group: Int32 | Int64, start: Int64, end: Int64, groups: int) -> tuple[Int64, Int64]:
     """Return the earliest start and the latest end of each group, int64[groups] each.
 
-    Parameters: `group` int32[n]; `start`, `end` int64[n]. A group without intervals has the largest and the smallest
+    Parameters: `group` int[n]; `start`, `end` int64[n]. A group without intervals has the largest and the smallest
     number of 64 bits.
     """
     first, last = np.full(groups, np.iinfo(np.int64).max), np.full(groups, np.iinfo(np.int64).min)
@@ -107,24 +107,17 @@ def union_length(group: Int32, start: Int64, end: Int64, groups: int | None = No
     return covered
 
 
-def meets(
-    group: Int32,
-    start: Int64,
-    end: Int64,
-    cover_group: Int32,
-    cover_start: Int64,
-    cover_end: Int64,
-    reach: Int64 | int = 0,
-) -> Bool:
-    """Mask the intervals that the disjoint intervals of a cover overlap, or come nearer to than `reach`, bool[n].
+def meets(group: Int32, start: Int64, end: Int64, cover: Merged, reach: Int64 | int = 0) -> Bool:
+    """Mask the intervals that a cover overlaps, or comes nearer to than `reach`, bool[n].
 
-    Parameters as for `covered_length`; `reach` int64, one for all or one a row. An interval of no length counts as a
-    point. Raises ValueError on inverted intervals or a cover that is not sorted and disjoint.
+    Parameters: `group` int32[n], `start`, `end` int64[n], in any order and free to overlap; `reach` int64, one for all
+    or one a row. An interval of no length counts as a point.
+    Raises ValueError on inverted intervals or a cover that is not sorted and disjoint.
     """
     _check_intervals(start, end, group=group)
-    _check_disjoint(cover_group, cover_start, cover_end)
-    ended = group_search(cover_group, cover_end, group, start - reach)
-    begun = group_search(cover_group, cover_start, group, end + reach - 1)
+    _check_disjoint(cover.group, cover.start, cover.end)
+    ended = group_search(cover.group, cover.end, group, start - reach)
+    begun = group_search(cover.group, cover.start, group, end + reach - 1)
     mask: Bool = begun > ended
     return mask
 

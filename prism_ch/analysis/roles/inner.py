@@ -1,17 +1,18 @@
 """Inner collectives: all-to-alls of experts, context rings and tensor groups that span servers.
 
 A data-parallel collective closes a step; an inner one is part of every operation and fills the time between two
-closings. Both may run over one pair of endpoints, so bursts are told apart, not only pairs.
+closings. Both may run over one pair of endpoints, so every burst has a kind, not only every pair.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from prism_ch.analysis.roles.links import Links
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import group_search
-from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, TP
@@ -19,17 +20,21 @@ from prism_ch.model.traffic import Traffic
 
 
 def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective: Bool, params: IdentifyParams) -> UInt8:
-    """Tell the kind of every burst on a collective link, uint8[n]: DP, EP, CP or TP; DP elsewhere.
+    """Identify every burst on a collective link as DP, EP, CP or TP, uint8[n].
 
-    Parameters: `traffic`, the steady bursts; `links` and their `classes` int32[k]; `collective` bool[k].
-    Where all collective links move data equally often there is one collective, and it closes the step; or there are two
-    over the same ranks, as where there are as many experts as replicas, and the size of the bursts tells them apart.
+    Parameters: `traffic`, the steady bursts; `links` and their `classes` int32[k]; `collective` bool[k]. DP elsewhere.
+
+    1. If all collective links move data equally often there is one collective, and it closes the step; or there are
+       two over the same ranks, as where there are as many experts as replicas, and bursts differ in size.
+    2. Else the links that move data least often, in each set of joined endpoints, close the step.
+    3. A class of more frequent links is inner if it fills the time between two closings.
+    4. Its bursts that belong to a closing are DP all the same.
     """
     kind = np.full(len(traffic), DP, dtype=np.uint8)
     if not collective.any():
         return kind
     rate = robust.median_by(classes, links.bursts.max(axis=0))[classes]
-    line = _lines(links, collective)
+    line = links.joined(collective)[links.low]
     link = links.of_pair[traffic.pair]
     on_collective = collective[link]
     if rate[collective].max() < params.inner_rate * rate[collective].min():
@@ -37,7 +42,9 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
         if rows.any():
             kind[rows] = _name(traffic, rows, params)
         return kind
-    closing_rate = _least_rate(line, rate, collective)
+    least = np.full(int(line.max()) + 1, np.inf)
+    np.minimum.at(least, line[collective], rate[collective])
+    closing_rate = least[line]
     closes = collective & (rate < params.inner_rate * closing_rate)
     closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link], params)
     for number in np.unique(classes[collective & ~closes]):
@@ -49,11 +56,11 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
 
 
 def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: IdentifyParams) -> Bool:
-    """Mask the bursts of an inner collective that shares its links with the one that closes the step, bool[n].
+    """Mask the bursts of an inner collective on the links that close the step, bool[n].
 
     A few bursts of some pairs are much larger than all others there: these close the step. The others, on all pairs of
     the same lines, are many, and fill the time in between; else there is but one collective, and nothing is masked. Nor
-    is where most sizes come once from closing to closing: those are buckets of gradients, and no layer is alone of its
+    is it if most sizes come once from closing to closing: those are buckets of gradients, and no layer is alone of its
     size.
     """
     closes = on_collective & _much_larger(traffic, params)
@@ -70,7 +77,7 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
 def _once_a_closing(
     traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams
 ) -> float:
-    """Return the share of the masked bursts that are of a size which their pair moves once from closing to closing."""
+    """Return the share of masked bursts whose size their pair moves once a closing."""
     size = robust.size_classes(traffic.payload[rows], params.same_size, traffic.pair[rows])
     closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line[rows]]
     times = np.bincount(size)[size] / np.maximum(closings, 1)
@@ -82,10 +89,10 @@ def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
     order = np.lexsort((traffic.payload, traffic.pair))
     pair, payload = traffic.pair[order], traffic.payload[order].astype(np.float64)
     times = np.append(payload[1:] / np.maximum(payload[:-1], 1), 1.0)
-    times[np.append(pair[1:] != pair[:-1], True)] = 1.0
+    times[:-1][pair[1:] != pair[:-1]] = 1.0
     count = np.bincount(pair, minlength=len(traffic.pair_src))
     last = np.cumsum(count)
-    place = np.arange(len(pair)) - (last - count)[pair]  # so many of the pair are smaller
+    place = np.arange(len(pair)) - (last - count)[pair]  # how many of the pair are smaller
     few = place + 1 >= params.inner_rate * (count[pair] - place - 1)
     from_size = np.full(len(count), np.inf)
     gap = np.flatnonzero(few & (times >= params.inner_size_gap))
@@ -94,34 +101,18 @@ def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
     return mask
 
 
-def _lines(links: Links, collective: Bool) -> Int32:
-    """Return the set of endpoints, joined by collective links of any kind, that each link belongs to, int32[k]."""
-    n = int(links.high.max(initial=0)) + 1
-    return components(n, links.low[collective], links.high[collective])[links.low]
-
-
-def _least_rate(line: Int32, rate: Float64, collective: Bool) -> Float64:
-    """Return the fewest bursts that a collective link of each link's line has, float64[k]."""
-    least = np.full(int(line.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least, line[collective], rate[collective])
-    return least[line]
-
-
 def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64, params: IdentifyParams) -> intervals.Merged:
-    """Join each line's closing bursts into closings: those much nearer to one another than a closing to the next."""
+    """Join each line's closing bursts that are much nearer than closings are."""
     span_ns = float(traffic.end_ns.max() - traffic.start_ns.min())
     # Half of the distance to either side stretches bursts until those of one closing touch.
     reach = np.minimum(params.little / 2 * span_ns / rate[rows], 2.0**40).astype(np.int64)
     stretched = intervals.merge(line[rows], traffic.start_ns[rows] - reach, traffic.end_ns[rows] + reach)
-    first = np.full(len(stretched.group), np.iinfo(np.int64).max)
-    last = np.full(len(stretched.group), np.iinfo(np.int64).min)
-    np.minimum.at(first, stretched.owner, traffic.start_ns[rows])
-    np.maximum.at(last, stretched.owner, traffic.end_ns[rows])
-    return intervals.Merged(stretched.group, first, last, stretched.owner, stretched.first_row)
+    first, last = intervals.hull(stretched.owner, traffic.start_ns[rows], traffic.end_ns[rows], len(stretched.group))
+    return replace(stretched, start=first, end=last)
 
 
 def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged) -> float:
-    """Return the share of the time between two closings from the first to the last of the masked bursts.
+    """Return the share of the time between two closings that the masked bursts span.
 
     The median over the intervals of each line; the largest over lines: late stages wait while the first ones begin.
     """
@@ -143,21 +134,14 @@ def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merg
 
 
 def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams) -> Bool:
-    """Mask those of the masked bursts that belong to a closing on the same pair, bool[n].
+    """Mask the inner bursts that belong to a closing on the same pair, bool[n].
 
     They overlap a closing of their line, and are of the size that a pair moves then and at no other time. Of sizes that
     vary freely one or another is moved only once, and that may be then: a pair that closes steps does so in many.
     """
     touched = np.zeros(len(traffic), dtype=bool)
-    touched[rows] = intervals.meets(
-        line[rows],
-        traffic.start_ns[rows],
-        traffic.end_ns[rows],
-        closing.group,
-        closing.start,
-        closing.end,
-        traffic.pair_blur_ns[traffic.pair[rows]],
-    )
+    blur_ns = traffic.pair_blur_ns[traffic.pair[rows]]
+    touched[rows] = intervals.meets(line[rows], traffic.start_ns[rows], traffic.end_ns[rows], closing, blur_ns)
     size = robust.size_classes(traffic.payload, params.same_size, traffic.pair)
     then = np.bincount(size[touched], minlength=int(size.max()) + 1)
     ever = np.bincount(size[rows], minlength=len(then))

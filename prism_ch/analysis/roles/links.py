@@ -1,4 +1,4 @@
-"""Links: the undirected pairs of a job, described by what moves on them in either direction."""
+"""Links: the undirected pairs of a job, and which of them pass activations on and gradients back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import intervals, robust
+from prism_ch.core.graph import components
+from prism_ch.core.pairs import links_of
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.traffic import Traffic
@@ -28,41 +30,28 @@ class Links:
     bursts: Int64
     unanswered: Float64
 
+    def joined(self, by: Bool) -> Int32:
+        """Label the endpoints that the masked links join, int32[endpoints]."""
+        return components(int(self.high.max(initial=0)) + 1, self.low[by], self.high[by])
+
 
 def find_links(traffic: Traffic) -> Links:
     """Describe the undirected links of a job by what moves on them in either direction."""
-    low = np.minimum(traffic.pair_src, traffic.pair_dst)
-    high = np.maximum(traffic.pair_src, traffic.pair_dst)
-    span = int(high.max(initial=0)) + 1
-    keys, of_pair = np.unique(low.astype(np.int64) * span + high, return_inverse=True)
-    count = len(keys)
+    table = links_of(traffic.pair_src, traffic.pair_dst)
+    count = len(table.low)
     backward = (traffic.pair_src > traffic.pair_dst)[traffic.pair]
-    link = of_pair[traffic.pair]
+    link = table.of_pair[traffic.pair].astype(np.int32)
     side = backward * count + link
     payload = np.bincount(side, weights=traffic.payload, minlength=2 * count).astype(np.float64).reshape(2, count)
     bursts = np.bincount(side, minlength=2 * count).reshape(2, count)
     alone = np.zeros(count)
     for way in (backward, ~backward):
         # Bursts of a directed pair are disjoint and sorted by pair, but pairs are not sorted by link.
-        other = intervals.merge(link[~way].astype(np.int32), traffic.start_ns[~way], traffic.end_ns[~way])
-        met = intervals.meets(
-            link[way].astype(np.int32),
-            traffic.start_ns[way],
-            traffic.end_ns[way],
-            other.group,
-            other.start,
-            other.end,
-            traffic.pair_blur_ns[traffic.pair[way]],
-        )
+        other = intervals.merge(link[~way], traffic.start_ns[~way], traffic.end_ns[~way])
+        blur_ns = traffic.pair_blur_ns[traffic.pair[way]]
+        met = intervals.meets(link[way], traffic.start_ns[way], traffic.end_ns[way], other, blur_ns)
         alone += np.bincount(link[way], weights=np.where(met, 0, traffic.payload[way]), minlength=count)
-    return Links(
-        (keys // span).astype(np.int32),
-        (keys % span).astype(np.int32),
-        of_pair,
-        payload,
-        bursts,
-        alone / np.maximum(payload.sum(axis=0), 1),
-    )
+    return Links(table.low, table.high, table.of_pair, payload, bursts, alone / np.maximum(payload.sum(axis=0), 1))
 
 
 def is_one_way(links: Links, params: IdentifyParams) -> Bool:
@@ -72,7 +61,7 @@ def is_one_way(links: Links, params: IdentifyParams) -> Bool:
 
 
 def link_classes(links: Links, params: IdentifyParams) -> Int32:
-    """Put links into classes that carry about as much, in about as many bursts, in as many directions, int32[k].
+    """Class links that carry about as much, in as many bursts and directions, int32[k].
 
     Of few bursts a lost one is more than the rest of what sets links apart.
     """
@@ -81,3 +70,35 @@ def link_classes(links: Links, params: IdentifyParams) -> Int32:
     one_way = is_one_way(links, params).astype(np.int32)
     classes = robust.size_classes(payload, params.same_volume, one_way, a_burst)
     return robust.size_classes(bursts, params.half, classes)
+
+
+def answer_log_odds(links: Links, classes: Int32, params: IdentifyParams) -> Float64:
+    """Weigh what the links themselves show for a pipeline, pooled over a link's class, float64[k]."""
+    weight = links.payload.sum(axis=0)
+    pooled = np.bincount(classes, weights=links.unanswered * weight) / np.bincount(classes, weights=weight)
+    answered_late = np.log((pooled[classes] + params.unanswered_floor) / params.unanswered_even)
+    odds = np.clip(params.answer_weight * answered_late, -params.certain_log_odds, params.certain_log_odds)
+    return np.where(is_one_way(links, params), -params.certain_log_odds, odds)
+
+
+def pipeline_log_odds(links: Links, classes: Int32, params: IdentifyParams) -> Float64:
+    """Weigh the evidence of links and graph for a pipeline against a collective, float64[k].
+
+    Two ranks that exchange gradients hold the same stage; nothing is pipelined between them. So what looks like a
+    pipeline between members of one collective is a link of that collective.
+    """
+    odds = answer_log_odds(links, classes, params)
+    group = links.joined(odds <= 0)
+    inside = (odds > 0) & (group[links.low] == group[links.high])
+    return np.where(inside, -params.log_odds, odds)
+
+
+def ties_one_pipeline(links: Links, pipeline: Bool) -> Bool:
+    """Mask the collective links between members of one pipeline, bool[k].
+
+    Ranks that share gradients are replicas of one stage and sit in different pipelines. What the ends of one pipeline
+    sum up together is an embedding that the first and the last stage share.
+    """
+    chain = links.joined(pipeline)
+    tied: Bool = ~pipeline & (chain[links.low] == chain[links.high])
+    return tied

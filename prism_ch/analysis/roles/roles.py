@@ -1,7 +1,7 @@
-"""Identify: the kind of traffic of every pair of a job (LLMPrism, section IV-B).
+"""Roles: the kind of traffic of every pair of a job (LLMPrism, section IV-B).
 
-What tells the kinds apart is who waits for whom, not how many sizes a pair has: on real TCP one activation has dozens
-of byte counts, and a fused all-reduce has one.
+The kinds differ in who waits for whom, not in how many sizes a pair has: on real TCP one activation has dozens of
+byte counts, and a fused all-reduce has one.
 
 1. A collective moves all its members at once: a ring edge carries data one way only, or both ways at the same moment.
 2. A pipeline answers: the gradient of a microbatch comes back after the activation went out, with as many bytes.
@@ -16,9 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.analysis.roles.inner import collective_kinds
-from prism_ch.analysis.roles.links import find_links, link_classes
-from prism_ch.analysis.roles.merged import either_way, hidden_answers, name_merged
-from prism_ch.analysis.roles.pipelines import pipeline_log_odds, ties_one_pipeline
+from prism_ch.analysis.roles.links import find_links, link_classes, pipeline_log_odds, ties_one_pipeline
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64, UInt8
 from prism_ch.model.job import PairKinds
@@ -26,11 +24,9 @@ from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, OTHER, PAIR_KINDS, PP, TP
 from prism_ch.model.traffic import Traffic
 
-__all__ = ["either_way", "find_links", "hidden_answers", "identify", "name_merged"]
-
 
 def identify(traffic: Traffic, recurring: Bool, params: IdentifyParams) -> PairKinds:
-    """Tell the kind of every pair and burst of a job.
+    """Identify the kind of every pair and burst of a job.
 
     Parameters: `traffic`, the job's bursts; `recurring` bool[pairs], those that carry its steady traffic (see
     `recognise`); the others are `other`: start-up meshes, broadcasts of the first parameters.
@@ -62,27 +58,21 @@ def _main_kinds(traffic: Traffic, of_burst: UInt8, params: IdentifyParams) -> UI
     Pairs that carry about as much of every kind are called alike, by what all of them carry: where two kinds have
     nearly equal parts, a few lost records of its own would decide what a pair is called.
     """
-    payload = (
-        np.bincount(
-            traffic.pair * len(PAIR_KINDS) + of_burst,
-            weights=traffic.payload,
-            minlength=len(traffic.pair_src) * len(PAIR_KINDS),
-        )
-        .reshape(-1, len(PAIR_KINDS))
-        .astype(np.float64)
-    )
+    pairs, kinds = len(traffic.pair_src), len(PAIR_KINDS)
+    carried = np.bincount(traffic.pair * kinds + of_burst, weights=traffic.payload, minlength=pairs * kinds)
+    payload = carried.reshape(pairs, kinds).astype(np.float64)
     payload = _parted(payload, np.bincount(traffic.pair[of_burst == DP], minlength=len(payload)), params)
     alike = np.zeros(len(payload), dtype=np.int32)
-    for carried in payload.T:
-        alike = robust.size_classes(carried, params.same_volume, alike)
-    together = np.zeros((int(alike.max()) + 1, len(PAIR_KINDS)))
+    for of_kind in payload.T:
+        alike = robust.size_classes(of_kind, params.same_volume, alike)
+    together = np.zeros((int(alike.max()) + 1, kinds))
     np.add.at(together, alike, payload)
     kind: UInt8 = np.argmax(together, axis=1)[alike].astype(np.uint8)
     return kind
 
 
 def _parted(payload: Float64, closings: Int64, params: IdentifyParams) -> Float64:
-    """Return what pairs carry of each kind, less what bursts of gradients hold of an inner collective before them.
+    """Move what gradient bursts hold of an inner collective from DP to that kind.
 
     Parameters: `payload` float64[pairs, kinds]; `closings` int64[pairs], the bursts of gradients of each pair.
     A ring passes as much along every edge. Where a pair of two kinds moves a little more in such a burst than pairs

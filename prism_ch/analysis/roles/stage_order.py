@@ -1,4 +1,4 @@
-"""Order: which pipeline stage comes first, and the groups of a job.
+"""Stage order: which pipeline stage comes first, and the groups of a job.
 
 A step begins with activations on their way from the first stage to the last; gradients come back later. So on every
 link the first message of a step points forward.
@@ -13,6 +13,7 @@ import numpy as np
 from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.graph import components, distance_from_end
+from prism_ch.core.pairs import PairIndex, links_of
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.result import CP, DP, EP, PP, TP, Group
@@ -27,26 +28,21 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     """
     members = division.endpoints
     size = int(max(members.max(initial=-1), traffic.pair_src.max(initial=-1), traffic.pair_dst.max(initial=-1))) + 1
-    pipeline = kinds.of_kind(traffic, PP)
-    collective = kinds.of_kind(traffic, DP)
-    dp_label = components(size, collective.pair_src, collective.pair_dst)
+    typed = {kind: kinds.of_kind(traffic, kind) for kind in (DP, PP, EP, CP, TP)}
+    labels = {kind: components(size, bursts.pair_src, bursts.pair_dst) for kind, bursts in typed.items()}
     stage = np.zeros(size, dtype=np.int32)
-    pipeline = pipeline.take(~_exchanged(pipeline))
+    pipeline = typed[PP].take(~_exchanged(typed[PP]))
     if len(pipeline):
-        stage = _stages(*_first_messages(pipeline, division), dp_label)
+        stage = _stages(*_first_messages(pipeline, division), labels[DP])
     # Ranks that share gradients hold the same stage: each group takes the median of its members'.
-    stage = robust.median_by(dp_label, stage)[dp_label].astype(np.int32)
-    labels = {DP: dp_label}
-    for kind in (PP, EP, CP, TP):
-        typed = kinds.of_kind(traffic, kind)
-        labels[kind] = components(size, typed.pair_src, typed.pair_dst)
+    stage = robust.median_by(labels[DP], stage)[labels[DP]].astype(np.int32)
     return _groups(members, stage, labels)
 
 
 def number_after(groups: GroupSet, earlier: tuple[Group, ...]) -> GroupSet:
-    """Count a life's groups on from those of earlier lives; one that there was before keeps its number.
+    """Give an attempt's groups numbers after those of earlier attempts.
 
-    Parameters: `earlier`, numbered from 0 without a gap.
+    Parameters: `earlier`, numbered from 0 without a gap. A group that there was before keeps its number.
     """
     number = {(group.kind, group.members): group.group_id for group in earlier}
     count = len(earlier)
@@ -61,29 +57,26 @@ def number_after(groups: GroupSet, earlier: tuple[Group, ...]) -> GroupSet:
 
 
 def add_groups(earlier: tuple[Group, ...], groups: GroupSet) -> tuple[Group, ...]:
-    """Return the groups of earlier attempts followed by those that the next one adds to them."""
+    """Append the groups that the next attempt adds to those of earlier ones."""
     return (*earlier, *(group for group in groups.groups if group.group_id >= len(earlier)))
 
 
 def _exchanged(pipeline: Traffic) -> Bool:
-    """Mask the bursts that cross one of the opposite direction: no gradient has been answered before it is sent.
+    """Mask the bursts that cross one of the opposite direction, bool[n].
 
-    First and last stage exchange the gradients of tied embeddings so, after a step's other messages. What the mask
-    takes of activations and gradients that happen to cross is never the first of a step.
+    No gradient has been answered before it is sent. First and last stage exchange the gradients of tied embeddings so,
+    after a step's other messages. What the mask takes of activations and gradients that happen to cross is never the
+    first of a step.
     """
-    src, dst = pipeline.pair_src.astype(np.int64), pipeline.pair_dst.astype(np.int64)
-    size = int(max(src.max(initial=0), dst.max(initial=0))) + 1
-    opposite = np.searchsorted(src * size + dst, dst * size + src).clip(max=len(src) - 1)
-    two_way = (src[opposite] == dst) & (dst[opposite] == src)
-    other = opposite.astype(np.int32)[pipeline.pair]
-    last = group_search(pipeline.pair, pipeline.start_ns, other, pipeline.end_ns) - 1
-    meets = (last >= 0) & (pipeline.pair[last] == other) & (pipeline.end_ns[last] >= pipeline.start_ns)
-    exchanged: Bool = two_way[pipeline.pair] & meets
-    return exchanged
+    src, dst = pipeline.pair_src, pipeline.pair_dst
+    opposite = PairIndex.of(src, dst).rows_of(dst, src)[pipeline.pair].astype(np.int32)
+    last = group_search(pipeline.pair, pipeline.start_ns, np.maximum(opposite, 0), pipeline.end_ns) - 1
+    meets = (last >= 0) & (pipeline.pair[last] == opposite) & (pipeline.end_ns[last] >= pipeline.start_ns)
+    return np.asarray(meets, dtype=np.bool_)
 
 
 def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
-    """Return each endpoint's distance from the first stage along the forward direction of its links, int32[n]."""
+    """Return each endpoint's distance from the first stage along forward links, int32[n]."""
     src, dst = _forward_links(pipeline, step, dp_label)
     nodes = int(dp_label.max()) + 1
     entered = np.bincount(dst, minlength=nodes)
@@ -99,39 +92,41 @@ def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
 
 
 def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int64]:
-    """Return the first burst of every pair in every step, and the steps."""
-    step = _step_of(pipeline, division)
+    """Return the first burst of every pair in every step, and the steps that senders count."""
+    step = np.ones(len(pipeline), dtype=np.int64)
+    if division.steps:
+        # The message that begins when a step ends is of the next; but by a coarse clock one that closes it ends then.
+        moment_ns = np.minimum(pipeline.start_ns + 1, pipeline.end_ns)
+        step = division.step_of(division.rows_of(pipeline.src), moment_ns)
     first = run_starts(pipeline.pair, step)
     return pipeline.take(first), step[first]
 
 
-def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int64, Int64]:
-    """Return each link between two groups once, in the direction in which most steps open it: source and destination.
+def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int32, Int32]:
+    """Return source and destination of each link between two groups, as most steps open it.
 
     Parallel replicas vote together: links between the same two data-parallel groups are one.
     """
-    src, dst = dp_label[pipeline.src].astype(np.int64), dp_label[pipeline.dst].astype(np.int64)
-    nodes = int(dp_label.max()) + 1
-    links, of_burst = np.unique(np.minimum(src, dst) * nodes + np.maximum(src, dst), return_inverse=True)
-    replica = np.where(src < dst, pipeline.src, pipeline.dst).astype(np.int64)
-    opening = _first_of_each(pipeline.start_ns, of_burst, replica, step)
+    src, dst = dp_label[pipeline.src], dp_label[pipeline.dst]
+    links = links_of(src, dst)
+    replica = np.where(src < dst, pipeline.src, pipeline.dst)
+    opening = _first_of_each(pipeline.start_ns, links.of_pair, replica, step)
     opening = opening[step[opening] > 0]  # what precedes the first boundary may be cut
     upward = np.where(src[opening] < dst[opening], 1, -1)
-    vote = np.bincount(of_burst[opening], weights=upward, minlength=len(links)).astype(np.float64)
-    low, high = links // nodes, links % nodes
-    vote = _along_chains(low, high, vote)
-    return np.where(vote >= 0, low, high), np.where(vote >= 0, high, low)
+    vote = np.bincount(links.of_pair[opening], weights=upward, minlength=len(links.low)).astype(np.float64)
+    vote = _along_chains(links.low, links.high, vote)
+    return np.where(vote >= 0, links.low, links.high), np.where(vote >= 0, links.high, links.low)
 
 
-def _along_chains(low: Int64, high: Int64, vote: Float64) -> Float64:
-    """Let the links of each chain vote together, float64[links]: all that is passed along it goes one way.
+def _along_chains(low: Int32, high: Int32, vote: Float64) -> Float64:
+    """Let the links of each chain vote together, float64[links].
 
-    Parameters: `vote` float64[links], above 0 for `low` to `high`. What forks or closes to a ring votes link by link.
+    Parameters: `vote` float64[links], above 0 for `low` to `high`. All that is passed along a chain goes one way. What
+    forks or closes to a ring votes link by link.
     """
     nodes = int(max(low.max(initial=-1), high.max(initial=-1))) + 1
-    near, far = low.astype(np.int32), high.astype(np.int32)
-    label, distance = components(nodes, near, far), distance_from_end(nodes, near, far)
-    forks = np.bincount(np.concatenate([near, far]), minlength=nodes) > 2
+    label, distance = components(nodes, low, high), distance_from_end(nodes, low, high)
+    forks = np.bincount(np.concatenate([low, high]), minlength=nodes) > 2
     upward = np.where(distance[low] < distance[high], 1, -1)
     chains = len(np.unique(label))
     members, links = np.bincount(label, minlength=chains), np.bincount(label[low], minlength=chains)
@@ -141,39 +136,24 @@ def _along_chains(low: Int64, high: Int64, vote: Float64) -> Float64:
 
 
 def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:
-    """Return the group of each ring that most often sends the first message of a step, int64[rings]."""
+    """Return each ring's group that most often opens a step, int64[rings]."""
     nodes = int(dp_label.max()) + 1
-    src = dp_label[pipeline.src].astype(np.int64)
+    src = dp_label[pipeline.src]
     ring = components(nodes, dp_label[pipeline.pair_src], dp_label[pipeline.pair_dst])
-    opening = _first_of_each(pipeline.start_ns, ring[src].astype(np.int64), step)
+    opening = _first_of_each(pipeline.start_ns, ring[src], step)
     votes = np.bincount(src[opening], minlength=nodes)
-    top = _first_of_each(-votes, ring.astype(np.int64))
+    top = _first_of_each(-votes, ring)
     return top[votes[top] > 0]
 
 
-def _first_of_each(value: Int64, *keys: Int64) -> Int64:
+def _first_of_each(value: Int64, *keys: Int32 | Int64) -> Int64:
     """Return the row with the least value for each combination of the keys."""
     rank = order_by(*keys, value)
-    first: Int64 = rank[run_starts(*(key[rank] for key in keys))]
-    return first
-
-
-def _step_of(traffic: Traffic, division: Division) -> Int64:
-    """Return the step that each burst starts in, by its sender's count, int64[n]; `division.steps` past the last."""
-    row = np.searchsorted(division.endpoints, traffic.src)
-    if division.steps == 0:
-        return np.ones(len(traffic), dtype=np.int64)
-    # By a coarse clock the message that closes a step begins when it ends.
-    moment = np.minimum(traffic.start_ns, traffic.end_ns - 1)
-    begin = min(int(division.end_ns.min()), int(moment.min()))
-    span = max(int(division.end_ns.max()), int(moment.max())) - begin + 1
-    flat = (np.arange(len(division.endpoints))[:, None] * span + (division.end_ns - begin)).ravel()
-    step: Int64 = np.searchsorted(flat, row * span + (moment - begin), side="right") - row * division.steps
-    return step
+    return rank[run_starts(*(key[rank] for key in keys))]
 
 
 def _groups(members: Int32, stage: Int32, labels: dict[int, Int32]) -> GroupSet:
-    """List the groups of each kind, numbered in the order of (kind, stage, members); `labels` say who is joined."""
+    """List the groups that `labels` join by kind, numbered in the order of (kind, stage, members)."""
     found: list[tuple[int, int, tuple[int, ...]]] = []
     for kind, label in labels.items():
         ranked = members[np.lexsort((members, stage[members], label[members]))]

@@ -95,7 +95,7 @@ def test_union_length_equals_the_slow_version(rows: list[Row]) -> None:
 @given(rows_strategy, rows_strategy, st.integers(0, 5))
 def test_what_meets_overlaps_or_comes_nearer_than_the_reach(rows: list[Row], others: list[Row], reach: int) -> None:
     cover = disjoint(others)
-    met = intervals.meets(*columns(rows), *columns(cover), reach)
+    met = intervals.meets(*columns(rows), intervals.merge(*columns(cover)), reach)
     near = [[start < e + reach and end > s - reach for start, end in of_group(cover, g)] for g, s, e in rows]
     assert met.tolist() == [any(each) for each in near]
 
@@ -165,7 +165,7 @@ def test_nothing_gives_nothing() -> None:
     none = columns([])
     assert len(intervals.merge(*none).start) == 0
     assert len(intervals.union_length(*none)) == 0
-    assert len(intervals.meets(*none, *none)) == 0
+    assert len(intervals.meets(*none, intervals.merge(*none))) == 0
     assert len(intervals.cut(*none, *none).row) == 0
     tiled = intervals.tile(none[1], none[2], *none, none[0], strongest=(0,), fill=1)
     assert len(tiled.start) == 0
@@ -180,7 +180,7 @@ def test_refuses_what_is_no_interval_or_not_in_order() -> None:
         intervals.merge(*one, gap_ns=-1)
     for rows in ([(0, 1, 4), (0, 3, 5)], [(1, 1, 4), (0, 5, 6)]):
         with pytest.raises(ValueError, match="interval 1 is not after"):
-            intervals.meets(*one, *columns(rows))
+            intervals.meets(*one, intervals.Merged(*columns(rows), np.arange(2), np.arange(2)))
         with pytest.raises(ValueError, match="interval 1 is not after"):
             intervals.cut(*one, *columns(rows))
     with pytest.raises(ValueError, match="only 1 groups"):

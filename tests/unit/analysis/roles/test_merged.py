@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from prism_ch.analysis.roles.roles import either_way, hidden_answers, identify, name_merged
+from prism_ch.analysis.roles.merged import either_way, hidden_answers, name_merged
+from prism_ch.analysis.roles.roles import identify
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams, MergedParams
 from prism_ch.model.result import DP, OTHER, PP

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_ch.analysis.roles.roles import find_links, identify
+from prism_ch.analysis.roles.links import find_links
+from prism_ch.analysis.roles.roles import identify
 from prism_ch.model.columns import Bool
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import PAIR_KINDS
