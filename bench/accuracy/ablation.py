@@ -17,7 +17,7 @@ from bench.accuracy.division import Ends, Job
 from bench.accuracy.peers import LONGER, PEERS, load
 from bench.accuracy.rows import CLEAN, PLAIN, Row
 from bench.accuracy.work import Inputs, empty_store, inputs, landed
-from prism_ch.analysis.jobs.edges import recurring_pairs
+from prism_ch.analysis.jobs.job_traffic import recurring_pairs
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
 from prism_ch.model.columns import Bool, Int64

@@ -12,8 +12,7 @@ import numpy as np
 
 from prism_ch.analysis.continuity import resume
 from prism_ch.analysis.continuity.same_job import Load, measure_load
-from prism_ch.analysis.jobs.edges import recurring_pairs
-from prism_ch.analysis.jobs.job_traffic import JobTraffic
+from prism_ch.analysis.jobs.job_traffic import JobTraffic, recurring_pairs
 from prism_ch.analysis.roles.merged import either_way, hidden_answers, name_merged
 from prism_ch.analysis.roles.roles import identify
 from prism_ch.analysis.steps.steps import divide

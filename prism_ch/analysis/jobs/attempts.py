@@ -1,8 +1,11 @@
-"""Lives: components of recurring pairs, cut where a job was stopped and begun anew with other pairs.
+"""Attempts: components of recurring pairs, cut where a job was stopped and begun anew with other pairs.
 
 A restart makes all communicators anew: every pair of a job falls silent for longer than it ever does within a step, and
 where servers were lost, replaced or regained other pairs go on. A pause (checkpoint, evaluation, a late data loader)
 silences all pairs as well, but the same ones come back.
+
+1. Presences that share an endpoint at one time are a run.
+2. In the order of time, a run goes on from the attempts last on its endpoints, or replaces them and is a new one.
 """
 
 from __future__ import annotations
@@ -11,8 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.jobs.presence import find_presences
-from prism_ch.analysis.jobs.runs import Meetings, Run, distinct, number_runs, read_meetings, read_runs, span_by
+from prism_ch.analysis.jobs.job_traffic import weighty_pairs
+from prism_ch.analysis.jobs.presence import Presences, find_presences
+from prism_ch.core import robust
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.graph import components
+from prism_ch.core.intervals import hull
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
@@ -21,12 +28,12 @@ from prism_ch.model.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Steady bursts and the life that each belongs to, `of_burst` int32[n], all numbers in use.
+    """Steady bursts and the attempt that each belongs to, `of_burst` int32[n], all numbers in use.
 
-    `merged` bool[pairs] masks the pairs whose records run on over many steps: they tell nothing of time.
-    `follows` int32[lives] is the life that each takes over endpoints from, -1 where it is none. `endpoint` int32[k] in
-    `life` int32[k]: who is in which, sorted by (life, endpoint). `first_ns`, `last_ns` int64[lives] are the start of
-    the first and the end of the last burst.
+    `merged` bool[pairs] masks the pairs whose records run on over many steps: they show nothing of time.
+    `follows` int32[attempts] is the attempt that each takes over endpoints from, -1 if it is none. `endpoint` int32[k]
+    in `attempt` int32[k]: who is in which, sorted by (attempt, endpoint). `first_ns`, `last_ns` int64[attempts] are
+    the start of the first and the end of the last burst.
     """
 
     traffic: Traffic
@@ -39,18 +46,16 @@ class Attempts:
     last_ns: Int64
 
     def __len__(self) -> int:
-        """Count the lives."""
         return len(self.first_ns)
 
     def members(self, attempt: int) -> Int32:
-        """Return the endpoints of a life, sorted."""
+        """Return the endpoints of an attempt, sorted."""
         return self.endpoint[slice(*np.searchsorted(self.attempt, [attempt, attempt + 1]))]
 
     def joined(self, label: Int32) -> Attempts:
-        """Return the lives that these are parts of; `label` int32[lives] is the new number of each."""
-        whole = _describe(
-            self.traffic, self.merged, label[self.of_burst], np.full(int(label.max()) + 1, -1, dtype=np.int32)
-        )
+        """Join the attempts of equal `label` int32[attempts], their new number."""
+        follows = np.full(int(label.max()) + 1, -1, dtype=np.int32)
+        whole = _describe(self.traffic, self.merged, label[self.of_burst], follows)
         later = np.flatnonzero(self.follows >= 0)
         after, before = label[later], label[self.follows[later]]
         over = whole.last_ns[before] <= whole.first_ns[after]
@@ -59,87 +64,201 @@ class Attempts:
 
 
 def find_attempts(traffic: Traffic, edge: Bool, merged: Bool, topology: Topology, params: RecogniseParams) -> Attempts:
-    """Find the components of recurring pairs, and their lives; parameters as of `recognise`."""
+    """Find the attempts in the components of recurring pairs.
+
+    Parameters: `edge` bool[pairs], those that may carry the steady traffic of jobs; `merged` bool[pairs], those whose
+    records run on over many steps and show training.
+    """
     present = find_presences(traffic, edge, merged, topology, params)
     if not len(present):
         return _describe(present.traffic, present.merged, np.empty(0, np.int32), np.empty(0, np.int32))
-    run = number_runs(present)
-    runs, meetings = read_runs(present, run, topology, params), read_meetings(traffic, topology, params)
+    source, destination = np.split(present.blocks().astype(np.int32), 2)
+    run = components(int(max(source.max(), destination.max())) + 1, source, destination)[source]
+    runs, meetings = _read_runs(present, run, topology, params), _read_meetings(traffic, topology, params)
     label, follows = _Stitching(runs, meetings, params).result()
-    attempts = present.keep(label[run] >= 0)
-    return _describe(attempts.traffic, attempts.merged, label[run][label[run] >= 0][attempts.of_burst], follows)
+    attempt = label[run]
+    kept = present.keep(attempt >= 0)
+    return _describe(kept.traffic, kept.merged, attempt[attempt >= 0][kept.of_burst], follows)
+
+
+def _describe(traffic: Traffic, merged: Bool, of_burst: Int32, follows: Int32) -> Attempts:
+    first, last = hull(of_burst, traffic.start_ns, traffic.end_ns, len(follows))
+    attempt, pair = _distinct(of_burst, traffic.pair)
+    ends = np.concatenate([traffic.pair_src[pair], traffic.pair_dst[pair]])
+    return Attempts(traffic, merged, of_burst, follows, *_distinct(np.tile(attempt, 2), ends), first, last)
+
+
+@dataclass(slots=True)
+class _Run:
+    """Presences that share endpoints at one time, or several such sets that are one attempt.
+
+    `usual` are, of those of its `pairs` that recur in it, the quartiles of their bursts' payload. `one_way`: some
+    server only sends or only receives. `follows` is the attempt that it takes over endpoints from, or -1.
+    """
+
+    first_ns: int
+    last_ns: int
+    endpoints: Int32
+    pairs: set[int]
+    usual: dict[int, tuple[float, float]]
+    one_way: bool
+    follows: int = -1
+
+    def is_replaced_by(self, run: _Run, meetings: _Meetings, params: RecogniseParams) -> bool | None:
+        """Judge whether a later run begins anew; None if what has come does not yet recur.
+
+        This was over, and all its endpoints met others before that began; or it has lost pairs that recurred while
+        others have come; or pairs move other amounts.
+        """
+        if self.last_ns > run.first_ns:
+            return False
+        if meetings.are_made(self.last_ns, run.first_ns, run.endpoints, params):
+            return bool(run.usual) or None
+        gone, come = self.usual.keys() - run.pairs, run.pairs - self.pairs
+        if gone and (come or not run.usual):
+            return bool(come & run.usual.keys()) or None
+        common = self.usual.keys() & run.usual.keys()
+        changed = sum(_have_gap(self.usual[pair], run.usual[pair], params.other_work) for pair in common)
+        return changed > params.little * len(common)
+
+    def prepares(self, after: _Run) -> bool:
+        """Check if this only hands out what the next run needs: in training all data goes round."""
+        return self.one_way and not after.one_way
+
+    def take_in(self, other: _Run) -> None:
+        self.last_ns = max(self.last_ns, other.last_ns)
+        self.pairs |= other.pairs
+        self.usual |= other.usual
+
+
+@dataclass(frozen=True, slots=True)
+class _Meetings:
+    """What does not recur between endpoints of one tenant: when, int64[n], rising, and who with whom, int32[n]."""
+
+    start_ns: Int64
+    src: Int32
+    dst: Int32
+
+    def are_made(self, begin_ns: int, end_ns: int, endpoints: Int32, params: RecogniseParams) -> bool:
+        """Check if most endpoints meet several others in a time, and far more than usually."""
+        rows = slice(*np.searchsorted(self.start_ns, [begin_ns, end_ns]))
+        met = _distinct(np.append(self.src[rows], self.dst[rows]), np.append(self.dst[rows], self.src[rows]))[0]
+        others = np.searchsorted(met, endpoints, "right") - np.searchsorted(met, endpoints, "left")
+        if np.median(others) < params.repeats:
+            return False
+        mine = np.isin(self.src, endpoints) | np.isin(self.dst, endpoints)
+        usual = robust.usual_count(self.start_ns[mine], begin_ns, end_ns)
+        return bool(np.count_nonzero(mine[rows]) > params.twice * usual)
+
+
+def _read_runs(present: Presences, run: Int32, topology: Topology, params: RecogniseParams) -> list[_Run]:
+    """Describe the runs; `run` int32[presences] is the number of each presence's."""
+    runs = int(run.max()) + 1
+    first, last = hull(run, present.first_ns, present.last_ns, runs)
+    member_run, member = _distinct(np.tile(run, 2), present.ends)
+    traffic, span = present.traffic, len(present.traffic.pair_src)
+    key = run[present.of_burst].astype(np.int64) * span + traffic.pair
+    key, place, bursts = np.unique(key, return_inverse=True, return_counts=True)
+    low, high = (robust.quantile_by(place.astype(np.int32), traffic.payload, q) for q in (0.25, 0.75))
+    usual = list(zip(low.tolist(), high.tolist(), strict=True))
+    owner, pair = np.divmod(key, span)
+    src, dst = topology.server[traffic.pair_src[pair]], topology.server[traffic.pair_dst[pair]]
+    often = bursts >= params.repeats
+    member_edges, pair_edges = (np.searchsorted(rows, np.arange(runs + 1)).tolist() for rows in (member_run, owner))
+    found = []
+    for number in range(runs):
+        mine = slice(*pair_edges[number : number + 2])
+        recur = (np.flatnonzero(often[mine]) + mine.start).tolist()
+        found.append(
+            _Run(
+                int(first[number]),
+                int(last[number]),
+                member[slice(*member_edges[number : number + 2])],
+                set(pair[mine].tolist()),
+                {int(pair[row]): usual[row] for row in recur},
+                not np.array_equal(np.unique(src[mine]), np.unique(dst[mine])),
+            )
+        )
+    return found
+
+
+def _read_meetings(traffic: Traffic, topology: Topology, params: RecogniseParams) -> _Meetings:
+    src, dst = traffic.pair_src, traffic.pair_dst
+    rare = ~weighty_pairs(traffic, topology, params) & (topology.tenant[src] == topology.tenant[dst])
+    strays = traffic.keep_pairs(rare)
+    order = np.argsort(strays.start_ns, kind="stable")
+    return _Meetings(strays.start_ns[order], strays.src[order], strays.dst[order])
 
 
 class _Stitching:
-    """Runs joined into lives, in the order of time.
+    """Runs joined into attempts, in the order of time.
 
-    A run goes on from the lives that were last on its endpoints and that it does not replace. One that replaces all of
-    them follows that with most of its endpoints. Where that can't be said yet, and where it was but the preparation of
-    what came after it, a run has no life, -1.
+    A run goes on from the attempts that were last on its endpoints and that it does not replace. One that replaces all
+    of them follows that with most of its endpoints. While that can't be judged yet, and if it was but the preparation
+    of what came after it, a run has no attempt, -1.
     """
 
-    def __init__(self, runs: list[Run], meetings: Meetings, params: RecogniseParams) -> None:
+    def __init__(self, runs: list[_Run], meetings: _Meetings, params: RecogniseParams) -> None:
         self._meetings, self._params = meetings, params
-        self._lives: list[Run] = []
-        self._life_of_run = np.full(len(runs), -1, dtype=np.int32)
+        self._attempts: list[_Run] = []
+        self._of_run = np.full(len(runs), -1, dtype=np.int32)
         self._latest = np.full(max(int(run.endpoints.max()) for run in runs) + 1, -1, dtype=np.int32)
         for number in np.argsort([run.first_ns for run in runs], kind="stable").tolist():
             attempt = self._find(runs[number])
-            self._life_of_run[number] = attempt
+            self._of_run[number] = attempt
             if attempt >= 0:
                 self._latest[runs[number].endpoints] = attempt
 
     def result(self) -> tuple[Int32, Int32]:
-        """Return the life of each run, int32[runs], and what each life follows, int32[lives], -1 where it is none."""
-        left = np.unique(self._life_of_run[self._life_of_run >= 0])
-        number = np.full(len(self._lives) + 1, -1, dtype=np.int32)  # of each life, and of none, -1
+        """Return the attempt of each run and what each attempt follows, -1 if none."""
+        left = np.unique(self._of_run[self._of_run >= 0])
+        number = np.full(len(self._attempts) + 1, -1, dtype=np.int32)  # of each attempt, and of none, -1
         number[left] = np.arange(len(left))
-        return number[self._life_of_run], number[[self._lives[attempt].follows for attempt in left]]
+        return number[self._of_run], number[[self._attempts[attempt].follows for attempt in left]]
 
-    def _find(self, run: Run) -> int:
-        """Return the life that a run belongs to, a new one where it replaces others."""
+    def _find(self, run: _Run) -> int:
+        """Return the attempt that a run belongs to, a new one if it replaces others."""
         before = self._before(run)
-        replaced = {
-            attempt: self._lives[attempt].is_replaced_by(run, self._meetings, self._params) for attempt in before
-        }
+        replaced = {one: self._attempts[one].is_replaced_by(run, self._meetings, self._params) for one in before}
         same = [attempt for attempt in before if replaced[attempt] is False]
         if same:
-            self._lives[same[0]].take_in(run)
+            self._attempts[same[0]].take_in(run)
             for other in same[1:]:
                 self._join(same[0], other)
             return same[0]
         if None in replaced.values():
             return -1
-        prepared = [attempt for attempt in before if self._lives[attempt].prepares(run)]
-        for attempt in prepared:
-            self._life_of_run[self._life_of_run == attempt] = -1
-        others = [attempt for attempt in before if attempt not in prepared] + [
-            self._lives[attempt].follows for attempt in prepared
-        ]
+        prepared = [attempt for attempt in before if self._attempts[attempt].prepares(run)]
+        self._of_run[np.isin(self._of_run, prepared)] = -1
+        others = [attempt for attempt in before if attempt not in prepared]
+        others += [self._attempts[attempt].follows for attempt in prepared]
         run.follows = others[0] if others else -1
-        self._lives.append(run)
-        return len(self._lives) - 1
+        self._attempts.append(run)
+        return len(self._attempts) - 1
 
-    def _before(self, run: Run) -> list[int]:
-        """Return the lives that were last on a run's endpoints, not followed by another of them, the largest first."""
+    def _before(self, run: _Run) -> list[int]:
+        """Return the newest attempts on a run's endpoints, the largest first."""
         shared = np.bincount(self._latest[run.endpoints] + 1)[1:]
         there = np.argsort(-shared, kind="stable")[: np.count_nonzero(shared)].tolist()
-        followed = {self._lives[attempt].follows for attempt in there}
+        followed = {self._attempts[attempt].follows for attempt in there}
         return [attempt for attempt in there if attempt not in followed]
 
     def _join(self, attempt: int, other: int) -> None:
-        """Make one life of two."""
-        self._lives[attempt].take_in(self._lives[other])
-        for numbers in (self._life_of_run, self._latest):
+        self._attempts[attempt].take_in(self._attempts[other])
+        for numbers in (self._of_run, self._latest):
             numbers[numbers == other] = attempt
-        for one in self._lives:
+        for one in self._attempts:
             if one.follows == other:
                 one.follows = attempt
 
 
-def _describe(traffic: Traffic, merged: Bool, of_burst: Int32, follows: Int32) -> Attempts:
-    """Say who is in which life, and since and until when."""
-    first, last = span_by(of_burst, traffic.start_ns, traffic.end_ns, len(follows))
-    pair_life, pair = distinct(of_burst, traffic.pair)
-    ends = np.concatenate([traffic.pair_src[pair], traffic.pair_dst[pair]])
-    return Attempts(traffic, merged, of_burst, follows, *distinct(np.tile(pair_life, 2), ends), first, last)
+def _have_gap(one: tuple[float, float], other: tuple[float, float], tolerance: float) -> bool:
+    """Check if two ranges have a gap between them."""
+    return max(one[0], other[0]) > (1 + tolerance) * min(one[1], other[1])
+
+
+def _distinct(group: Int32, item: Int32) -> tuple[Int32, Int32]:
+    """Return the distinct (group, item), sorted."""
+    order = order_by(group, item)
+    first = order[run_starts(group[order], item[order])]
+    return group[first], item[first]

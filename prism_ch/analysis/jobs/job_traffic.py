@@ -1,4 +1,4 @@
-"""The traffic that jobs are recognised in, and the part of it that one of them moves."""
+"""The traffic that jobs are recognised in: which pairs carry it, and which part of it one job moves."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.jobs.edges import recurring_pairs
+from prism_ch.analysis.observe.known_jobs import between
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.observe.timeouts import merged_training
 from prism_ch.core.pairs import PairIndex
-from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.params import Params
+from prism_ch.model.params import Params, RecogniseParams
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -39,7 +39,7 @@ class JobTraffic:
 
     @classmethod
     def of(cls, seen: Observed, topology: Topology, params: Params) -> JobTraffic:
-        """Tell which pairs carry the steady traffic of jobs."""
+        """Find the pairs that carry the steady traffic of jobs."""
         recurring = recurring_pairs(seen.bursts, topology, params.recognise) & ~seen.coarse
         merged = merged_training(seen.bursts, topology, seen.coarse, recurring, params.merged)
         return cls(seen.new, seen.flows, seen.counted, seen.timeouts, seen.bursts, recurring, seen.coarse, merged)
@@ -53,7 +53,7 @@ class JobTraffic:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
 
         def those(flows: FlowBatch) -> FlowBatch:
-            return flows.take(_inside(endpoints, flows) & (flows.end_ns >= begin_ns) & (flows.end_ns < end_ns))
+            return flows.take(between(flows, endpoints) & (flows.end_ns >= begin_ns) & (flows.end_ns < end_ns))
 
         flows, counted = those(self.flows), those(self.counted)
         new = flows if self.new is self.flows else those(self.new)
@@ -72,13 +72,52 @@ class JobTraffic:
         return merged.holds(self.flows.src, self.flows.dst)
 
     def _keep(self, bursts: Traffic, pairs: Bool) -> JobTraffic:
-        """Return it with some pairs of bursts that have all of them."""
         columns = {name: getattr(self, name)[pairs] for name in ("recurring", "coarse", "merged")}
         return replace(self, bursts=bursts.keep_pairs(pairs), **columns)
 
 
-def _inside(endpoints: Int32, flows: FlowBatch) -> Bool:
-    """Mask the flows whose two ends are both among the endpoints, bool[n]."""
-    member = np.zeros(int(max(endpoints.max(), flows.src.max(initial=0), flows.dst.max(initial=0))) + 1, dtype=bool)
-    member[endpoints] = True
-    return np.asarray(member[flows.src] & member[flows.dst])
+def recurring_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
+    """Mask the weighty pairs that recur all over their endpoints' time, bool[pairs].
+
+    A direction is judged by itself: the first parameters may be broadcast along an edge that later carries gradients
+    the other way only.
+    """
+    src, dst = traffic.pair_src, traffic.pair_dst
+    spread = payload_spread_ns(traffic, traffic.pair, len(src), params.payload_tail)
+    lifetime = np.zeros(len(topology))
+    for side in (src, dst):
+        np.maximum.at(lifetime, side, spread)
+    all_over = spread >= params.half * np.minimum(lifetime[src], lifetime[dst])
+    return np.asarray(weighty_pairs(traffic, topology, params) & all_over)
+
+
+def weighty_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
+    """Mask the pairs in one tenant that occur often and weigh enough, bool[pairs]."""
+    src, dst = traffic.pair_src, traffic.pair_dst
+    bursts = np.bincount(traffic.pair, minlength=len(src))
+    payload = np.bincount(traffic.pair, weights=traffic.payload, minlength=len(src))
+    main = np.zeros(len(topology))
+    for side in (src, dst):
+        np.maximum.at(main, side, payload)
+    weighty: Bool = (
+        (bursts >= params.repeats)
+        & (payload >= params.min_pair_share * np.minimum(main[src], main[dst]))
+        & (topology.tenant[src] == topology.tenant[dst])
+        & (topology.server[src] != topology.server[dst])
+    )
+    return weighty
+
+
+def payload_spread_ns(traffic: Traffic, group: Int32 | Int64, groups: int, tail: float) -> Float64:
+    """Return the time in which each group of bursts moves most of its payload, float64[groups], in ns.
+
+    Parameters: `group` int32[n], rising over the bursts; `tail`, the share of payload left out at either end.
+    """
+    total = np.bincount(group, weights=traffic.payload, minlength=groups)
+    moved = np.cumsum(traffic.payload) - (np.cumsum(total) - total)[group]
+    share = moved / np.maximum(total, 1)[group]
+    first, last = np.full((2, groups), np.iinfo(np.int64).max)
+    np.minimum.at(first, group[share > tail], traffic.end_ns[share > tail])
+    np.minimum.at(last, group[share >= 1 - tail], traffic.end_ns[share >= 1 - tail])
+    spread: Float64 = (last - first).astype(np.float64)
+    return spread

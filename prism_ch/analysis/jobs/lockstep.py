@@ -1,4 +1,4 @@
-"""Lockstep: parts of one job that nothing joins in the network, told by their steps.
+"""Lockstep: parts of one job that nothing joins in the network, found by their steps.
 
 A pipeline that passes on to its next stage inside a server, and only then to another server, shows as links that never
 meet, each busy at other moments of a step. What they have in common is when steps end: the ends of jobs that have
@@ -30,12 +30,12 @@ def join_lockstep(
     topology: Topology,
     params: RecogniseParams,
 ) -> tuple[list[RecognisedJob], list[list[int]]]:
-    """Join the lives that are parts of one.
+    """Join the attempts that are parts of one.
 
-    Parameters: `end_ns`, the ends of each life's steps, int64[steps]; `known`, the jobs of earlier windows: what was
-    told apart for long stays apart, and of what was one more is needed to part it: what slows one part moves its ends.
-    Parts that follow those of one job, too, are joined after a few steps.
-    Returns all lives, and the rows of `lives` that each of them consists of.
+    Parameters: `end_ns`, the ends of each attempt's steps, int64[steps]; `known`, the jobs of earlier windows.
+    What was apart for long stays apart, and what was one is harder to part: what slows one part moves its ends. Parts
+    that follow those of one job, too, are joined after a few steps.
+    Returns all attempts, and the rows of `attempts` that each of them consists of.
     """
     left, right = np.nonzero(np.triu(_may_be_one(attempts, known, topology, params), k=1))
     were_one = _were_one(attempts, left, right, known)
@@ -57,8 +57,8 @@ def join_lockstep(
 def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
     """Return how many steps two series have in common, and how much their distance varies.
 
-    Parameters: `one_ns` int64[n] and `other_ns` int64[m], rising, ends of steps. The variance is a share of what chance
-    adds up to, infinite where nothing says what that is: durations that have nothing to do with one another add up to a
+    Parameters: `one_ns` int64[n] and `other_ns` int64[m], rising, ends of steps. The variance is a share of that of
+    the null model, infinite if nothing shows that: durations that have nothing to do with one another add up to a
     random walk, whose variance about its mean over n steps is n / 6 of that of a step.
     """
     if not len(one_ns) or not len(other_ns):
@@ -75,9 +75,9 @@ def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
 
 
 def _follow_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, label: Int32) -> Bool:
-    """Mask the listed pairs of lives that took over endpoints from the same job, bool[pairs]: it may have begun anew.
+    """Mask the listed attempts that took over endpoints from the same job, bool[pairs].
 
-    Parameters: `label` int32[lives], equal for those that are known to be parts of one.
+    Parameters: `label` int32[attempts], equal for known parts of one. The job may have begun anew.
     """
     number = {one.job_id: int(label[row]) for row, one in enumerate(attempts)}
     follows = np.array([number.get(one.follows, -1) for one in attempts], dtype=np.int32)
@@ -85,7 +85,7 @@ def _follow_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, la
 
 
 def _were_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, known: Sequence[JobMemory]) -> Bool:
-    """Mask the listed pairs of lives of which most endpoints were in one known job, bool[pairs]."""
+    """Mask the listed attempts whose endpoints mostly were in one known job, bool[pairs]."""
     inside = np.zeros((len(known), len(attempts)), dtype=bool)
     for row, memory in enumerate(known):
         inside[row] = [np.isin(one.endpoints, memory.members.endpoint).mean() > 1 / 2 for one in attempts]
@@ -93,7 +93,7 @@ def _were_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, know
 
 
 def _as_one(parts: Sequence[RecognisedJob], known: Sequence[JobMemory]) -> RecognisedJob:
-    """Return the life that some are parts of, under the name of the one that is known for longest."""
+    """Join parts under the name of the one that is known for longest."""
     since = {memory.job.job_id: memory.job.first_seen_ns for memory in known}
     first = min(parts, key=lambda part: (since.get(part.job_id, np.inf), -len(part.endpoints), part.job_id))
     return replace(
@@ -108,7 +108,7 @@ def _as_one(parts: Sequence[RecognisedJob], known: Sequence[JobMemory]) -> Recog
 def _may_be_one(
     attempts: Sequence[RecognisedJob], known: Sequence[JobMemory], topology: Topology, params: RecogniseParams
 ) -> Bool:
-    """Mask the pairs of lives of one tenant that are on much the same servers, and not settled apart, bool[n, n]."""
+    """Mask the attempts of one tenant on much the same servers, not settled apart, bool[n, n]."""
     if not attempts:
         return np.zeros((0, 0), dtype=bool)
     attempt = np.repeat(np.arange(len(attempts), dtype=np.int32), [len(one.endpoints) for one in attempts])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.jobs.edges import payload_spread_ns, weighty_pairs
+from prism_ch.analysis.jobs.job_traffic import payload_spread_ns, weighty_pairs
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import last_rows, order_by, run_numbers, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams
@@ -32,38 +32,31 @@ class Presences:
     last_ns: Int64
 
     def __len__(self) -> int:
-        """Count the presences."""
         return len(self.pair)
 
     @property
     def ends(self) -> Int32:
-        """The source of every presence, and after them all the destination of every one, int32[2 k]."""
+        """The sources of all presences, then their destinations, int32[2 k]."""
         return np.concatenate([self.traffic.pair_src[self.pair], self.traffic.pair_dst[self.pair]])
 
     def blocks(self) -> Int64:
-        """Return, beside `ends`, which stretch of its endpoint's time with any presence each is in, int64[2 k]."""
+        """Return the stretch of presences that each of `ends` is in, int64[2 k]."""
         return intervals.merge(self.ends, np.tile(self.first_ns, 2), np.tile(self.last_ns, 2)).owner
 
     def keep(self, chosen: Bool) -> Presences:
         """Return the masked presences with their bursts."""
         rows = chosen[self.of_burst]
         number = np.cumsum(chosen) - 1
-        return Presences(
-            self.traffic.take(rows),
-            self.merged,
-            number[self.of_burst[rows]],
-            self.pair[chosen],
-            self.first_ns[chosen],
-            self.last_ns[chosen],
-        )
+        kept = {name: getattr(self, name)[chosen] for name in ("pair", "first_ns", "last_ns")}
+        return replace(self, traffic=self.traffic.take(rows), of_burst=number[self.of_burst[rows]], **kept)
 
 
 def find_presences(
     traffic: Traffic, edge: Bool, merged: Bool, topology: Topology, params: RecogniseParams
 ) -> Presences:
-    """Find the presences of the pairs that carry the steady traffic of jobs; parameters as of `recognise`.
+    """Find the presences of the pairs that carry the steady traffic of jobs.
 
-    A pair whose records run on over many steps is there from the first to the last.
+    Parameters as for `find_attempts`. A pair whose records run on over many steps is there from the first to the last.
     """
     chosen = (weighty_pairs(traffic, topology, params) & edge) | merged
     cut = _cut(traffic.keep_pairs(chosen), merged[chosen], params)
@@ -72,7 +65,7 @@ def find_presences(
 
 
 def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
-    """Cut each pair's bursts where it is silent for much longer than it repeatedly is, or all around it is."""
+    """Cut each pair's bursts at unusually long silences of its own or of all around it."""
     opens = np.zeros(len(traffic), dtype=bool)
     opens[run_starts(traffic.pair)] = True
     gap_ns = np.zeros(len(traffic), dtype=np.int64)
@@ -81,10 +74,8 @@ def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
     away = (gap_ns > away_ns[traffic.pair]) | _after_common_silence(traffic, gap_ns, opens, away_ns, merged)
     opens |= away & ~merged[traffic.pair]
     first = np.flatnonzero(opens)
-    last = np.append(first[1:], len(traffic))[: len(first)] - 1
-    return Presences(
-        traffic, merged, np.cumsum(opens) - 1, traffic.pair[first], traffic.start_ns[first], traffic.end_ns[last]
-    )
+    first_ns, last_ns = traffic.start_ns[first], traffic.end_ns[last_rows(first, len(traffic))]
+    return Presences(traffic, merged, np.cumsum(opens) - 1, traffic.pair[first], first_ns, last_ns)
 
 
 def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: RecogniseParams) -> Float64:
@@ -97,7 +88,7 @@ def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: Reco
 
 
 def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns: Float64, merged: Bool) -> Bool:
-    """Mask the bursts before which all joined to their pair were silent for longer than is usual for most, bool[n].
+    """Mask the bursts after an unusual silence of all joined to their pair, bool[n].
 
     Parameters: `away_ns` float64[pairs], what is too long a silence for each pair by itself. A pair that lost records
     repeats silences of two steps, which most of the others do not.
@@ -107,7 +98,7 @@ def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns:
     usual_ns = robust.median_by(joined[~merged], away_ns[~merged], int(joined.max(initial=0)) + 1)
     # Bursts of a pair with less between them are one stretch: few of those are left to look at.
     first = np.flatnonzero(opens | (gap_ns > usual_ns[joined[traffic.pair]]))
-    last = np.append(first[1:], len(traffic))[: len(first)] - 1
+    last = last_rows(first, len(traffic))
     timed = ~merged[traffic.pair[first]]
     first, last = first[timed], last[timed]
     pair = traffic.pair[first]
@@ -124,7 +115,7 @@ def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns:
 def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
     """Mask the presences that move as much as a usual burst of their pair, bool[k].
 
-    Less is a stray: what ranks say to one another when they connect.
+    Less is a stray: what ranks exchange when they connect.
     """
     traffic = present.traffic
     usual = np.bincount(traffic.pair, weights=traffic.payload) / np.maximum(np.bincount(traffic.pair), 1)
@@ -134,24 +125,21 @@ def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
 
 
 def _unite(present: Presences) -> Presences:
-    """Join the presences of a pair between which neither of its endpoints falls silent: others went on meanwhile."""
+    """Join the presences of a pair between which neither of its endpoints falls silent."""
     source, destination = np.split(present.blocks(), 2)
-    opens = np.zeros(len(present), dtype=bool)
-    opens[run_starts(present.pair, source, destination)] = True
-    first = np.flatnonzero(opens)
-    last = np.append(first[1:], len(present))[: len(first)] - 1
-    return Presences(
-        present.traffic,
-        present.merged,
-        (np.cumsum(opens) - 1)[present.of_burst],
-        present.pair[first],
-        present.first_ns[first],
-        present.last_ns[last],
+    keys = (present.pair, source, destination)
+    first = run_starts(*keys)
+    return replace(
+        present,
+        of_burst=run_numbers(*keys)[present.of_burst],
+        pair=present.pair[first],
+        first_ns=present.first_ns[first],
+        last_ns=present.last_ns[last_rows(first, len(present))],
     )
 
 
 def _recurs(present: Presences, params: RecogniseParams) -> Bool:
-    """Mask the presences that move data over a fair share of the time in which their endpoints do, bool[k]."""
+    """Mask the presences that move data for much of their endpoints' time, bool[k]."""
     spread = payload_spread_ns(present.traffic, present.of_burst, len(present), params.payload_tail)
     block = present.blocks()
     lifetime = np.zeros(int(block.max(initial=-1)) + 1)

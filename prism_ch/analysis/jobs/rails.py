@@ -1,8 +1,9 @@
-"""Rails: parts of one job that never meet in the network, told by their servers and by when they are active."""
+"""Rails: parts of one job that never meet in the network, joined by their servers and by when they are active."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,47 +18,42 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
 #: Bins of the activity series: enough for some tens of steps with several bins each.
-_ACTIVITY_BINS = 2048
-
-
-#: Says how much alike the lives of each listed pair are, float64[pairs] in 0..1.
-_Likeness = Callable[[Int64, Int64], Float64]
+_BINS = 2048
 
 
 def merge_rails(
     attempts: Attempts, topology: Topology, known: Sequence[JobMemory], params: RecogniseParams
 ) -> Attempts:
-    """Join lives of components into lives of jobs.
+    """Join attempts of components into attempts of jobs.
 
-    Components on much the same servers are joined where they are active together, at whatever distance; what that
-    gives, on whatever servers, where it is active at the same moments: rings of several channels may visit disjoint
-    sets of servers. Merged pairs are active all the time: components of nothing else are joined by their volumes.
+    1. Merged pairs are active all the time: components of nothing else are joined by their volumes.
+    2. Components on much the same servers are joined if they are active together, at whatever distance.
+    3. What that gives is joined, on whatever servers, if it is active at the same moments: rings of several channels
+       may visit disjoint sets of servers.
     """
-    bins, overlap = _ACTIVITY_BINS, params.half
-
-    def together(attempts: Attempts, lags: int) -> _Likeness:
-        """Compare lives by their activity."""
-        return lambda left, right: _co_activity(attempts, left, right, bins, lags)
-
-    rails = attempts
+    join = partial(_join, topology=topology, known=known, params=params)
     if attempts.merged.any():
-        rails = _join(rails, topology, known, overlap, params.same_volume_min, _volume(rails, topology), params)
-    rails = _join(rails, topology, known, overlap, params.co_activity_min, together(rails, bins // 8), params)
-    return _join(rails, topology, known, 0.0, params.nearly_all, together(rails, 0), params)
+        volume = partial(_common_volume, attempts, topology)
+        attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
+    together = partial(_co_activity, attempts, lags=_BINS // 8)
+    attempts = join(attempts, together, overlap_min=params.half, alike_min=params.co_activity_min)
+    return join(attempts, partial(_co_activity, attempts, lags=0), overlap_min=0.0, alike_min=params.nearly_all)
 
 
 def _join(
     attempts: Attempts,
+    likeness: Callable[[Int64, Int64], Float64],
+    *,
+    overlap_min: float,
+    alike_min: float,
     topology: Topology,
     known: Sequence[JobMemory],
-    least_overlap: float,
-    least_alike: float,
-    likeness: _Likeness,
     params: RecogniseParams,
 ) -> Attempts:
-    """Join lives of one tenant whose servers overlap and that are alike enough, while both last.
+    """Join attempts of one tenant and time whose servers overlap and that are alike.
 
-    What was told apart for long stays apart, though it may step alike for a while; what was one job for long stays one
+    Parameters: `likeness` of listed pairs of attempts, float64[pairs] in 0..1.
+    What was apart for long stays apart, though it may step alike for a while; what was one job for long stays one
     unless its parts are far from alike: a slow GPU delays its own part first.
     """
     count = len(attempts)
@@ -67,18 +63,18 @@ def _join(
     at_once = np.minimum.outer(attempts.last_ns, attempts.last_ns) > np.maximum.outer(
         attempts.first_ns, attempts.first_ns
     )
-    together, apart = _told_before(attempts, known, params)
+    together, apart = _known_before(attempts, known, params)
     may_join = (tenant[:, None] == tenant[None, :]) & at_once & ~apart
-    left, right = np.nonzero(np.triu((similar >= least_overlap) & may_join, k=1))
-    needed = np.where(together[left, right], params.half * least_alike, least_alike)
+    left, right = np.nonzero(np.triu((similar >= overlap_min) & may_join, k=1))
+    needed = np.where(together[left, right], params.half * alike_min, alike_min)
     alike = likeness(left, right) >= needed
     return attempts.joined(components(count, left[alike].astype(np.int32), right[alike].astype(np.int32)))
 
 
-def _volume(attempts: Attempts, topology: Topology) -> _Likeness:
-    """Compare lives by what each server sends a second in them, where one of the two shows no activity in time.
+def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: Int64) -> Float64:
+    """Compare the volumes of listed attempts server by server, float64[pairs].
 
-    Their likeness is what both have of it over what either has, 0 where both show activity.
+    It is what both send a second over what either sends, or 0 if both show activity in time.
     """
     servers, pairs = len(topology.server_names), len(attempts.traffic.pair_src)
     key = np.unique(attempts.of_burst * np.int64(pairs) + attempts.traffic.pair)
@@ -87,21 +83,18 @@ def _volume(attempts: Attempts, topology: Topology) -> _Likeness:
     rate = attempts.traffic.rate_bytes_s()[pair]
     volume = np.bincount(sent, weights=rate, minlength=len(attempts) * servers).reshape(-1, servers)
     is_timed = np.bincount(attempt, weights=~attempts.merged[pair], minlength=len(attempts)) > 0
-
-    def likeness(left: Int64, right: Int64) -> Float64:
-        alike = np.zeros(len(left))
-        for row in np.flatnonzero(~(is_timed[left] & is_timed[right])).tolist():
-            one, other = volume[left[row]], volume[right[row]]
-            alike[row] = np.minimum(one, other).sum() / np.maximum(one, other).sum()
-        return alike
-
-    return likeness
+    alike = np.zeros(len(left))
+    for row in np.flatnonzero(~(is_timed[left] & is_timed[right])).tolist():
+        one, other = volume[left[row]], volume[right[row]]
+        alike[row] = np.minimum(one, other).sum() / np.maximum(one, other).sum()
+    return alike
 
 
-def _told_before(attempts: Attempts, known: Sequence[JobMemory], params: RecogniseParams) -> tuple[Bool, Bool]:
-    """Say which lives were one settled job, and which were different jobs, one settled; bool[count, count] each.
+def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: RecogniseParams) -> tuple[Bool, Bool]:
+    """Mask the attempts that were one settled job, and those that were different jobs, bool[count, count] each.
 
-    A life belongs to the job in which most of its endpoints were, where it began before the job was last seen.
+    An attempt belongs to the job in which most of its endpoints were, if it began before the job was last seen. Of two
+    different jobs one has to be settled.
     """
     size = np.bincount(attempts.attempt, minlength=len(attempts))
     job, settled = np.full(len(size), -1), np.zeros(len(size), dtype=bool)
@@ -110,18 +103,16 @@ def _told_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogni
         mine = np.bincount(attempts.attempt[inside], minlength=len(size)) > size / 2
         mine &= attempts.first_ns <= memory.job.last_seen_ns
         job[mine], settled[mine] = row, len(memory.steps) >= params.settled_steps
-    told = (job[:, None] >= 0) & (job[None, :] >= 0) & (settled[:, None] | settled[None, :])
+    known_both = (job[:, None] >= 0) & (job[None, :] >= 0) & (settled[:, None] | settled[None, :])
     same = job[:, None] == job[None, :]
-    return told & same, told & ~same
+    return known_both & same, known_both & ~same
 
 
-def _co_activity(attempts: Attempts, left: Int64, right: Int64, bins: int, lags: int) -> Float64:
-    """Return how much alike the payload of each listed pair of lives comes and goes, float64[pairs], at most 1.
+def _co_activity(attempts: Attempts, left: Int64, right: Int64, lags: int) -> Float64:
+    """Correlate the activity of listed attempts over the time that both are seen, float64[pairs], at most 1.
 
-    Parameters: `left`, `right`, the pairs; `lags`, in bins either way.
-    It is their largest cross-correlation over the time that both are seen, at such lags: stages of a job may reduce
-    their gradients at different moments of a step, but always at the same distance. 0 where a life has no burst that
-    tells of time.
+    Parameters: `lags`, in bins either way, of which the best counts: stages of a job may reduce their gradients at
+    different moments of a step, but always at the same distance. 0 if an attempt has no burst that shows time.
     """
     timed = np.flatnonzero(~attempts.merged[attempts.traffic.pair])
     order = timed[np.argsort(attempts.of_burst[timed], kind="stable")]
@@ -134,33 +125,25 @@ def _co_activity(attempts: Attempts, left: Int64, right: Int64, bins: int, lags:
         begin = max(int(one.start_ns.min()), int(other.start_ns.min()))
         end = min(int(one.end_ns.max()), int(other.end_ns.max()))
         if begin < end:
-            spectra = [_activity_spectrum(part, begin, end, bins) for part in (one, other)]
-            correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * bins)
-            best[row] = max(correlation[: lags + 1].max(), correlation[2 * bins - lags :].max(initial=-1.0))
+            spectra = [_spectrum(part, begin, end) for part in (one, other)]
+            correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
+            best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
     return best
 
 
-def _activity_spectrum(bursts: Traffic, begin: int, end: int, bins: int) -> Complex128:
-    """Return the Fourier transform of a component's activity in [begin, end), zero-padded."""
-    spectrum: Complex128 = fft.rfft(_activity(bursts, begin, end, bins), n=2 * bins)
-    return spectrum
-
-
-def _activity(bursts: Traffic, begin: int, end: int, bins: int) -> Float64:
-    """Return payload over time in [begin, end), its mean removed, of unit norm, float64[bins].
+def _spectrum(bursts: Traffic, begin: int, end: int) -> Complex128:
+    """Transform the payload over time in [begin, end), of mean 0 and unit norm, zero-padded.
 
     A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side.
     """
     inside = bursts.take((bursts.end_ns >= begin) & (bursts.start_ns <= end))
     first, last = (
-        np.clip((edge - begin) * bins // (end - begin), 0, bins - 1) for edge in (inside.start_ns, inside.end_ns)
+        np.clip((edge - begin) * _BINS // (end - begin), 0, _BINS - 1) for edge in (inside.start_ns, inside.end_ns)
     )
-    first, last = np.maximum(first - 1, 0), np.minimum(last + 1, bins - 1)
+    first, last = np.maximum(first - 1, 0), np.minimum(last + 1, _BINS - 1)
     rate = inside.payload / (last - first + 1)
-    change = np.bincount(first, weights=rate, minlength=bins + 1) - np.bincount(
-        last + 1, weights=rate, minlength=bins + 1
-    )
-    series = np.cumsum(change[:bins]).astype(np.float64)
+    change = np.bincount(first, rate, _BINS + 1) - np.bincount(last + 1, rate, _BINS + 1)
+    series = np.cumsum(change[:_BINS]).astype(np.float64)
     series -= series.mean()
-    activity: Float64 = series / (np.linalg.norm(series) or 1.0)
-    return activity
+    spectrum: Complex128 = fft.rfft(series / (np.linalg.norm(series) or 1.0), n=2 * _BINS)
+    return spectrum

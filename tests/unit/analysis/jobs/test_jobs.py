@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_ch.analysis.jobs.edges import recurring_pairs
+from prism_ch.analysis.jobs.job_traffic import recurring_pairs
 from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
