@@ -115,7 +115,7 @@ def size_classes(values: Sequence[float], tolerance: float) -> list[int]:
     return [classes[value] for value in values]
 
 
-def quantum_cost(
+def volume_cost(
     amounts: Sequence[float], preference: Sequence[float], ends: Sequence[int], tolerance: float, longest: int
 ) -> float:
     """Return what a choice of ends costs, where a whole segment carries 1; infinity where it is not allowed."""
@@ -132,11 +132,11 @@ def quantum_cost(
     return cost if sum(amounts[begin:]) < 0.99 else math.inf
 
 
-def best_quantum_cost(amounts: Sequence[float], preference: Sequence[float], tolerance: float, longest: int) -> float:
+def best_volume_cost(amounts: Sequence[float], preference: Sequence[float], tolerance: float, longest: int) -> float:
     """Try every choice of ends."""
     items = range(len(amounts))
     choices = (ends for size in range(len(amounts) + 1) for ends in combinations(items, size))
-    return min(quantum_cost(amounts, preference, ends, tolerance, longest) for ends in choices)
+    return min(volume_cost(amounts, preference, ends, tolerance, longest) for ends in choices)
 
 
 class Run(NamedTuple):

@@ -43,7 +43,7 @@ def check_groups(group: npt.NDArray[Any], groups: int | None) -> int:
 
 
 def run_starts(*keys: npt.NDArray[Any]) -> Int64:
-    """Return the rows at which runs of equal keys begin, int64[runs]; the keys are columns [n]."""
+    """Return the rows at which runs of equal keys, columns [n], begin, int64[runs]."""
     rows = len(keys[0])
     opens = np.ones(rows, dtype=np.bool_)
     if rows:
@@ -54,14 +54,14 @@ def run_starts(*keys: npt.NDArray[Any]) -> Int64:
 
 
 def run_numbers(*keys: npt.NDArray[Any]) -> Int64:
-    """Return the number of each row's run of equal keys, int64[n] from 0; the keys are columns [n]."""
+    """Return the number of each row's run of equal keys, columns [n], int64[n] from 0."""
     opens = np.zeros(len(keys[0]), dtype=np.int64)
     opens[run_starts(*keys)[1:]] = 1
     return np.cumsum(opens)
 
 
 def last_rows(starts: Int64, rows: int) -> Int64:
-    """Return the last row of each run, int64[runs], given their first rows and how many rows there are."""
+    """Return the last row of each run, int64[runs], of `rows` in all, by their first."""
     return np.append(starts[1:], rows)[: len(starts)] - 1
 
 
@@ -92,7 +92,7 @@ def order_by(*keys: npt.NDArray[Any]) -> Int64:
 
 
 def group_search(value_group: Int32, values: npt.NDArray[Any], query_group: Int32, queries: npt.NDArray[Any]) -> Int64:
-    """Find the first larger value of each query's group, as numpy's searchsorted does on the right.
+    """Find the first larger value of each query's group, as np.searchsorted on the right.
 
     Parameters: `value_group` int32[n], `values` int64[n], sorted by (group, value); `query_group` int32[m], `queries`
     int64[m], in any order. Returns int64[m], in 0..n; past the group's last value if none is larger.

@@ -1,7 +1,7 @@
 """Bayesian online changepoint detection of normal data, over many sequences at once.
 
-The model (Adams & MacKay, "Bayesian Online Changepoint Detection", arXiv 0710.3742, sections 2 and 3): a sequence is a
-succession of runs; a run ends before each datum with the constant probability h = 1 / expected_run, its hazard; the
+The model (Adams & MacKay, "Bayesian Online Changepoint Detection", arXiv 0710.3742, sections 2 and 3): a sequence
+consists of runs; a run ends before each datum with the constant probability h = 1 / expected_run, its hazard; the
 data of a run are normal with a mean and variance of their own, drawn from a Normal-Inverse-Gamma prior. Given a run's
 data the next follows a Student t law (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007,
 section 3).
@@ -12,7 +12,7 @@ is h whatever the data. Here the datum itself opens the new run and is scored un
     P(r_t = 0,     x_1..t) = h       * p(x_t | prior)           * P(x_1..t-1)
     P(r_t = r + 1, x_1..t) = (1 - h) * p(x_t | its run's r + 1 data before) * P(r_t-1 = r, x_1..t-1)
 
-and the normalised mass of r_t = 0 says how sure one is, on seeing x_t, that a run begins with it. r_t counts the
+and the normalised mass of r_t = 0 is the probability, on seeing x_t, that a run begins with it. r_t counts the
 earlier data of the run that x_t belongs to. The first datum of a sequence begins a run for certain.
 """
 
@@ -50,7 +50,6 @@ class Prior:
     beta0: Float64
 
     def __post_init__(self) -> None:
-        """Check what the formulas divide by and take logarithms of."""
         if not np.isfinite(self.mu0).all():
             raise ValueError("mu0 must be finite")
         for name in ("kappa0", "alpha0", "beta0"):
@@ -108,7 +107,7 @@ def detect(
     expected_run: float = 100.0,
     max_run: int = 256,
 ) -> Changepoints:
-    """Return the new-run mass and the most probable run length at every datum of every sequence.
+    """Return the new-run mass and the most probable run length at every datum.
 
     Parameters: `values` float64[n], finite, all sequences end to end; `offsets` int64[k+1], sequence i is
     values[offsets[i]:offsets[i+1]] and may be empty; `prior`, by default `robust_prior(values, offsets)`, which has
@@ -161,7 +160,7 @@ def _check_sequences(values: Float64, offsets: Int64) -> Int64:
 
 
 def _per_sequence(prior: Prior, sequences: int) -> Prior:
-    """Repeat a prior that is one for all; refuse one that is for another number of sequences."""
+    """Repeat a prior that is one for all; refuse one for another number of sequences."""
     columns = (prior.mu0, prior.kappa0, prior.alpha0, prior.beta0)
     if any(len(column) not in (1, sequences) for column in columns):
         raise ValueError(f"the prior must have 1 entry or one for each of the {sequences} sequences")
@@ -169,7 +168,7 @@ def _per_sequence(prior: Prior, sequences: int) -> Prior:
 
 
 def _standardise(values: Float64, lengths: Int64, prior: Prior) -> Float64:
-    """Measure data from mu0 in units of sqrt(beta0 / alpha0): beta0 becomes alpha0, the posterior stays as it is."""
+    """Measure data from mu0 in units of sqrt(beta0 / alpha0), which makes beta0 alpha0."""
     scale = np.repeat(np.sqrt(prior.beta0 / prior.alpha0), lengths)
     with np.errstate(over="ignore"):  # refused below
         standard: Float64 = (values - np.repeat(prior.mu0, lengths)) / scale
@@ -179,7 +178,7 @@ def _standardise(values: Float64, lengths: Int64, prior: Prior) -> Float64:
 
 
 def _advance(first: Int64, lengths: Int64) -> Iterator[Int64]:
-    """Yield for each t the rows of the t-th data of the sequences that have one; lengths fall along the block."""
+    """Yield the rows of the t-th data of all sequences; lengths fall along the block."""
     alive = len(lengths)
     for t in range(int(lengths[0])):
         while lengths[alive - 1] <= t:
@@ -256,7 +255,6 @@ class _Runs:
         return slice(self.oldest, self.next)
 
     def _constant(self, length: Float64, kappa0: Float64, alpha0: Float64) -> Float64:
-        """Return what a run's joint log probability owes to its length alone."""
         gammas = gammaln(alpha0 + length / 2) - gammaln(alpha0) + alpha0 * np.log(alpha0)  # beta_0 = alpha_0
         roots = np.log(kappa0 / (kappa0 + length)) / 2 - length / 2 * np.log(2 * np.pi)
         return np.asarray(gammas + roots + (length - 1) * self.log_survival)
@@ -269,14 +267,14 @@ class _Runs:
         self.next += 1
 
     def _slide_back(self) -> None:
-        """Move the rows to the front of their buffers; at most half of a buffer is in use."""
+        """Move the rows to the front of their buffers, at most half in use."""
         for column in (self.mean, self.beta, self.start):
             column[: self.next - self.oldest] = column[self._rows()]
         self.next -= self.oldest
         self.oldest = 0
 
     def _fold_oldest(self, alive: int) -> None:
-        """Add the run that has just become too old to the old runs; the heavier of the two lends its statistics."""
+        """Add the oldest run to the old runs; the heavier lends its statistics."""
         run = np.empty((5, alive))
         for entry, column in zip((0, 1, 2, 4), (self.mean, self.beta, self.start, self.log_joint), strict=True):
             run[entry] = column[self.oldest, :alive]
@@ -321,5 +319,5 @@ class _Runs:
 
 
 def _one_if_alike(column: Float64) -> Float64:
-    """Return the first entry alone where all are the same: a table by run length then serves every sequence."""
+    """Return the first entry alone if all are equal: one table serves all sequences."""
     return column[:1] if (column == column[0]).all() else column

@@ -1,4 +1,4 @@
-"""Where the values of each group lie densest, against what chance would put there."""
+"""Where the values of each group lie densest, against a null model of values anywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, group_search
 
-#: Windows within so many standard deviations of chance of the fullest are as full.
+#: Windows within this many standard deviations of the fullest are as full.
 _SAME_FILL = 3.0
 
 #: Shifts of a window towards the mean of what it holds, after which it stays where it is.
@@ -20,8 +20,8 @@ class Peaks:
     """Where the values of each group lie densest, one row a group.
 
     `mean` and `spread` float64[g] are the weighted mean and standard deviation of the values there, `inside` int64[g]
-    their number (NaN, NaN and 0 where there are none); `log_ratio` float64[g] is the logarithm of how much likelier so
-    many are there than where chance puts them.
+    their number (NaN, NaN and 0 if there are none); `log_ratio` float64[g] is their log likelihood ratio against the
+    null model.
     """
 
     mean: Float64
@@ -40,14 +40,14 @@ def densest(
     *,
     nearest: bool = True,
 ) -> Peaks:
-    """Find the window, of one of some widths, that holds the most values of each group against chance.
+    """Find the window that holds the most values of each group against the null model.
 
     Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`;
     `weights` float64[n], positive; `widths` int64[w, g], those tried for each group; `attainable` float64[g], the
-    weight that the window holds where nothing is lost.
-    The width is that of the greatest scan statistic. Of the windows that are as full, up to what losses make by chance,
-    the one nearest to 0 is taken: where values recur at a period nothing else tells its multiples apart. Where not the
-    `nearest` is wanted it is the fullest.
+    weight that the window holds if nothing is lost.
+    The width is that of the greatest scan statistic. Of the windows that are as full, but for losses, the one nearest
+    to 0 is taken: if values recur at a period nothing else distinguishes its multiples. If not the `nearest` is wanted
+    it is the fullest.
     Source: Kulldorff, "A Spatial Scan Statistic", Communications in Statistics 26, 1997, the Poisson model.
     """
     check_equal_length(group=group, values=values, weights=weights)
@@ -60,29 +60,29 @@ def densest(
         fullest = np.zeros(groups)
         np.maximum.at(fullest, group, held)
         found = _scan_statistic(fullest, total * tried / (2 * reach))
-        enough = fullest - (_SAME_FILL * _chance(fullest, attainable) if nearest else 0.0) - 1e-6
+        enough = fullest - (_SAME_FILL * _deviation(fullest, attainable) if nearest else 0.0) - 1e-6
         row = _nearest_to_zero(group, values + tried[group] // 2, held >= enough[group], groups)
         better = found > log_ratio
         log_ratio[better], width[better], begin[better] = found[better], tried[better], values[row[better]]
     return _centred(group, values, weights, begin, width, log_ratio)
 
 
-def _scan_statistic(held: Float64, by_chance: Float64) -> Float64:
-    """Return the log likelihood ratio of weights where chance puts others; 0 where it puts as much."""
-    more = (held > by_chance) & (by_chance > 0)
-    ratio = np.divide(held, by_chance, out=np.ones(len(held)), where=more)
-    return np.where(more, held * np.log(ratio) - (held - by_chance), 0.0)
+def _scan_statistic(held: Float64, expected: Float64) -> Float64:
+    """Return the log likelihood ratio of what windows hold against what the null model expects."""
+    more = (held > expected) & (expected > 0)
+    ratio = np.divide(held, expected, out=np.ones(len(held)), where=more)
+    return np.where(more, held * np.log(ratio) - (held - expected), 0.0)
 
 
-def _chance(held: Float64, attainable: Float64) -> Float64:
-    """Return the standard deviation of what windows hold: some of what can be there is lost, others are there too."""
+def _deviation(held: Float64, attainable: Float64) -> Float64:
+    """Return the standard deviation of what windows hold, some of it lost, some by coincidence."""
     lost = 1 - np.minimum(held / np.maximum(attainable, 1e-9), 1)
     deviation: Float64 = np.sqrt(held * lost + np.maximum(held - attainable, 0.0))
     return deviation
 
 
 def _nearest_to_zero(group: Int32, place: Int64, eligible: Bool, groups: int) -> Int64:
-    """Return the eligible row of each group whose place is nearest to 0, int64[groups]; -1 where it has none."""
+    """Return the eligible row of each group nearest to 0, int64[groups], or -1."""
     rows = np.flatnonzero(eligible)
     farthest_first = rows[np.lexsort((place[rows], np.abs(place[rows])))[::-1]]
     nearest = np.full(groups, -1, dtype=np.int64)
@@ -99,7 +99,7 @@ def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width:
     sums = [np.concatenate([[0.0], np.cumsum(weights * distance.astype(np.float64) ** power)]) for power in range(3)]
 
     def inside(low: Int64) -> tuple[Int64, list[Float64]]:
-        """Count what each group's window from `low` on holds, and sum its weights, distances and their squares."""
+        """Count a window's values, and sum their weights, distances and squares of these."""
         left, right = (group_search(group, distance, groups, edge) for edge in (low - 1, low + width))
         held = right - left
         return held, [np.where(held > 0, total[right] - total[left], np.nan) for total in sums]

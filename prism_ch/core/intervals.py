@@ -52,7 +52,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Parts of intervals, sorted by (row, start); `row` and `span` int64[k] say of which interval in which span."""
+    """Parts of intervals, sorted by (row, start): the interval's `row` and the `span` that each lies in, int64[k]."""
 
     row: Int64
     span: Int64
@@ -61,7 +61,7 @@ class Cuts:
 
 
 def merge(group: Int32, start: Int64, end: Int64, gap_ns: int = 0) -> Merged:
-    """Unite the intervals within each group, joining those that overlap, touch or lie at most `gap_ns` apart.
+    """Unite the intervals of each group that lie at most `gap_ns` apart.
 
     Parameters: `group` int32[n]; `start`, `end` int64[n]; `gap_ns` >= 0, in the unit of the times.
     An interval of no length is kept as a point: it joins what it lies in or near, else stands alone with no length.
@@ -123,15 +123,16 @@ def meets(group: Int32, start: Int64, end: Int64, cover: Merged, reach: Int64 | 
 
 
 def clip(start: Int64, end: Int64, low: Int64 | int, high: Int64 | int) -> tuple[Int64, Int64]:
-    """Cut intervals to the span [low, high), row by row; one that lies outside keeps no length, at the span's edge.
+    """Cut intervals to the span [low, high), row by row.
 
-    Parameters: `start`, `end` int64[n]; `low`, `high` int64, one for all or one a row. Returns (start, end) int64[n].
+    Parameters: `start`, `end` int64[n]; `low`, `high` int64, one for all or one a row. Returns (start, end) int64[n];
+    an interval outside keeps no length, at the span's edge.
     """
     return np.clip(start, low, high), np.clip(end, low, high)
 
 
 def cut(group: Int32, start: Int64, end: Int64, span_group: Int32, span_start: Int64, span_end: Int64) -> Cuts:
-    """Cut intervals at the edges of disjoint spans and say which part lies in which span, group by group.
+    """Cut intervals at the edges of disjoint spans, group by group.
 
     Parameters: `group` int32[n], `start`, `end` int64[n], in any order; `span_group` int32[m], `span_start`, `span_end`
     int64[m], sorted by (group, start) and disjoint within a group.
@@ -173,7 +174,7 @@ def tile(
 
     1. Cut the intervals to their spans.
     2. Sort every edge by (group, time); each stretch between two edges is uniform.
-    3. For each label, a running count of edges opened less edges closed says where it is active.
+    3. For each label, a running count of edges opened less edges closed shows where it is active.
     4. Join equal neighbours.
     """
     _check_intervals(start, end, group=group, label=label)
@@ -187,10 +188,11 @@ def tile(
     shown = np.full(len(line), fill, dtype=np.int32)
     seen = np.bincount(change)
     for name in reversed(strongest):
-        if not seen[_opens(name) :].any():
+        opening = 2 * name + 1
+        if not seen[opening:].any():
             continue
         # Every interval closes within its own group, so the count needs no reset between groups.
-        opened, closed = change == _opens(name), change == _opens(name) + 1
+        opened, closed = change == opening, change == opening + 1
         active = np.cumsum(opened.view(np.int8) - closed.view(np.int8), dtype=np.int32)
         shown[active > 0] = name
 
@@ -204,18 +206,14 @@ def tile(
     return Pieces(line[first], edge[first], closing, shown[first])
 
 
-def _opens(label: int) -> int:
-    """Return the code of an edge at which an interval of a label begins; one more is that at which it ends."""
-    return 2 * label + 1
-
-
 def _sorted_edges(
     span_start: Int64, span_end: Int64, group: Int32, begin: Int64, finish: Int64, label: Int32
 ) -> tuple[Int32, Int64, Int64]:
-    """Return every edge of spans and intervals by (group, time): its group, time and code, 0 for a span's edge.
+    """Sort every edge of spans and intervals; return its group, time and code.
 
-    Group, time since the span began and code are packed into one number where they fit into 63 bits: numbers sort
-    many times faster than rows do by several keys.
+    The code is 0 for a span's edge, 2 label + 1 where an interval begins and one more where it ends. Group, time since
+    the span began and code are packed into one number if they fit into 63 bits: numbers sort many times faster than
+    rows do by several keys.
     """
     spans = np.arange(len(span_start), dtype=np.int32)
     line = np.concatenate((spans, spans, group, group)).astype(np.int32, copy=False)
@@ -234,7 +232,7 @@ def _sorted_edges(
 
 
 def _order_of(group: Int32, start: Int64, end: Int64) -> Int64:
-    """Return the order of intervals by (group, start, end); flows mostly come in it, and then nothing is sorted."""
+    """Order intervals by (group, start, end); flows mostly come so, and nothing is sorted."""
     before, after = slice(None, -1), slice(1, None)
     same_start = (group[after] == group[before]) & (start[after] == start[before])
     out_of_order = (group[after] < group[before]) | ((group[after] == group[before]) & (start[after] < start[before]))
@@ -261,9 +259,10 @@ def _check_disjoint(group: Int32, start: Int64, end: Int64) -> None:
 
 
 def _running_max(values: Int64, first: Int64) -> Int64:
-    """Return the largest value so far within each run of rows, int64[n]; `first` int64[runs] says where runs begin.
+    """Return the largest value so far within each run of rows, int64[n].
 
-    Each run is lifted above all values of the run before it, so that one cumulative maximum serves them all.
+    Parameters: `first` int64[runs], the row at which each run begins. Each run is lifted above all values of the run
+    before it, so that one cumulative maximum serves them all.
     """
     if len(values) == 0:
         return values

@@ -30,7 +30,7 @@ class PairIndex:
         return cls(key[row], row, span)
 
     def rows_of(self, src: Ids, dst: Ids) -> Int64:
-        """Return the row of each pair (src[i], dst[i]) in the table, -1 where it is not there, int64[m]."""
+        """Return the row of each pair (src[i], dst[i]), int64[m], or -1 if unknown."""
         if not len(self._key):
             return np.full(len(src), -1)
         wanted = np.where((src < self._span) & (dst < self._span), src.astype(np.int64) * self._span + dst, -1)
@@ -52,7 +52,7 @@ class LinkTable:
 
 
 def links_of(src: Ids, dst: Ids) -> LinkTable:
-    """List the undirected links that directed pairs (src[i], dst[i]), int[n] each, lie on, sorted by (low, high)."""
+    """List the undirected links of directed pairs (src[i], dst[i]), int[n] each, sorted by (low, high)."""
     span = 1 + int(max(src.max(initial=0), dst.max(initial=0)))
     key = np.minimum(src, dst).astype(np.int64) * span + np.maximum(src, dst)
     link, of_pair = np.unique(key, return_inverse=True)

@@ -112,15 +112,15 @@ def event_period(
 
 
 def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
-    """Return the smallest lag with which a sequence repeats itself best, and how much better than by chance it does.
+    """Return the smallest lag with which a sequence repeats itself best, and its strength.
 
     Parameters: `symbols` int64[n], any integers (sizes, classes); `longest`, the largest lag tried (and at most n/2).
     Returns (period, strength). With m(p) the share of symbols that equal the one p later and c the share that would in
     random order (the sum of squared frequencies), the strength is (m(p) - c) / (1 - c), in 0..1. The period is the
     smallest lag whose strength is at least 0.8 of the best and whose m is at most three standard errors below that of
-    the best: multiples of a period repeat as well as the period, by chance better, while runs of equal symbols, or
+    the best: multiples of a period repeat as well as the period, by accident better, while runs of equal symbols, or
     parts of a period that are nearly alike, repeat a little worse.
-    (0, 0.0) where none beats chance, or n < 2; (1, 1.0) for a constant sequence.
+    (0, 0.0) if none beats a random order, or n < 2; (1, 1.0) for a constant sequence.
     A missing or extra symbol spoils one period's comparisons, not those after it.
     """
     kinds, code = np.unique(symbols, return_inverse=True)
@@ -129,10 +129,10 @@ def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
         return 0, 0.0
     if len(kinds) == 1:
         return 1, 1.0
-    chance = float(np.sum((np.bincount(code) / len(code)) ** 2))
+    at_random = float(np.sum((np.bincount(code) / len(code)) ** 2))
     compared = len(code) - np.arange(1, lags + 1)
     equal = _matches(code.astype(np.int32), lags) / compared
-    strength = (equal - chance) / (1 - chance)
+    strength = (equal - at_random) / (1 - at_random)
     best = int(np.argmax(strength))
     if strength[best] <= 0:
         return 0, 0.0
@@ -205,13 +205,13 @@ class _Octave:
         self.known: dict[int, float] = {}
 
     def correlation(self, lag: int) -> float:
-        """Return Pearson's correlation of the series with itself `lag` bins later; 0 where either part is constant."""
+        """Return Pearson's correlation of the series with itself `lag` bins later."""
         if lag not in self.known:
             self.known[lag] = self._correlation(lag)
         return self.known[lag]
 
     def peak(self, lag: int) -> _Peak:
-        """Return the peak between the bins around `lag`, of strength 0 where a neighbour correlates better."""
+        """Return the peak between the bins around `lag`, of strength 0 if there is none."""
         left, middle, right = (self.correlation(lag + step) for step in (-1, 0, 1))
         curvature = left - 2 * middle + right
         if middle < max(left, right) or curvature >= 0:
@@ -222,7 +222,7 @@ class _Octave:
         return _Peak((lag + shift) * self.scale, float(np.tanh(np.arctanh(height) - 2 / np.sqrt(pairs))))
 
     def peak_near(self, lag: float) -> _Peak:
-        """Return the best peak at most one bin from a lag given in bins of the series as given."""
+        """Return the best peak at most one bin from a lag of the unscaled series."""
         centre = round(lag / self.scale)
         return max((self.peak(centre + step) for step in (-1, 0, 1)), key=lambda peak: peak.strength)
 
@@ -241,7 +241,7 @@ class _Octave:
 
 
 def _octaves(series: Float64, longest: float) -> list[_Octave]:
-    """Return the series at each scale 1, 2, 4, ... of which 16 bins are not beyond the longest period."""
+    """Return the series at each scale 1, 2, 4, ... whose 16 bins reach no farther than the longest period."""
     octaves: list[_Octave] = []
     scale = 1
     while scale * LAGS_LOW <= longest:
@@ -252,7 +252,7 @@ def _octaves(series: Float64, longest: float) -> list[_Octave]:
 
 
 def _fundamental(start: _Peak, octaves: list[_Octave], shortest: float) -> _Peak:
-    """Descend from a peak to the shortest period of which it is a multiple.
+    """Descend from a peak to the shortest period that it is a multiple of.
 
     Both are judged in the same bins, about those of the longer one: in narrower bins jitter would blur it away, while
     what repeats quickly inside it stands. Only for a 5th and a 7th are the bins halved, lest too few be left of the
@@ -273,7 +273,7 @@ def _octave_of(lag: float) -> int:
 
 
 def _matches(code: npt.NDArray[np.int32], lags: int) -> Int64:
-    """Count the symbols that equal the one `lag` later, for lag = 1..lags, int64[lags]; many lags compare at once."""
+    """Count the symbols that equal the one `lag` later, for lag = 1..lags, int64[lags]."""
     n = len(code)
     padded = np.concatenate((code, np.full(lags, -1, dtype=np.int32)))  # -1 is no symbol: it matches none
     later = np.lib.stride_tricks.sliding_window_view(padded, n)

@@ -25,9 +25,9 @@ RATE_PARTS, BUSIEST_PARTS = 8, 2
 
 
 def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
-    """Return the median, float64, of what is not NaN along `axis` (None: of all); NaN where nothing is left.
+    """Return the median, float64, of what is not NaN along `axis` (None: of all).
 
-    An infinite value takes part like any other.
+    NaN if nothing is left. An infinite value takes part like any other.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1 if axis is None else axis)  # NaN sorts last
     if axis is None:
@@ -61,8 +61,8 @@ def robust_z(values: npt.ArrayLike, axis: int | None = None, floor: float = 0.0)
     Parameters: `values`, finite floats of any shape, where NaN means missing; `axis`, along which values are compared
     (None: with all); `floor`, the least standard deviation believed in, in the unit of the values.
     Returns float64 of the shape of `values`; NaN where a value is missing.
-    Where more than half the values are equal the median deviation is 0 and says nothing: `floor` takes its place, and
-    where that is 0 the mean absolute deviation. Where all are equal, and `floor` is 0, every value scores 0.
+    If more than half the values are equal the median deviation is 0, which is no scale: `floor` takes its place, and
+    if that is 0 the mean absolute deviation. If all are equal, and `floor` is 0, every value scores 0.
     Source: Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993, the modified z-score and its second form.
     """
     if floor < 0:
@@ -109,7 +109,7 @@ def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | Non
 
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:
-    """Return the q-quantile of each row of values float64[n, k], float64[n]; all else as in `quantile_by`."""
+    """Return the q-quantile of each row of values float64[n, k], float64[n], as `quantile_by`."""
     line = np.repeat(np.arange(len(values), dtype=np.int32), values.shape[1])
     return quantile_by(line, values.ravel(), q, len(values))
 
@@ -129,7 +129,7 @@ def mad_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Fl
 def two_class_split(
     values: npt.ArrayLike, weights: npt.ArrayLike | None = None, min_share: float = 0.01
 ) -> tuple[float, float]:
-    """Split positive values into a lower and an upper class on the logarithmic scale, and say how well they part.
+    """Split positive values into a lower and an upper class on the logarithmic scale.
 
     Parameters: `values` float64[n], positive and finite, n >= 1; `weights` float64[n], positive (default: 1 each; a
     weight of 2 counts as the value twice); `min_share`, the least share of the weight that makes a class, so that
@@ -139,9 +139,9 @@ def two_class_split(
     deviation inside the classes, both of logarithms, e = (d/2)^2 / ((d/2)^2 + s^2) is the share of the variance of
     two equal classes that lies between them; one uniform law cut in half has e = 3/4 and a normal law less, so
     separation = max(0, 4 e - 3).
-    It is 0 where two classes describe the values no better than one, and for fewer than 3 values. Where all values are
+    It is 0 if two classes describe the values no better than one, and for fewer than 3 values. If all values are
     equal, or no cut leaves both classes their share, `threshold` is the largest value and `separation` 0.
-    Raises ValueError where there are no values or one is not positive and finite.
+    Raises ValueError if there are no values or one is not positive and finite.
 
     Of all cuts of the sorted values the one chosen has the largest classification likelihood of two normal laws of
     equal variance. Otsu's criterion (1979), the same without the classes' shares, would cut through a class of 98 %
@@ -185,7 +185,7 @@ def two_class_split(
 def size_classes(
     values: npt.ArrayLike, relative_tolerance: float, group: Int32 | None = None, slack: Float64 | None = None
 ) -> Int32:
-    """Return the class of each size; a class ends where the next larger size is more than the tolerance above.
+    """Put sizes into classes that end where the next size is farther than a tolerance.
 
     Parameters: `values` float64[n], not negative; `relative_tolerance` >= 0, as a share of the smaller of two
     neighbours; `group` int32[n], optional: sizes of different groups are never in one class; `slack` float64[n],

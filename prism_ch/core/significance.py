@@ -12,11 +12,11 @@ from prism_ch.core.arrays import Float64
 
 
 def corrected_score(deviates: npt.ArrayLike, comparisons: float) -> Float64:
-    """Return the normal deviate that is as surprising, seen once, as each of these seen in so many comparisons.
+    """Correct normal deviates for the number of comparisons made.
 
-    Parameters: `deviates`, normal deviates of any shape, NaN where there is none; `comparisons` >= 1.
-    Returns float64 of that shape, 0 or more, where 0 is what is to be expected: the tail probability beyond the
-    deviate times the number of comparisons (Bonferroni's inequality), turned back into a deviate.
+    Parameters: `deviates`, normal deviates of any shape, NaN for none; `comparisons` >= 1.
+    Returns float64 of that shape, 0 or more: the deviate that is as surprising if seen once. The tail probability
+    beyond the deviate times the number of comparisons (Bonferroni's inequality) is turned back into a deviate.
     Source: Dunn, "Multiple Comparisons among Means", JASA 56, 1961.
     """
     if comparisons < 1:
@@ -27,10 +27,10 @@ def corrected_score(deviates: npt.ArrayLike, comparisons: float) -> Float64:
 
 
 def trailing_low_median(values: Float64, width: int) -> Float64:
-    """Return the lower median of each value and those before it, `width` in all, along the last axis.
+    """Return the lower median of `width` values up to each, along the last axis.
 
-    NaN where fewer than half of them are known, or one of several. Half of the values have to be high for it to be
-    high: a single stray does not lift it, of two neither alone.
+    NaN if fewer than half of them are known, or one of several. Half of the values have to be high for it to be high:
+    a single stray does not lift it, of two neither alone.
     """
     padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)
     ordered = np.sort(sliding_window_view(padded, width, axis=-1), axis=-1)  # NaN last
@@ -40,21 +40,21 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
 
 
 def spread_of(values: Float64, floor: float) -> float:
-    """Return the standard deviation of values about 0 that strays do not upset, at least `floor`."""
+    """Estimate the standard deviation of values about 0 robustly, at least `floor`."""
     known = values[~np.isnan(values)]
     return max(float(robust.MAD_TO_SD * np.median(np.abs(known))), floor) if len(known) else floor
 
 
 def carried_back(score: Float64, values: Float64, smooth: Float64, width: int) -> Float64:
-    """Carry what a trailing median of `width` values scores back to those of them that are high themselves.
+    """Carry the scores of trailing medians back to the values that are high themselves.
 
-    Parameters, float64[..., k] each: `score` of `smooth`, 0 where it does not count, and `smooth`, the trailing median
-    of `values`. Returns the same shape: the highest score among the medians that a value, being at least half of the
-    median, takes part in.
+    Parameters, float64[..., k] each: `score` of `smooth`, 0 if it does not count, and `smooth`, the trailing median of
+    `width` of the `values`. Returns the same shape: the highest score among the medians that a value, being at least
+    half of the median, takes part in.
     """
     best = np.zeros_like(score)
     for back in range(min(width, score.shape[-1])):
         earlier = (..., slice(None, score.shape[-1] - back))
-        speaks = values[earlier] >= smooth[..., back:] / 2
-        best[earlier] = np.maximum(best[earlier], np.where(speaks, score[..., back:], 0))
+        is_high = values[earlier] >= smooth[..., back:] / 2
+        best[earlier] = np.maximum(best[earlier], np.where(is_high, score[..., back:], 0))
     return best

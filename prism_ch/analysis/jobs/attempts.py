@@ -105,10 +105,10 @@ class _Run:
     follows: int = -1
 
     def is_replaced_by(self, run: _Run, meetings: _Meetings, params: RecogniseParams) -> bool | None:
-        """Judge whether a later run begins anew; None if what has come does not yet recur.
+        """Judge whether a later run begins anew, or None if that is open.
 
         This was over, and all its endpoints met others before that began; or it has lost pairs that recurred while
-        others have come; or pairs move other amounts.
+        others have come; or pairs move other amounts. It is open while what has come does not yet recur.
         """
         if self.last_ns > run.first_ns:
             return False
@@ -122,7 +122,7 @@ class _Run:
         return changed > params.little * len(common)
 
     def prepares(self, after: _Run) -> bool:
-        """Check if this only hands out what the next run needs: in training all data goes round."""
+        """Check if this only hands out what the next run needs: training goes round."""
         return self.one_way and not after.one_way
 
     def take_in(self, other: _Run) -> None:

@@ -109,7 +109,7 @@ def weighty_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams)
 
 
 def payload_spread_ns(traffic: Traffic, group: Int32 | Int64, groups: int, tail: float) -> Float64:
-    """Return the time in which each group of bursts moves most of its payload, float64[groups], in ns.
+    """Return the time in which each group of bursts moves its payload, float64[groups].
 
     Parameters: `group` int32[n], rising over the bursts; `tail`, the share of payload left out at either end.
     """

@@ -45,7 +45,7 @@ def recognise(
 def _identify_jobs(
     attempts: Attempts, topology: Topology, known: Sequence[JobMemory], params: RecogniseParams
 ) -> list[RecognisedJob]:
-    """Identify each attempt with the known job it is a part of, or name it; most endpoints first."""
+    """Identify each attempt with a known job, or name it; most endpoints first."""
     identity = _claims(attempts, topology, known, params)
     begin_ns, end_ns = _own_time(attempts)
     members = [attempts.members(attempt) for attempt in range(len(attempts))]
@@ -71,7 +71,7 @@ def _identify_jobs(
 
 
 def _own_time(attempts: Attempts) -> tuple[Int64, Int64]:
-    """Return begin and end of the time in which traffic on its endpoints is an attempt's own, int64[attempts] each.
+    """Return begin and end of the time in which endpoints are an attempt's own.
 
     From the end of the last that was there before, to its own end if another is there after it.
     """
@@ -121,7 +121,7 @@ def _tenant(endpoints: Int32, topology: Topology) -> str:
 
 
 def _new_identity(attempts: Attempts, attempt: int, topology: Topology, taken: set[str]) -> str:
-    """Derive a job's name from its first burst, so that the same flows give the same name.
+    """Derive a job's name from its first burst: the same flows, the same name.
 
     What parts from a job that goes on under the name once given to these endpoints takes another.
     """

@@ -108,7 +108,7 @@ def _as_one(parts: Sequence[RecognisedJob], known: Sequence[JobMemory]) -> Recog
 def _may_be_one(
     attempts: Sequence[RecognisedJob], known: Sequence[JobMemory], topology: Topology, params: RecogniseParams
 ) -> Bool:
-    """Mask the attempts of one tenant on much the same servers, not settled apart, bool[n, n]."""
+    """Mask the attempts of one tenant on the same servers, not settled apart, bool[n, n]."""
     if not attempts:
         return np.zeros((0, 0), dtype=bool)
     attempt = np.repeat(np.arange(len(attempts), dtype=np.int32), [len(one.endpoints) for one in attempts])

@@ -65,7 +65,7 @@ def find_presences(
 
 
 def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
-    """Cut each pair's bursts at unusually long silences of its own or of all around it."""
+    """Cut each pair's bursts at unusual silences of its own or all around it."""
     opens = np.zeros(len(traffic), dtype=bool)
     opens[run_starts(traffic.pair)] = True
     gap_ns = np.zeros(len(traffic), dtype=np.int64)

@@ -91,10 +91,10 @@ def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: I
 
 
 def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: RecogniseParams) -> tuple[Bool, Bool]:
-    """Mask the attempts that were one settled job, and those that were different jobs, bool[count, count] each.
+    """Mask attempts that were one job, and that were different jobs, bool[count, count] each.
 
-    An attempt belongs to the job in which most of its endpoints were, if it began before the job was last seen. Of two
-    different jobs one has to be settled.
+    An attempt belongs to the job in which most of its endpoints were, if it began before the job was last seen. The
+    job, or one of the different jobs, has to be settled.
     """
     size = np.bincount(attempts.attempt, minlength=len(attempts))
     job, settled = np.full(len(size), -1), np.zeros(len(size), dtype=bool)
@@ -109,7 +109,7 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
 
 
 def _co_activity(attempts: Attempts, left: Int64, right: Int64, lags: int) -> Float64:
-    """Correlate the activity of listed attempts over the time that both are seen, float64[pairs], at most 1.
+    """Correlate the activity of listed attempts while both are seen, float64[pairs], at most 1.
 
     Parameters: `lags`, in bins either way, of which the best counts: stages of a job may reduce their gradients at
     different moments of a step, but always at the same distance. 0 if an attempt has no burst that shows time.

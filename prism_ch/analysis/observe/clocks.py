@@ -284,7 +284,7 @@ def _candidates(sightings: _Sightings, within_ns: int) -> tuple[Int64, Int64, In
 def _differences(
     seen: FlowBatch, before: Int64, after: Int64, pair: Int32, params: ClockParams
 ) -> tuple[Int32, Int64, Float64]:
-    """Return the pair, the difference in ns and the weight of candidates' starts and ends, sorted."""
+    """Return pair, difference in ns and weight of candidates' starts and ends, sorted."""
     weight = np.full(len(before), params.unlike_weight)
     for count in (seen.bytes, seen.packets):
         most = np.maximum(count[before], count[after])
@@ -297,7 +297,7 @@ def _differences(
 
 
 def _sample(pair: Int32, cost: Int64 | None, most: float, pairs: int, step: float) -> Bool:
-    """Mask an even sample of each pair's rows that together cost about `most`, or all if they cost less."""
+    """Mask an even sample of each pair's rows, of a total cost of `most`."""
     total = np.bincount(pair, cost, pairs)
     share = np.minimum(most / np.maximum(total, 1), 1)
     turn = np.arange(len(pair)) * step
@@ -311,7 +311,7 @@ def _count_up(counts: Int64) -> Int64:
 
 
 def _agreeing_levels(compared: _Compared, exporters: int, params: ClockParams) -> tuple[Float64, _Compared]:
-    """Return how far each exporter is ahead of an unknown time, and the comparisons that agree with that."""
+    """Return how far each exporter is ahead of an unknown time, and what agrees."""
     measured = np.maximum(compared.uncertainty_s, params.path_delay_s)
     level = levels(compared.first, compared.second, compared.offset_s, 1 / measured, exporters)
     apart_s = np.abs(level[compared.second] - level[compared.first] - compared.offset_s)
@@ -319,7 +319,7 @@ def _agreeing_levels(compared: _Compared, exporters: int, params: ClockParams) -
 
 
 def _right_time(ahead_s: Float64, compared: _Compared, observations: Int64) -> Float64:
-    """Return the median time of those joined to each exporter, to set its clock by, float64[exporters].
+    """Return the median time of those joined to each exporter, float64[exporters].
 
     Parameters: `ahead_s` float64[exporters], against what was known before; `observations`, of each exporter: if two
     are in the middle, the one with more of them counts.

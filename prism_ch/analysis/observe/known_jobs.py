@@ -30,7 +30,7 @@ class KnownJobs:
 
     @classmethod
     def of(cls, memory: WindowMemory, window: Window, flows: FlowBatch, params: ContinueParams) -> KnownJobs:
-        """Sort the known jobs by the flows that end in a window; earlier ones may be among them."""
+        """Find what a window shows of known jobs; earlier flows may be among its own."""
         resting = _resting_jobs(memory.jobs, flows, window.start_ns, params)
         own = flows.take((flows.end_ns >= window.start_ns) & ~_between_members(flows, resting))
         return cls(memory.jobs, tuple(active_jobs(memory.jobs, own)), tuple(resting), memory.findings)
@@ -62,7 +62,7 @@ def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]
 
 
 def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Iterable[JobMemory]) -> Bool:
-    """Mask the flows of jobs and attempts that are over, bool[n]: no active job moved them.
+    """Mask the flows of jobs and attempts that are over, bool[n].
 
     Parameters: `known`, all jobs before the window, and those of them that are `active` in it.
     """
@@ -103,7 +103,7 @@ def _between_members(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
 
 
 def _over_ns(job: JobMemory) -> int:
-    """Return the end of the step that a job which is over may have begun last."""
+    """Return the end of the step that an ended job may have begun last."""
     if len(job.steps) == 0:
         return job.job.last_seen_ns + 1
     step_ns = int(np.median(job.steps.end_ns - job.steps.start_ns))

@@ -103,7 +103,7 @@ def _kinds_by_place(
 
 
 def _chain_confidence(links: LinkTable, rate: Float64, across: Bool, piped: Bool, params: MergedParams) -> Float64:
-    """Return the confidence that links `across` groups are a pipeline's, or 0 if nothing shows it.
+    """Return the confidence that links `across` groups are a pipeline's, 0 if none.
 
     Parameters: `rate` float64[k], bytes a second of each link; `piped` bool[k], links known to be of a pipeline.
     The links of one volume form a chain if they are one fewer than the endpoints that they join, none of which has

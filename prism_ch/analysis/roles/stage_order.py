@@ -92,7 +92,7 @@ def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
 
 
 def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int64]:
-    """Return the first burst of every pair in every step, and the steps that senders count."""
+    """Return the first burst of every pair in every step, and the sender's step."""
     step = np.ones(len(pipeline), dtype=np.int64)
     if division.steps:
         # The message that begins when a step ends is of the next; but by a coarse clock one that closes it ends then.
@@ -153,7 +153,7 @@ def _first_of_each(value: Int64, *keys: Int32 | Int64) -> Int64:
 
 
 def _groups(members: Int32, stage: Int32, labels: dict[int, Int32]) -> GroupSet:
-    """List the groups that `labels` join by kind, numbered in the order of (kind, stage, members)."""
+    """List the groups that `labels` join by kind, in the order of (kind, stage, members)."""
     found: list[tuple[int, int, tuple[int, ...]]] = []
     for kind, label in labels.items():
         ranked = members[np.lexsort((members, stage[members], label[members]))]
