@@ -19,8 +19,8 @@ class IdentifyParams(SharedParams):
     #: Bursts slower than this share of the fastest collective's are mostly silence: some tens of ranks contend for a
     #: link, and compute for much longer between two messages than one takes.
     sparse_share: float = 0.03
-    #: Slow bursts may hide a pipeline's messages if they cover this share of the time: a pipeline moves data during most
-    #: of a step, and a collective that closes it does not.
+    #: Slow bursts may hide a pipeline's messages if they cover this share of the time: a pipeline moves data during
+    #: most of a step, and a collective that closes it does not.
     sparse_cover: float = 0.25
     #: Log-odds for each factor e of unanswered bursts.
     answer_weight: float = 2.0
