@@ -37,9 +37,7 @@ _KEYS = st.tuples(st.integers(0, 3), st.booleans(), st.integers(-(2**61), 2**61)
 
 
 @given(st.lists(_KEYS, max_size=30), st.sampled_from([(0, 1, 3), (3, 0, 2), (2, 0), (2, 2, 3), (1,), (2,)]))
-def test_rows_are_ordered_as_by_lexsort_whether_their_keys_fit_into_one_number_or_not(
-    rows: list[tuple[int, ...]], chosen: tuple[int, ...]
-) -> None:
+def test_order_is_that_of_lexsort_however_wide_the_keys(rows: list[tuple[int, ...]], chosen: tuple[int, ...]) -> None:
     dtypes = (np.uint16, np.bool_, np.int64, np.int32)
     columns = [np.array([row[key] for row in rows], dtype=dtypes[key]) for key in chosen]
     np.testing.assert_array_equal(order_by(*columns), np.lexsort(columns[::-1]))

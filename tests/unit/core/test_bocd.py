@@ -31,7 +31,7 @@ def assert_equals_naive(
     found = bocd.detect(values, offsets, prior_of(*prior), expected_run=expected_run, max_run=max_run)
     for t, posterior in enumerate(naive.run_lengths(data, prior, expected_run, max_run)):
         assert found.new_run_mass[t] == pytest.approx(posterior[0], rel=TOLERANCE, abs=TOLERANCE)
-        # Where two run lengths are as probable as can be told apart, either is right.
+        # Where two run lengths are equally probable but for rounding, either is right.
         assert posterior[int(found.map_run_length[t])] >= max(posterior.values()) - TOLERANCE
 
 

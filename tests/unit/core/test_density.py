@@ -1,4 +1,4 @@
-"""Density: the window that holds most against chance, and of periods the one nearest to 0."""
+"""Density: the window that holds most against the null model, and of periods the one nearest to 0."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_the_width_is_that_of_what_lies_together() -> None:
     assert 1_000_000 < found.spread[0] < 3_000_000
 
 
-def test_of_the_multiples_of_a_period_the_one_nearest_to_0_counts() -> None:
+def test_multiple_of_period_nearest_to_0_counts() -> None:
     assert peaks([n * 100_000_000 + 30_000_000 for n in range(-9, 9) for _ in range(20)]).mean[0] == 30_000_000
 
 
-def test_or_the_one_that_is_fullest() -> None:
+def test_fullest_multiple_counts_when_asked_for() -> None:
     multiples = [n * 100_000_000 for n in range(-9, 9) for _ in range(20 - abs(n - 3))]
     assert peaks(multiples, attainable=30).mean[0] == 0
     assert peaks(multiples, attainable=30, nearest=False).mean[0] == 300_000_000
@@ -73,7 +73,7 @@ def test_losses_do_not_decide_between_periods() -> None:
     assert found.mean[0] == 0
 
 
-def test_what_is_fuller_than_losses_explain_counts_though_it_is_far() -> None:
+def test_far_window_counts_when_fuller_than_losses_explain() -> None:
     found = peaks([0] * 60 + [100_000_000] * 97, attainable=100)
     assert found.mean[0] == 100_000_000
 
@@ -84,7 +84,7 @@ def test_nothing() -> None:
 
 
 @given(st.lists(st.integers(-REACH, REACH), min_size=1, max_size=30), st.integers(-REACH // 2, REACH // 2))
-def test_what_is_found_holds_what_it_says(values: list[int], place: int) -> None:
+def test_peak_holds_the_values_counted_in_it(values: list[int], place: int) -> None:
     column = np.array([*values, *[place] * 40])
     found = peaks(column.tolist())
     near = column[np.abs(column - found.mean[0]) <= max(WIDTHS) / 2 + 1]

@@ -68,7 +68,7 @@ def test_a_chain_counts_from_the_end_with_the_smaller_number(name: list[int], le
     assert distances(turned) == expected
 
 
-def test_each_of_several_counts_by_itself_and_nothing_has_no_place() -> None:
+def test_several_chains_count_apart_and_lone_nodes_have_no_place() -> None:
     assert distances([(4, 0), (4, 7), (2, 5)]) == [0, -1, 0, -1, 1, 1, -1, 2, -1]
     assert distances([]) == [-1] * PLACES
     assert distances([], 0) == []

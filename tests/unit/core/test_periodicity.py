@@ -71,7 +71,7 @@ def test_when_it_happens_does_not_matter(seed: int, shift: int) -> None:
     assert event_period(moments) == event_period(np.random.default_rng(seed).permutation(moments) + shift)
 
 
-def test_weights_tell_the_step_from_what_fills_it() -> None:
+def test_weights_set_the_step_apart_from_what_fills_it() -> None:
     moments = events(4, 2.0, burst=8)
     weights = np.tile([1, 1, 1, 1, 1, 1, 1, 40.0], 80)
     found = event_period(moments, weights=weights)
@@ -158,7 +158,7 @@ def test_sequence_strength_equals_the_slow_version(symbols: list[int], longest: 
 
 
 @pytest.mark.parametrize("pattern", [[1] * 24 + [2], ([1, 1, 2, 2, 3] * 5 + [4, 4])], ids=["run", "parts"])
-def test_what_repeats_almost_as_well_inside_a_period_is_no_period(pattern: list[int]) -> None:
+def test_near_repeats_inside_a_period_are_no_period(pattern: list[int]) -> None:
     assert sequence_period(np.tile(pattern, 20)) == (len(pattern), 1.0)
 
 

@@ -83,7 +83,7 @@ def test_grouped_statistics_equal_the_slow_versions(
     np.testing.assert_array_equal(robust.median_by(group[order], values[order]), robust.median_by(group, values))
 
 
-def test_grouped_statistics_leave_out_missing_values_and_refuse_nonsense() -> None:
+def test_grouped_statistics_skip_missing_and_refuse_nonsense() -> None:
     group = np.array([0, 0, 2, 2], dtype=np.int32)
     np.testing.assert_array_equal(robust.median_by(group, [1, 3, math.nan, 5]), [2, math.nan, 5])
     assert len(robust.median_by(group[:0], [])) == 0
@@ -166,7 +166,7 @@ def test_size_classes_keep_groups_apart() -> None:
     assert robust.size_classes([100, 100, 101, 300], 0.02, group).tolist() == [2, 0, 2, 1]
 
 
-def test_size_classes_take_in_what_is_larger_by_no_more_than_its_slack() -> None:
+def test_size_classes_take_in_sizes_within_their_slack() -> None:
     slack = np.array([0.0, 20.0, 20.0])
     assert robust.size_classes([100, 120, 150], 0.1, slack=slack).tolist() == [0, 0, 1]
 
@@ -183,7 +183,7 @@ def test_what_comes_evenly_is_expected_to_go_on() -> None:
     assert robust.usual_count(at_ns, 800, 1000) == pytest.approx(20)
 
 
-def test_what_came_all_at_once_says_nothing() -> None:
+def test_events_all_at_once_are_not_usual() -> None:
     at_ns = np.concatenate([np.full(500, 3), np.arange(0, 800, 10)])
     assert robust.usual_count(at_ns, 800, 900) == pytest.approx(10)
 

@@ -32,7 +32,7 @@ def test_a_single_stray_lifts_no_trailing_median() -> None:
     assert trailing_low_median(values, 4)[0, -1] == 9.0
 
 
-def test_too_little_known_is_not_told() -> None:
+def test_too_few_known_values_have_no_median() -> None:
     values = np.array([[np.nan, np.nan, np.nan, 1.0]])
     assert np.isnan(trailing_low_median(values, 4)).all()
     assert np.isnan(trailing_low_median(values, 2)).all()

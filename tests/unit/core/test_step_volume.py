@@ -55,7 +55,7 @@ def test_a_sequence_may_begin_and_end_inside_a_segment() -> None:
     assert np.flatnonzero(segment([[0.4, 0.25, 0.75, 0.25, 0.75, 0.3]])).tolist() == [0, 2, 4]
 
 
-def test_a_segment_that_lacks_something_is_not_joined_with_a_whole_one() -> None:
+def test_incomplete_segment_is_not_joined_with_a_whole_one() -> None:
     assert segment([[1.0, 0.6, 1.0, 1.0, 0.5, 1.0]], preference=-0.5).all()
 
 

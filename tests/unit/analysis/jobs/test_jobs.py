@@ -60,7 +60,7 @@ class TestEdges:
         mesh = [Flow(a, b, 10 * n) for n in range(4) for a in range(4) for b in range(4) if a != b]
         assert self.pairs(mesh + ring([0, 1, 2, 3], STEPS), topology(4)) == {(0, 1), (1, 2), (2, 3), (3, 0)}
 
-    def test_a_broadcast_at_the_start_is_none_though_a_barrier_follows_at_the_end(self) -> None:
+    def test_broadcast_is_no_edge_when_a_barrier_ends_it(self) -> None:
         broadcast = [Flow(1, 0, 5 * n, 4, 80 * MB) for n in range(5)] + [Flow(1, 0, 11_900, 4, 4 * MB)]
         assert self.pairs(broadcast + ring([0, 1, 2], STEPS), topology(3)) == {(0, 1), (1, 2), (2, 0)}
 
@@ -72,7 +72,7 @@ class TestEdges:
         assert self.pairs(ring([0, 1], STEPS), topology(1, gpus=2)) == set()
         assert self.pairs(ring([0, 1], STEPS), topology(2, tenants=("acme", "initech"))) == set()
 
-    def test_what_is_little_for_one_may_be_the_main_thing_of_the_other(self) -> None:
+    def test_little_for_one_end_may_be_the_main_of_the_other(self) -> None:
         thin = [Flow(2, 3, end - 500, 1, 1000) for end in STEPS]
         assert (2, 3) in self.pairs(thin + ring([0, 1, 2], STEPS), topology(4))
 
@@ -94,7 +94,7 @@ class TestComponents:
     def test_pipelines_and_rings_join(self) -> None:
         assert members(found(job([[0, 1], [2, 3]], 12), topology(4))) == [[0, 1, 2, 3]]
 
-    def test_rails_that_never_meet_are_one_job_where_they_move_together(self) -> None:
+    def test_rails_that_never_meet_are_one_job_when_in_step(self) -> None:
         rails = ring([0, 2, 4], STEPS) + ring([1, 3, 5], STEPS)
         assert members(found(shaken(rails, 1), topology(3, gpus=2))) == [list(range(6))]
 
@@ -103,9 +103,7 @@ class TestComponents:
         assert members(found(shaken(early + late, 1), topology(2, gpus=2))) == [[0, 1, 2, 3]]
 
     @pytest.mark.parametrize("other_ms", [730, 870, 1130, 1700])
-    def test_jobs_of_one_tenant_on_the_same_servers_stay_apart_where_they_do_not_step_together(
-        self, other_ms: int
-    ) -> None:
+    def test_jobs_on_the_same_servers_stay_apart_when_not_in_step(self, other_ms: int) -> None:
         one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(other_ms, 60_000 // other_ms))
         jobs = found(shaken(one + other, 1), topology(3, gpus=2))
         assert sorted(members(jobs)) == [[0, 2, 4], [1, 3, 5]]
@@ -115,7 +113,7 @@ class TestComponents:
         rails = [flow for rail in range(4) for flow in ring([rail, 4 + rail], every(3000, 4), length_ms=200)]
         assert len(found(shaken(rails, seed, ms=20), topology(2, gpus=4))) == 1
 
-    def test_rails_are_compared_over_the_time_they_are_seen_however_long_others_are(self) -> None:
+    def test_rails_are_compared_over_their_common_time(self) -> None:
         one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(730, 82))
         long = ring([6, 9], every(100_000, 13, -1_200_000))
         jobs = found(shaken(one + other + long, 1), topology(5, gpus=2))
@@ -126,9 +124,7 @@ class TestComponents:
         assert len(found(shaken(ring([0, 2], early) + ring([1, 3], late), 1), topology(2, gpus=2))) == 1
 
     @pytest.mark.parametrize("steps", [(64, 64), (64, 3), (3, 64)])
-    def test_jobs_known_apart_for_long_stay_apart_though_they_step_alike_for_a_while(
-        self, steps: tuple[int, int]
-    ) -> None:
+    def test_settled_jobs_stay_apart_when_alike_for_a_while(self, steps: tuple[int, int]) -> None:
         flows, where = ring([0, 2], STEPS) + ring([1, 3], STEPS), topology(2, gpus=2)
         known = [known_job("one", [0, 2], steps=steps[0]), known_job("other", [1, 3], steps=steps[1])]
         jobs = found(flows, where, known)
@@ -139,14 +135,14 @@ class TestComponents:
         known = [known_job("one", [0, 2], steps=3), known_job("other", [1, 3], steps=3)]
         assert members(found(flows, where, known)) == [[0, 1, 2, 3]]
 
-    def test_what_was_one_job_for_long_stays_one_though_a_part_falls_behind_for_a_while(self) -> None:
+    def test_settled_job_stays_one_when_a_part_falls_behind(self) -> None:
         behind = [moment + 300 * (n >= 6) for n, moment in enumerate(STEPS)]
         flows, where = ring([0, 2], STEPS) + ring([1, 3], behind), topology(2, gpus=2)
         assert len(found(flows, where)) == 2
         assert len(found(flows, where, [known_job("one", range(4), steps=63)])) == 2
         assert members(found(flows, where, [known_job("one", range(4), steps=64)])) == [[0, 1, 2, 3]]
 
-    def test_parts_of_one_job_that_step_at_different_paces_are_jobs_of_their_own(self) -> None:
+    def test_parts_with_different_step_times_are_own_jobs(self) -> None:
         flows, where = ring([0, 2], STEPS) + ring([1, 3], every(730, 16, 900)), topology(2, gpus=2)
         assert len(found(flows, where, [known_job("one", range(4), steps=64)])) == 2
 
@@ -161,7 +157,7 @@ class TestComponents:
         jobs = found(ring([0, 2], STEPS) + ring([1, 3], STEPS), split)
         assert sorted((one.tenant, one.endpoints.tolist()) for one in jobs) == [("acme", [0, 2]), ("initech", [1, 3])]
 
-    def test_parts_on_other_servers_that_move_data_at_the_same_moments_are_one_job(self) -> None:
+    def test_parts_on_other_servers_are_one_job_when_simultaneous(self) -> None:
         assert members(found(ring([0, 1], STEPS) + ring([2, 3], STEPS), topology(4))) == [[0, 1, 2, 3]]
 
     def test_jobs_on_other_servers_with_equal_steps_stay_apart(self) -> None:
@@ -193,7 +189,7 @@ class TestIdentity:
     FLOWS = ring([0, 1, 2, 3], STEPS)
     WHERE = topology(6)
 
-    def test_the_same_flows_give_the_same_name_and_later_ones_another(self) -> None:
+    def test_same_flows_give_the_same_name_and_later_ones_another(self) -> None:
         (one,), (again,), (later,) = (
             found(flows, self.WHERE) for flows in (self.FLOWS, self.FLOWS, shifted(self.FLOWS, 5))
         )
@@ -214,7 +210,7 @@ class TestIdentity:
         assert found(self.FLOWS, self.WHERE, [known_job("old", [0, 1])])[0].job_id == "old"
         assert found(self.FLOWS, self.WHERE, [known_job("old", range(6))])[0].job_id == "old"
 
-    def test_of_two_known_jobs_that_merge_the_one_that_shares_more_names_it(self) -> None:
+    def test_merged_job_is_named_by_the_one_that_shares_more(self) -> None:
         (one,) = found(self.FLOWS, self.WHERE, [known_job("small", [3]), known_job("large", [0, 1, 2])])
         assert one.job_id == "large"
 
@@ -224,18 +220,18 @@ class TestIdentity:
         assert (large.job_id, large.known) == ("old", True)
         assert not small.known
 
-    def test_a_part_that_once_gave_a_job_its_name_takes_another_where_that_goes_on(self) -> None:
+    def test_part_that_named_a_job_is_renamed_when_the_job_goes_on(self) -> None:
         part = ring([3, 4], every(700, 17))
         (named,) = found(part, self.WHERE)
         large, small = found(ring([0, 1, 2], STEPS) + part, self.WHERE, [known_job(named.job_id, range(5))])
         assert (large.job_id, large.known) == (named.job_id, True)
         assert small.job_id != named.job_id
 
-    def test_a_job_of_another_tenant_is_another_job_though_it_has_the_same_endpoints(self) -> None:
+    def test_same_endpoints_of_another_tenant_are_another_job(self) -> None:
         (one,) = found(self.FLOWS, self.WHERE, [known_job("theirs", [0, 1, 2, 3], tenant="initech")])
         assert not one.known
 
-    def test_a_known_job_whose_endpoints_have_left_the_topology_claims_nothing(self) -> None:
+    def test_known_job_outside_the_topology_claims_nothing(self) -> None:
         (one,) = found(self.FLOWS, self.WHERE, [known_job("gone", [])])
         assert not one.known
 

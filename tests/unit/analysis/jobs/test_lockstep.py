@@ -88,7 +88,7 @@ def test_other_tenants_and_other_servers_are_others() -> None:
     assert len(joined(in_step, parts=([0, 1], [2, 3]))) == 2
 
 
-def test_what_was_told_apart_for_long_stays_apart() -> None:
+def test_what_was_apart_for_long_stays_apart() -> None:
     for steps, jobs in ((PARAMS.settled_steps - 1, 1), (PARAMS.settled_steps, 2)):
         known = [known_job("a", PARTS[0], steps=steps), known_job("b", PARTS[1], steps=5)]
         assert len(joined([ends(1), ends(1, part=1)], known)) == jobs
@@ -120,7 +120,7 @@ def test_what_follows_a_part_follows_the_whole() -> None:
     assert of_parts == [[0, 1], [2]]
 
 
-def test_parts_that_take_over_from_one_job_are_joined_after_a_few_steps() -> None:
+def test_parts_that_follow_one_job_are_joined_after_few_steps() -> None:
     """The first server is replaced by the third: both parts go on elsewhere, for a few steps only."""
     where = topology(3, 2)
     places = {"a": [0, 3], "b": [1, 2], "c": [3, 4], "d": [2, 5]}

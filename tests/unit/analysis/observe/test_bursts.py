@@ -96,7 +96,7 @@ class TestElect:
     def test_another_port_is_another_flow(self) -> None:
         assert len(elect(batch([Flow(0, 1, 0, exporter="a", port=1), Flow(0, 1, 0, exporter="b", port=2)]))) == 2
 
-    def test_the_same_tuple_later_is_another_flow_and_may_elect_another(self) -> None:
+    def test_same_tuple_later_is_another_flow_with_its_own_vote(self) -> None:
         seen = [
             Flow(0, 1, 0, size=2 * MB, exporter="a"),
             Flow(0, 1, 0, size=1 * MB, exporter="b"),
@@ -110,7 +110,7 @@ class TestElect:
         apart = [Flow(0, 1, 0, 10, exporter="a"), Flow(0, 1, 10.5, 10, exporter="b")]
         assert (len(elect(batch(apart))), len(elect(batch(apart), blur_ns=MS // 2))) == (2, 1)
 
-    def test_flows_of_other_tuples_are_kept_beside_those_that_several_saw(self) -> None:
+    def test_flows_of_other_tuples_are_kept_when_some_are_shared(self) -> None:
         alone = [Flow(0, 1, at, port=2, exporter="a") for at in (0, 5)] + [Flow(1, 0, 0, exporter="b")]
         both = [Flow(0, 1, 0, port=1, exporter=name) for name in "ab"]
         assert records(elect(batch([*alone, *both]))) == records(batch([*alone, both[0]]))
@@ -147,21 +147,21 @@ class TestObserve:
         assert (bursts.pair_src.tolist(), bursts.pair_dst.tolist()) == ([0], [1])
         assert len(bursts) == 5
 
-    def test_a_thin_tree_shows_among_the_acknowledgements_of_a_ring_the_other_way(self) -> None:
+    def test_thin_tree_shows_among_acknowledgements_of_a_ring(self) -> None:
         ring_one_way = [Flow(0, 1, at, size=700 * MB) for at in every(100, 5)]
         acknowledged = [Flow(1, 0, at, size=4) for at in every(100, 5)]
         tree = [Flow(1, 0, at, size=400_000) for at in every(100, 5, 50)]
         bursts = observe(batch([*ring_one_way, *acknowledged, *tree]), PARAMS)
         assert [row[-2] for row in rows(bursts)] == [700 * MB] * 5 + [400_000] * 5
 
-    def test_a_direction_without_any_payload_is_left_out_though_nothing_comes_back(self) -> None:
+    def test_direction_without_payload_is_left_out_when_unanswered(self) -> None:
         assert len(observe(batch([Flow(0, 1, 0, size=0)]), PARAMS)) == 0
 
     def test_both_directions_of_a_pipeline_stay(self) -> None:
         bursts = observe(batch([Flow(0, 1, 0), Flow(1, 0, 50)]), PARAMS)
         assert (bursts.pair_src.tolist(), bursts.pair_dst.tolist()) == ([0, 1], [1, 0])
 
-    def test_control_messages_beside_the_data_are_left_out_however_many(self) -> None:
+    def test_control_messages_are_left_out_however_many(self) -> None:
         data = [Flow(0, 1, at, size=40 * MB) for at in every(100, 3)]
         control = [Flow(0, 1, at, 0, size=1000) for at in every(5, 60, 301)]
         assert [size for *_, size, _ in rows(observe(batch(data + control), PARAMS))] == [40 * MB] * 3

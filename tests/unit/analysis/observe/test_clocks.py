@@ -1,4 +1,4 @@
-"""Clocks: the one that is off is found, whatever traffic and records are like, and what can't be known is not said."""
+"""Clocks: the one that is off is found, whatever traffic and records are like, nothing is claimed that can't be known."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TestOneClockIsOff:
         assert memories.clock_matches[memories.exporters.index("leaf-c")] == pytest.approx(2 * messages, rel=0.02)
         assert (memories.clock_uncertainty_s < 1e-4).all()
 
-    def test_corrected_observations_of_a_flow_agree_and_it_counts_once(self) -> None:
+    def test_corrected_observations_agree_and_flow_counts_once(self) -> None:
         flows = seen({"leaf-b": 0.2})
         messages = sum(len(moments(900.0, number)) for number in range(len(PATHS)))
         assert len(elect(flows, np.zeros(len(flows.exporters), dtype=np.int64))) > 1.3 * messages
@@ -104,7 +104,7 @@ class TestOneClockIsOff:
             {name: value - 0.0004 for name, value in ahead.items()}, abs=2e-4
         )
 
-    def test_exporters_that_count_differently_are_compared_all_the_same(self) -> None:
+    def test_exporters_that_count_differently_are_compared(self) -> None:
         flows = seen({"leaf-b": 0.2})
         counted = np.array([100, 117, 135, 151, 173])[flows.exporter]
         other = replace(flows, bytes=flows.bytes * counted // 100, packets=flows.packets * counted // 100)
@@ -114,27 +114,25 @@ class TestOneClockIsOff:
         flows = seen({"leaf-b": 0.2}, length_ms=20)
         assert found(pieces(flows, "leaf-b", 5 * MS)) == pytest.approx(found(flows), abs=1e-5)
 
-    def test_of_periodic_traffic_the_jitter_tells(self) -> None:
+    def test_jitter_shows_the_offset_of_periodic_traffic(self) -> None:
         flows = seen({"spine": 0.2}, at_ms=moments(200.0, 1, jitter=0.01, messages=1))
         assert found(flows)["spine"] == pytest.approx(0.2, abs=1e-5)
 
     @pytest.mark.parametrize("ahead_s", [0.0, 0.2, -0.3])
-    def test_of_exactly_periodic_traffic_the_smallest_offset_is_taken(self, ahead_s: float) -> None:
+    def test_smallest_offset_is_taken_when_exactly_periodic(self, ahead_s: float) -> None:
         assert found(seen({"spine": ahead_s}, at_ms=every(1000, 60)))["spine"] == pytest.approx(ahead_s, abs=1e-5)
 
-    def test_bursts_of_equal_messages_are_not_taken_for_their_neighbours(self) -> None:
+    def test_equal_messages_are_not_taken_for_their_neighbours(self) -> None:
         exact = [begin + 20 * message for begin in every(1003, 59) for message in range(16)]
         assert found(seen({"spine": 0.2}, at_ms=exact, loss=0.01))["spine"] == pytest.approx(0.2, abs=1e-5)
 
-    def test_sizes_tell_where_times_do_not(self) -> None:
+    def test_sizes_show_the_offset_when_times_do_not(self) -> None:
         flows = seen({"spine": 0.7}, at_ms=every(500, 120), sizes=(40 * MB, 8 * MB, 20 * MB, 30 * MB))
         assert found(flows)["spine"] == pytest.approx(0.7, abs=1e-5)
 
     @settings(max_examples=10)
     @given(st.fixed_dictionaries({name: st.floats(-0.004, 0.004) for name in EXPORTERS}), st.sampled_from(EXPORTERS))
-    def test_clocks_that_are_all_a_little_off_are_told_against_the_median(
-        self, ahead: dict[str, float], bad: str
-    ) -> None:
+    def test_clocks_all_a_little_off_are_set_by_the_median(self, ahead: dict[str, float], bad: str) -> None:
         ahead = ahead | {bad: 0.2}
         middle = float(np.median(list(ahead.values())))
         right = {name: value - middle for name, value in ahead.items()}
@@ -172,7 +170,7 @@ class TestWhatIsNotKnown:
         few = found(seen({"spine": 0.2}, at_ms=moments(900.0, 1)[:5], paths={(0, 1): ("leaf-a", "spine")}))
         assert np.isnan(list(few.values())).all()
 
-    def test_traffic_that_moved_to_another_path_says_nothing_of_its_clocks(self) -> None:
+    def test_traffic_moved_to_another_path_shows_no_offset(self) -> None:
         at_ms = moments(900.0, 1)
         half = len(at_ms) // 2
         before, after = (
@@ -191,7 +189,7 @@ class TestWhatIsNotKnown:
         assert list(found(flows)) == ["leaf-a"]
         assert np.isnan(found(flows)["leaf-a"])
 
-    def test_flows_that_have_nothing_to_do_with_one_another_do_not_match(self) -> None:
+    def test_unrelated_flows_do_not_match(self) -> None:
         rng = np.random.default_rng(1)
         apart = [
             seen(paths={(0, 1): (name,)}, at_ms=sorted(rng.uniform(0, SPAN_MS, 200))) for name in ("leaf-a", "leaf-b")
@@ -210,7 +208,7 @@ class TestSetsOfExporters:
         ahead = found(seen({"a": 0.2, "x": 7.0, "y": 7.0, "z": 6.9}, paths=self.APART))
         assert ahead == pytest.approx({"a": 0.2, "b": 0, "c": 0, "x": 0, "y": 0, "z": -0.1}, abs=1e-5)
 
-    def test_of_two_the_one_that_sees_more_is_right_where_nothing_else_is_known(self) -> None:
+    def test_of_two_unknown_clocks_the_one_that_sees_more_is_right(self) -> None:
         flows = seen({"b": 0.2}, paths={(0, 1): ("a", "b"), (0, 2): ("a",)})
         assert found(flows) == pytest.approx({"a": 0.0, "b": 0.2}, abs=1e-5)
 
@@ -241,7 +239,7 @@ class TestLanes:
         return offsets(estimate(flows, NEW, PARAMS, server))
 
     @pytest.mark.parametrize("ahead_s", [0.2, -0.2, 0.003])
-    def test_what_moves_on_all_rails_at_once_tells_their_clocks(self, ahead_s: float) -> None:
+    def test_messages_on_all_rails_at_once_show_their_clocks(self, ahead_s: float) -> None:
         flows = seen({"b": ahead_s}, paths=self.RAILS, at_ms=moments(900.0, 1), loss=0.02, tick_ns=MS)
         assert self.found(flows) == pytest.approx({"a": 0.0, "b": ahead_s, "c": 0.0}, abs=3e-4)
         assert np.isnan(list(self.found(flows, None).values())).all()
@@ -258,7 +256,7 @@ class TestLanes:
         assert np.nan_to_num(list(self.found(flows).values())) == pytest.approx([0, 0, 0], abs=1e-4)
 
     @pytest.mark.parametrize("ahead_s", [0.2, -0.25])
-    def test_few_candidates_tell_a_wrong_clock_from_the_period(
+    def test_few_candidates_set_a_wrong_clock_apart_from_the_period(
         self, ahead_s: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(clocks, "_MAX_CANDIDATES", 15_000)
@@ -299,7 +297,7 @@ class TestCorrection:
         assert (np.diff(right.start_ns) >= 0).all()
         assert (right.end_ns - right.start_ns == 10 * MS).all()
 
-    def test_an_offset_holds_until_the_next_is_found_and_the_first_before_as_well(self) -> None:
+    def test_offset_holds_until_the_next_and_the_first_before_it(self) -> None:
         history = NEW.followed_by(memories(b=0.1), BEGIN_NS + 1000 * MS)
         history = history.followed_by(memories(a=0.0), BEGIN_NS + 1500 * MS)
         history = history.followed_by(memories(b=0.3), BEGIN_NS + 2500 * MS)
@@ -322,9 +320,7 @@ class TestCorrection:
 
     @settings(max_examples=10)
     @given(st.sampled_from(EXPORTERS), st.floats(-3, 3), st.integers(-(10**6), 10**6))
-    def test_correction_undoes_what_a_clock_is_off_and_time_may_be_any(
-        self, bad: str, ahead_s: float, shift_ms: int
-    ) -> None:
+    def test_correction_undoes_the_offset_at_any_time(self, bad: str, ahead_s: float, shift_ms: int) -> None:
         flows = seen({bad: ahead_s})
         later = flows.moved(np.full(len(flows), shift_ms * MS))
         ends = np.sort(corrected(later).end_ns) - shift_ms * MS
@@ -332,7 +328,7 @@ class TestCorrection:
 
 
 class TestBlur:
-    def test_times_are_known_to_their_tick_and_the_way_between_switches(self) -> None:
+    def test_blur_is_the_tick_and_the_way_between_switches(self) -> None:
         assert set(blurs_ns(seen(tick_ns=MS).ticks_ns(), PARAMS)) == {1_100_000}
         assert max(blurs_ns(seen().ticks_ns(), PARAMS)) < 110_000
 

@@ -1,4 +1,4 @@
-"""Identify: who waits for whom tells a pipeline from a collective."""
+"""Roles: a pipeline and a collective differ in who waits for whom."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestLinks:
         assert links.payload.tolist() == [[MB], [6 * MB]]
         assert links.bursts.tolist() == [[1], [2]]
 
-    def test_a_burst_is_answered_where_the_other_direction_moves_meanwhile(self) -> None:
+    def test_burst_is_answered_when_the_other_way_moves_meanwhile(self) -> None:
         flows = [Flow(0, 1, 0, 10), Flow(1, 0, 5, 10), Flow(0, 1, 100, 10), Flow(1, 0, 110, 10)]
         assert find_links(traffic(flows)).unanswered.tolist() == [0.5]  # the last two only touch
 
@@ -67,7 +67,7 @@ class TestCollectives:
     def test_a_ring_is_data_parallel(self, members: list[int]) -> None:
         assert set(kinds(shaken(ring(members, STEPS), 1, ms=0.5)).values()) == {"DP"}
 
-    def test_a_ring_of_two_both_of_whose_directions_move_at_once_is_no_pipeline(self) -> None:
+    def test_ring_of_two_is_no_pipeline_when_both_ways_move_at_once(self) -> None:
         assert kinds(ring([0, 1], STEPS)) == {(0, 1): "DP", (1, 0): "DP"}
 
     def test_gradients_in_buckets_are_data_parallel(self) -> None:
@@ -83,7 +83,7 @@ class TestPipelines:
         assert set(kinds(shaken(flows, 1)).values()) == {"PP"}
 
     @pytest.mark.parametrize("microbatches", [4, 8])
-    def test_an_interleaved_pipeline_is_too_though_the_last_stage_feeds_the_first(self, microbatches: int) -> None:
+    def test_interleaved_pipeline_is_one_though_it_closes_a_ring(self, microbatches: int) -> None:
         found = kinds(shaken(pipeline([0, 1, 2, 0, 1, 2], every(3000, 12), microbatches=microbatches), 1))
         assert of_kind(found, "PP") == {(a, b) for a in range(3) for b in range(3) if a != b}
 
@@ -104,7 +104,7 @@ class TestPipelines:
         assert set(kinds(blurred).values()) == {"DP"}
         assert set(kinds(clear + blurred).values()) == {"PP"}
 
-    def test_one_that_lost_records_of_the_few_there_are_is_judged_with_the_others(self) -> None:
+    def test_link_of_few_records_is_judged_with_its_class_when_lossy(self) -> None:
         flows = shaken([flow for pair in range(0, 16, 2) for flow in ring([pair, pair + 1], STEPS[:6])], 1, ms=0.5)
         answers = sorted((flow for flow in flows if (flow.src, flow.dst) == (1, 0)), key=lambda flow: flow.start_ms)
         calls = sorted((flow for flow in flows if (flow.src, flow.dst) == (0, 1)), key=lambda flow: flow.start_ms)
@@ -154,7 +154,7 @@ class TestInnerCollectives:
         assert of_kind(kinds(self.CLOSING + steps), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
 
     @pytest.mark.parametrize("times", [8, 60])
-    def test_as_many_experts_as_replicas_are_told_from_their_gradients_by_size(self, times: int) -> None:
+    def test_experts_on_gradient_pairs_are_found_by_size(self, times: int) -> None:
         chance = np.random.default_rng(3)
         apart = [
             replace(flow, size=int(flow.size * chance.uniform(0.7, 1.4)))
@@ -172,7 +172,7 @@ class TestInnerCollectives:
         assert set(kinds(buckets([0, 1], STEPS, sizes, apart_ms=100)).values()) == {"DP"}
 
     @pytest.mark.parametrize("times, kind", [(1, "DP"), (6, "TP")])
-    def test_small_sizes_that_come_once_a_step_are_buckets_though_they_fill_it(self, times: int, kind: str) -> None:
+    def test_small_sizes_once_a_step_are_buckets_though_they_fill_it(self, times: int, kind: str) -> None:
         sizes = [5 * MB, 10 * MB, 15 * MB] if times == 1 else [5 * MB] * 3 * times
         large = [flow for pair in ([0, 1], [2, 3]) for flow in ring(pair, STEPS, size=90 * MB)]
         small = [flow for pair in ([0, 1], [2, 3]) for flow in self.throughout(pair, sizes)]
@@ -181,12 +181,12 @@ class TestInnerCollectives:
         assert {PAIR_KINDS[one] for one in found.burst[seen.payload < 90 * MB]} == {kind}
 
     @pytest.mark.parametrize("strays", [1, 2])
-    def test_an_exchange_beside_a_closing_is_no_gradient_though_no_other_has_its_size(self, strays: int) -> None:
+    def test_exchange_in_a_closing_is_no_gradient_of_its_own_size(self, strays: int) -> None:
         chance = np.random.default_rng(3)
         even = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
         exchanged = [replace(flow, size=int(flow.size * chance.uniform(0.5, 1.5))) for flow in even]
-        beside = [Flow(0, 1, STEPS[3 + number] - 40, 10, (9 + number) * MB) for number in range(strays)]
-        seen = traffic([*self.CLOSING, *exchanged, *beside])
+        extra = [Flow(0, 1, STEPS[3 + number] - 40, 10, (9 + number) * MB) for number in range(strays)]
+        seen = traffic([*self.CLOSING, *exchanged, *extra])
         found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
         mine = (seen.src == 0) & (seen.dst == 1)
         assert {PAIR_KINDS[kind] for kind in found.burst[mine]} == {"EP"}
@@ -202,7 +202,7 @@ class TestInnerCollectives:
         late = [flow for pair in ([0, 2], [1, 3]) for flow in ring(pair, STEPS)]
         assert set(kinds(flows + late).values()) == {"DP"}
 
-    def test_a_pair_of_two_kinds_is_called_by_most_of_its_payload_and_its_bursts_by_their_own(self) -> None:
+    def test_mixed_pair_is_named_by_its_payload_and_bursts_by_kind(self) -> None:
         flows = ring([0, 1, 2, 3], STEPS, length_ms=80, size=60 * MB) + self.throughout([0, 1], [5 * MB] * 24)
         seen = traffic(flows)
         found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
@@ -212,7 +212,7 @@ class TestInnerCollectives:
         assert {name for name, size in zip(named, seen.payload[mine], strict=True) if size == 5 * MB} == {"TP"}
         assert kinds(flows)[0, 1] == "TP"
 
-    def test_replicas_whose_pairs_carry_two_kinds_in_nearly_equal_parts_are_called_alike_whatever_one_lost(
+    def test_mixed_pairs_named_by_majority_when_bursts_lost(
         self,
     ) -> None:
         inner = [self.throughout(pair, [5 * MB] * 24) for pair in ([0, 1], [2, 3], [4, 5], [6, 7])]
@@ -221,7 +221,7 @@ class TestInnerCollectives:
         found = kinds([flow for flow in (*closing, *(one for pair in inner for one in pair)) if flow != lost])
         assert of_kind(found, "DP") == {(member, (member + 1) % 8) for member in range(8)}
 
-    def test_what_runs_into_a_burst_of_gradients_is_not_counted_among_them(self) -> None:
+    def test_message_run_into_gradients_is_not_counted_as_them(self) -> None:
         closing = [
             replace(flow, start_ms=flow.start_ms - 10, length_ms=flow.length_ms + 10, size=flow.size + 5 * MB)
             if flow.src % 2 == 0
@@ -234,7 +234,7 @@ class TestInnerCollectives:
 
 
 class TestWhatIsLeft:
-    def test_pairs_that_do_not_recur_are_other_and_nothing_is_believed_of_them(self) -> None:
+    def test_pairs_that_do_not_recur_are_other_without_confidence(self) -> None:
         seen = traffic([*ring([0, 1, 2], STEPS), Flow(0, 2, 0)])
         steady = (seen.pair_src != 0) | (seen.pair_dst != 2)
         found = identify(seen, steady, PARAMS)
@@ -242,7 +242,7 @@ class TestWhatIsLeft:
         assert found.confidence[~steady].tolist() == [0.0]
         assert (found.confidence[steady] > 0.99).all()
 
-    def test_members_of_one_collective_are_no_pipeline_but_that_is_believed_less_than_what_a_link_shows(self) -> None:
+    def test_members_of_one_collective_are_no_pipeline_less_surely(self) -> None:
         there, back = (every(2000, 12, at) for at in (1300, 1500))
         across = [Flow(0, 2, at, size=8 * MB) for at in there] + [Flow(2, 0, at, size=8 * MB) for at in back]
         seen = traffic(ring([0, 1, 2, 3], STEPS) + across)
@@ -252,7 +252,7 @@ class TestWhatIsLeft:
         assert {PAIR_KINDS[kind] for kind in found.kind} == {"DP"}
         assert 0.5 < confidence[0, 2] == confidence[2, 0] < confidence[0, 1]
 
-    def test_the_ends_of_one_pipeline_share_an_embedding_but_no_stage(self) -> None:
+    def test_ends_of_a_pipeline_share_an_embedding_but_no_stage(self) -> None:
         chain = pipeline([0, 1, 2], every(2000, 12))
         found = kinds(shaken(chain + ring([0, 2], STEPS), 1, ms=0.2))
         assert of_kind(found, "PP") == {(0, 1), (1, 0), (1, 2), (2, 1)}

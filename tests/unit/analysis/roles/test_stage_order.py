@@ -51,9 +51,7 @@ class TestStages:
         assert groups(found, PP) == [tuple(stages)]
 
     @pytest.mark.parametrize("microbatches", [1, 4, 16])
-    def test_an_interleaved_pipeline_begins_where_the_first_message_of_a_step_comes_from(
-        self, microbatches: int
-    ) -> None:
+    def test_interleaved_pipeline_begins_at_the_opening_sender(self, microbatches: int) -> None:
         stages = [2, 0, 1]
         flows = pipeline(stages * 2, every(2500, 8), microbatches=microbatches)
         found = ordered(flows, [(0, 1), (1, 2), (0, 2)], stages)
@@ -159,7 +157,7 @@ def test_stages_and_groups_do_not_depend_on_names(name: list[int]) -> None:
     assert set(groups(found, PP)) == {tuple(name[e] for e in chain) for chain in zip(*grid, strict=True)}
 
 
-def test_groups_of_a_later_life_are_numbered_on_and_one_that_is_still_there_keeps_its_number() -> None:
+def test_groups_of_a_later_attempt_are_numbered_on() -> None:
     earlier = (Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (2, 3)), Group(2, PP, 0, (0, 2)))
     found = (Group(0, DP, 0, (2, 3)), Group(1, DP, 1, (4, 5)), Group(2, PP, 0, (2, 4)))
     members = np.array([2, 3, 4, 5, 6], np.int32)
