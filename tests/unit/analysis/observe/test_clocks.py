@@ -1,4 +1,4 @@
-"""Clocks: the one that is off is found, whatever traffic and records are like, nothing is claimed that can't be known."""
+"""Clocks: the one that is off is found, whatever traffic and records are like; nothing else is claimed."""
 
 from __future__ import annotations
 
