@@ -59,10 +59,10 @@ def _job_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
 
 
 def _member_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    members = _stacked(Members, [item.members for item in revisions])
+    owner, members = _stacked(revisions, Members, [item.members for item in revisions])
     return pa.table(
         {
-            "job_id": _job_ids(revisions, [len(item.members) for item in revisions]),
+            "job_id": owner["job_id"],
             "endpoint": _addresses(topology, members.endpoint),
             "server": _named(topology.server[members.endpoint], topology.server_names),
             "gpu": topology.gpu[members.endpoint],
@@ -75,60 +75,44 @@ def _member_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Tab
 
 
 def _pair_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    stacked = _stacked(Pairs, [item.pairs for item in revisions])
+    owner, pairs = _stacked(revisions, Pairs, [item.pairs for item in revisions])
     return pa.table(
         {
-            "job_id": _job_ids(revisions, [len(item.pairs) for item in revisions]),
-            "src_addr": _addresses(topology, stacked.src),
-            "dst_addr": _addresses(topology, stacked.dst),
-            "kind": _named(stacked.kind, PAIR_KINDS),
-            "confidence": stacked.confidence,
-            "flows": _unsigned(stacked.flows, pa.uint64()),
-            "bytes": _unsigned(stacked.bytes, pa.uint64()),
-            "first_seen": _times(stacked.first_seen_ns),
-            "last_seen": _times(stacked.last_seen_ns),
+            "job_id": owner["job_id"],
+            "src_addr": _addresses(topology, pairs.src),
+            "dst_addr": _addresses(topology, pairs.dst),
+            "kind": _named(pairs.kind, PAIR_KINDS),
+            "confidence": pairs.confidence,
+            "flows": _unsigned(pairs.flows, pa.uint64()),
+            "bytes": _unsigned(pairs.bytes, pa.uint64()),
+            "first_seen": _times(pairs.first_seen_ns),
+            "last_seen": _times(pairs.last_seen_ns),
         }
     )
 
 
 def _group_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    found = [group for item in revisions for group in item.groups]
+    found = [(item.job.job_id, group) for item in revisions for group in item.groups]
     names = topology.endpoints
     return pa.table(
         {
-            "job_id": _job_ids(revisions, [len(item.groups) for item in revisions]),
-            "group_id": pa.array([group.group_id for group in found], pa.uint32()),
-            "kind": _texts(PAIR_KINDS[group.kind] for group in found),
-            "pp_stage": pa.array([group.pp_stage for group in found], pa.uint32()),
-            "members": pa.array([[names[row] for row in group.members] for group in found], pa.list_(pa.string())),
+            "job_id": _texts(job_id for job_id, _ in found),
+            "group_id": pa.array([group.group_id for _, group in found], pa.uint32()),
+            "kind": _texts(PAIR_KINDS[group.kind] for _, group in found),
+            "pp_stage": pa.array([group.pp_stage for _, group in found], pa.uint32()),
+            "members": pa.array([[names[row] for row in group.members] for _, group in found], pa.list_(pa.string())),
         }
     )
 
 
 def _step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    counts = [len(item.steps) for item in revisions]
-    stacked = _stacked(Steps, [item.steps for item in revisions])
-    return pa.table(
-        {
-            "job_id": _job_ids(revisions, counts),
-            "tenant": _tenants(revisions, counts),
-            **_step_columns(stacked),
-            "slowest_endpoint": _addresses(topology, stacked.slowest),
-        }
-    )
+    owner, steps = _stacked(revisions, Steps, [item.steps for item in revisions])
+    return pa.table({**owner, **_step_columns(steps), "slowest_endpoint": _addresses(topology, steps.slowest)})
 
 
 def _gpu_step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    counts = [len(item.gpu_steps) for item in revisions]
-    stacked = _stacked(GpuSteps, [item.gpu_steps for item in revisions])
-    return pa.table(
-        {
-            "job_id": _job_ids(revisions, counts),
-            "tenant": _tenants(revisions, counts),
-            **_step_columns(stacked),
-            "endpoint": _addresses(topology, stacked.endpoint),
-        }
-    )
+    owner, steps = _stacked(revisions, GpuSteps, [item.gpu_steps for item in revisions])
+    return pa.table({**owner, **_step_columns(steps), "endpoint": _addresses(topology, steps.endpoint)})
 
 
 def _timeline_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
@@ -257,18 +241,20 @@ def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
     }
 
 
-def _stacked(kind: type[_Struct], parts: Sequence[_Struct]) -> _Struct:
-    names = [f.name for f in fields(kind)]
-    return kind(**{name: np.concatenate([getattr(part, name) for part in (kind.empty(), *parts)]) for name in names})
-
-
-def _job_ids(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
-    return _named(np.repeat(np.arange(len(items)), counts), [item.job.job_id for item in items])
-
-
-def _tenants(items: Sequence[JobRevision], counts: Sequence[int]) -> pa.Array:
-    names, codes = np.unique([item.job.tenant for item in items], return_inverse=True)
-    return _named(np.repeat(codes, counts), names.tolist())
+def _stacked(
+    revisions: Sequence[JobRevision], kind: type[_Struct], parts: Sequence[_Struct]
+) -> tuple[dict[str, pa.Array], _Struct]:
+    """Join a part of each revision; return each row's job_id and tenant, and the rows."""
+    row = np.repeat(np.arange(len(revisions)), [len(part) for part in parts])
+    tenants, codes = np.unique([item.job.tenant for item in revisions], return_inverse=True)
+    owner = {
+        "job_id": _named(row, [item.job.job_id for item in revisions]),
+        "tenant": _named(codes[row], tenants.tolist()),
+    }
+    columns = (field.name for field in fields(kind))
+    return owner, kind(
+        **{name: np.concatenate([getattr(part, name) for part in (kind.empty(), *parts)]) for name in columns}
+    )
 
 
 def _addresses(topology: Topology, endpoints: npt.NDArray[np.integer[Any]]) -> pa.Array:
