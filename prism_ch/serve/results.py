@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
 from prism_ch.ingest.messages import varint
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
 from prism_ch.serve.exchange import Exchange
+from prism_ch.serve.permission import public_error
 from prism_ch.serve.request import RequestError, SqlRequest, first_word, is_query, without_format
+from prism_ch.serve.users import User
 from prism_ch.store.handle import EngineError, Handle, QueryCost, Statement
 
 _CONTENT_TYPES = {
@@ -45,14 +46,8 @@ class Server:
 class Results:
     """Sends the result of one request."""
 
-    def __init__(
-        self, exchange: Exchange, request: SqlRequest, server: Server, public: Callable[[EngineError], RequestError]
-    ) -> None:
-        """Answer an exchange; `public` returns what the user may know of an error."""
-        self._public = public
-        self._exchange = exchange
-        self._request = request
-        self._server = server
+    def __init__(self, exchange: Exchange, request: SqlRequest, user: User, server: Server) -> None:
+        self._exchange, self._request, self._user, self._server = exchange, request, user, server
         self._tag = uuid4().hex[:16]
 
     async def stream(self, engine: Engine, handle: Handle, statement: Statement) -> None:
@@ -93,7 +88,7 @@ class Results:
         try:
             await result.cost()
         except EngineError as error:
-            await self._exchange.end(self._framed(self._public(error)), complete=False)
+            await self._exchange.end(self._framed(public_error(error, self._user)), complete=False)
         else:
             await self._exchange.end()
 

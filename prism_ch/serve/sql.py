@@ -117,8 +117,7 @@ class _Call:
         head, whole = await self._head(user, body)
         text = head.decode(errors="surrogateescape")
         insert = as_insert(text)
-        public = partial(public_error, user=user)
-        self._results = Results(self._exchange, self._request, self._endpoint.server, public)
+        self._results = Results(self._exchange, self._request, user, self._endpoint.server)
         async with self._endpoint.slots.slot(user.name):
             if insert is not None or user.role == "collector":
                 await self._insert(user, insert, text, body)

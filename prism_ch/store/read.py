@@ -124,14 +124,14 @@ def read_exporter_history(store: Store, from_ns: int, before_ns: int) -> Exporte
 
 def _members(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Members]:
     columns = _numbers(table, "dp_group", "pp_stage", "first_seen_ns", "last_seen_ns")
-    columns["endpoint"] = _endpoints(topology, table["endpoint"])
+    columns["endpoint"] = _codes(table["endpoint"], topology.index)
     return _by_job(Members, ("endpoint",), job_ids, table["job_id"], columns)
 
 
 def _pairs(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Pairs]:
     columns = _numbers(table, "confidence", "flows", "bytes", "first_seen_ns", "last_seen_ns")
-    columns["src"] = _endpoints(topology, table["src_addr"])
-    columns["dst"] = _endpoints(topology, table["dst_addr"])
+    columns["src"] = _codes(table["src_addr"], topology.index)
+    columns["dst"] = _codes(table["dst_addr"], topology.index)
     columns["kind"] = table["kind"].to_numpy() - _FIRST_KIND
     return _by_job(Pairs, ("src", "dst"), job_ids, table["job_id"], columns)
 
@@ -139,13 +139,13 @@ def _pairs(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[
 def _steps(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Steps]:
     """Return each job's steps, also those whose slowest endpoint the topology does not know."""
     columns = _numbers(table, "step", "start_ns", "end_ns", "compute_s", "pp_s", "dp_s", "complete")
-    columns["slowest"] = _endpoints(topology, table["slowest_endpoint"])
+    columns["slowest"] = _codes(table["slowest_endpoint"], topology.index)
     return _by_job(Steps, ("step",), job_ids, table["job_id"], columns)
 
 
 def _gpu_steps(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[GpuSteps]:
     columns = _numbers(table, "step", "start_ns", "end_ns", "compute_s", "pp_s", "dp_s", "complete")
-    columns["endpoint"] = _endpoints(topology, table["endpoint"])
+    columns["endpoint"] = _codes(table["endpoint"], topology.index)
     return _by_job(GpuSteps, ("endpoint", "step"), job_ids, table["job_id"], columns)
 
 
@@ -168,11 +168,6 @@ def _findings(table: pa.Table) -> dict[str, list[Finding]]:
 
 def _numbers(table: pa.Table, *names: str) -> dict[str, npt.NDArray[Any]]:
     return {name: table[name].to_numpy() for name in names}
-
-
-def _endpoints(topology: Topology, addresses: pa.ChunkedArray) -> Int64:
-    """Map addresses to rows of the topology, -1 for unknown ones."""
-    return _codes(addresses, topology.index)
 
 
 def _codes(texts: pa.ChunkedArray, index: Mapping[str, int]) -> Int64:
