@@ -20,26 +20,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from prism_ch.errors import UsageError
-from prism_ch.query.allowed import (
-    FORMATS,
-    INFORMATION_TABLES,
-    PARAMETERISED_VIEWS,
-    SETTABLE,
-    SHOWABLE,
-    SYSTEM_TABLES,
-    TABLE_FUNCTIONS,
-    is_refused_function,
-    may_be_called,
-)
+from prism_ch.query import allowed, tenancy
 from prism_ch.query.checked import OPERATOR_LIMITS, TENANT_LIMITS, CheckedStatement, Limits, engine_settings
-from prism_ch.query.tenancy import (
-    REVEALING_FORMATS,
-    REVEALING_SETTINGS,
-    TENANT_SHOWABLE,
-    TENANT_SYSTEM_TABLES,
-    closed_names,
-    tenant_views,
-)
 
 #: Longest statement, in bytes; also ClickHouse's own limit.
 MAX_STATEMENT_BYTES = 262_144
@@ -92,9 +74,7 @@ def scope(
     body, tokens = _only_statement(sql)
     body, tokens, written, result_format = _without_tail(body, tokens)
     requested = {**(settings or {}), **written}
-    _check_settings(requested)
-    if tenant is not None:
-        _check_revealing(requested, result_format)
+    _check_settings(requested, result_format, tenant)
     text = _check_statement(body, tokens, database, tenant)
     bounds = limits or (OPERATOR_LIMITS if tenant is None else TENANT_LIMITS)
     return CheckedStatement(text, engine_settings(database, tenant, bounds, requested), result_format, tenant)
@@ -108,7 +88,7 @@ def _check_statement(statement: str, tokens: list[Token], database: str, tenant:
     rest, tokens = _only_statement(statement[len(first) :])
     if first == "SHOW":
         _check_text(rest, tokens)
-        _check_show(tokens, SHOWABLE if tenant is None else TENANT_SHOWABLE)
+        _check_show(tokens, allowed.SHOWABLE if tenant is None else tenancy.TENANT_SHOWABLE)
     elif tenant is not None:
         raise UsageError("EXPLAIN shows how much is stored of other tenants, so it is for operators")
     else:
@@ -152,7 +132,7 @@ def _without_tail(statement: str, tokens: list[Token]) -> tuple[str, list[Token]
     while len(tokens) > 2:
         if _is_word(tokens[-2], "FORMAT") and not result_format:
             result_format = tokens[-1].text
-            if result_format not in FORMATS:
+            if result_format not in allowed.FORMATS:
                 raise UsageError(f"the format {_short(result_format)} is not offered")
             tokens = tokens[:-2]
         elif found := _settings_clause(tokens):
@@ -186,18 +166,17 @@ def _is_word(token: Token, word: str) -> bool:
     return token.text.upper() == word and token.token_type is not TokenType.IDENTIFIER
 
 
-def _check_settings(requested: Mapping[str, str]) -> None:
+def _check_settings(requested: Mapping[str, str], result_format: str | None, tenant: str | None) -> None:
     for name, value in requested.items():
-        if name not in SETTABLE:
+        if name not in allowed.SETTABLE:
             raise UsageError(f"the setting {_short(name)} can't be changed here")
-        if not SETTABLE[name].fullmatch(value):
+        if not allowed.SETTABLE[name].fullmatch(value):
             raise UsageError(f"the setting {name} doesn't take the value {value[:40]!r}")
-
-
-def _check_revealing(requested: Mapping[str, str], result_format: str | None) -> None:
-    for name in requested.keys() & REVEALING_SETTINGS:
+    if tenant is None:
+        return
+    for name in requested.keys() & tenancy.REVEALING_SETTINGS:
         raise UsageError(f"the setting {name} can't be changed by a tenant")
-    if result_format in REVEALING_FORMATS:
+    if result_format in tenancy.REVEALING_FORMATS:
         raise UsageError(f"the format {result_format} is not offered to tenants")
 
 
@@ -240,10 +219,11 @@ def _check_words(tokens: list[Token]) -> None:
         if not quoted and not _WORD.fullmatch(token.text):
             continue
         name = token.text
+        is_column = before is not None and before.text.upper() in {".", "AS"}
         if following and following.token_type is TokenType.L_PAREN:
-            if not may_be_called(name, as_word=not quoted) and name not in PARAMETERISED_VIEWS:
+            if not allowed.may_be_called(name, as_word=not quoted) and name not in allowed.PARAMETERISED_VIEWS:
                 raise UsageError(f"the function {_short(name)}() is not offered")
-        elif is_refused_function(name, as_word=not quoted) and not (before and before.text.upper() in {".", "AS"}):
+        elif allowed.is_refused_function(name, as_word=not quoted) and not is_column:
             # ClickHouse lets arrayMap(file, ...) and APPLY(file) name a function by its name alone.
             raise UsageError(f"`{name}` is the name of a function that is not offered; write it as table.{name}")
     for colon, kind in pairwise(tokens):
@@ -296,7 +276,7 @@ def _check_for_tenant(node: exp.Expr) -> None:
     """Refuse PREWHERE, which may run before the row filter, and tables' names after WITH."""
     if isinstance(node, exp.PreWhere):
         raise UsageError("write WHERE instead of PREWHERE; the engine moves conditions by itself")
-    if isinstance(node, exp.CTE) and node.alias in closed_names():
+    if isinstance(node, exp.CTE) and node.alias in tenancy.closed_names():
         raise UsageError(f"{_short(node.alias)} is the name of a table; choose another after WITH")
 
 
@@ -309,17 +289,17 @@ def _check_table(name: list[str], database: str, tenant: str | None) -> None:
         raise UsageError(f"{_short('.'.join(name))}: name a table as {table} or {database}.{table}")
     where = qualifiers[0] if qualifiers else database
     if where == database:
-        offered = tenant is None or table in tenant_views()
+        offered = tenant is None or table in tenancy.tenant_views()
     elif where == "system":
-        offered = table in (SYSTEM_TABLES if tenant is None else TENANT_SYSTEM_TABLES)
+        offered = table in (allowed.SYSTEM_TABLES if tenant is None else tenancy.TENANT_SYSTEM_TABLES)
     elif where.lower() == "information_schema":
-        offered = tenant is None and table.lower() in INFORMATION_TABLES
+        offered = tenant is None and table.lower() in allowed.INFORMATION_TABLES
     else:
         raise UsageError(
             f"{_short('.'.join(name))} is not in the database {database}; only its tables and system's can be read"
         )
     if not offered:
-        known = "; a tenant can read " + ", ".join(sorted(tenant_views())) if tenant is not None else ""
+        known = "; a tenant can read " + ", ".join(sorted(tenancy.tenant_views())) if tenant is not None else ""
         raise UsageError(f"the table {_short('.'.join(name))} is not offered{known}")
 
 
@@ -346,9 +326,9 @@ def _table_names(node: exp.Expr) -> Iterator[list[str]]:
         alias = node.args.get("alias")
         if isinstance(source, exp.Func):
             name = source.name if isinstance(source, exp.Anonymous) else source.sql_name()
-            if name in PARAMETERISED_VIEWS:
+            if name in allowed.PARAMETERISED_VIEWS:
                 yield [name]
-            elif name.lower() not in TABLE_FUNCTIONS:
+            elif name.lower() not in allowed.TABLE_FUNCTIONS:
                 raise UsageError(f"the table function {_short(name)}() is not offered; use the tables of the database")
         elif isinstance(source, exp.Identifier) and not (alias and alias.args.get("columns")):
             yield [part.name for part in node.parts]
