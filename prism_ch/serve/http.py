@@ -50,7 +50,9 @@ def application(
         return JSONResponse(status, status_code=503 if bad else 200)
 
     def metrics(request: Request) -> Response:  # noqa: ARG001 - the library's form
-        return Response(_prometheus_text(measures()), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_MeasureCollector(measures()))
+        return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     ok = PlainTextResponse("Ok.\n")  # as ClickHouse answers if it runs, and no replica lags
     elsewhere = "SQL is answered by the ClickHouse server that holds the database\n"
@@ -126,9 +128,3 @@ class _MeasureCollector(Collector):
                 family.add_metric([measure.label] if label else [], measure.value)
             if found:
                 yield family
-
-
-def _prometheus_text(measures: Sequence[Measure]) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_MeasureCollector(measures))
-    return generate_latest(registry)

@@ -107,6 +107,13 @@ class _AttemptEngine:
         return np.random.default_rng([self._scenario.seed, 1, *self._place, step + 1, int(pause)])
 
     def run(self, first_step: int) -> AttemptRun:
+        """Run steps until the attempt or the recording is over.
+
+        1. Run the pauses that are due before the step; they move when each tensor group begins.
+        2. Load data, and draw how much longer than usual each tensor group computes.
+        3. Run the step with the engine of its batch size; it sets when the next one begins.
+        4. Keep the flows that leave a server, and those that a hang leaves unfinished.
+        """
         grid, compute, attempt, ns = self._grid, self._job.compute, self._attempt, self._scenario.ns
         shape = (grid.stages, grid.lanes)
         opening = self._rng(-1)

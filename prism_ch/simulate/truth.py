@@ -176,7 +176,11 @@ def pairs_table(flows: Flows, counted_bytes: Int64, ack_bytes: Int64, scenario: 
     """Build one row a job and directed pair, before any loss or repetition.
 
     The job is '' for what belongs to none. `counted_bytes`, `ack_bytes`: int64[flows], of each flow and its
-    acknowledgements (none: empty). Pairs that carry nothing but acknowledgements follow at the end.
+    acknowledgements (none: empty).
+
+    1. Sort flows by job, pair and kind, and add up the runs of equal ones.
+    2. Name each pair's kinds, that with most bytes first.
+    3. Append the reverse of pairs whose way back carries nothing but acknowledgements.
     """
     if not len(flows):
         return PAIRS.empty_table()
@@ -222,7 +226,12 @@ class StepGrid:
     """
 
     def __init__(self, truth: JobTruth, scenario: Scenario, network: Network) -> None:
-        """Read the bounds of all steps off a job's flows, as the contract defines them."""
+        """Read the bounds of all steps off a job's flows.
+
+        1. A step ends on an endpoint with its last reduction or gathering; with its last flow if it never has any.
+        2. It starts where the step before ended, and the first of an attempt when its first rank began.
+        3. An endpoint without such a flow in a step is not present; a step that never finished has no bounds.
+        """
         self._job_id, self.endpoint = truth.job.job_id, network.addresses[truth.visible]
         self._training = training = truth.flows.take(np.isin(truth.flows.kind, TRAINING_KINDS))
         place = self._place = np.full(len(network.addresses), -1, dtype=np.int32)

@@ -224,10 +224,6 @@ def _reach_of(item: JobRevision) -> _Reach:
     return _Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.findings), default=0))
 
 
-def _under_revision(table: pa.Table, revision: int) -> pa.Table:
-    return table.append_column("revision", pa.array(np.full(table.num_rows, revision, dtype=np.uint64)))
-
-
 def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
     return {
         "step": _unsigned(stacked.step, pa.uint64()),
@@ -310,7 +306,8 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
     # An insert that is sent again after a broken connection is recognised by its token and lands once.
     once = {"insert_deduplication_token": f"revision {revision}"}
     for table, columns in tables.items():
-        store.insert(table, _under_revision(columns, revision), settings=once)
+        numbered = columns.append_column("revision", pa.array(np.full(len(columns), revision, dtype=np.uint64)))
+        store.insert(table, numbered, settings=once)
 
 
 def _reaches(store: Store, job_ids: Sequence[str], revision: int) -> dict[str, _Reach]:
