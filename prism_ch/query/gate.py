@@ -193,6 +193,7 @@ def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
 
 
 def _check_query(sql: str, tokens: list[Token], database: str, tenant: str | None) -> None:
+    """Refuse all but one SELECT or DESCRIBE over harmless tables and functions."""
     if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _UNPARSED:
         raise UsageError(_NOT_READING)
     _check_text(sql, tokens)
@@ -266,6 +267,7 @@ def _parse(sql: str) -> exp.Expr:
 
 
 def _check_node(node: exp.Expr) -> None:
+    """Refuse whatever does more than read, and FORMAT and SETTINGS of a part."""
     if isinstance(node, exp.Command | exp.DDL | exp.DML | exp.Into | exp.Lateral):
         raise UsageError(_NOT_READING)
     if isinstance(node, exp.Query) and (node.args.get("format") or node.args.get("settings")):

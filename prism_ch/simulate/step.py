@@ -185,6 +185,8 @@ class Round(NamedTuple):
 
 
 class _Rounds:
+    """Runs the rounds of one step and remembers their flows."""
+
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self.flows: list[FlowTimes] = []

@@ -83,6 +83,8 @@ def run_job(scenario: Scenario, number: int, network: Network, faults: tuple[Fau
 
 
 class _AttemptEngine:
+    """Runs one attempt of a job; `place` numbers job and attempt."""
+
     def __init__(self, scenario: Scenario, place: tuple[int, int], links: Links) -> None:
         self._scenario, self._place, self._links = scenario, place, links
         job = scenario.jobs[place[0]]

@@ -17,7 +17,7 @@ from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.traffic import AttemptRun, run_job
 from prism_ch.simulate.truth import TEXTS, JobTruth, schema
 
-#: A fault that lengthens a job's steps by less than this share drowns in their scatter.
+#: A fault is effective if it lengthens a job's steps by at least this share; less is within their scatter.
 EFFECTIVE_IMPACT = 0.01
 
 FAULTS = schema(
@@ -129,6 +129,7 @@ def _span_ns(fault: Fault, scenario: Scenario) -> tuple[int, int]:
 
 
 def _fault_row(fault: Fault, effects: list[dict[str, Any]], scenario: Scenario, network: Network) -> dict[str, Any]:
+    """Describe a fault by the job that it harms most."""
     nothing: dict[str, Any] = {"job_id": "", "start_ns": 0, "end_ns": 0, "impact": 0.0, "dp_impact": 0.0, "grid": None}
     worst = max(effects, key=lambda effect: effect["impact"], default=nothing)
     start_ns, end_ns = _span_ns(fault, scenario)

@@ -208,6 +208,7 @@ def _store_error(error: Error, location: Location) -> StoreError:
 
 
 def _reason(error: Error, location: Location) -> str:
+    """Explain an error in one line, without the password, and name the remedy."""
     if error.code == _UNKNOWN_DATABASE:
         return f"there is no database {location.database} yet; `prism-ch migrate` makes it"
     if error.code == _AUTHENTICATION_FAILED:

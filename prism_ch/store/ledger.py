@@ -95,6 +95,7 @@ def _is_alive(worker: str, *, embedded: bool) -> bool:
 
 @contextmanager
 def _heartbeat(store: Store, worker: str) -> Iterator[None]:
+    """Record heartbeats for a worker's newest claim while a block runs, then end the claim."""
     stopped = threading.Event()
 
     def record(*, ended: int = 0) -> None:
