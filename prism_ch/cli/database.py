@@ -142,7 +142,6 @@ def retention(session: Session, orders: tuple[str, ...]) -> None:
 
 
 def _parse_orders(orders: tuple[str, ...]) -> dict[str, int]:
-    """Parse the values of --set; return days by class."""
     from prism_ch.store.retention import parse_days
 
     wanted: dict[str, int] = {}

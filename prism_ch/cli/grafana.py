@@ -58,7 +58,6 @@ def grafana() -> None:
 
 
 def _scope_options(command: _Command) -> _Command:
-    """Add the options that choose organisations."""
     tenant = click.option("--tenant", "tenants", multiple=True, metavar="NAME", help="Only this tenant; repeatable.")
     operators = click.option("--operators", is_flag=True, help="Only the operators' organisation.")
     return tenant(operators(command))
@@ -219,7 +218,6 @@ def _for_each(
 def _apply(
     session: Session, tenants: tuple[str, ...], *, operators: bool, force: bool, passwords: bool, write: bool
 ) -> None:
-    """Print what differs, and write it if wanted."""
     from prism_ch.grafana.provision import ApplyOptions, changes, datasource_problem
 
     def act(server: Grafana, desired: Organisation) -> int:

@@ -163,7 +163,6 @@ def _print_interrupted() -> None:
 
 
 def _print_error(error: Exception, session: Session) -> int:
-    """Print an error as one line and return its exit status."""
     if session.debug:
         traceback.print_exception(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):

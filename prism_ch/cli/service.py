@@ -128,7 +128,6 @@ def hash_password() -> None:
 
 
 def _with_options(settings: Settings, spool: Path | None, listen: str | None, schedule: Path | None) -> Settings:
-    """Return settings in which the command's options replace those of the service."""
     given: dict[str, object] = {"spool": spool, "schedule": schedule}
     if listen is not None:
         host, _, port = listen.rpartition(":")

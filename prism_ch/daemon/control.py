@@ -82,7 +82,7 @@ class Control:
         self._active.add(connection)
         try:
             with connection, ExitStack() as stack:
-                if _peer(connection) not in {os.geteuid(), 0}:
+                if _peer_user(connection) not in {os.geteuid(), 0}:
                     return
                 request, streams = _receive(connection, stack)
                 log.info("command begun arguments=%r", request.arguments[:1])
@@ -139,7 +139,7 @@ def call(folder: Path, request: Request, streams: Sequence[int]) -> int | None:
         except OSError:
             return None
         # The service gets hold of our streams: its user must own the database, and be ours unless we are root.
-        if _peer(connection) != owner or os.geteuid() not in {owner, 0}:
+        if _peer_user(connection) != owner or os.geteuid() not in {owner, 0}:
             return None
         answer = ""
         with contextlib.suppress(ConnectionError), connection.makefile(encoding="utf-8") as answers:
@@ -166,8 +166,7 @@ def _write_address(address_file: Path, path: Path) -> None:
     part.rename(address_file)
 
 
-def _peer(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
+def _peer_user(connection: socket.socket) -> int:
     _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return int(user)
 

@@ -92,7 +92,6 @@ class HealthMonitor:
             pending.set_exception(error)
 
     def _measure_process(self) -> list[Measure]:
-        """Measure the process, the spool and the tasks."""
         resident_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         measures = [Measure("memory_bytes", "", resident_pages * os.sysconf("SC_PAGE_SIZE"))]
         if self._spool is not None:

@@ -130,7 +130,6 @@ class Spool:
                 self._move(path, Outcome(str(path), 0, {}, error=f"{path}: is no regular file"))
 
     def _move(self, path: Path, outcome: Outcome) -> None:
-        """Move a file to done/, or to failed/ with the reason next to it."""
         if not os.path.lexists(path):
             log.warning("file went away file=%r", path.name)
             return

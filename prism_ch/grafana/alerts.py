@@ -278,7 +278,6 @@ def _query(alert: Alert) -> dict[str, Any]:
 
 
 def _threshold(above: float) -> dict[str, Any]:
-    """Return the condition that the query gives more than a threshold."""
     return {
         "refId": "B",
         "queryType": "",

@@ -192,7 +192,6 @@ def _read_exporters(store: Store) -> list[Exporter]:
 
 
 def _check_schema(store: Store) -> Check:
-    """Check that the database answers and has this version's schema."""
     try:
         require_schema(store)
     except StoreError as error:
@@ -202,7 +201,6 @@ def _check_schema(store: Store) -> Check:
 
 
 def _check_silence(exporters: Sequence[Exporter], silent_after_s: float) -> Check:
-    """Check that no exporter has gone silent."""
     name = "exporters"
     if not exporters:
         mend = "let a collector write to the spool, or `prism-ch ingest`"
@@ -244,7 +242,6 @@ def _check_rejected(store: Store) -> Check:
 
 
 def _check_windows(store: Store) -> Check:
-    """Check that the analysis of no window failed."""
     name = "windows"
     worked, failed, _, _, start_s, error, attempts = store.rows(statement("health_windows"))[0]
     if not failed:

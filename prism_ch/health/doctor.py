@@ -67,7 +67,6 @@ def _check_database(store: Store, settings: Settings) -> list[Check]:
 
 
 def _check_topology(store: Store) -> Check:
-    """Check that a topology is loaded and holds the addresses that flows show."""
     name = "topology"
     endpoints, seen, unknown, unknown_flows, flows, examples = store.rows(statement("doctor_topology"))[0]
     if not endpoints:

@@ -135,20 +135,16 @@ def _records(coverage: Coverage) -> Iterator[Text]:
         yield from _labelled("rejected", f"{total:,}: {reasons}", "yellow")
     yield from _labelled("endpoints", f"{coverage.seen_endpoints:,} seen of {coverage.endpoints:,} in the topology")
     if coverage.unknown:
-        examples = ", ".join(coverage.unknown_examples) + (
-            ", ..." if coverage.unknown > len(coverage.unknown_examples) else ""
-        )
+        more = coverage.unknown > len(coverage.unknown_examples)
+        examples = ", ".join([*coverage.unknown_examples, *(["..."] if more else [])])
         addresses = count(coverage.unknown, "address", "addresses")
         flows = count(coverage.unknown_flows, "flow")
         yield from _labelled(
             "unknown", f"{addresses} not in the topology, on {flows}, which are in no job: {examples}", "yellow"
         )
     if coverage.failed_windows:
-        yield from _labelled(
-            "failed",
-            f"{count(coverage.failed_windows, 'window')} could not be analysed: {coverage.failure}",
-            "bold red",
-        )
+        failed = count(coverage.failed_windows, "window")
+        yield from _labelled("failed", f"{failed} could not be analysed: {coverage.failure}", "bold red")
 
 
 def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
@@ -187,13 +183,10 @@ def _steps(job: JobFacts) -> Iterator[Text]:
     yield from _labelled(
         "steps", f"{job.steps:,}; median {seconds(job.step_s_median)}, 95th percentile {seconds(job.step_s_p95)}"
     )
-    drawing = sparkline(job.durations_s, WIDTH - _LABEL_WIDTH)
-    yield from _labelled("durations", drawing)
+    yield from _labelled("durations", sparkline(job.durations_s, WIDTH - _LABEL_WIDTH))
     yield from _labelled("", f"{seconds(shortest)} to {seconds(longest)}, in order of time")
-    yield from _labelled(
-        "time",
-        f"compute {job.compute_share:.0%}, pipeline (PP) {job.pp_share:.0%}, data-parallel (DP) {job.dp_share:.0%}",
-    )
+    shares = f"compute {job.compute_share:.0%}, pipeline (PP) {job.pp_share:.0%}, data-parallel (DP) {job.dp_share:.0%}"
+    yield from _labelled("time", shares)
 
 
 def _findings(findings: Iterable[Finding], *, steps: bool) -> Iterator[Text]:
@@ -265,7 +258,6 @@ def _worst(findings: Iterable[Finding]) -> int:
 
 
 def _labelled(label: str, text: str, style: str = "") -> Iterator[Text]:
-    """Lay out a label and, in the next column, a wrapped text."""
     first = f"  {label}".ljust(_LABEL_WIDTH)
     for number, line in enumerate(textwrap.wrap(text, WIDTH - _LABEL_WIDTH, break_on_hyphens=False) or [""]):
         yield Text.assemble((first if number == 0 else " " * _LABEL_WIDTH, "dim"), (line, style))

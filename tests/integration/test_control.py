@@ -106,7 +106,7 @@ def test_a_request_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytes
         def peer(connection: socket.socket) -> int:
             return os.geteuid() if threading.current_thread() is threading.main_thread() else 12345
 
-        monkeypatch.setattr(control_module, "_peer", peer)
+        monkeypatch.setattr(control_module, "_peer_user", peer)
         with pytest.raises(ConnectionError, match="the service ended before the command did"):
             call(tmp_path, REQUEST, streams)
 
@@ -115,7 +115,7 @@ def test_our_streams_are_given_to_the_owner_of_the_database_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with controlled(tmp_path, answer_with("")), pipes() as (streams, _):
-        monkeypatch.setattr(control_module, "_peer", lambda connection: 12345)
+        monkeypatch.setattr(control_module, "_peer_user", lambda connection: 12345)
         assert call(tmp_path, REQUEST, streams) is None
 
 

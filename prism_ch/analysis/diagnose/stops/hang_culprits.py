@@ -206,7 +206,6 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
 
 
 def _of_pipeline(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> list[_Candidate]:
-    """List the senders of pipeline messages that are due."""
     rows = np.flatnonzero((pairs.kind == PP) & ~np.isnan(progress.due_s) & progress.stopped_inside(params))
     return [_Candidate(float(progress.due_s[row]), pairs.src[row : row + 1]) for row in rows.tolist()]
 

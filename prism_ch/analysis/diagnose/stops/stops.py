@@ -142,7 +142,6 @@ def _with_stop(job: JobMemory, stop: Finding, until_ns: int) -> tuple[Finding, .
 
 
 def _newest_quiet(context: JobContext) -> QuietJob:
-    """Collect what is known of a job whose training a window shows."""
     newest, until_ns = context.attempts[-1].attempt, context.seen.until_ns
     bursts, kind = newest.bursts, newest.kinds.kind
     typed = kind != OTHER
@@ -153,7 +152,6 @@ def _newest_quiet(context: JobContext) -> QuietJob:
 
 
 def _known_quiet(job: JobMemory, flows: FlowBatch, until_ns: int) -> QuietJob:
-    """Collect what was known of a job whose training a window does not show."""
     typed = job.pairs.take(job.pairs.kind != OTHER)
     pairs = TrainingPairs(typed.src, typed.dst, typed.kind)
     endpoints = np.unique(job.members.endpoint)
@@ -235,7 +233,6 @@ def _are_usual(met: FlowBatch, small: FlowBatch, ended_ns: int, params: StopPara
 def _describe_restart(
     stop: Stop, before: Int32, after: Int32, topology: Topology, *, is_open: bool = True, is_presumed: bool = False
 ) -> Finding:
-    """Describe a restart; `before` and `after` are the members, sorted."""
     changed = {"left": np.setdiff1d(before, after), "joined": np.setdiff1d(after, before)}
     parts = []
     for word, who in zip(("without", "with"), changed.values(), strict=True):
