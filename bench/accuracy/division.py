@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.steps.agreement import agree
-from prism_ch.analysis.steps.sequences import communicators
+from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences
 from prism_ch.analysis.steps.step_volume import KnownSteps, collective_ends
-from prism_ch.analysis.steps.steps import Sequences, divide, read_sequences
+from prism_ch.analysis.steps.steps import agree, divide
 from prism_ch.core import bocd, robust
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import PairKinds
@@ -49,12 +48,9 @@ def ours(job: Job) -> Ends:
 def without_agreement(job: Job) -> Ends:
     """Let every endpoint find the quantum and cut by itself."""
     sequences, endpoint = _by_endpoint(job.closing)
-    alone = np.zeros(len(sequences.line))
-    return _ends_alone(
-        sequences,
-        endpoint,
-        collective_ends(sequences, alone, KnownSteps.none(sequences), int(job.traffic.end_ns.max()), PARAMS),
-    )
+    unknown = KnownSteps(np.full(len(sequences), np.nan), np.zeros(len(sequences.line), dtype=bool))
+    ends = collective_ends(sequences, unknown, int(job.traffic.end_ns.max()), PARAMS)
+    return _ends_alone(sequences, endpoint, ends)
 
 
 def without_quantum(job: Job) -> Ends:

@@ -6,7 +6,7 @@ import numpy as np
 
 from prism_ch.analysis.roles.links import find_links, is_one_way
 from prism_ch.analysis.roles.roles import identify
-from prism_ch.analysis.steps.steps import read_sequences
+from prism_ch.analysis.steps.sequences import read_sequences
 from prism_ch.core import bocd, robust
 from prism_ch.model.columns import Bool, UInt8
 from prism_ch.model.job import PairKinds

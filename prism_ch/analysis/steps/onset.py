@@ -1,6 +1,6 @@
-"""Onset: which closing bursts open the next step, where a reduce-scatter closes one and an all-gather opens it.
+"""Which closing bursts open the next step, where a reduce-scatter closes one and an all-gather opens it.
 
-Silence tells when the closing traffic of a step is over, not which of it belongs to the step that follows. But the
+Silence shows when the closing traffic of a step is over, not which of it belongs to the step that follows. But the
 first step of a job has nothing before it, and one that was published began where the one before it ended. What came
 from such an onset to the end of the closing traffic opened that step, and as much opens every other.
 """
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.steps.background import Beside
-from prism_ch.analysis.steps.sequences import Sequences
-from prism_ch.analysis.steps.step_volume import KnownSteps, most_regular
+from prism_ch.analysis.steps.regularity import most_regular
+from prism_ch.analysis.steps.sequences import Background, Sequences
+from prism_ch.analysis.steps.step_volume import KnownSteps, segment
 from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, run_starts
-from prism_ch.core.step_volume import segment_by_volume
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
@@ -26,7 +25,7 @@ from prism_ch.model.params import DivideParams
 class _Cut:
     """Sequences cut into segments that end with the masked bursts, `ends` bool[n].
 
-    `quantum` float64[k] is what a step of each sequence carries; `after` float64[n] the share of it that follows a
+    `step_volume` float64[k] is what a step of each sequence carries; `after` float64[n] the share of it that follows a
     burst in its segment, NaN in a segment that does not end in the data.
     """
 
@@ -34,44 +33,43 @@ class _Cut:
     step_volume: Float64
     after: Float64
 
+    @classmethod
+    def of(cls, sequences: Sequences, ends: Bool, params: DivideParams) -> _Cut:
+        """Measure what follows each burst in its segment."""
+        step_volume, _ = most_regular(sequences, ends, params)
+        last = np.flatnonzero(ends | np.isinf(sequences.gap_s))
+        closing = last[np.searchsorted(last, np.arange(len(ends)))]
+        total = np.cumsum(sequences.payload)
+        after = (total[closing] - total) / step_volume[sequences.line]
+        return cls(ends, step_volume, np.where(ends[closing], after, np.nan))
+
 
 def with_onset(
     sequences: Sequences,
     ends: Bool,
     line_of_endpoint: Int32,
-    beside: Beside,
+    background: Background,
     known: Division | None,
     params: DivideParams,
 ) -> Bool:
-    """Mask the bursts that close a step: those before the next one's onset where that is amid closing traffic, bool[n].
+    """Move the ends of steps before the next one's onset amid closing traffic, bool[n].
 
     Parameters: `ends` bool[n], where the closing traffic of a step is over; `line_of_endpoint` int32[e], the sequence
-    of each endpoint, -1 where it has none; `beside`, traffic that does not close steps; `known`, the steps published
-    before, if any.
+    of each endpoint, -1 without; `background`, traffic that does not close steps; `known`, the steps published before.
     """
-    cut = _read(sequences, ends, params)
-    share = (
-        _share_of_first_step(sequences, cut, beside, params)
-        if known is None
-        else _share_of_known_steps(sequences, cut, line_of_endpoint, known, params)
-    )
+    cut = _Cut.of(sequences, ends, params)
+    if known is None:
+        share = _share_of_first_step(sequences, cut, background, params)
+    else:
+        share = _share_of_known_steps(sequences, cut, line_of_endpoint, known, params)
     return _move(sequences, cut, share, params) if share > params.size_spread else ends
 
 
-def _read(sequences: Sequences, ends: Bool, params: DivideParams) -> _Cut:
-    """Measure what follows each burst in its segment."""
-    step_volume, _ = most_regular(sequences, ends, params)
-    last = np.flatnonzero(ends | np.isinf(sequences.gap_s))
-    closing = last[np.searchsorted(last, np.arange(len(ends)))]
-    total = np.cumsum(sequences.payload)
-    after = (total[closing] - total) / step_volume[sequences.line]
-    return _Cut(ends, step_volume, np.where(ends[closing], after, np.nan))
+def _share_of_first_step(sequences: Sequences, cut: _Cut, background: Background, params: DivideParams) -> float:
+    """Return the share of closing traffic that opens the first step; 0 if the data begin within one.
 
-
-def _share_of_first_step(sequences: Sequences, cut: _Cut, beside: Beside, params: DivideParams) -> float:
-    """Return the share of a step's closing traffic that opens it, where the data begin with a step; else 0.
-
-    There the first segment is short of what closes a step, and no other traffic of the step comes before or beside it.
+    Where they begin with a step, the first segment is short of what closes a step, and no other traffic of the step
+    comes before or during it.
     """
     first = sequences.offsets[:-1]
     opening = cut.after[first] + sequences.payload[first] / cut.step_volume
@@ -80,7 +78,7 @@ def _share_of_first_step(sequences: Sequences, cut: _Cut, beside: Beside, params
     np.minimum.at(over, sequences.line[rows], rows)
     nobody = len(cut.ends)
     begins_after = np.full(len(sequences), nobody)
-    np.minimum.at(begins_after, beside.line, beside.after)
+    np.minimum.at(begins_after, background.line, background.after)
     alone = (begins_after >= over) & (begins_after < nobody)
     shows = alone & (opening < 1 - 2 * params.size_spread)
     return float(np.median(opening[shows])) if shows.mean() >= params.half else 0.0
@@ -89,7 +87,7 @@ def _share_of_first_step(sequences: Sequences, cut: _Cut, beside: Beside, params
 def _share_of_known_steps(
     sequences: Sequences, cut: _Cut, line_of_endpoint: Int32, known: Division, params: DivideParams
 ) -> float:
-    """Return the share of a step's closing traffic that came after the ends of the steps published before."""
+    """Return the share of a step's closing traffic that came after the known steps' ends."""
     place, _ = _last_of_known_steps(sequences, line_of_endpoint, known, params)
     after = cut.after[place[place >= sequences.offsets[:-1, None]]]
     after = after[~np.isnan(after)]
@@ -99,19 +97,19 @@ def _share_of_known_steps(
 def read_known(
     sequences: Sequences, line_of_endpoint: Int32, known: Division | None, params: DivideParams
 ) -> KnownSteps:
-    """Return what the steps published before tell of sequences.
+    """Measure what the steps published before show of sequences.
 
-    Parameters: `line_of_endpoint` int32[e], the sequence of each endpoint, -1 where it has none; `known`, the steps.
+    Parameters: `line_of_endpoint` int32[e], the sequence of each endpoint, -1 without; `known`, the steps.
     """
+    ends = np.zeros(len(sequences.line), dtype=bool)
     if known is None:
-        return KnownSteps.none(sequences)
+        return KnownSteps(np.full(len(sequences), np.nan), ends)
     place, end_ns = _last_of_known_steps(sequences, line_of_endpoint, known, params)
     inside = place >= sequences.offsets[:-1, None]
     total = np.concatenate([[0.0], np.cumsum(sequences.payload)])
     carried = np.where(inside[:, :-1], np.diff(total[place + 1], axis=1), np.nan)
     carried[carried <= 0] = np.nan
     enough = np.count_nonzero(~np.isnan(carried), axis=1) >= params.repeats
-    ends = np.zeros(len(sequences.line), dtype=bool)
     ends[place[inside & (np.abs(sequences.end_ns[place] - end_ns) <= params.burst_gap_ns)]] = True
     return KnownSteps(np.where(enough, robust.median(carried, axis=1), np.nan), ends)
 
@@ -119,21 +117,31 @@ def read_known(
 def _last_of_known_steps(
     sequences: Sequences, line_of_endpoint: Int32, known: Division, params: DivideParams
 ) -> tuple[Int64, Int64]:
-    """Return the last burst of each sequence up to the end of each step published before, and when those were.
+    """Find the last burst of each sequence in each known step, and the step's end there.
 
-    int64[k, steps] each; the burst is of an earlier sequence where none of its own came before.
+    Returns int64[k, steps] each; the burst is of an earlier sequence where none of its own came before.
     """
     line = line_of_endpoint[known.endpoints]
     end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
     np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
     owner = np.repeat(np.arange(len(sequences), dtype=np.int32), known.steps)
     place: Int64 = group_search(sequences.line, sequences.end_ns, owner, end_ns.ravel() + params.burst_gap_ns) - 1
-    last: Int64 = place.reshape(end_ns.shape)
-    return last, end_ns
+    return np.reshape(place, end_ns.shape), end_ns
+
+
+def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -> Bool:
+    """Cut the sequences anew so that the given share opens a step; as before if most don't part so."""
+    onset = _last_before_onset(sequences, cut, share)
+    fits = np.abs(cut.after[onset] - share) <= params.size_spread
+    if np.count_nonzero(fits) <= params.half * len(onset):
+        return cut.ends
+    preference = np.full(len(cut.ends), -params.log_odds)
+    preference[onset[fits]] = params.log_odds
+    return segment(sequences, cut.step_volume, preference, params)
 
 
 def _last_before_onset(sequences: Sequences, cut: _Cut, share: float) -> Int64:
-    """Return the burst of each segment after which nearest to the given share of a step is left, int64[segments].
+    """Find the burst of each segment that leaves nearest to the given share, int64[segments].
 
     Not of a segment that begins or ends outside the data: it need not hold one.
     """
@@ -144,21 +152,3 @@ def _last_before_onset(sequences: Sequences, cut: _Cut, share: float) -> Int64:
     line = sequences.line[nearest]
     result: Int64 = nearest[np.concatenate([[False], line[1:] == line[:-1]])]
     return result
-
-
-def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -> Bool:
-    """Cut the sequences anew so that the given share of a step opens it; as before where most do not part so."""
-    onset = _last_before_onset(sequences, cut, share)
-    fits = np.abs(cut.after[onset] - share) <= params.size_spread
-    if np.count_nonzero(fits) <= params.half * len(onset):
-        return cut.ends
-    preference = np.full(len(cut.ends), -params.log_odds)
-    preference[onset[fits]] = params.log_odds
-    return segment_by_volume(
-        sequences.payload,
-        sequences.offsets,
-        cut.step_volume,
-        preference,
-        params.size_spread,
-        params.max_bursts,
-    )

@@ -1,4 +1,4 @@
-"""Periods: steps of sequences that no silence divides, found by the sizes that recur.
+"""Steps of sequences that no silence divides, found by the sizes that recur.
 
 Fully sharded training (ZeRO-3, FSDP) gathers parameters all through the forward and the backward and scatters gradients
 all through the backward; the optimizer's silence is no longer than others. Its sizes recur step by step, though, and
@@ -24,9 +24,9 @@ from prism_ch.model.params import DivideParams
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """How one sequence repeats: `place` int64[n] of each burst in the period.
+    """How one sequence repeats: the place of each burst in the period, int64[n].
 
-    `payload`, `gap_s` float64[period] are those usual at each place.
+    `payload` in bytes and `gap_s`, the silence after it, float64[period], are those usual at each place.
     """
 
     place: Int64
@@ -38,24 +38,20 @@ class Period:
         return len(self.payload)
 
     def moves_throughout(self, params: DivideParams) -> bool:
-        """Say whether silences are so much alike that none of them can be a forward pass that moves no gradients."""
-        alike = np.median(self.gap_s) > params.half * self.gap_s.max()
-        return len(self) >= params.enough and bool(alike)
+        """Return whether silences are too alike for one to be a forward pass without gradients."""
+        return len(self) >= params.enough and bool(np.median(self.gap_s) > params.half * self.gap_s.max())
 
 
 def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | None]:
     """Find the period of each sequence's sizes; None where they don't repeat well."""
     sizes = robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line).astype(np.int64)
-    found: list[Period | None] = []
-    for begin, end in zip(sequences.offsets[:-1], sequences.offsets[1:], strict=True):
-        length, strength = periodicity.sequence_period(sizes[begin:end], params.max_bursts)
-        repeats = length > 0 and strength >= params.half
-        found.append(_read_period(sequences, slice(int(begin), int(end)), sizes, length) if repeats else None)
-    return found
+    return [_find_period(sequences, sequences.rows(line), sizes, params) for line in range(len(sequences))]
 
 
-def _read_period(sequences: Sequences, rows: slice, sizes: Int64, length: int) -> Period | None:
-    """Say what is usual at each place of a sequence's period; None where one is never reached."""
+def _find_period(sequences: Sequences, rows: slice, sizes: Int64, params: DivideParams) -> Period | None:
+    length, strength = periodicity.sequence_period(sizes[rows], params.max_bursts)
+    if length == 0 or strength < params.half:
+        return None
     place = places_in_period(sizes[rows], length)
     payload = robust.median_by(place.astype(np.int32), sequences.payload[rows], length)
     gap_s = robust.median_by(place[:-1].astype(np.int32), sequences.gap_s[rows][:-1], length)
@@ -65,11 +61,11 @@ def _read_period(sequences: Sequences, rows: slice, sizes: Int64, length: int) -
 def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool, params: DivideParams) -> Bool:
     """Cut the chosen sequences once in each step that their periods show, bool[n]."""
     ends = np.isinf(sequences.gap_s)
-    for line in np.flatnonzero(chosen):
+    for line in np.flatnonzero(chosen).tolist():
         period = periods[line]
         if period is None:
             continue
-        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
+        rows = sequences.rows(line)
         place = lonely_silence(period, params)
         if place is not None:
             ends[rows] |= _ends_at(period, place)
@@ -80,18 +76,18 @@ def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool
 
 
 def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) -> Bool:
-    """Cut some sequences where another is cut: after the bursts nearest in time to its, bool[n].
+    """Cut some sequences after the bursts nearest in time to those where another is cut, bool[n].
 
-    Parameters: `ends` bool[n], where they are cut by their periods; `alike`, `others` bool[k], the sequences to cut and
-    those to look at, of which the one with the most ends is taken.
+    Parameters: `ends` bool[n], cuts by periods; `alike` bool[k], the sequences to cut; `others` bool[k], those to look
+    at: the one with the most ends counts.
     """
     if not alike.any() or not others.any():
         return ends
     count = np.bincount(sequences.line[ends], minlength=len(sequences)) * others
     model_ns = sequences.end_ns[ends & (sequences.line == np.argmax(count))]
     cut = ends.copy()
-    for line in np.flatnonzero(alike):
-        rows = slice(int(sequences.offsets[line]), int(sequences.offsets[line + 1]))
+    for line in np.flatnonzero(alike).tolist():
+        rows = sequences.rows(line)
         end_ns = sequences.end_ns[rows]
         cut[rows] = np.isinf(sequences.gap_s[rows])
         cut[rows.start + np.searchsorted((end_ns[1:] + end_ns[:-1]) // 2, model_ns)] = True
@@ -99,7 +95,7 @@ def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) 
 
 
 def _ends_at(period: Period, place: int) -> Bool:
-    """Mask the bursts with which a walk round the period leaves a place, or jumps past it, bool[n]."""
+    """Mask the bursts after which a walk round the period has passed a place, bool[n]."""
     since = (period.place - place - 1) % len(period)
     ends: Bool = since == len(period) - 1
     ends[:-1] |= since[:-1] - since[1:] > len(period) / 2
@@ -107,10 +103,10 @@ def _ends_at(period: Period, place: int) -> Bool:
 
 
 def lonely_silence(period: Period, params: DivideParams) -> int | None:
-    """Return the one place in a step of several microbatches whose silence no other microbatch has; None without one.
+    """Find the place of a silence that one of several microbatches has alone; None without one.
 
-    Places are compared by the bytes before them: a gather that follows the scatter before it at once makes two bursts
-    one, but not other bytes.
+    Places are compared by the bytes before them: a gather straight after a scatter makes two bursts one, but not other
+    bytes.
     """
     carried = np.cumsum(period.payload)
     step = carried[-1]
@@ -125,10 +121,11 @@ def lonely_silence(period: Period, params: DivideParams) -> int | None:
 
 
 def _last_place(period: Period, params: DivideParams) -> int:
-    """Return the place in a period that ends it.
+    """Find the place that ends a period.
 
-    Where sizes differ little it is that with the longest silence. Else parameters are gathered beside the gradients:
-    between backward and forward, where the backward moves more; else the longest run of small bursts begins a step.
+    1. Where sizes differ little, it is the place with the longest silence.
+    2. Else gathers and scatters part it: the edge is between backward and forward, if the backward moves more.
+    3. Else the longest run of small bursts begins a step.
     """
     usual = period.payload
     if usual.max() < params.sizes_differ * usual.min():
@@ -143,7 +140,7 @@ def _last_place(period: Period, params: DivideParams) -> int:
 
 
 class _Parting(NamedTuple):
-    """A forward of so many places and a backward, up to the place that ends it, and how unlike either is within."""
+    """A forward of some places and a backward up to `place`, and how unlike both are within."""
 
     unlike: float
     place: int
@@ -151,11 +148,11 @@ class _Parting(NamedTuple):
 
 
 def _parting(period: Period, place: int, turn_weight: float) -> _Parting:
-    """Part a period that a place ends into a forward and a backward of larger bursts and longer silences.
+    """Part a period that ends at a place into a forward and a larger, slower backward.
 
-    The best way leaves the least deviations of logarithms, squared, weighted and in variances, within the two. What
-    borders on the other pass says little: the first gather and the last scatter have no other beside them, the silence
-    at the edge is the optimizer's (they don't count), that between the passes is partly of both.
+    The best way leaves the least squared deviations of logarithms within the two, in variances. The first gather, the
+    last scatter and the optimizer's silence at the edge don't count; the silence between the passes is partly of both
+    and counts for `turn_weight`.
     """
     length = len(period)
     inside = np.ones(length)
@@ -181,10 +178,10 @@ def _parting(period: Period, place: int, turn_weight: float) -> _Parting:
 
 
 def _last_microbatches(edges: Bool, gap_s: Float64, params: DivideParams) -> Bool:
-    """Keep of the ends of microbatches those that end a step, bool[n].
+    """Keep those ends of microbatches that end a step, bool[n].
 
-    Those are one in so many, where it is followed by a longer silence than all the others, by quartiles: the optimizer
-    comes after the last of several microbatches.
+    Every k-th one does whose silence is longer than that of all others, by quartiles: the optimizer comes after the
+    last of k microbatches.
     """
     rows = np.flatnonzero(edges[:-1])
     silence = gap_s[rows]

@@ -1,121 +1,239 @@
-"""Divide: a job's time into training steps (LLMPrism, section IV-C).
+"""Divide a job's time into training steps (LLMPrism, section IV-C).
 
 A step moves the same bytes every time: that, not silence, is what a step is made of. Production traces hold longer
 silences inside a step than at its edge.
-
-1. Closing traffic (data-parallel, or pipeline where there is none) is read as sequences of bursts, one a communicator.
-   What lost records leave out of a collective is made up from its other members.
-2. BOCD on the gaps of each sequence, a split of the gaps into short and long, and the messages that begin again
-   after the closing traffic of a pipeline's step propose boundaries.
-3. The proposals vote on the quantum: the payload of a whole step, equal from step to step. Of steps that were published
-   it is known, also while a slow rank makes others run the bursts of a step together.
-4. Segments of one quantum each are cut by dynamic programming, the gaps deciding where bytes leave it open.
-5. Where a step is known to have begun inside the closing traffic, with its all-gather, all others do.
-6. The communicators of a job agree: what half of them confirm at one moment is a step.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.analysis.steps.agreement import agree
-from prism_ch.analysis.steps.background import read_beside
-from prism_ch.analysis.steps.imputation import impute
-from prism_ch.analysis.steps.null_model import regularity
+from prism_ch.analysis.steps.link_balance import pipeline_ends, without_strays
 from prism_ch.analysis.steps.onset import read_known, with_onset
-from prism_ch.analysis.steps.pipelines import chains, pipeline_ends, without_strays
-from prism_ch.analysis.steps.sequences import Sequences, communicators, links, read_sequences
-from prism_ch.analysis.steps.step_volume import collective_ends
-from prism_ch.model.columns import Int32, Int64
+from prism_ch.analysis.steps.regularity import regularity
+from prism_ch.analysis.steps.sequences import (
+    Sequences,
+    communicators,
+    links,
+    read_background,
+    read_sequences,
+    whole_payload,
+)
+from prism_ch.analysis.steps.step_volume import collective_ends, impute
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DivideParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic
 
-__all__ = ["Sequences", "divide", "read_sequences"]
-
 
 def divide(
     traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideParams, known: Division | None = None
 ) -> Division:
-    """Divide a job's time into steps.
+    """Divide a job's time into steps; only those whose end is in the data, the first maybe without its beginning.
 
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `endpoints` int32[m], its members, sorted; `known`,
     the steps published before, where there are some: steps go on to end where those ended.
-    Only steps whose end is in the data are returned; the first may lack its beginning.
+
+    1. Read closing traffic (data-parallel, or pipeline where there is none) as sequences of bursts, one a line: a
+       communicator, or a link.
+    2. Find the bursts that end a step on each line: on communicators by the volume of a step, on links of pipelines by
+       the balance of what is sent and answered.
+    3. Agree on the steps of the job: what half of the lines confirm at one moment.
+    4. End each step on each endpoint with its last closing burst.
     """
-    closing_kind = kinds.closing
-    closing = kinds.of_kind(traffic, closing_kind)
+    closing = kinds.of_kind(traffic, kinds.closing)
     if len(closing) == 0:
         return Division.none(endpoints)
-    line_of_pair = communicators(closing) if closing_kind == DP else links(closing)
-    chain = None if closing_kind == DP else chains(closing, line_of_pair)
-    sequences = read_sequences(closing, line_of_pair, params)
-    if chain is None:
-        everybody = endpoints if known is None else np.append(endpoints, known.endpoints)  # some may have left
-        line_of_endpoint = _line_of_endpoint(closing, line_of_pair, _endpoint_span(traffic, everybody))
-        beside = read_beside(sequences, line_of_endpoint, traffic.take((kinds.burst != DP) & (kinds.burst != OTHER)))
-        pipelined = (kinds.burst == PP).any()
-        follows = beside.follows(sequences) if pipelined else np.zeros(len(sequences.line))
-        sequences = impute(sequences, closing, line_of_pair, follows, params)
-        before = read_known(sequences, line_of_endpoint, known, params)
-        ends = collective_ends(sequences, follows, before, int(traffic.end_ns.max()), params)
-        ends = with_onset(sequences, ends, line_of_endpoint, beside, known, params)
+    chain: Int32 | None = None
+    if kinds.closing == DP:
+        line_of_pair = communicators(closing)
+        sequences, ends = _collective_ends(traffic, kinds, closing, line_of_pair, params, known)
     else:
+        line_of_pair = links(closing)
+        chain = communicators(closing)[np.unique(line_of_pair, return_index=True)[1]]
+        sequences = read_sequences(closing, line_of_pair, params)
         ends = pipeline_ends(closing, line_of_pair, chain, sequences, int(traffic.end_ns.max()), params)
     agreed = agree(sequences, ends, params, chain)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
     if chain is not None:
         agreed = without_strays(sequences, agreed, chain, params)
-    whole = np.ones(agreed.shape[1], dtype=bool)
-    whole[0] = _begins_whole(sequences, agreed, params)
-    judged = known is None and agreed.shape[1] >= params.judged_steps
+    of_lines = Division(np.arange(len(sequences), dtype=np.int32), agreed, _whole(sequences, agreed, params))
+    judged = known is None and of_lines.steps >= params.judged_steps
     regular = regularity(sequences, ends, params) if judged else 1.0
-    return Division(np.array(endpoints), _endpoint_ends(closing, line_of_pair, agreed, endpoints), whole, regular)
+    return Division(
+        np.array(endpoints), _end_of_endpoints(closing, line_of_pair, of_lines, endpoints), of_lines.whole, regular
+    )
 
 
-def _line_of_endpoint(closing: Traffic, line_of_pair: Int32, endpoints: int) -> Int32:
-    """Return the sequence of each endpoint, -1 where it has no closing traffic, int32[endpoints]."""
-    line = np.full(endpoints, -1, dtype=np.int32)
-    line[closing.pair_src] = line[closing.pair_dst] = line_of_pair
-    return line
+def _collective_ends(
+    traffic: Traffic,
+    kinds: PairKinds,
+    closing: Traffic,
+    line_of_pair: Int32,
+    params: DivideParams,
+    known: Division | None,
+) -> tuple[Sequences, Bool]:
+    """Read the sequences of communicators, lost records imputed, and find where steps end, bool[n]."""
+    sequences = read_sequences(closing, line_of_pair, params)
+    newest = -1 if known is None else int(known.endpoints.max())  # some of these may have left the job
+    line_of_endpoint = np.full(
+        max(newest, int(traffic.pair_src.max()), int(traffic.pair_dst.max())) + 1, -1, dtype=np.int32
+    )
+    line_of_endpoint[closing.pair_src] = line_of_endpoint[closing.pair_dst] = line_of_pair
+    other = traffic.take((kinds.burst != DP) & (kinds.burst != OTHER))
+    background = read_background(sequences, line_of_endpoint, other)
+    if (kinds.burst == PP).any():
+        sequences = background.follow(sequences)
+    sequences = impute(sequences, whole_payload(closing, line_of_pair, params), params)
+    before = read_known(sequences, line_of_endpoint, known, params)
+    ends = collective_ends(sequences, before, int(traffic.end_ns.max()), params)
+    return sequences, with_onset(sequences, ends, line_of_endpoint, background, known, params)
 
 
-def _begins_whole(sequences: Sequences, ends: Int64, params: DivideParams) -> bool:
-    """Say whether the first step carries as much as the second on most lines: whether it began inside the data."""
+def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 | None = None) -> Int64:
+    """Find the end of each step of the job on each line, int64[lines, steps].
+
+    Parameters: `ends` bool[n], the bursts with which a line ends a step by itself; `chain` int32[lines], the pipeline
+    of each where lines are links of pipelines.
+
+    1. Lines end a step at different moments but at a steady distance: take that off.
+    2. Pool the ends; those close together are one step.
+    3. A step counts if half of the lines confirm it, and no line may yet end it after the data.
+    4. A line that misses one ends it at its usual distance.
+    """
+    lines = len(sequences)
+    line, end = sequences.line[ends], sequences.end_ns[ends]
+    if len(end) == 0:
+        return np.empty((lines, 0), dtype=np.int64)
+    count = np.bincount(line, minlength=lines)
+    reference = end[line == int(np.argmax(count))]
+    step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
+    lag = np.nan_to_num(robust.median_by(line, _after_nearest(reference, end), lines)).astype(np.int64)
+    moment = end - lag[line]
+    step = _number(line, moment, step_ns, params)
+    steps = int(step.max()) + 1
+    result = np.full((lines, steps), np.iinfo(np.int64).min)
+    np.maximum.at(result, (line, step), end)
+    seen = result > np.iinfo(np.int64).min
+    centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
+    expected = centre[None, :] + lag[:, None]
+    voting = (count > 0)[:, None]
+    last_ns = sequences.end_ns[sequences.offsets[1:] - 1][:, None]
+    # A line whose last burst ends when its step usually does has ended it, whatever records of it are lost. That counts
+    # half as much as a whole step.
+    arrived = ~seen & (np.abs(last_ns - expected) < params.jitter_share * step_ns)
+    silent = voting & ~seen & ~arrived & (result.max(axis=1)[:, None] < centre[None, :])
+    if chain is not None:
+        silent &= ~_overtaken(silent, seen, lag, chain, params)
+    pending = _pending(silent, expected, int(sequences.end_ns.max()), step_ns, params)
+    votes = seen.sum(axis=0) + (voting & arrived).sum(axis=0) / 2
+    confirmed = (votes >= params.half * np.count_nonzero(voting)) & ~pending
+    return np.where(seen, result, np.where(arrived, last_ns, expected))[:, confirmed]
+
+
+def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: DivideParams) -> Bool:
+    """Mask the ends of steps that only lost records hide, bool[lines, steps].
+
+    Parameters: `silent`, `seen` bool[lines, steps], which lines have not ended a step, and which have; `lag`
+    int64[lines], how long after the others. A gradient passes a pipeline link by link: where most of those it reaches
+    later have ended a step, it has passed this one.
+    """
+    overtaken = np.zeros_like(silent)
+    for line in np.flatnonzero(silent.any(axis=1)):
+        later = seen[(chain == chain[line]) & (lag > lag[line])]
+        if len(later):
+            overtaken[line] = later.mean(axis=0) > params.half
+    return overtaken
+
+
+def _pending(silent: Bool, expected: Int64, data_end_ns: int, step_ns: float, params: DivideParams) -> Bool:
+    """Mask the steps near the end of the data that some lines are still to end, bool[steps].
+
+    Parameters: `silent` bool[lines, steps], which lines end neither that step nor a later one; `expected`
+    int64[lines, steps], when they usually would.
+    """
+    near = data_end_ns < expected.max(axis=0) + step_ns
+    unreached = (silent & (expected > data_end_ns + params.jitter_share * step_ns)).any(axis=0)
+    missing = silent.sum(axis=0)
+    # One line of many has lost a record; several, or half of few, are being waited for.
+    delayed = (missing > 1) | (2 * missing >= len(silent))
+    pending: Bool = near & (missing > 0) & (unreached | delayed)
+    return pending
+
+
+def _after_nearest(reference: Int64, end: Int64) -> Int64:
+    """Return how long after the nearest of the reference's ends each end is, in ns."""
+    after = np.clip(np.searchsorted(reference, end), 1, max(len(reference) - 1, 1))
+    before = np.maximum(after - 1, 0)
+    after = np.minimum(after, len(reference) - 1)
+    to_before, to_after = end - reference[before], end - reference[after]
+    nearest: Int64 = np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
+    return nearest
+
+
+def _number(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
+    """Return the step of each end, int64[n]; `moment` int64[n] is without its line's usual distance."""
+    order = np.argsort(moment, kind="stable")
+    opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns])
+    cluster = np.empty(len(order), dtype=np.int64)
+    cluster[order] = np.cumsum(opens) - 1
+    seen = np.zeros((int(cluster.max()) + 1, int(line.max()) + 1), dtype=bool)
+    seen[cluster, line] = True
+    return _join_delayed(seen, robust.median_by(cluster.astype(np.int32), moment), step_ns, params)[cluster]
+
+
+def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DivideParams) -> Int64:
+    """Return the step that each cluster of ends belongs to, int64[clusters], rising.
+
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time.
+    A slow GPU delays the lines of its own stage beyond their usual distance. Neighbouring clusters that have no line
+    in common are one step, where the later one comes early enough before those lines end the next.
+    """
+    number = np.arange(len(seen))
+    in_common = (seen[1:] & seen[:-1]).any(axis=1)
+    for later in np.flatnonzero(~in_common) + 1:
+        first = int(np.searchsorted(number, number[later - 1]))
+        earlier = seen[first:later].any(axis=0)
+        again = np.flatnonzero((seen[later:] & earlier).any(axis=1))
+        until = centre[later + again[0]] if len(again) else centre[first] + step_ns
+        # Lost records make single lines miss a step, so that two of them seem to take turns; never several at once.
+        several = min(np.count_nonzero(earlier), np.count_nonzero(seen[later])) > 1
+        share = params.delay_share if several else params.same_boundary
+        if centre[later] - centre[first] < share * (until - centre[first]):
+            number[later:] -= 1
+    return number
+
+
+def _whole(sequences: Sequences, ends: Int64, params: DivideParams) -> Bool:
+    """Mask the steps whose beginning is in the data, bool[steps].
+
+    The first one's is if it carries as much as the second on most lines.
+    """
     lines, steps = ends.shape
+    whole = np.ones(steps, dtype=bool)
     if steps == 1:
-        return False
+        return ~whole
     carried = np.zeros((lines, 3))
     step = (sequences.end_ns > ends[sequences.line, 0]).astype(np.int64) + (sequences.end_ns > ends[sequences.line, 1])
     np.add.at(carried, (sequences.line, step), sequences.payload)
-    return bool(np.median(carried[:, 0] / np.maximum(carried[:, 1], 1)) > 1 - 2 * params.size_spread)
+    whole[0] = np.median(carried[:, 0] / np.maximum(carried[:, 1], 1)) > 1 - 2 * params.size_spread
+    return whole
 
 
-def _endpoint_span(traffic: Traffic, endpoints: Int32) -> int:
-    """Return one more than the largest endpoint."""
-    return int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1
-
-
-def _endpoint_ends(traffic: Traffic, line_of_pair: Int32, ends: Int64, endpoints: Int32) -> Int64:
-    """Return when each step ends on each endpoint: with its last closing burst of the step, int64[m, k].
+def _end_of_endpoints(traffic: Traffic, line_of_pair: Int32, of_lines: Division, endpoints: Int32) -> Int64:
+    """Return when each step ends on each endpoint: with its last closing burst, int64[m, k].
 
     An endpoint without one in a step ends with the job's last line.
     """
-    lines, steps = ends.shape
-    line = line_of_pair[traffic.pair].astype(np.int64)
-    first = int(ends.min())
-    span = int(max(ends.max(), traffic.end_ns.max())) - first + 1
-    place = np.searchsorted(
-        (np.arange(lines)[:, None] * span + (ends - first)).ravel(), line * span + (traffic.end_ns - first).clip(0)
-    )
-    step = place - line * steps
-    inside = step < steps
-    row = np.full(_endpoint_span(traffic, endpoints), -1)
+    step = of_lines.step_of(line_of_pair[traffic.pair].astype(np.int64), traffic.end_ns)
+    inside = step < of_lines.steps
+    row = np.full(int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1, -1)
     row[endpoints] = np.arange(len(endpoints))
-    result = np.full((len(endpoints), steps), np.iinfo(np.int64).min)
+    result = np.full((len(endpoints), of_lines.steps), np.iinfo(np.int64).min)
     for end in (traffic.src, traffic.dst):
         np.maximum.at(result, (row[end[inside]], step[inside]), traffic.end_ns[inside])
     missing = result == np.iinfo(np.int64).min
-    return np.where(missing, ends.max(axis=0)[None, :], result)
+    return np.where(missing, of_lines.job_end_ns()[None, :], result)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.analysis.steps.imputation import impute
-from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences
+from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences, whole_payload
+from prism_ch.analysis.steps.step_volume import impute
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.params import DivideParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, buckets, every, job, ring, traffic, typed
@@ -23,7 +23,7 @@ def read(flows: Sequence[Flow]) -> tuple[Sequences, Sequences]:
     seen = traffic(flows)
     line = communicators(seen)
     counted = read_sequences(seen, line, PARAMS)
-    return counted, impute(counted, seen, line, np.zeros(len(counted.line)), PARAMS)
+    return counted, impute(counted, whole_payload(seen, line, PARAMS), PARAMS)
 
 
 def lossy(flows: Sequence[Flow], share: float, seed: int = 1) -> list[Flow]:

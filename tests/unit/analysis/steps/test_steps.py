@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_ch.analysis.steps.steps import divide, read_sequences
+from prism_ch.analysis.steps.sequences import read_sequences
+from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
 from tests.unit.analysis.build import (

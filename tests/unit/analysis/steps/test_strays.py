@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.analysis.steps.pipelines import without_strays
+from prism_ch.analysis.steps.link_balance import without_strays
 from prism_ch.analysis.steps.sequences import Sequences, links, read_sequences
 from prism_ch.model.columns import Int64
 from prism_ch.model.params import DivideParams

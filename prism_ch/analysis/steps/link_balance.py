@@ -1,0 +1,188 @@
+"""Steps of pipelines without data-parallel traffic: one ends when all sent over a link has been answered."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
+
+from prism_ch.analysis.steps.regularity import most_regular
+from prism_ch.analysis.steps.sequences import Sequences
+from prism_ch.analysis.steps.step_volume import closed_by_silence, segment
+from prism_ch.core import intervals, periodicity, robust
+from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.graph import components, distance_from_end
+from prism_ch.core.pairs import LinkTable, links_of
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.params import DivideParams
+from prism_ch.model.traffic import Traffic
+
+
+def pipeline_ends(
+    traffic: Traffic, line_of_pair: Int32, chain: Int32, sequences: Sequences, data_end_ns: int, params: DivideParams
+) -> Bool:
+    """Mask the bursts that close a step on a pipeline link, bool[n].
+
+    Parameters: `traffic`, of links only; `line_of_pair` int32[pairs], the link of each pair; `chain` int32[links], the
+    pipeline of each; `sequences`, those of the links; `data_end_ns`, until when the job was looked at.
+
+    1. Sum what was sent over a link, one way less the other: the balance.
+    2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
+       each pipeline whether at the least or at the most, by which way activations go.
+    3. Segment the links by the volume that is usual between rests.
+    4. Cut links at rest within a step where another link of their pipeline is cut.
+    """
+    downward = _downward(traffic)[traffic.pair]
+    joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
+    signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
+    message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
+    sent = np.cumsum(signed)
+    level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
+    low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
+    ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
+    step_volume, share = most_regular(sequences, ends, params)
+    closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
+    closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)
+    return _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)
+
+
+def _downward(traffic: Traffic) -> Bool:
+    """Mask the pairs that lead away from one end of their pipeline, bool[pairs].
+
+    In a ring, those one way round: the last of interleaved stages passes activations on to the first.
+    """
+    links = links_of(traffic.pair_src, traffic.pair_dst)
+    size = int(links.high.max()) + 1
+    closes = _closes_ring(size, links)
+    depth = distance_from_end(size, links.low[~closes], links.high[~closes])
+    return np.asarray((depth[traffic.pair_src] < depth[traffic.pair_dst]) ^ closes[links.of_pair])
+
+
+def _closes_ring(size: int, links: LinkTable) -> Bool:
+    """Mask one link of every ring, without which it is a chain from its first member on, bool[links]."""
+    degree = np.bincount(links.low, minlength=size) + np.bincount(links.high, minlength=size)
+    chain = components(size, links.low, links.high)
+    forks = np.bincount(chain, weights=(degree > 0) & (degree != 2))
+    ring = np.flatnonzero(forks[chain[links.low]] == 0)
+    ring = ring[np.argsort(chain[links.low[ring]], kind="stable")]
+    closes = np.zeros(len(links.low), dtype=bool)
+    # The first two links of a ring are those of its first member.
+    closes[ring[run_starts(chain[links.low[ring]]) + 1]] = True
+    return closes
+
+
+def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, params: DivideParams) -> Int64 | None:
+    """Count the messages that each link passes in a step, int64[links]; None if steps are uneven.
+
+    A step's messages go down more and more, then up more and more: what goes down less what comes up has its period.
+    """
+    span_s = max(float(traffic.end_ns.max() - traffic.start_ns.min()) / 1e9, 1e-9)
+    bursts = np.diff(sequences.offsets)
+    # A step has two messages at the least, one each way.
+    step = periodicity.event_period(
+        traffic.start_ns, weights=np.where(downward, 1.0, -1.0), min_period_s=1.5 * span_s / float(bursts.mean())
+    )
+    if step.strength < params.half:
+        return None
+    return np.rint(bursts * step.period_s / span_s).astype(np.int64)
+
+
+def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> tuple[Bool, Bool]:
+    """Mask the bursts after which a link's balance is least, and most, bool[n] each.
+
+    Parameters: `level` float64[n], the balance; `messages` int64[links] that a link passes in a step, where that is
+    known: then the extremes within a step count, for a lost message shifts the balance of all that comes later.
+    """
+    low, high = np.empty(len(level), dtype=bool), np.empty(len(level), dtype=bool)
+    for link, (begin, end) in enumerate(pairwise(sequences.offsets.tolist())):
+        here = level[begin:end]
+        reach = min(len(here) if messages is None else int(messages[link]) + 1, len(here) - 1) // 2
+        # Every stretch of a step and a message holds one at rest; those at either end of the sequence share theirs.
+        stretch = np.clip(np.arange(len(here)), reach, len(here) - 1 - reach)
+        low[begin:end] = here == minimum_filter1d(here, 2 * reach + 1)[stretch]
+        high[begin:end] = here == maximum_filter1d(here, 2 * reach + 1)[stretch]
+    return low, high
+
+
+def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
+    """Measure how much faster downward messages follow one another than upward ones, log, float64[links].
+
+    A backward pass takes about twice as long as a forward one, so activations follow one another faster. Only messages
+    of one direction with none of the other between them count; 0 where a link has no such.
+    """
+    line = line_of_pair[traffic.pair]
+    order = order_by(line, traffic.start_ns)
+    same = (line[order][1:] == line[order][:-1]) & (downward[order][1:] == downward[order][:-1])
+    after_s = np.diff(traffic.start_ns[order])[same] / 1e9
+    run_line, run_down = line[order][1:][same], downward[order][1:][same]
+    lines = int(line_of_pair.max()) + 1
+    down, up = (robust.quantile_by(run_line[way], after_s[way], 0.1, lines) for way in (run_down, ~run_down))
+    return np.nan_to_num(np.log(up / down))
+
+
+def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Sequences, params: DivideParams) -> Bool:
+    """Choose for each pipeline the extreme of the balance between two steps, bool[n].
+
+    Parameters: `low`, `high` bool[n], bursts after which the balance is at an extreme; `chain`, `haste` [links].
+    Activations come first and leave rest: rest is low if downward messages are activations. Where haste doesn't show
+    that, there is one microbatch, and the balance stays at rest for longer than out of it, by the optimizer's time.
+    """
+    held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
+    passing = params.passing_share * robust.quantile_by(sequences.line, held_s, 0.75, len(sequences))[sequences.line]
+    low, high = (at & (sequences.gap_s > passing) for at in (low, high))
+    line_chain = chain[sequences.line]
+    longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
+    faster = robust.median_by(chain, haste)
+    at_low = np.where(np.abs(faster) > params.min_haste, faster > 0, longer >= 0)
+    return np.where(at_low[line_chain], low, high)
+
+
+def _cut_as_pipeline(
+    sequences: Sequences, closed: Bool, step_volume: Float64, share: Float64, chain: Int32, params: DivideParams
+) -> Bool:
+    """Cut links that were cut into parts of steps where another link of their pipeline is, bool[n].
+
+    Parameters: `closed` bool[n], where links are cut; `step_volume`, `share` float64[links], see `most_regular`;
+    `chain` int32[links], the pipeline of each. The last link of a pipeline may be at rest after every microbatch. Those
+    that move as much in all do so in a step as well, and the last one is the first to end it.
+    """
+    alike = robust.size_classes(sequences.volume, params.size_spread, chain)
+    best = np.lexsort((-step_volume, -share, alike))
+    model = best[run_starts(alike[best])][alike]
+    cut = closed.copy()
+    for link in np.flatnonzero(step_volume[model] > params.one_step * step_volume).tolist():
+        rows = sequences.rows(link)
+        by_ns = sequences.end_ns[closed & (sequences.line == model[link])]
+        last = np.searchsorted(sequences.end_ns[rows], by_ns, side="right") - 1
+        cut[rows] = False
+        cut[rows.start + last[last >= 0]] = True
+    return cut
+
+
+def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: DivideParams) -> Int64:
+    """End the steps of links that stray when they would end with the others, int64[links, steps].
+
+    Parameters: `ends` int64[links, steps]; `chain` int32[links], the pipeline of each. Lost messages shift the balance
+    of single links, or of those that one exporter sees, as on one rail. A delay shifts a tensor group, one pipeline of
+    which is on every rail. So a link strays that ends a step at an unusual distance with few others, or with few
+    pipelines; it ends the step with its last message by the usual time.
+    """
+    lag = np.median(ends - np.median(ends, axis=0), axis=1)
+    centre = np.median(ends - lag[:, None], axis=0)
+    late = ends - lag[:, None] - centre
+    near = params.jitter_share * float(np.median(np.diff(centre))) if ends.shape[1] > 1 else np.inf
+    strays = np.abs(late) > near
+    of_chain = chain[:, None] == np.unique(chain)
+    for number in np.flatnonzero(strays.any(axis=0)).tolist():
+        moved = np.flatnonzero(strays[:, number])
+        alike = np.abs(late[moved, None, number] - late[None, :, number]) <= near
+        links, pipelines = np.count_nonzero(alike, axis=1), np.count_nonzero(alike @ of_chain, axis=1)
+        strays[moved, number] = (links < params.repeats) | (pipelines < params.half * of_chain.shape[1])
+    link, step = np.nonzero(strays)
+    by_ns = (centre[step] + lag[link] + near).astype(np.int64)
+    last = group_search(sequences.line, sequences.end_ns, link.astype(np.int32), by_ns) - 1
+    known = last >= sequences.offsets[link]
+    settled = ends.copy()
+    settled[link[known], step[known]] = sequences.end_ns[last[known]]
+    return np.maximum.accumulate(settled, axis=1)
