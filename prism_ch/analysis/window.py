@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from prism_ch.analysis.continuity.attempt_steps import AttemptSteps
 from prism_ch.analysis.continuity.continuity import continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs
+from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
 from prism_ch.analysis.diagnose.network.slow_switches import join_slow_switches
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills

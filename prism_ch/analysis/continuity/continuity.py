@@ -1,10 +1,4 @@
-"""Continuity: which attempts are one job, and where its steps go on from those that were published.
-
-1. Divide the time of each attempt into steps.
-2. Join attempts whose steps keep their distance: they are parts of one.
-3. Put the attempts of each job together, in order.
-4. Number the new steps of a job on from the known ones, and rebuild their phases.
-"""
+"""Which attempts are one job, and where its steps go on from those that were published."""
 
 from __future__ import annotations
 
@@ -15,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prism_ch.analysis.continuity import resume
-from prism_ch.analysis.continuity.attempt_steps import AttemptSteps, divide_attempt
+from prism_ch.analysis.continuity.resume import AttemptSteps, divide_attempt
 from prism_ch.analysis.continuity.same_job import join_attempts
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.lockstep import join_lockstep
@@ -30,7 +24,7 @@ from prism_ch.model.result import GpuSteps, Group, Reconstruction, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
-#: Applies a function to each of some inputs, in order, maybe several at once; as `map`.
+#: Applies a function to each of some inputs, in order, maybe several at once, like `map`.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
@@ -39,8 +33,8 @@ class RebuiltAttempt:
     """One attempt of a job as a window shows it.
 
     `division` holds all steps looked at; the new ones, from number `first_new` on, are in `rebuilt`. `groups` are
-    numbered after those of earlier attempts. `lateness_s` float64[endpoints, steps], see `lateness_s` in phases, is of
-    all steps of the division. `is_settled`: it goes on from enough known steps.
+    numbered after those of earlier attempts. `lateness_s` float64[endpoints, steps], see phases, is of all steps of the
+    division. `is_settled`: it goes on from enough known steps.
     """
 
     attempt: RecognisedJob
@@ -68,9 +62,9 @@ class RebuiltAttempt:
 class ContinuedJob:
     """A job that a window shows, from what is known of it to its new steps.
 
-    `job` is its last attempt under the job's name. `steps` and `gpu_steps` are those known before that stay, and the
-    new ones; `memory` is what was known of it, `before` what of that stays, None where all is found again. `newest` is
-    what is to be remembered of the last attempt.
+    `job` is its last attempt under the job's name, `newest` what is to be remembered of that. `steps` and `gpu_steps`
+    are those known before that stay, and the new ones. `memory` is what was known of it, `before` the part of it that
+    stays, None where all is found again.
     """
 
     job: RecognisedJob
@@ -100,7 +94,12 @@ def continue_jobs(
     params: Params,
     each: Each = map,
 ) -> Continued:
-    """Divide attempts into steps, and put those of each job together."""
+    """Divide attempts into steps, and put those of each job together.
+
+    1. Divide the time of each attempt into steps.
+    2. Join attempts whose steps keep their distance: they are parts of one, divided again as a whole.
+    3. Put the attempts of each job together, in order.
+    """
 
     def divided(attempt: RecognisedJob) -> AttemptSteps | None:
         return divide_attempt(attempt, traffic, known.get(attempt.job_id), topology, params)
@@ -108,13 +107,13 @@ def continue_jobs(
     steps: list[AttemptSteps | None] = list(each(divided, attempts))
     ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
     wholes, parts = join_lockstep(attempts, ends, known.jobs, topology, params.recognise)
-    joined: list[AttemptSteps | None] = []
-    for whole, rows in zip(wholes, parts, strict=True):
-        one = steps[rows[0]] if len(rows) == 1 else divided(whole)
-        joined.append(None if one is None else replace(one, attempt=whole))
-    jobs = join_attempts([one for one in joined if one is not None], params.recognise.half, params.going_on)
+    joined = [steps[rows[0]] if len(rows) == 1 else divided(whole) for whole, rows in zip(wholes, parts, strict=True)]
+    training = [replace(one, attempt=whole) for one, whole in zip(joined, wholes, strict=True) if one is not None]
+    jobs = join_attempts(
+        [one.attempt for one in training], [one.load for one in training], params.recognise.half, params.going_on
+    )
     idle = [whole.job_id for whole, one in zip(wholes, joined, strict=True) if one is None and whole.known]
-    return Continued(tuple(map(tuple, jobs)), tuple(wholes), tuple(idle))
+    return Continued(tuple(tuple(training[row] for row in job) for job in jobs), tuple(wholes), tuple(idle))
 
 
 def rebuild_job(

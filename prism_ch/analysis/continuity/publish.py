@@ -1,4 +1,4 @@
-"""Account: put what was found of a job into the rows of the result tables, added to what was known of it."""
+"""Publish what was found of jobs as rows, added to what was known of them, and remember it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from prism_ch.model.result import (
 )
 from prism_ch.model.window import Window
 
-#: What is said of pairs that carry no steady data: the stages looked, and found nothing to name.
+#: Confidence in `other`, for pairs that carry no steady data.
 _OTHER_CONFIDENCE = 0.5
 
-#: Times of one flow, by clocks as they were known at different times, are no farther apart.
+#: Corrections of clocks, as they were known at different times, move one flow by no more than this.
 _CLOCKS_NS = 10**9
 
 
 def job_revision(
     found: ContinuedJob, findings: tuple[Finding, ...], usual_compute: UsualComputeTime, *, stands_still: bool = False
 ) -> JobRevision:
-    """Put all that a window says of a job into rows.
+    """Put all that a window shows of a job into rows.
 
-    Parameters: `findings` on it, and `usual_compute`, what is to be remembered of how long its ranks compute.
+    Parameters: `findings` on it; `usual_compute`, how long its ranks compute, to be remembered.
     """
     before, last = found.before, found.attempts[-1]
     pairs = _pairs(found)
@@ -93,9 +93,6 @@ def job_revision(
 
 
 def _joined(parts: Sequence[Reconstruction]) -> Reconstruction:
-    """Put the steps of lives one after the other."""
-    if len(parts) == 1:
-        return parts[0]
     gpu_steps = GpuSteps.concat([part.gpu_steps for part in parts])
     timeline = Timeline.concat([part.timeline for part in parts])
     return Reconstruction(
@@ -106,17 +103,16 @@ def _joined(parts: Sequence[Reconstruction]) -> Reconstruction:
 
 
 def silent_jobs(
-    memories: Sequence[JobMemory], until_ns: int, standing: Mapping[str, tuple[Finding, ...]], params: ContinueParams
+    memories: Sequence[JobMemory], until_ns: int, stops: Mapping[str, tuple[Finding, ...]], params: ContinueParams
 ) -> list[JobRevision]:
-    """Say of jobs that show no traffic in a window whether they are stalled or have ended, where that is news.
+    """Publish which jobs without traffic in a window are stalled or have ended, where that is new.
 
-    Parameters: `standing`, by job_id, the findings on jobs that stand still, or seem to.
-    A job of which no whole step is known yet may be in the middle of a long one: it is never called stalled. Of one
-    that has ended no finding stays open.
+    Parameters: `stops`, by job_id, the findings on jobs that stand still, or seem to. A job of which no whole step is
+    known yet may be in the middle of a long one: it is never called stalled. An ended job has no open finding.
     """
     changed = []
     for memory in memories:
-        found = standing.get(memory.job.job_id, ())
+        found = stops.get(memory.job.job_id, ())
         status = _status(memory, until_ns, found, params)
         if status == "ended":
             found = tuple(replace(finding, status="closed") for finding in memory.findings)
@@ -127,7 +123,6 @@ def silent_jobs(
 
 
 def _status(memory: JobMemory, until_ns: int, found: Sequence[Finding], params: ContinueParams) -> JobStatus:
-    """Return the status of a silent job."""
     silent_s = (until_ns - memory.job.last_seen_ns) / 1e9
     step_s = memory.job.step_s_median
     stalled_s = params.repeats * max(step_s, 1.0) if step_s > 0 else params.ended_after_s
@@ -141,13 +136,13 @@ def absorbed(memories: Sequence[JobMemory], revisions: Sequence[JobRevision]) ->
     """Name the known jobs that turned out to be parts of others.
 
     A pipeline repeats within one step, and shows before the gradients that join it to the others of its job. Such a
-    part is told anew with the whole: a job found again since before the part was seen, that holds all of its endpoints.
+    part is published anew with the whole: a job that began no later and holds all of its endpoints.
     """
-    said = {revision.job.job_id for revision in revisions}
+    shown = {revision.job.job_id for revision in revisions}
     return tuple(
         memory.job.job_id
         for memory in memories
-        if memory.job.job_id not in said
+        if memory.job.job_id not in shown
         and any(
             max(whole.job.first_seen_ns, whole.from_time_ns) <= memory.job.first_seen_ns
             and np.isin(memory.members.endpoint, whole.members.endpoint).all()
@@ -157,7 +152,7 @@ def absorbed(memories: Sequence[JobMemory], revisions: Sequence[JobRevision]) ->
 
 
 def unchanged(memory: JobMemory) -> JobRevision:
-    """Say of a job what was known before, without new steps; steps published later are withdrawn."""
+    """Publish a job as it was known before, which withdraws steps published later."""
     return JobRevision(
         memory.job,
         memory.members,
@@ -186,7 +181,7 @@ def _pairs(found: ContinuedJob) -> Pairs:
 
 
 def _count_pairs(flows: FlowBatch, attempts: Sequence[RebuiltAttempt]) -> Pairs:
-    """Count every directed pair of a batch sorted by (src, dst); pairs that were not identified are `other`."""
+    """Count every directed pair of a batch sorted by (src, dst); unidentified ones are `other`."""
     first = run_starts(flows.src, flows.dst)
     if len(first) == 0:
         return Pairs.empty()
@@ -206,9 +201,9 @@ def _count_pairs(flows: FlowBatch, attempts: Sequence[RebuiltAttempt]) -> Pairs:
 
 
 def _kinds_of(src: Int32, dst: Int32, attempts: Sequence[RebuiltAttempt]) -> tuple[UInt8, Float64]:
-    """Return the kinds of directed pairs and the confidence in them, [n] each: by the newest attempt with training.
+    """Return the kind of each directed pair and the confidence in it, [n] each.
 
-    A pair that no attempt shows is `other`.
+    It is that of the newest attempt in which the pair carries training; `other` where none shows it.
     """
     kind, confidence = np.full(len(src), OTHER, dtype=np.uint8), np.full(len(src), _OTHER_CONFIDENCE)
     for attempt in attempts:
@@ -219,7 +214,7 @@ def _kinds_of(src: Int32, dst: Int32, attempts: Sequence[RebuiltAttempt]) -> tup
 
 
 def _without(pairs: Pairs, counted: Pairs) -> Pairs:
-    """Return the pairs less what of them was counted before, those left out that have nothing new.
+    """Subtract what was counted before, and leave out pairs with nothing new.
 
     An observation that comes to others of its flow may be the one that is elected: it changes counts, and adds none.
     """
@@ -233,7 +228,7 @@ def _without(pairs: Pairs, counted: Pairs) -> Pairs:
 def _add_pairs(before: Pairs, now: Pairs, begin_ns: int) -> Pairs:
     """Add this window's counts to what was counted before.
 
-    Kinds found now win, but where a pair carries no training any more that carried some before the newest life, which
+    Kinds found now win, unless a pair carries no training any more that carried some before the newest attempt, which
     began at `begin_ns`.
     """
     both = Pairs.concat([now, before])
@@ -255,7 +250,7 @@ def _add_pairs(before: Pairs, now: Pairs, begin_ns: int) -> Pairs:
 
 
 def _members(found: ContinuedJob, groups: tuple[Group, ...], pairs: Pairs) -> Members:
-    """List the members of all lives, each with its place in the newest one it was in, and since and until when.
+    """List the members of all attempts, each with its place in the newest one, and when it was seen.
 
     A member without a group has a number beyond those of the groups.
     """
@@ -264,7 +259,7 @@ def _members(found: ContinuedJob, groups: tuple[Group, ...], pairs: Pairs) -> Me
     if found.before is not None and found.newest.first_step:
         parts.append(found.before.members)
         endpoints.append(found.before.members.endpoint)
-    endpoint, row = np.unique(np.concatenate(endpoints), return_index=True)  # the first of each: its newest life
+    endpoint, row = np.unique(np.concatenate(endpoints), return_index=True)  # the first of each: its newest attempt
     dp_group = np.concatenate([part.dp_group for part in parts])[row]
     grouped = {(member, group.group_id) for group in groups if group.kind == DP for member in group.members}
     alone = [place not in grouped for place in zip(endpoint.tolist(), dp_group.tolist(), strict=True)]
@@ -274,7 +269,7 @@ def _members(found: ContinuedJob, groups: tuple[Group, ...], pairs: Pairs) -> Me
 
 
 def _seen(endpoints: Int64, pairs: Pairs) -> tuple[Int64, Int64]:
-    """Return the first and last time each endpoint moved anything to or from another member."""
+    """Return when each endpoint first and last exchanged anything with another member."""
     size = int(max(endpoints.max(initial=0), pairs.src.max(initial=0), pairs.dst.max(initial=0))) + 1
     first, last = np.full(size, np.iinfo(np.int64).max), np.zeros(size, dtype=np.int64)
     for side in (pairs.src, pairs.dst):
@@ -286,7 +281,7 @@ def _seen(endpoints: Int64, pairs: Pairs) -> tuple[Int64, Int64]:
 def remember_window(
     memory: WindowMemory, revision: WindowRevision, window: Window, params: ContinueParams
 ) -> WindowMemory:
-    """Return what is known after a window: of jobs, findings about no single job, and exporters."""
+    """Return what is known after a window."""
     jobs = {job.job.job_id: job for job in memory.jobs if job.job.job_id not in revision.withdrawn}
     for one in revision.jobs:
         jobs[one.job.job_id] = _remember_job(jobs.get(one.job.job_id), one, params)
@@ -299,7 +294,6 @@ def remember_window(
 
 
 def _remember_job(before: JobMemory | None, revision: JobRevision, params: ContinueParams) -> JobMemory:
-    """Return what is known of a job after a revision of it."""
     steps, gpu_steps = revision.steps, revision.gpu_steps
     findings = {one.diagnosis_id: one for one in revision.findings}
     if before is not None:
@@ -326,6 +320,5 @@ def _remember_job(before: JobMemory | None, revision: JobRevision, params: Conti
 
 
 def _still_open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings that are open, by when they began."""
     going = (one for one in findings if one.status == "open")
     return tuple(sorted(going, key=lambda one: (one.start_ns, one.diagnosis_id)))

@@ -1,7 +1,8 @@
-"""Resume: where a job's steps go on from those that were published before.
+"""The steps of an attempt: found anew, or resumed where earlier windows know better.
 
-What is published of a job stays as it is, but for its newest life while that is young: of that all is found again from
-its beginning in every window, until enough of its steps are known.
+What is published of a job stays, but for its newest attempt while that is young: all of it is found again from its
+beginning in every window, as more of it shows more, until enough of its steps are known. But while one rank makes all
+the others wait, messages run into one another: the more steps are slow, the less they show what a step is.
 """
 
 from __future__ import annotations
@@ -10,18 +11,44 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prism_ch.analysis.continuity.same_job import Load, measure_load
+from prism_ch.analysis.jobs.job_traffic import JobTraffic, recurring_pairs
+from prism_ch.analysis.roles.merged import either_way, hidden_answers, name_merged
+from prism_ch.analysis.roles.roles import identify
+from prism_ch.analysis.steps.steps import divide
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Int64
-from prism_ch.model.job import Division, PairKinds
+from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import JobMemory
-from prism_ch.model.params import ContinueParams
+from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.result import OTHER, GpuSteps, Steps
+from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptSteps:
+    """One attempt of a job with the kinds of its traffic and its steps.
+
+    `even_until` is that of Attempt; `load` is what it moves in a step, None while too few steps are known.
+    """
+
+    attempt: RecognisedJob
+    traffic: JobTraffic
+    kinds: PairKinds
+    division: Division
+    even_until: int = 0
+    load: Load | None = None
+
+    @property
+    def bursts(self) -> Traffic:
+        """Its bursts."""
+        return self.traffic.bursts
+
+
+@dataclass(frozen=True, slots=True)
 class NewSteps:
-    """The steps of a division that are new: the first is number `first_step` and begins at `start_ns` int64[m].
+    """The new steps of a division: the first is number `first_step` and begins at `start_ns` int64[m].
 
     `start_ns` is None where nothing came before.
     """
@@ -31,31 +58,68 @@ class NewSteps:
     start_ns: Int64 | None
 
 
-def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | None:
-    """Return what is known of a job that its newest life does not change: its steps, and the groups of earlier lives.
+def divide_attempt(
+    attempt: RecognisedJob, around: JobTraffic, memory: JobMemory | None, topology: Topology, params: Params
+) -> AttemptSteps | None:
+    """Find the kinds of an attempt's traffic and divide its time into steps.
 
-    While that life is young, its steps are found again: None for a young job of one life.
+    Parameters: `around`, all traffic of the window; `memory`, what was known of the job. Returns None if what repeats
+    is no training: steps are not alike, or few while some server only sends or only receives.
     """
-    if memory is None:
+    settled = memory is not None and memory.is_settled(params.going_on)
+    seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns).since(attempt.steady_ns)
+    recurring = recurring_pairs(seen.bursts, topology, params.recognise) & ~seen.coarse
+    seen = replace(seen, recurring=recurring)
+    if memory is not None and settled:
+        seen = seen.since(memory.context_start_ns(params.going_on))
+    seen = replace(seen, merged=seen.merged | hidden_answers(seen.bursts, seen.recurring, params.identify))
+    found = _find_steps(attempt, seen, memory, params)
+    if not settled and not _trains(found, topology, params):
         return None
-    attempt = memory.attempt
-    stays = replace(memory, groups=memory.groups[: attempt.earlier_groups])
-    if memory.is_settled(params):
-        return stays
-    if attempt.first_step == 0:
-        return None
-    steps, gpu_steps = memory.steps, memory.gpu_steps
-    begin_ns = attempt.begin_ns
-    return replace(
-        stays,
-        steps=steps.take(steps.step < attempt.first_step),
-        gpu_steps=gpu_steps.take(gpu_steps.step < attempt.first_step),
-        findings=tuple(finding for finding in memory.findings if finding.start_ns < begin_ns),
+    return replace(found, load=measure_load(seen.bursts, found.kinds, found.division))
+
+
+def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | None, params: Params) -> AttemptSteps:
+    """Find kinds and steps, anew or as they were known.
+
+    1. A settled job goes on with the kinds and steps that are known.
+    2. A young one is examined anew, and that counts if it confirms the steps that were known.
+    3. Where it does not, and going on with the known steps does, and the newest steps are slow, those are gone on with,
+       from then on also in later windows (`even_until`).
+    """
+    unresolved = either_way(seen.bursts, seen.merged)
+    found = identify(seen.bursts, seen.recurring & ~unresolved, params.identify)
+
+    def steps(known: Division | None, even_until: int) -> AttemptSteps:
+        kinds = found if known is None or memory is None else keep_known_kinds(found, seen.bursts, memory)
+        kinds = name_merged(kinds, seen.bursts, unresolved, params.merged)
+        division = divide(seen.bursts, kinds, attempt.endpoints, params.divide, known)
+        return AttemptSteps(attempt, seen, kinds, division, even_until)
+
+    known = known_steps(memory, params.going_on)
+    even_until = 0 if memory is None else memory.attempt.even_until
+    if known is None or memory is None or even_until or memory.is_settled(params.going_on):
+        return steps(known, even_until)
+    anew = steps(None, 0)
+    if confirms(anew.division, known, params.going_on):
+        return anew
+    as_known = steps(known, known.steps)
+    stays = confirms(as_known.division, known, params.going_on)
+    return as_known if stays and is_slow(as_known.division, known, params.going_on) else anew
+
+
+def _trains(found: AttemptSteps, topology: Topology, params: Params) -> bool:
+    """Return whether steps are alike, and many or of data that goes round as in training."""
+    senders, receivers = (
+        np.unique(topology.server[side[found.traffic.steady]])
+        for side in (found.bursts.pair_src, found.bursts.pair_dst)
     )
+    judged = found.division.steps >= params.divide.judged_steps
+    return found.division.regular >= params.divide.min_regularity and (judged or np.array_equal(senders, receivers))
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> PairKinds:
-    """Give the pairs of a known job the kind they were found to have; only others keep what is found now.
+    """Give the pairs of a known job the kind they had; only others keep what is found now.
 
     A pair that was `other` may have been new. Where then and now agree the bursts keep their own kinds: a pair may
     carry two.
@@ -65,30 +129,26 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> P
     row = PairIndex.of(memory.pairs.src, memory.pairs.dst).rows_of(traffic.pair_src, traffic.pair_dst)
     found = (row >= 0) & (memory.pairs.kind[row] != OTHER)
     kind = np.where(found, memory.pairs.kind[row], kinds.kind)
+    confidence = np.where(found, memory.pairs.confidence[row], kinds.confidence)
     changed = (kind != kinds.kind)[traffic.pair]
-    return PairKinds(
-        kind,
-        np.where(found, memory.pairs.confidence[row], kinds.confidence),
-        np.where(changed, kind[traffic.pair], kinds.burst),
-    )
+    return PairKinds(kind, confidence, np.where(changed, kind[traffic.pair], kinds.burst))
 
 
 def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | None:
-    """Return published steps that say what a step of a job's newest life is; None where they are too few.
+    """Return the published steps of a job's newest attempt that new ones are like; None if too few.
 
-    Of a settled job those are the newest, as many as are looked back over; of a young one that became slow, those that
-    were known by then; else all. An endpoint that joined after a step ended it with the job.
+    Of a settled job those are the newest, as many as are looked back over; of a young one that became slow, those known
+    by then; else all. An endpoint that joined after a step ended it with the job.
     """
     if memory is None:
         return None
+    attempt, first, until = memory.attempt, memory.attempt.first_step, memory.job.steps
     if memory.is_settled(params):
-        first, until = memory.job.steps - params.recent_steps, memory.job.steps
-    else:
-        attempt = memory.attempt
-        first = attempt.first_step
-        until = first + attempt.even_until if attempt.even_until else memory.job.steps
+        first = until - params.recent_steps
+    elif attempt.even_until:
+        until = first + attempt.even_until
     steps = memory.steps.take((memory.steps.step >= first) & (memory.steps.step < until))
-    if len(steps) < min(params.recent_steps, params.recent_steps):
+    if len(steps) < params.recent_steps:
         return None
     mine = memory.gpu_steps
     endpoints, row = np.unique(mine.endpoint, return_inverse=True)
@@ -99,7 +159,7 @@ def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | 
 
 
 def confirms(division: Division, known: Division, params: ContinueParams) -> bool:
-    """Say whether a division holds steps known before, but for a few, and no more than those in their time."""
+    """Return whether a division holds nearly all known steps, and hardly any others in their time."""
     ends_ns, known_ns = division.job_end_ns(), known.job_end_ns()
     near_ns = params.same_boundary * float(np.median(np.diff(known_ns)))
     place = np.searchsorted(ends_ns, known_ns - near_ns)
@@ -110,10 +170,28 @@ def confirms(division: Division, known: Division, params: ContinueParams) -> boo
 
 
 def is_slow(division: Division, known: Division, params: ContinueParams) -> bool:
-    """Say whether some of the newest steps of a division take longer than most of those known before."""
+    """Return whether some of a division's newest steps take longer than most known ones."""
     usual_ns = float(np.quantile(np.diff(known.job_end_ns()), 0.25))
     newest_ns = np.diff(division.job_end_ns())[-2 * params.slow_steps :]
     return bool(np.count_nonzero(newest_ns > (1 + params.notable) * usual_ns) >= params.slow_steps)
+
+
+def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | None:
+    """Return what the newest attempt does not change of what is known; None for a young job of one attempt."""
+    if memory is None:
+        return None
+    attempt, steps, gpu_steps = memory.attempt, memory.steps, memory.gpu_steps
+    stays = replace(memory, groups=memory.groups[: attempt.earlier_groups])
+    if memory.is_settled(params):
+        return stays
+    if attempt.first_step == 0:
+        return None
+    return replace(
+        stays,
+        steps=steps.take(steps.step < attempt.first_step),
+        gpu_steps=gpu_steps.take(gpu_steps.step < attempt.first_step),
+        findings=tuple(finding for finding in memory.findings if finding.start_ns < attempt.begin_ns),
+    )
 
 
 def go_on(division: Division, memory: JobMemory, params: ContinueParams) -> NewSteps:
@@ -122,13 +200,13 @@ def go_on(division: Division, memory: JobMemory, params: ContinueParams) -> NewS
     step_ns = float(np.median(memory.steps.end_ns - memory.steps.start_ns))
     new = int(np.searchsorted(division.job_end_ns(), published + params.same_boundary * step_ns))
     ends = division.end_ns[:, new:].copy()
-    # The first step of a division may be cut by the span looked at; the published steps before it say that it is not.
+    # The span looked at may cut the first step of a division, but the published steps before it show that it does not.
     fresh = Division(division.endpoints.copy(), ends, np.ones(ends.shape[1], dtype=bool))
     return _after(fresh, memory.steps, memory.gpu_steps)
 
 
 def begin_anew(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewSteps:
-    """Add the steps of another life to those of earlier ones, if there are any.
+    """Add the steps of another attempt to those of earlier ones, if there are any.
 
     The time from the last step that was finished to the end of the first new one is not what a step takes.
     """
@@ -141,11 +219,10 @@ def begin_anew(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewStep
 
 
 def _after(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewSteps:
-    """Let the first step of a division begin on each endpoint where its last one ended, or else the job's."""
+    """Begin a division on each endpoint where its last step ended, or else the job's."""
     last = gpu_steps.take(gpu_steps.step == steps.step[-1])
     start = np.full(len(division.endpoints), int(steps.end_ns[-1]))
-    place = np.searchsorted(division.endpoints, last.endpoint)
-    place = np.minimum(place, len(division.endpoints) - 1)
+    place = np.minimum(division.rows_of(last.endpoint), len(division.endpoints) - 1)
     member = division.endpoints[place] == last.endpoint
     start[place[member]] = last.end_ns[member]
     return NewSteps(division, int(steps.step[-1]) + 1, start)

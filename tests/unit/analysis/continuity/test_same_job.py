@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,14 +132,6 @@ class TestEarlyDays:
         assert not is_too_early(self.BEFORE, replace(self.OTHER, bursts=bursts), PARAMS)
 
 
-@dataclass(frozen=True)
-class One:
-    """A life that is named by a letter, with what it moves."""
-
-    attempt: RecognisedJob
-    load: Load | None
-
-
 class TestLivesOfOneJob:
     """Lives that take over endpoints from one another, a minute each."""
 
@@ -152,21 +144,19 @@ class TestLivesOfOneJob:
         """The names of the lives of each job; each follows the one before it."""
         names = "abcdef"[: len(loads)]
         attempts = [
-            One(
-                RecognisedJob(
-                    job_id=name,
-                    tenant="acme",
-                    endpoints=self.LOAD.endpoints,
-                    known=name in known,
-                    begin_ns=60 * place,
-                    end_ns=60 * place + 60 if place + 1 < len(loads) else FOREVER_NS,
-                    follows=names[place - 1] if place else "",
-                ),
-                load,
+            RecognisedJob(
+                job_id=name,
+                tenant="acme",
+                endpoints=self.LOAD.endpoints,
+                known=name in known,
+                begin_ns=60 * place,
+                end_ns=60 * place + 60 if place + 1 < len(loads) else FOREVER_NS,
+                follows=names[place - 1] if place else "",
             )
-            for place, (name, load) in enumerate(zip(names, loads, strict=True))
+            for place, name in enumerate(names)
         ]
-        return ["".join(one.attempt.job_id for one in job) for job in join_attempts(attempts[::-1], 0.5, PARAMS)]
+        jobs = join_attempts(attempts[::-1], loads[::-1], 0.5, PARAMS)
+        return ["".join(names[::-1][row] for row in job) for job in jobs]
 
     def test_the_same_load_is_one_job(self) -> None:
         assert self.joined(self.LOAD, self.LOAD, self.LOAD) == ["abc"]
