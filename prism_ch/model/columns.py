@@ -1,6 +1,10 @@
-"""What every struct of arrays in the model has in common: equal lengths, fixed dtypes, read-only columns."""
+"""What every struct of arrays has in common: equal lengths, fixed dtypes, read-only columns."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +17,9 @@ UInt8 = npt.NDArray[np.uint8]
 Float64 = npt.NDArray[np.float64]
 Complex128 = npt.NDArray[np.complex128]
 Bool = npt.NDArray[np.bool_]
+
+#: The dtype of a field by its annotation.
+_DTYPES = {"Int64": np.int64, "Int32": np.int32, "UInt16": np.uint16, "UInt8": np.uint8, "Float64": np.float64}
 
 
 def freeze(owner: object, **dtypes: npt.DTypeLike) -> None:
@@ -34,3 +41,39 @@ def freeze(owner: object, **dtypes: npt.DTypeLike) -> None:
         column = column.view()
         column.flags.writeable = False
         object.__setattr__(owner, name, column)
+
+
+class Columns:
+    """A dataclass whose fields annotated as arrays are columns of equal length, one row a thing."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, **_columns(type(self)))
+
+    def __len__(self) -> int:
+        return len(getattr(self, next(iter(_columns(type(self))))))
+
+    def take(self, rows: Bool | Int64) -> Self:
+        """Return the rows of a mask or an index, in that order."""
+        if rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)
+        columns = {name: getattr(self, name)[rows] for name in _columns(type(self))}
+        return replace(self, **columns)  # type: ignore[type-var]
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all parts, one after the other."""
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _columns(cls)})
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the struct without rows."""
+        return cls(**{name: np.empty(0, dtype=dtype) for name, dtype in _columns(cls).items()})
+
+
+def _columns(struct: type[Any]) -> dict[str, npt.DTypeLike]:
+    """Return the dtypes of a dataclass's columns by their names."""
+    return {field.name: _DTYPES[str(field.type)] for field in fields(struct) if field.type in _DTYPES}

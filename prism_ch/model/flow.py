@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prism_ch.core.arrays import order_by
-from prism_ch.model.columns import Bool, Int32, Int64, UInt8, UInt16, freeze
+from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16
 
 #: What a batch is sorted by, the most significant first.
 _SORTED_BY = ("src", "dst", "start_ns", "end_ns", "src_port")
 
-#: Times looked at for their common divisor: chance gives that away within a few.
+#: Times looked at for their common divisor, which a few of them show already.
 _TICK_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class FlowBatch:
+class FlowBatch(Columns):
     """Flow observations, one a row, without exact repeats, sorted by (src, dst, start_ns, end_ns, src_port).
 
     Times are nanoseconds since the epoch. `src` and `dst` are rows of the Topology the batch was read with.
@@ -37,39 +37,9 @@ class FlowBatch:
     exporter: Int32
     exporters: tuple[str, ...] = ("",)
 
-    def __post_init__(self) -> None:
-        """Check and freeze the columns."""
-        freeze(
-            self,
-            start_ns=np.int64,
-            end_ns=np.int64,
-            src=np.int32,
-            dst=np.int32,
-            src_port=np.uint16,
-            dst_port=np.uint16,
-            proto=np.uint8,
-            bytes=np.int64,
-            packets=np.int64,
-            exporter=np.int32,
-        )
-
-    def __len__(self) -> int:
-        """Count the observations."""
-        return len(self.start_ns)
-
-    def take(self, rows: Bool | Int64) -> FlowBatch:
-        """Return the rows of a mask or an index, in that order."""
-        if rows.dtype == np.bool_:
-            if rows.all():
-                return self
-            rows = np.flatnonzero(rows)
-        columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "exporters"}
-        return FlowBatch(**columns, exporters=self.exporters)
-
     def moved(self, by_ns: Int64) -> FlowBatch:
-        """Return the batch with every observation so much later, int64[n], sorted anew."""
-        later = replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
-        return later.take(order_by(*(getattr(later, key) for key in _SORTED_BY)))
+        """Return the batch with every observation later by int64[n], sorted anew."""
+        return _sorted(replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns))
 
     def five_tuples(self) -> Int64:
         """Return the number of each observation's 5-tuple, int64[n], from 0."""
@@ -87,7 +57,7 @@ class FlowBatch:
         return shared
 
     def ticks_ns(self) -> Int64:
-        """Return what all times of each exporter are multiples of, int64[exporters], up to a second."""
+        """Return the greatest common divisor of each exporter's times, up to a second, int64[exporters]."""
         tick = np.full(len(self.exporters), 10**9)
         some = slice(None, None, 1 + len(self) // _TICK_ROWS)
         for times in (self.start_ns, self.end_ns):
@@ -104,22 +74,16 @@ class FlowBatch:
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
         """Join batches that share no observation and name exporters differently, sorted as a batch is."""
         exporters = tuple(sorted({name for batch in batches for name in batch.exporters}))
-        columns = {
-            f.name: np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(cls) if f.name != "exporters"
-        }
-        columns["exporter"] = np.concatenate(
-            [np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter] for b in batches]
-        )
-        if len(batches) > 1:
-            order = order_by(*(columns[key] for key in _SORTED_BY))
-            columns = {key: column[order] for key, column in columns.items()}
-        return cls(**columns, exporters=exporters)
+        renumbered = [
+            replace(b, exporter=np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter])
+            for b in batches
+        ]
+        joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters)
+        return _sorted(joined) if len(batches) > 1 else joined
 
-    @classmethod
-    def empty(cls) -> FlowBatch:
-        """Return a batch without rows."""
-        nothing = np.empty(0, dtype=np.int64)
-        return cls(*([nothing] * 10))  # type: ignore[arg-type]
+
+def _sorted(batch: FlowBatch) -> FlowBatch:
+    return batch.take(order_by(*(getattr(batch, key) for key in _SORTED_BY)))
 
 
 def of_several(group: Int64, exporter: Int32) -> Bool:

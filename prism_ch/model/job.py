@@ -17,11 +17,11 @@ ALWAYS_NS, FOREVER_NS = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True)
 class RecognisedJob:
-    """One job as a window's traffic shows it, or one life of it.
+    """One job as a window's traffic shows it, or one attempt of it.
 
-    `endpoints` are rows of the Topology, sorted, int32[n]. `job_id` is that of the known job it continues, or a new
-    one. What its endpoints move is its own where it ends in [begin_ns, end_ns), and training from `steady_ns` on; where
-    it took over endpoints from a life that ended, it `follows` that, by its job_id.
+    `endpoints` int32[n] are rows of the Topology, sorted. `job_id` is that of the known job it continues, or a new one.
+    What its endpoints move is its own where it ends in [begin_ns, end_ns), and training from `steady_ns` on. `follows`
+    is the job_id of the attempt from which it took over endpoints, if any.
     """
 
     job_id: str
@@ -35,11 +35,10 @@ class RecognisedJob:
 
     @property
     def is_over(self) -> bool:
-        """Whether another life took over endpoints from this one."""
+        """Whether another attempt took over endpoints from this one."""
         return self.end_ns < FOREVER_NS
 
     def __post_init__(self) -> None:
-        """Freeze the members."""
         members = np.array(self.endpoints, dtype=np.int32)
         members.flags.writeable = False
         object.__setattr__(self, "endpoints", members)
@@ -49,8 +48,7 @@ class RecognisedJob:
 class PairKinds:
     """The kinds of a Traffic's pairs and bursts, each a position in PAIR_KINDS.
 
-    `kind` uint8[pairs], that of most of the pair's payload, and the `confidence` float64[pairs] in it; `burst`
-    uint8[n].
+    `kind` uint8[pairs] is that of most of the pair's payload, `confidence` float64[pairs]; `burst` uint8[n].
     """
 
     kind: UInt8
@@ -58,7 +56,6 @@ class PairKinds:
     burst: UInt8
 
     def __post_init__(self) -> None:
-        """Check and freeze the columns."""
         freeze(self, kind=np.uint8, confidence=np.float64)
         freeze(self, burst=np.uint8)
 
@@ -77,9 +74,8 @@ class PairKinds:
 class GroupSet:
     """The communicators of a job as the network shows them.
 
-    `endpoints` int32[n] are the job's members, sorted; `dp_group` and `pp_stage` int32[n] run beside them: the
-    group_id of the member's DP group and its pipeline stage, 0 the first. A member without DP traffic has a DP group
-    of its own.
+    `endpoints` int32[n] are the job's members, sorted; `dp_group` int32[n] is the group_id of each member's DP group,
+    one of its own without DP traffic; `pp_stage` int32[n] is its pipeline stage, 0 the first.
     """
 
     endpoints: Int32
@@ -88,7 +84,6 @@ class GroupSet:
     groups: tuple[Group, ...]
 
     def __post_init__(self) -> None:
-        """Check and freeze the columns."""
         freeze(self, endpoints=np.int32, dp_group=np.int32, pp_stage=np.int32)
 
     def stage_of(self, endpoints: npt.ArrayLike) -> Int32:
@@ -97,7 +92,7 @@ class GroupSet:
 
     @property
     def largest_role(self) -> int:
-        """Count the members of the pipeline stage that has most: they do the same work."""
+        """Count the members of the largest pipeline stage: they compute the same."""
         return int(np.unique_counts(self.pp_stage).counts.max(initial=0))
 
 
@@ -106,8 +101,8 @@ class Division:
     """Where each step ends on each endpoint.
 
     `endpoints` int32[m], sorted; `end_ns` int64[m, k], rising along a row; `whole` bool[k], False where a step's
-    beginning was not seen. There are no steps where k is 0.
-    `regular` says how much alike the steps are in size and in time, beyond chance, in 0..1; 1 where that can't be told.
+    beginning was not seen. `regular`, in 0..1, is how much alike the steps are in size and in time beyond the null
+    model; 1 where that is unknown.
     """
 
     endpoints: Int32
@@ -116,7 +111,6 @@ class Division:
     regular: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the shapes and freeze the arrays."""
         if self.end_ns.shape != (len(self.endpoints), len(self.whole)):
             raise ValueError(
                 f"end_ns has shape {self.end_ns.shape} for {len(self.endpoints)} endpoints and {len(self.whole)} steps"
@@ -126,14 +120,14 @@ class Division:
 
     @property
     def steps(self) -> int:
-        """Count the steps."""
+        """Their number."""
         return len(self.whole)
 
     def step_of(self, row: Int64, at_ns: Int64) -> Int64:
-        """Return the step in which each moment lies, int64[n]; a step ends with its last moment.
+        """Find the step of each moment, int64[n]; `steps` after the last one.
 
-        Parameters: `row` int64[n], the row of `endpoints` by whose steps a moment is counted; `at_ns` int64[n]. What
-        comes after the last step is in step `steps`.
+        Parameters: `row` int64[n], the row of `endpoints` by whose steps a moment is counted; `at_ns` int64[n]. A step
+        ends with its last moment.
         """
         if self.steps == 0:
             return np.zeros(len(at_ns), dtype=np.int64)

@@ -16,8 +16,8 @@ from prism_ch.model.window import Window
 class Attempt:
     """The newest attempt of a job: its first step, since when its traffic counts, how many groups came before it.
 
-    All are 0 for a job that was never restarted. `even_until` counts the steps that say what a step is where the
-    attempt became slow while it was young; else it is 0.
+    All are 0 for a job that was never restarted. Where the attempt became slow while it was young, `even_until` counts
+    the steps before that, which show what a step is; else it is 0.
     """
 
     first_step: int = 0
@@ -28,9 +28,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class UsualComputeTime:
-    """How long endpoints, by address, usually computed in a step, in seconds, as measured at `found_ns`.
+    """Seconds that endpoints, by address, usually computed in a step, as measured at `found_ns`.
 
-    `needs` says which inputs a pipeline's outputs were found to wait for, see ComputeTime.
+    `needs` are the inputs that a pipeline's outputs were found to wait for, see ComputeTime.
     """
 
     found_ns: int = 0
@@ -58,30 +58,27 @@ class JobMemory:
     usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)
 
     def is_settled(self, params: ContinueParams) -> bool:
-        """Whether enough steps of the newest attempt are known to add new ones, rather than find all again."""
+        """Return whether enough steps are known to add new ones, not find all again."""
         return self.job.steps - self.attempt.first_step >= params.settled_steps
 
     def context_start_ns(self, params: ContinueParams) -> int:
-        """Return from when on a settled job's traffic is looked at: some steps back."""
+        """Return since when a settled job's traffic is looked at: some steps back."""
         return int(self.steps.start_ns[-params.recent_steps])
 
     def looked_at_from_ns(self, params: ContinueParams) -> int:
-        """Return from when on the job's traffic is looked at: some steps back, or a young attempt's beginning."""
+        """Return since when traffic is looked at: some steps back, or a young attempt's beginning."""
         if self.is_settled(params):
             return self.context_start_ns(params)
         return max(self.attempt.begin_ns, self.job.first_seen_ns)
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether no step is known because the job's records run on over many.
-
-        Its pairs are counted on then, and not found again from the beginning.
-        """
+        """Whether no step is known because records run on over many; its pairs are counted on."""
         return len(self.steps) == 0 and any(finding.kind == "telemetry" for finding in self.findings)
 
 
 def clocks_since_ns(window: Window, jobs: Iterable[JobMemory], params: Params) -> int:
-    """Return from when on a window may need to know what was found of exporters' clocks."""
+    """Return since when a window may need to know exporters' clocks."""
     span_s = max(params.clocks.remembered_s, params.going_on.newcomer_lookback_s)
     live = [job for job in jobs if job.job.status != "ended" and len(job.steps)]
     return min([window.start_ns - span_s * 10**9, *(job.looked_at_from_ns(params.going_on) for job in live)])
@@ -93,7 +90,7 @@ class WindowMemory:
 
     jobs: tuple[JobMemory, ...] = ()
     findings: tuple[Finding, ...] = ()
-    exporters: ExporterHistory = field(default_factory=ExporterHistory.none)
+    exporters: ExporterHistory = field(default_factory=ExporterHistory.empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +104,24 @@ class RememberedSteps:
 
     @classmethod
     def of(cls, job: JobRecord, params: ContinueParams) -> RememberedSteps:
-        """Return which steps of a job are read back; they are counted on without gaps."""
+        """Choose which steps of a job are read back."""
         recent = max(job.steps - params.history_steps, 0)
         reached = params.remembered_s / job.step_s_median if job.step_s_median > 0 else 0.0
         since = max(recent - round(reached), 0)
-        stride = 1  # a power of two: with a longer history, half of the steps known before are known still
+        stride = 1  # a power of two: when the history gets longer, half of the remembered steps remain
         while recent - since > stride * params.history_steps:
             stride *= 2
         return cls(since, recent, job.steps, stride)
 
     def parts(self, steps: Steps) -> tuple[Steps, Steps]:
-        """Return the newest of some steps, and some of those before them."""
+        """Return the newest steps, and those to keep of the ones before."""
         before = (steps.step >= self.since) & (steps.step < self.recent) & (steps.step % self.stride == 0)
         return steps.take(steps.step >= self.recent), steps.take(before)
 
 
 @dataclass(frozen=True, slots=True)
 class JobRevision:
-    """All that one working of a window says of a job.
+    """All that one working of a window publishes of a job.
 
     `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold
     the steps from `from_step` on and replace whatever was published from there; `findings` hold those that are open
@@ -147,10 +144,10 @@ class JobRevision:
 
 @dataclass(frozen=True, slots=True)
 class WindowRevision:
-    """All that one working of a window says.
+    """All that one working of a window publishes.
 
     `withdrawn` are known jobs that turned out to be parts of others; `findings` are about no single job and replace
-    those that start in the window or later; `exporters`, what the window shows of them.
+    those that start in the window or later.
     """
 
     jobs: tuple[JobRevision, ...]

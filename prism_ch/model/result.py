@@ -5,13 +5,10 @@ Endpoints are rows of the Topology the analysis ran with; times are nanoseconds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
-
-from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
+from prism_ch.model.columns import Columns, Float64, Int32, Int64, UInt8
 
 #: Codes of a pair's kind, in the order of the contract's Enum; the code is the position.
 PAIR_KINDS = ("DP", "PP", "EP", "CP", "TP", "other")
@@ -23,33 +20,8 @@ PHASES = ("compute", "PP", "DP", "EP", "CP", "TP")
 JobStatus = Literal["running", "stalled", "ended"]
 
 
-class _Columns:
-    """Shared by the structs of arrays below: length, selection, emptiness."""
-
-    __slots__ = ()
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
-
-    def take(self, rows: Bool | Int64) -> Self:
-        """Return the rows of a mask or an index, in that order."""
-        return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))  # type: ignore[arg-type]
-
-    @classmethod
-    def concat(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of all parts, one after the other."""
-        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-    @classmethod
-    def empty(cls) -> Self:
-        """Return the struct without rows."""
-        return cls(*(np.empty(0, dtype=np.int64) for _ in fields(cls)))  # type: ignore[arg-type]
-
-
 @dataclass(frozen=True, slots=True)
-class Members(_Columns):
+class Members(Columns):
     """The endpoints of a job; `dp_group` is the group_id of its DP group, `pp_stage` counts from 0."""
 
     endpoint: Int32
@@ -58,15 +30,9 @@ class Members(_Columns):
     first_seen_ns: Int64
     last_seen_ns: Int64
 
-    def __post_init__(self) -> None:
-        """Check and freeze the columns."""
-        freeze(
-            self, endpoint=np.int32, dp_group=np.int32, pp_stage=np.int32, first_seen_ns=np.int64, last_seen_ns=np.int64
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Pairs(_Columns):
+class Pairs(Columns):
     """Directed pairs of endpoints; `kind` is a position in PAIR_KINDS, `confidence` is in 0..1."""
 
     src: Int32
@@ -77,20 +43,6 @@ class Pairs(_Columns):
     bytes: Int64
     first_seen_ns: Int64
     last_seen_ns: Int64
-
-    def __post_init__(self) -> None:
-        """Check and freeze the columns."""
-        freeze(
-            self,
-            src=np.int32,
-            dst=np.int32,
-            kind=np.uint8,
-            confidence=np.float64,
-            flows=np.int64,
-            bytes=np.int64,
-            first_seen_ns=np.int64,
-            last_seen_ns=np.int64,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +56,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps(_Columns):
+class Steps(Columns):
     """One row a training step; `slowest` is an endpoint; `complete` is 0 where the step's beginning was not seen."""
 
     step: Int64
@@ -116,28 +68,14 @@ class Steps(_Columns):
     slowest: Int32
     complete: UInt8
 
-    def __post_init__(self) -> None:
-        """Check and freeze the columns."""
-        freeze(
-            self,
-            step=np.int64,
-            start_ns=np.int64,
-            end_ns=np.int64,
-            compute_s=np.float64,
-            pp_s=np.float64,
-            dp_s=np.float64,
-            slowest=np.int32,
-            complete=np.uint8,
-        )
-
     @property
     def duration_s(self) -> Float64:
-        """Durations in seconds, float64[n]."""
+        """Durations, float64[n]."""
         return (self.end_ns - self.start_ns) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class GpuSteps(_Columns):
+class GpuSteps(Columns):
     """One row an endpoint and step, sorted by (endpoint, step)."""
 
     endpoint: Int32
@@ -149,28 +87,14 @@ class GpuSteps(_Columns):
     dp_s: Float64
     complete: UInt8
 
-    def __post_init__(self) -> None:
-        """Check and freeze the columns."""
-        freeze(
-            self,
-            endpoint=np.int32,
-            step=np.int64,
-            start_ns=np.int64,
-            end_ns=np.int64,
-            compute_s=np.float64,
-            pp_s=np.float64,
-            dp_s=np.float64,
-            complete=np.uint8,
-        )
-
     @property
     def duration_s(self) -> Float64:
-        """Durations in seconds, float64[n]."""
+        """Durations, float64[n]."""
         return (self.end_ns - self.start_ns) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline(_Columns):
+class Timeline(Columns):
     """Phases that tile every endpoint's steps, sorted by (endpoint, start_ns); `phase` is a position in PHASES."""
 
     endpoint: Int32
@@ -178,10 +102,6 @@ class Timeline(_Columns):
     phase: UInt8
     start_ns: Int64
     end_ns: Int64
-
-    def __post_init__(self) -> None:
-        """Check and freeze the columns."""
-        freeze(self, endpoint=np.int32, step=np.int64, phase=np.uint8, start_ns=np.int64, end_ns=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,10 @@ class Topology:
     index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check and freeze the columns; build the look-up from address to row."""
         freeze(self, server=np.int32, gpu=np.uint8, rail=np.int32, leaf=np.int32, pod=np.int32, tenant=np.int32)
         if len(self.endpoints) != len(self.server):
             raise ValueError(f"{len(self.endpoints)} endpoints, but {len(self.server)} servers in the columns")
         object.__setattr__(self, "index", {name: row for row, name in enumerate(self.endpoints)})
 
     def __len__(self) -> int:
-        """Count the endpoints."""
         return len(self.endpoints)

@@ -30,12 +30,10 @@ class Traffic:
     pair_tick_ns: Int64
 
     def __post_init__(self) -> None:
-        """Check and freeze the columns."""
         freeze(self, pair=np.int32, start_ns=np.int64, end_ns=np.int64, payload=np.int64, flows=np.int32)
         freeze(self, pair_src=np.int32, pair_dst=np.int32, pair_blur_ns=np.int64, pair_tick_ns=np.int64)
 
     def __len__(self) -> int:
-        """Count the bursts."""
         return len(self.pair)
 
     @property
@@ -50,7 +48,7 @@ class Traffic:
 
     @property
     def tick_s(self) -> float:
-        """What times are cut to at the worst, in seconds; 0 without a pair."""
+        """The coarsest time resolution, in seconds; 0 without a pair."""
         return float(self.pair_tick_ns.max(initial=0)) / 1e9
 
     def moving(self) -> Bool:
@@ -58,7 +56,7 @@ class Traffic:
         return np.bincount(self.pair, minlength=len(self.pair_src)) > 0
 
     def span_ns(self) -> Int64:
-        """Return the time from each pair's first moment to its last, int64[pairs], 0 for one without a burst."""
+        """Return each pair's time from first to last moment, int64[pairs]; 0 without a burst."""
         first = np.full(len(self.pair_src), np.iinfo(np.int64).max)
         last = np.zeros(len(self.pair_src), dtype=np.int64)
         np.minimum.at(first, self.pair, self.start_ns)
@@ -66,13 +64,13 @@ class Traffic:
         return np.where(last > 0, last - first, 0)
 
     def rate_bytes_s(self) -> Float64:
-        """Return what each pair moves a second from its first moment to its last, float64[pairs], in bytes."""
+        """Return the mean rate of each pair from first to last moment, float64[pairs]."""
         payload = np.bincount(self.pair, weights=self.payload, minlength=len(self.pair_src))
         span_s = self.span_ns() / 1e9
         return np.divide(payload, span_s, out=np.zeros(len(span_s)), where=span_s > 0)
 
     def keep_pairs(self, keep: Bool) -> Traffic:
-        """Return the bursts of the pairs in a mask over the pair table, with the table cut down to them."""
+        """Return the bursts of some pairs, with the pair table cut down to them."""
         if keep.all():
             return self
         number = np.cumsum(keep) - 1
@@ -87,19 +85,16 @@ class Traffic:
         )
 
     def take(self, rows: Bool | Int64) -> Traffic:
-        """Return the bursts of a mask or an index, in that order, with the whole pair table."""
+        """Return the bursts of a mask or an index, with the whole pair table."""
         if rows.dtype == np.bool_:
             if rows.all():
                 return self
             rows = np.flatnonzero(rows)
-        return Traffic(
-            self.pair[rows],
-            self.start_ns[rows],
-            self.end_ns[rows],
-            self.payload[rows],
-            self.flows[rows],
-            self.pair_src,
-            self.pair_dst,
-            self.pair_blur_ns,
-            self.pair_tick_ns,
+        return replace(
+            self,
+            pair=self.pair[rows],
+            start_ns=self.start_ns[rows],
+            end_ns=self.end_ns[rows],
+            payload=self.payload[rows],
+            flows=self.flows[rows],
         )

@@ -13,19 +13,8 @@ class Interval:
     end_ns: int
 
     def __post_init__(self) -> None:
-        """Refuse an inverted interval."""
         if self.end_ns < self.start_ns:
             raise ValueError(f"the interval ends at {self.end_ns}, before its start {self.start_ns}")
-
-    @property
-    def length_ns(self) -> int:
-        """Its length in nanoseconds."""
-        return self.end_ns - self.start_ns
-
-    @property
-    def length_s(self) -> float:
-        """Its length in seconds."""
-        return self.length_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,6 +22,5 @@ class Window(Interval):
     """A span of the time at which flows end that is worked as one; it is not empty."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty or inverted window."""
         if self.end_ns <= self.start_ns:
             raise ValueError(f"window ends at {self.end_ns}, which is not after its start {self.start_ns}")

@@ -269,7 +269,7 @@ def look(shown: Sequence[Flow] | FlowBatch, where: Topology) -> WindowRevision:
     seen = shown if isinstance(shown, FlowBatch) else batch(shown)
     window = Window(BEGIN_NS - 3600 * SECOND, int(seen.end_ns.max(initial=BEGIN_NS)) + 1)
     known = KnownJobs.of(WindowMemory(), window, seen, PARAMS.going_on)
-    flows = WindowFlows(window, seen, ExporterHistory.none(), known)
+    flows = WindowFlows(window, seen, ExporterHistory.empty(), known)
     revision, _ = analyse_window(flows, WindowMemory(), where, PARAMS)
     return revision
 

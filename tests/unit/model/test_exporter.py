@@ -20,7 +20,7 @@ def rows(history: ExporterHistory) -> list[tuple[str, int, float]]:
 
 
 def test_windows_follow_on_one_another_by_exporter() -> None:
-    first = ExporterHistory.none().followed_by(states(b=0.1, c=0.3), 0)
+    first = ExporterHistory.empty().followed_by(states(b=0.1, c=0.3), 0)
     assert rows(first.followed_by(states(a=0.5, b=0.2), 60)) == [
         ("a", 60, 0.5),
         ("b", 0, 0.1),
@@ -30,13 +30,13 @@ def test_windows_follow_on_one_another_by_exporter() -> None:
 
 
 def test_what_is_not_known_is_not_remembered() -> None:
-    history = ExporterHistory.none().followed_by(states(a=0.1), 0).followed_by(states(a=np.nan, b=np.nan), 60)
+    history = ExporterHistory.empty().followed_by(states(a=0.1), 0).followed_by(states(a=np.nan, b=np.nan), 60)
     assert rows(history) == [("a", 0, 0.1)]
     assert len(history) == 1
 
 
 def test_the_latest_offset_of_each_and_none_of_others() -> None:
-    history = ExporterHistory.none().followed_by(states(a=0.1, b=0.2), 0).followed_by(states(a=0.3), 60)
+    history = ExporterHistory.empty().followed_by(states(a=0.1, b=0.2), 0).followed_by(states(a=0.3), 60)
     np.testing.assert_array_equal(history.latest_offset_s(["b", "z", "a"]), [0.2, np.nan, 0.3])
 
 

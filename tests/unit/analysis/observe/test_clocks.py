@@ -21,7 +21,7 @@ from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, batch, every
 
 PARAMS = ClockParams()
 SPAN_MS = 60_000
-NEW = ExporterHistory.none()
+NEW = ExporterHistory.empty()
 #: Two leaves and a spine between each two of four endpoints.
 PATHS = {
     (0, 1): ("leaf-a", "spine", "leaf-b"),
