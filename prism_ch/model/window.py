@@ -16,6 +16,11 @@ class Interval:
         if self.end_ns < self.start_ns:
             raise ValueError(f"the interval ends at {self.end_ns}, before its start {self.start_ns}")
 
+    @property
+    def length_ns(self) -> int:
+        """Its length in nanoseconds."""
+        return self.end_ns - self.start_ns
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window(Interval):
