@@ -60,7 +60,7 @@ def _downward(traffic: Traffic) -> Bool:
 
 
 def _closes_ring(size: int, links: LinkTable) -> Bool:
-    """Mask one link of every ring, without which it is a chain from its first member on, bool[links]."""
+    """Mask the link of every ring that makes it a chain from its first member when left out, bool[links]."""
     degree = np.bincount(links.low, minlength=size) + np.bincount(links.high, minlength=size)
     chain = components(size, links.low, links.high)
     forks = np.bincount(chain, weights=(degree > 0) & (degree != 2))
@@ -75,7 +75,7 @@ def _closes_ring(size: int, links: LinkTable) -> Bool:
 def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, params: DivideParams) -> Int64 | None:
     """Count the messages that each link passes in a step, int64[links]; None if steps are uneven.
 
-    A step's messages go down more and more, then up more and more: what goes down less what comes up has its period.
+    A step's messages go down more and more, then up: what goes down less what comes up has its period.
     """
     span_s = max(float(traffic.end_ns.max() - traffic.start_ns.min()) / 1e9, 1e-9)
     bursts = np.diff(sequences.offsets)
@@ -108,8 +108,8 @@ def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> t
 def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
     """Measure how much faster downward messages follow one another than upward ones, log, float64[links].
 
-    A backward pass takes about twice as long as a forward one, so activations follow one another faster. Only messages
-    of one direction with none of the other between them count; 0 where a link has no such.
+    A backward pass takes about twice as long as a forward one. Only messages of one direction with none of the other
+    between them count; 0 where a link has no such.
     """
     line = line_of_pair[traffic.pair]
     order = order_by(line, traffic.start_ns)
@@ -124,8 +124,7 @@ def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
 def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Sequences, params: DivideParams) -> Bool:
     """Choose for each pipeline the extreme of the balance between two steps, bool[n].
 
-    Parameters: `low`, `high` bool[n], bursts after which the balance is at an extreme; `chain`, `haste` [links].
-    Activations come first and leave rest: rest is low if downward messages are activations. Where haste doesn't show
+    Activations come first and leave rest: it is low if downward messages are activations. Where haste doesn't show
     that, there is one microbatch, and the balance stays at rest for longer than out of it, by the optimizer's time.
     """
     held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
@@ -143,9 +142,8 @@ def _cut_as_pipeline(
 ) -> Bool:
     """Cut links that were cut into parts of steps where another link of their pipeline is, bool[n].
 
-    Parameters: `closed` bool[n], where links are cut; `step_volume`, `share` float64[links], see `most_regular`;
-    `chain` int32[links], the pipeline of each. The last link of a pipeline may be at rest after every microbatch. Those
-    that move as much in all do so in a step as well, and the last one is the first to end it.
+    Parameters: `step_volume`, `share` float64[links], see `most_regular`. The last link of a pipeline may be at rest
+    after every microbatch. Links that move as much in all do so in a step, and the last one is the first to end it.
     """
     alike = robust.size_classes(sequences.volume, params.size_spread, chain)
     best = np.lexsort((-step_volume, -share, alike))
@@ -161,12 +159,12 @@ def _cut_as_pipeline(
 
 
 def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: DivideParams) -> Int64:
-    """End the steps of links that stray when they would end with the others, int64[links, steps].
+    """Move the ends of links that stray to when the others end, int64[links, steps].
 
-    Parameters: `ends` int64[links, steps]; `chain` int32[links], the pipeline of each. Lost messages shift the balance
-    of single links, or of those that one exporter sees, as on one rail. A delay shifts a tensor group, one pipeline of
-    which is on every rail. So a link strays that ends a step at an unusual distance with few others, or with few
-    pipelines; it ends the step with its last message by the usual time.
+    Parameters: `ends` int64[links, steps]; `chain` int32[links], the pipeline of each. Lost messages shift single
+    links, or those of one rail; a delay shifts a tensor group, one pipeline of which is on every rail. So a link strays
+    if it ends a step at an unusual distance with few others, or with few pipelines: then it ended the step with its
+    last message by the usual time.
     """
     lag = np.median(ends - np.median(ends, axis=0), axis=1)
     centre = np.median(ends - lag[:, None], axis=0)

@@ -1,8 +1,8 @@
 """Which closing bursts open the next step, where a reduce-scatter closes one and an all-gather opens it.
 
 Silence shows when the closing traffic of a step is over, not which of it belongs to the step that follows. But the
-first step of a job has nothing before it, and one that was published began where the one before it ended. What came
-from such an onset to the end of the closing traffic opened that step, and as much opens every other.
+first step of a job has nothing before it, and a published one began where the one before it ended. What came from such
+an onset to the end of the closing traffic opened that step, and as much opens every other.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from prism_ch.model.params import DivideParams
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Sequences cut into segments that end with the masked bursts, `ends` bool[n].
+    """Sequences cut after the masked bursts, `ends` bool[n].
 
-    `step_volume` float64[k] is what a step of each sequence carries; `after` float64[n] the share of it that follows a
-    burst in its segment, NaN in a segment that does not end in the data.
+    `step_volume` float64[k] is what a step carries; `after` float64[n] the share of it that follows a burst in its
+    segment, NaN in a segment that does not end in the data.
     """
 
     ends: Bool
@@ -54,8 +54,8 @@ def with_onset(
 ) -> Bool:
     """Move the ends of steps before the next one's onset amid closing traffic, bool[n].
 
-    Parameters: `ends` bool[n], where the closing traffic of a step is over; `line_of_endpoint` int32[e], the sequence
-    of each endpoint, -1 without; `background`, traffic that does not close steps; `known`, the steps published before.
+    Parameters: `ends` bool[n], where closing traffic of a step is over; `line_of_endpoint` int32[e], the sequence of
+    each, -1 without; `background`, other traffic; `known`, the steps published before.
     """
     cut = _Cut.of(sequences, ends, params)
     if known is None:
@@ -66,10 +66,10 @@ def with_onset(
 
 
 def _share_of_first_step(sequences: Sequences, cut: _Cut, background: Background, params: DivideParams) -> float:
-    """Return the share of closing traffic that opens the first step; 0 if the data begin within one.
+    """Return the share of closing traffic that opens the first step.
 
-    Where they begin with a step, the first segment is short of what closes a step, and no other traffic of the step
-    comes before or during it.
+    Where the data begin with a step, the first segment is short, and no other traffic of the step comes before or
+    during it; else 0.
     """
     first = sequences.offsets[:-1]
     opening = cut.after[first] + sequences.payload[first] / cut.step_volume
@@ -97,10 +97,7 @@ def _share_of_known_steps(
 def read_known(
     sequences: Sequences, line_of_endpoint: Int32, known: Division | None, params: DivideParams
 ) -> KnownSteps:
-    """Measure what the steps published before show of sequences.
-
-    Parameters: `line_of_endpoint` int32[e], the sequence of each endpoint, -1 without; `known`, the steps.
-    """
+    """Measure what the steps published before show; `line_of_endpoint` int32[e], -1 without."""
     ends = np.zeros(len(sequences.line), dtype=bool)
     if known is None:
         return KnownSteps(np.full(len(sequences), np.nan), ends)
@@ -117,9 +114,9 @@ def read_known(
 def _last_of_known_steps(
     sequences: Sequences, line_of_endpoint: Int32, known: Division, params: DivideParams
 ) -> tuple[Int64, Int64]:
-    """Find the last burst of each sequence in each known step, and the step's end there.
+    """Find the last burst of each sequence in each known step, and the step's end.
 
-    Returns int64[k, steps] each; the burst is of an earlier sequence where none of its own came before.
+    int64[k, steps] each; the burst is of an earlier sequence where none of its own came before.
     """
     line = line_of_endpoint[known.endpoints]
     end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
@@ -130,7 +127,7 @@ def _last_of_known_steps(
 
 
 def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -> Bool:
-    """Cut the sequences anew so that the given share opens a step; as before if most don't part so."""
+    """Cut the sequences anew so that the share opens a step, if most part so."""
     onset = _last_before_onset(sequences, cut, share)
     fits = np.abs(cut.after[onset] - share) <= params.size_spread
     if np.count_nonzero(fits) <= params.half * len(onset):
@@ -141,14 +138,10 @@ def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -
 
 
 def _last_before_onset(sequences: Sequences, cut: _Cut, share: float) -> Int64:
-    """Find the burst of each segment that leaves nearest to the given share, int64[segments].
-
-    Not of a segment that begins or ends outside the data: it need not hold one.
-    """
+    """Find the burst of each whole segment that leaves nearest to the given share."""
     whole = np.flatnonzero(~np.isnan(cut.after))
     number: Int64 = (np.cumsum(cut.ends) - cut.ends)[whole]
     order = np.lexsort((np.abs(cut.after[whole] - share), number))
     nearest = whole[order[run_starts(number[order])]]
     line = sequences.line[nearest]
-    result: Int64 = nearest[np.concatenate([[False], line[1:] == line[:-1]])]
-    return result
+    return np.asarray(nearest[np.concatenate([[False], line[1:] == line[:-1]])])

@@ -1,8 +1,7 @@
 """Steps of sequences that no silence divides, found by the sizes that recur.
 
 Fully sharded training (ZeRO-3, FSDP) gathers parameters all through the forward and the backward and scatters gradients
-all through the backward; the optimizer's silence is no longer than others. Its sizes recur step by step, though, and
-what a period shows says where in it a step ends:
+all through the backward; the optimizer's silence is no longer than others. Its sizes recur step by step, though:
 
 1. Microbatches carry equal bytes, so every silence of one has its counterpart in the others, but for the optimizer's.
 2. A backward moves more bytes a layer, and takes longer over it, than a forward; after the backward comes the edge.
@@ -76,11 +75,7 @@ def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool
 
 
 def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) -> Bool:
-    """Cut some sequences after the bursts nearest in time to those where another is cut, bool[n].
-
-    Parameters: `ends` bool[n], cuts by periods; `alike` bool[k], the sequences to cut; `others` bool[k], those to look
-    at: the one with the most ends counts.
-    """
+    """Cut the `alike` sequences nearest to where one of the `others` is cut, bool[n]."""
     if not alike.any() or not others.any():
         return ends
     count = np.bincount(sequences.line[ends], minlength=len(sequences)) * others
@@ -103,10 +98,9 @@ def _ends_at(period: Period, place: int) -> Bool:
 
 
 def lonely_silence(period: Period, params: DivideParams) -> int | None:
-    """Find the place of a silence that one of several microbatches has alone; None without one.
+    """Find the place of a silence that one of several microbatches has alone.
 
-    Places are compared by the bytes before them: a gather straight after a scatter makes two bursts one, but not other
-    bytes.
+    Places are compared by the bytes before them: a gather straight after a scatter makes one burst, but no other bytes.
     """
     carried = np.cumsum(period.payload)
     step = carried[-1]
@@ -148,11 +142,10 @@ class _Parting(NamedTuple):
 
 
 def _parting(period: Period, place: int, turn_weight: float) -> _Parting:
-    """Part a period that ends at a place into a forward and a larger, slower backward.
+    """Part a period ending at a place into a forward and a larger, slower backward.
 
     The best way leaves the least squared deviations of logarithms within the two, in variances. The first gather, the
-    last scatter and the optimizer's silence at the edge don't count; the silence between the passes is partly of both
-    and counts for `turn_weight`.
+    last scatter and the optimizer's silence don't count; the silence between the passes counts for `turn_weight`.
     """
     length = len(period)
     inside = np.ones(length)

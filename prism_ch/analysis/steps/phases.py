@@ -106,7 +106,7 @@ def _first_start(traffic: Traffic, division: Division) -> tuple[Int64, bool]:
 
 
 def _spans(begin_ns: Int64, division: Division) -> tuple[Int64, Int64]:
-    """Return the start and end of each step on each endpoint, int64[m, k], from `begin_ns` int64[m].
+    """Return the start and the end of each step on each endpoint, int64[m, k].
 
     An endpoint's last flow of a step can't end before the step began: a lost record may make it look so.
     """
@@ -115,7 +115,7 @@ def _spans(begin_ns: Int64, division: Division) -> tuple[Int64, Int64]:
 
 
 def _cut_to_steps(traffic: Traffic, division: Division, start: Int64, end: Int64) -> intervals.Cuts:
-    """Cut bursts to the steps of their senders, and again to those of their receivers; span is row * k + step."""
+    """Cut bursts to the steps of senders, and again of receivers; span is row * k + step."""
     row = division.rows_of(np.concatenate([traffic.src, traffic.dst])).astype(np.int32)
     span_row = np.repeat(np.arange(len(start), dtype=np.int32), division.steps)
     return intervals.cut(

@@ -1,8 +1,8 @@
 """How much alike the pieces of a sequence are, and whether they are more so than a null model makes them.
 
-Many small transfers, whatever they are for, add up to equal amounts somewhere, and sums of many waiting times are more
-even than one of them. Training shows more: the same sizes come back in every step, or steps last equally long though
-what is in them does not. Serving moves what its clients ask for, when they do, and shows neither.
+Many small transfers add up to equal amounts somewhere, and sums of many waiting times are more even than one of them.
+Training shows more: the same sizes come back in every step, or steps last equally long though what is in them does not.
+Serving moves what its clients ask for, when they do, and shows neither.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ _LOG_UNIT = 1e-7
 def most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tuple[Float64, Float64]:
     """Find the size class with the most payload among pieces that the masked bursts end.
 
-    Returns its median size and its share of the sequence's payload, float64[k] each; a class of too few pieces shows no
-    regularity and has no share.
+    Returns its median size and its share of the sequence's payload, float64[k] each; 0 of a class of too few pieces.
     """
     closed, piece = sequences.pieces(ends)
     amount = np.bincount(piece, weights=sequences.payload)
@@ -50,8 +49,8 @@ def most_regular(sequences: Sequences, ends: Bool, params: DivideParams) -> tupl
 def unevenness(sequences: Sequences, ends: Bool, params: DivideParams) -> Float64:
     """Measure how unequal the times of pieces are, float64[k]; 0 for fewer than two pieces.
 
-    It is the mean deviation from the median over that median. A job that gets slower takes steps as alike as before:
-    deviation is from the medians before and after one change, where that leaves less.
+    It is the mean deviation from the median over that median, or from those before and after one change where that
+    leaves less: a job that gets slower takes steps as alike as before.
     """
     closed, _ = sequences.pieces(ends)
     line, end = sequences.line[closed], sequences.end_ns[closed]
@@ -71,8 +70,7 @@ def unevenness(sequences: Sequences, ends: Bool, params: DivideParams) -> Float6
 def _after_change(owner: Int32, above: Float64, least: int) -> Bool:
     """Mask the values of each group that come after its level has changed, bool[n].
 
-    Parameters: `owner` int32[n], sorted; `above` float64[n], each value less the median of its group; `least`, how many
-    values make a level. The change is where the walk of signs is farthest from 0.
+    Parameters: `owner` int32[n], sorted; `above` float64[n], less the median; `least` values make a level.
     Source: Pettitt, "A Non-Parametric Approach to the Change-Point Problem", Applied Statistics 28, 1979.
     """
     after = np.zeros(len(owner), dtype=bool)
@@ -87,8 +85,8 @@ def _after_change(owner: Int32, above: Float64, least: int) -> Bool:
 def regularity(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
     """Measure how alike pieces are beyond the null model, in 0..1.
 
-    It is the share of the payload in pieces of the most frequent size, over one plus how uneven they are in time, times
-    what the null model leaves unexplained of either the sizes that recur or the time that pieces take.
+    The share of the payload in pieces of the most frequent size, over one plus how uneven they are in time, times what
+    the null model leaves unexplained of recurring sizes or of even times.
     """
     _, share = most_regular(sequences, ends, params)
     uneven = float(np.median(unevenness(sequences, ends, params)))
@@ -99,8 +97,8 @@ def regularity(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
 def _recurrence(sequences: Sequences, ends: Bool, params: DivideParams) -> float:
     """Measure how much sizes of bursts recur from piece to piece, in 0..1.
 
-    It is the share of bursts of other pieces with about a burst's size that have it nearly exactly, less what sizes
-    that vary freely show.
+    Of the bursts of other pieces with about a burst's size, the share that have it nearly exactly; 0 if sizes vary
+    freely.
     """
     piece = sequences.pieces(ends)[1].astype(np.int32)
     size = np.rint(np.log(np.maximum(sequences.payload, 1)) / _LOG_UNIT).astype(np.int64)
@@ -131,13 +129,12 @@ def _evenness(sequences: Sequences, ends: Bool, uneven: float, params: DividePar
 def _mixed(count: int) -> UInt64:
     """Return numbers in an order unrelated to any traffic, the same every time, uint64[count].
 
-    Source: Steele, Lea & Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, the mix of SplitMix64.
+    Source: Steele, Lea & Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014 (SplitMix64).
     """
     mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: UInt64 = mixed ^ (mixed >> np.uint64(31))
-    return result
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
 def _count_near(group: Int32, size: Int64, reach: float) -> Int64:
@@ -145,5 +142,4 @@ def _count_near(group: Int32, size: Int64, reach: float) -> Int64:
     order = order_by(group, size)
     line, value = group[order], size[order]
     units = round(reach / _LOG_UNIT)
-    count: Int64 = group_search(line, value, line, value + units) - group_search(line, value, line, value - units - 1)
-    return count
+    return group_search(line, value, line, value + units) - group_search(line, value, line, value - units - 1)

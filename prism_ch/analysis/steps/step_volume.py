@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.steps.periods import Period, ends_as_others, find_periods, lonely_silence, period_ends
+from prism_ch.analysis.steps.periods import ends_as_others, find_periods, lonely_silence, period_ends
 from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import bocd, robust
@@ -44,18 +44,17 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, step_volume) < params.min_silence_share
     periods = find_periods(sequences, params)
-    wanting = _carries_less(step_volume, periods, params)
+    carried = np.array([0.0 if period is None else period.payload.sum() for period in periods])
+    wanting = carried > (1 + 2 * params.size_spread) * step_volume
     throughout = np.array([period is not None and period.moves_throughout(params) for period in periods])
     irregular |= throughout & ~wanting
     # What most do, one that lost too many records to show a period does as well.
     alike = np.array([period is None for period in periods]) & (np.mean(throughout) > params.half)
     irregular |= alike
-    parts = wanting & np.array(
-        [period is not None and lonely_silence(period, params) is not None for period in periods]
-    )
+    lonely = np.array([period is not None and lonely_silence(period, params) is not None for period in periods])
     is_known = ~np.isnan(known.step_volume)
     step_volume, regular = np.where(is_known, known.step_volume, step_volume), np.where(is_known, 1.0, regular)
-    irregular, wanting, parts = (mask & ~is_known for mask in (irregular, wanting, parts))
+    irregular, wanting = irregular & ~is_known, wanting & ~is_known
     odd = irregular | ((uneven > params.max_uneven) & ~is_known)
     if (odd | wanting).any():
         ends = period_ends(sequences, periods, odd | wanting, params)
@@ -65,7 +64,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         enough = np.maximum(params.even_gain * uneven, params.max_uneven)
         wanted = np.where(irregular | evident, enough, _even_enough(uneven, size / step_volume, params))
         even = (odd | evident) & (unevenness(sequences, ends, params) < wanted)
-        even |= parts & (share >= regular - params.regularity_margin)
+        even |= wanting & lonely & (share >= regular - params.regularity_margin)
         even &= share >= params.half
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.log_odds, preference)
@@ -107,10 +106,7 @@ def propose(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[B
 
 
 def _follow_odds(sequences: Sequences) -> Float64:
-    """Rate how much other traffic follows each burst, as log-odds in -1..1, float64[n].
-
-    The logarithm of its payload over the mean of the sequence; 0 without other traffic, and after the last burst.
-    """
+    """Rate how much other traffic follows each burst as log-odds in -1..1, float64[n]."""
     inner = np.isfinite(sequences.gap_s)
     line, follows = sequences.line, sequences.followed_by
     carried = np.bincount(line[inner], weights=follows[inner], minlength=len(sequences))
@@ -123,10 +119,8 @@ def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams
     """Choose the payload of one step of each sequence: most payload is cut into it.
 
     1. Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate.
-    2. Pieces alike in size and in time are steps. Buckets of one step are alike in size only: a forward pass comes
-       between the last and the first.
-    3. A coarser cut counts only where a finer one is irregular, and is about as regular, or the steps between two
-       checkpoints would be one.
+    2. Pieces alike in size and in time are steps. Buckets of one step are alike in size only.
+    3. A coarser cut counts where a finer one is irregular, if it is about as regular or much more even.
 
     Returns the payload, the regular share of what it cuts, and how uneven that is in time, float64[k] each.
     """
@@ -146,23 +140,14 @@ def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams
 def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:
     """Measure what each proposal cuts, for each sequence the finest first, float64[proposals, 3, k].
 
-    The usual size of the pieces, its share of the payload, and how uneven they are in time: 0 where each holds a pass
-    of the pipeline, whatever pauses there are between them.
+    As `usual_step` returns; pieces that each hold a pass of the pipeline are even, whatever pauses are between them.
     """
-    measured = np.array(
-        [
-            (
-                *most_regular(sequences, ends, params),
-                np.where(
-                    _pass_share(sequences, ends, params) >= params.min_plain_share,
-                    0.0,
-                    unevenness(sequences, ends, params),
-                ),
-            )
-            for ends in proposals
-        ]
-    )
-    return np.take_along_axis(measured, _order_by_pieces(sequences, proposals)[:, None], axis=0)
+    measured = []
+    for ends in proposals:
+        has_passes = _pass_share(sequences, ends, params) >= params.min_plain_share
+        uneven = np.where(has_passes, 0.0, unevenness(sequences, ends, params))
+        measured.append((*most_regular(sequences, ends, params), uneven))
+    return np.take_along_axis(np.array(measured), _order_by_pieces(sequences, proposals)[:, None], axis=0)
 
 
 def _order_by_pieces(sequences: Sequences, proposals: list[Bool]) -> Int64:
@@ -181,35 +166,27 @@ def _pass_share(sequences: Sequences, ends: Bool, params: DivideParams) -> Float
     usual = robust.median_by(line[within], moved[within], len(sequences))
     alike = np.abs(moved - usual[line]) < 2 * params.size_spread * usual[line]
     count = np.maximum(np.bincount(line[within], minlength=len(sequences)), 1)
-    share: Float64 = np.bincount(line[within & alike], minlength=len(sequences)) / count
-    return share
+    return np.asarray(np.bincount(line[within & alike], minlength=len(sequences)) / count)
 
 
 def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:
     """Return the regular share expected of pieces that each join `joined` others, float64[k].
 
-    A lost record spoils one bucket, but with it the whole step: losses at random spare share^k of the steps of k
-    buckets, less two standard errors over the `pieces` there are.
+    Losses at random spare share^k of the steps of k buckets, less two standard errors over the `pieces` there are.
     """
     expected = share**joined
-    result: Float64 = expected - 2 * np.sqrt(expected * (1 - expected) / np.maximum(pieces, 1))
-    return result
+    return np.asarray(expected - 2 * np.sqrt(expected * (1 - expected) / np.maximum(pieces, 1)))
 
 
 def _even_enough(uneven: Float64, times: Float64, params: DivideParams) -> Float64:
-    """Return how even pieces that join `times` others must be to count as steps, float64[k].
-
-    Sums are more even than what they are sums of, by the root of its number, whatever it is.
-    """
-    result: Float64 = params.even_gain * uneven / np.sqrt(np.maximum(times, 1))
-    return result
+    """Return how even pieces that join others must be: more so than sums, float64[k]."""
+    return np.asarray(params.even_gain * uneven / np.sqrt(np.maximum(times, 1)))
 
 
 def impute(sequences: Sequences, whole: Float64, params: DivideParams) -> Sequences:
-    """Take the imputed payload for sequences whose steps it makes more alike.
+    """Take the imputed payload (see `whole_payload`) for sequences whose steps it makes more alike.
 
-    Parameters: `whole` float64[n], see `whole_payload`; it is wrong where late pairs seem to be another burst.
-    Of a sequence's last burst more may yet come: it stays.
+    It is wrong where late pairs seem to be another burst. Of a sequence's last burst more may yet come: it stays.
     """
     whole = np.where(np.isinf(sequences.gap_s), sequences.payload, whole)
     if np.array_equal(whole, sequences.payload):
@@ -222,7 +199,7 @@ def impute(sequences: Sequences, whole: Float64, params: DivideParams) -> Sequen
 
 
 def _silence_share(sequences: Sequences, step_volume: Float64) -> Float64:
-    """Return the longest usual silence of a sequence as a share of a step, float64[k].
+    """Return the longest usual silence as a share of a step, float64[k].
 
     The median of the longest silences, as many as there are steps, over the mean time of a step.
     """
@@ -237,20 +214,13 @@ def _silence_share(sequences: Sequences, step_volume: Float64) -> Float64:
     return share
 
 
-def _carries_less(step_volume: Float64, periods: list[Period | None], params: DivideParams) -> Bool:
-    """Mask the sequences whose step volume is less than a period of their sizes, bool[k]."""
-    carried = np.array([0.0 if period is None else period.payload.sum() for period in periods])
-    return np.asarray(carried > (1 + 2 * params.size_spread) * step_volume)
-
-
 def _cut_by_passes(
     sequences: Sequences, ends: Bool, proposals: list[Bool], regular: Float64, params: DivideParams
 ) -> Bool:
     """Cut sequences by what comes between their bursts where that is more alike, bool[n].
 
-    Parameters: `ends` bool[n], where they were cut by their own payload, of which `regular` float64[k] is alike. Of
-    records of one size and moment only one may be counted, as of two GPUs behind one NIC by a coarse clock: bursts
-    halve at random then, but a pass of the pipeline still shows a step. The last one may not be whole.
+    Parameters: `ends` bool[n], where they were cut by their own payload, of which `regular` float64[k] is alike. Bursts
+    halve at random where only one of two GPUs behind a NIC is counted, but a pass of the pipeline still shows a step.
     """
     share = np.array([_pass_share(sequences, each, params) for each in proposals])
     shows = share > np.maximum(regular + params.little, params.min_plain_share)
@@ -258,6 +228,7 @@ def _cut_by_passes(
     finest = np.argmax(np.take_along_axis(shows, order, axis=0), axis=0)
     chosen = np.take_along_axis(order, finest[None], axis=0)[0]
     proposed: Bool = np.array(proposals)[chosen[sequences.line], np.arange(len(ends))]
+    # The last piece may not be whole.
     by_pass = proposed & np.isfinite(sequences.gap_s)
     return np.where(np.take_along_axis(shows, chosen[None], axis=0)[0][sequences.line], by_pass, ends)
 
@@ -265,7 +236,7 @@ def _cut_by_passes(
 def _end_before_stubs(sequences: Sequences, ends: Bool, step_volume: Float64, params: DivideParams) -> Bool:
     """End the last step of a sequence before stubs that come much later, bool[n].
 
-    Stubs carry next to nothing and begin a collective that hangs: those who have reached it pass on first pieces.
+    Stubs carry next to nothing and begin a collective that hangs.
     """
     rows = np.flatnonzero(ends)
     line, same = sequences.line[rows], np.diff(sequences.line[rows]) == 0
@@ -284,7 +255,7 @@ def _end_before_stubs(sequences: Sequences, ends: Bool, step_volume: Float64, pa
 
 
 def segment(sequences: Sequences, step_volume: Float64, preference: Float64, params: DivideParams) -> Bool:
-    """Cut each sequence into segments of its step volume, where preferred if bytes leave it open, bool[n]."""
+    """Cut each sequence into segments of its step volume, where preferred, bool[n]."""
     return segment_by_volume(
         sequences.payload, sequences.offsets, step_volume, preference, params.size_spread, params.max_bursts
     )
@@ -293,9 +264,9 @@ def segment(sequences: Sequences, step_volume: Float64, preference: Float64, par
 def closed_by_silence(
     sequences: Sequences, ends: Bool, step_volume: Float64, data_end_ns: int, params: DivideParams
 ) -> Bool:
-    """Mask last bursts that end a step though some of its payload is missing, bool[n].
+    """Mask last bursts that end a step though some payload is missing, bool[n].
 
-    Nothing but a lost record is missing where a sequence has been silent for longer than it is inside a step.
+    A sequence that is silent for longer than it is inside a step has only lost a record.
     """
     since: Int64 = np.cumsum(ends) - ends
     last = sequences.offsets[1:] - 1

@@ -31,7 +31,7 @@ from prism_ch.model.traffic import Traffic
 def divide(
     traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideParams, known: Division | None = None
 ) -> Division:
-    """Divide a job's time into steps; only those whose end is in the data, the first maybe without its beginning.
+    """Divide a job's time into the steps whose end is in the data.
 
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `endpoints` int32[m], its members, sorted; `known`,
     the steps published before, where there are some: steps go on to end where those ended.
@@ -137,9 +137,8 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
 def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: DivideParams) -> Bool:
     """Mask the ends of steps that only lost records hide, bool[lines, steps].
 
-    Parameters: `silent`, `seen` bool[lines, steps], which lines have not ended a step, and which have; `lag`
-    int64[lines], how long after the others. A gradient passes a pipeline link by link: where most of those it reaches
-    later have ended a step, it has passed this one.
+    Parameters: `silent`, `seen` bool[lines, steps], lines that have not ended a step, and that have; `lag` int64[lines].
+    A gradient passes a pipeline link by link: where most later ones have ended a step, it has passed this one.
     """
     overtaken = np.zeros_like(silent)
     for line in np.flatnonzero(silent.any(axis=1)):
@@ -150,28 +149,22 @@ def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: Divid
 
 
 def _pending(silent: Bool, expected: Int64, data_end_ns: int, step_ns: float, params: DivideParams) -> Bool:
-    """Mask the steps near the end of the data that some lines are still to end, bool[steps].
-
-    Parameters: `silent` bool[lines, steps], which lines end neither that step nor a later one; `expected`
-    int64[lines, steps], when they usually would.
-    """
+    """Mask the steps at the data's end that some lines are still to end, bool[steps]."""
     near = data_end_ns < expected.max(axis=0) + step_ns
     unreached = (silent & (expected > data_end_ns + params.jitter_share * step_ns)).any(axis=0)
     missing = silent.sum(axis=0)
     # One line of many has lost a record; several, or half of few, are being waited for.
     delayed = (missing > 1) | (2 * missing >= len(silent))
-    pending: Bool = near & (missing > 0) & (unreached | delayed)
-    return pending
+    return np.asarray(near & (missing > 0) & (unreached | delayed))
 
 
 def _after_nearest(reference: Int64, end: Int64) -> Int64:
-    """Return how long after the nearest of the reference's ends each end is, in ns."""
+    """Return how long after the nearest reference each end is, in ns."""
     after = np.clip(np.searchsorted(reference, end), 1, max(len(reference) - 1, 1))
     before = np.maximum(after - 1, 0)
     after = np.minimum(after, len(reference) - 1)
     to_before, to_after = end - reference[before], end - reference[after]
-    nearest: Int64 = np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
-    return nearest
+    return np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
 
 
 def _number(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
@@ -188,9 +181,8 @@ def _number(line: Int32, moment: Int64, step_ns: float, params: DivideParams) ->
 def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DivideParams) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
-    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time.
-    A slow GPU delays the lines of its own stage beyond their usual distance. Neighbouring clusters that have no line
-    in common are one step, where the later one comes early enough before those lines end the next.
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time. A slow GPU delays
+    its own stage: neighbours without a common line are one step if the later comes well before those lines end again.
     """
     number = np.arange(len(seen))
     in_common = (seen[1:] & seen[:-1]).any(axis=1)
@@ -208,10 +200,7 @@ def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DividePar
 
 
 def _whole(sequences: Sequences, ends: Int64, params: DivideParams) -> Bool:
-    """Mask the steps whose beginning is in the data, bool[steps].
-
-    The first one's is if it carries as much as the second on most lines.
-    """
+    """Mask the steps whose beginning was seen: the first if it carries as much as the second."""
     lines, steps = ends.shape
     whole = np.ones(steps, dtype=bool)
     if steps == 1:
@@ -224,10 +213,7 @@ def _whole(sequences: Sequences, ends: Int64, params: DivideParams) -> Bool:
 
 
 def _end_of_endpoints(traffic: Traffic, line_of_pair: Int32, of_lines: Division, endpoints: Int32) -> Int64:
-    """Return when each step ends on each endpoint: with its last closing burst, int64[m, k].
-
-    An endpoint without one in a step ends with the job's last line.
-    """
+    """End steps on each endpoint with its last closing burst, or the job's, int64[m, k]."""
     step = of_lines.step_of(line_of_pair[traffic.pair].astype(np.int64), traffic.end_ns)
     inside = step < of_lines.steps
     row = np.full(int(max(endpoints.max(), traffic.pair_src.max(), traffic.pair_dst.max())) + 1, -1)
