@@ -1,4 +1,4 @@
-"""Works the windows that are due: claim one, read its flows, analyse them, publish what they say, record it."""
+"""Work the windows that are due: claim one, read its flows, analyse them, publish the results, record it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PARAMS = Params()
 
-#: Called after each window with how many are done and how many there are.
+#: Called after each window with the number of windows done and of all.
 Progress = Callable[[int, int], None]
 
 
@@ -78,7 +78,7 @@ class StoredWindow:
         return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
 
     def publish(self, revision: WindowRevision, memory: WindowMemory) -> WindowRevision:
-        """Publish what the window says, and withdraw what earlier workings said of jobs that it does not mention."""
+        """Publish a revision, and withdraw jobs of earlier workings that it does not mention."""
         live = live_jobs_from(self.store, self.window.start_ns)
         whole = _with_stale_jobs(revision, live, memory, self.window)
         write_revision(self.store, self.topology, self.window, self.claim.revision, whole)
@@ -133,7 +133,7 @@ def left_windows(
     force: bool = False,
     params: Params = DEFAULT_PARAMS,
 ) -> list[Window]:
-    """List the windows that `analyse` leaves as they are though they have changed: raw flows of theirs may be gone."""
+    """List changed windows that `analyse` leaves as they are: raw flows may be gone."""
     inputs = topology_digest(store) ^ params.digest()
     selection = WindowSelection(from_ns=from_ns, to_ns=to_ns, force=force)
     return due_windows(store, settings.window_s, selection, inputs=inputs, final=True)
@@ -171,9 +171,9 @@ def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
 
 
 def _with_stale_jobs(revision: WindowRevision, live: list[str], memory: WindowMemory, window: Window) -> WindowRevision:
-    """Add jobs that earlier workings of this window, or of later ones, published and this one does not mention.
+    """Add published jobs that this working of a window does not mention.
 
-    One that was known before the window is published again as it was; one that was first seen here is withdrawn.
+    They are from earlier workings of this window, or of later ones. One that was known before the window is published again as it was; one that was first seen here is withdrawn.
     Parameters: `live`, the jobs whose latest revision is of this window or a later one.
     """
     mentioned = {*revision.withdrawn, *(job.job.job_id for job in revision.jobs)}

@@ -53,14 +53,14 @@ def read_window(
 def lookback(
     own: FlowBatch, window: Window, known: KnownJobs, clocks_known: ExporterHistory, topology: Topology, params: Params
 ) -> tuple[list[FlowSpan], ExporterHistory]:
-    """Return the spans of flows that a window has to read beside its `own`, and the clocks as far as it looks back.
+    """Return the spans of flows to read besides a window's `own`, and the clocks for them.
 
-    A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at. Who is
-    new may have begun with members of a settled job before the window: they are looked back at together.
+    A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at. New
+    endpoints may have begun with members of a settled job before the window: they are looked back at together.
 
     1. Of a settled job in the window, some steps.
     2. Of a young one, all since its attempt began; of endpoints in no settled job, some minutes.
-    3. Of a job at rest, the traffic that says how long its rests usually are, and what it exchanged with storage.
+    3. Of a job at rest, the traffic that shows how long its rests usually are, and what it exchanged with storage.
     4. What members of jobs in the window exchanged with endpoints that are idle now.
     """
     params_of = params.going_on
@@ -80,7 +80,7 @@ def lookback(
     history = clocks_known.since(min(remembered_ns, lookback_ns))
     margin_ns = clocks.reach_ns(history, params.clocks)
     from_ns = min(context_ns - margin_ns, window.start_ns)
-    # Beside a job at rest something may go on with storage, which is in no job.
+    # A job at rest may still exchange data with storage, which is in no job.
     with_resting = (_members(known.resting, topology) | ~in_jobs) & ~in_settled & ~newcomers
     spans = [
         *_span(_rests_since_ns(known.resting, window, params_of), window.start_ns, with_resting),
@@ -101,7 +101,7 @@ def _span(start_ns: int, end_ns: int, endpoints: Bool, across: Bool | None = Non
 
 
 def _rests_since_ns(resting: Sequence[JobMemory], window: Window, params: ContinueParams) -> int:
-    """Return from when on the traffic of jobs at rest says how long their rests usually are."""
+    """Return since when traffic of resting jobs shows how long their rests usually are."""
     return min(
         (int(job.steps.start_ns[-min(params.recent_steps, len(job.steps))]) for job in resting),
         default=window.start_ns,

@@ -25,16 +25,16 @@ _JOBS_AT_ONCE = 2
 def analyse_window(
     flows: WindowFlows, memory: WindowMemory, topology: Topology, params: Params
 ) -> tuple[WindowRevision, WindowMemory]:
-    """Find the jobs in a window's flows, their groups and steps, and what slows them. Pure: no clock, no database.
+    """Find the jobs in a window's flows, their groups and steps, and what slows them.
 
     Parameters: `flows`, those of the window and those before it that its jobs need (see lookback); `memory`, what was
-    known before the window. Returns what the window says, and what is known after it.
+    known before the window. Returns what to publish, and what is known after it. Pure: no clock, no database.
 
     1. Read the flows as bursts of payload, each once and by right clocks.
     2. Recognise the attempts of jobs among the endpoints.
     3. Divide the time of each into steps, and put those of one job together.
     4. Rebuild each job's new steps, and diagnose what slows them.
-    5. Say what became of known jobs that the window does not show.
+    5. Settle what became of known jobs that the window does not show.
     """
     seen = observe(flows, topology, params)
     traffic = JobTraffic.of(seen, topology, params)

@@ -73,7 +73,7 @@ class JobMemory:
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether no step is known because records run on over many; its pairs are counted on."""
+        """Whether no step is known because records run on over many."""
         return len(self.steps) == 0 and any(finding.kind == "telemetry" for finding in self.findings)
 
 

@@ -105,7 +105,7 @@ def _joined(parts: Sequence[Reconstruction]) -> Reconstruction:
 def silent_jobs(
     memories: Sequence[JobMemory], until_ns: int, stops: Mapping[str, tuple[Finding, ...]], params: ContinueParams
 ) -> list[JobRevision]:
-    """Publish which jobs without traffic in a window are stalled or have ended, where that is new.
+    """Publish jobs without traffic in a window that are newly stalled or ended.
 
     Parameters: `stops`, by job_id, the findings on jobs that stand still, or seem to. A job of which no whole step is
     known yet may be in the middle of a long one: it is never called stalled. An ended job has no open finding.
@@ -250,7 +250,7 @@ def _add_pairs(before: Pairs, now: Pairs, begin_ns: int) -> Pairs:
 
 
 def _members(found: ContinuedJob, groups: tuple[Group, ...], pairs: Pairs) -> Members:
-    """List the members of all attempts, each with its place in the newest one, and when it was seen.
+    """List the members of all attempts, each with its place in its newest one.
 
     A member without a group has a number beyond those of the groups.
     """

@@ -109,7 +109,7 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
 
 
 def _trains(found: AttemptSteps, topology: Topology, params: Params) -> bool:
-    """Return whether steps are alike, and many or of data that goes round as in training."""
+    """Return whether steps are alike, and many or of data that goes round."""
     senders, receivers = (
         np.unique(topology.server[side[found.traffic.steady]])
         for side in (found.bursts.pair_src, found.bursts.pair_dst)
@@ -119,7 +119,7 @@ def _trains(found: AttemptSteps, topology: Topology, params: Params) -> bool:
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> PairKinds:
-    """Give the pairs of a known job the kind they had; only others keep what is found now.
+    """Give the pairs of a known job the kinds that they had.
 
     A pair that was `other` may have been new. Where then and now agree the bursts keep their own kinds: a pair may
     carry two.
@@ -135,7 +135,7 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> P
 
 
 def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | None:
-    """Return the published steps of a job's newest attempt that new ones are like; None if too few.
+    """Return the published steps that show what a new one is; None if too few.
 
     Of a settled job those are the newest, as many as are looked back over; of a young one that became slow, those known
     by then; else all. An endpoint that joined after a step ended it with the job.
@@ -159,7 +159,7 @@ def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | 
 
 
 def confirms(division: Division, known: Division, params: ContinueParams) -> bool:
-    """Return whether a division holds nearly all known steps, and hardly any others in their time."""
+    """Return whether a division holds nearly all known steps and hardly any others."""
     ends_ns, known_ns = division.job_end_ns(), known.job_end_ns()
     near_ns = params.same_boundary * float(np.median(np.diff(known_ns)))
     place = np.searchsorted(ends_ns, known_ns - near_ns)
@@ -177,7 +177,7 @@ def is_slow(division: Division, known: Division, params: ContinueParams) -> bool
 
 
 def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | None:
-    """Return what the newest attempt does not change of what is known; None for a young job of one attempt."""
+    """Return what is known of a job before its young attempt, or None."""
     if memory is None:
         return None
     attempt, steps, gpu_steps = memory.attempt, memory.steps, memory.gpu_steps

@@ -50,7 +50,7 @@ class Load:
 def join_attempts(
     attempts: Sequence[RecognisedJob], loads: Sequence[Load | None], least_shared: float, params: ContinueParams
 ) -> list[list[int]]:
-    """Put the attempts of each job together, in order; returns the rows of each job's attempts.
+    """Return the rows of each job's attempts, in order.
 
     Parameters: `loads`, what each attempt moves, None if it made too few steps; `least_shared`, see `goes_on`.
 
@@ -82,7 +82,7 @@ def join_attempts(
 
 
 def _is_one_job(before: Load | None, after: Load | None, least_shared: float, params: ContinueParams) -> bool | None:
-    """Return whether an attempt goes on with the job before it; None while that is open.
+    """Return whether an attempt goes on with the one before; None while open.
 
     Of a job known before that made too few steps to compare with, it does.
     """
@@ -160,7 +160,7 @@ def _alike(one: float, other: float, params: ContinueParams) -> bool:
 
 
 def _same_bursts(before: Load, after: Load, params: ContinueParams) -> bool:
-    """Return whether nearly all a later attempt moves is in bursts of an earlier one's sizes.
+    """Return whether nearly all bursts have sizes of an earlier attempt's.
 
     Or in the sizes they would have in rings of as many members as the later one has.
     """
@@ -177,7 +177,7 @@ def _distance(known: Float64, bursts: Float64) -> Float64:
 
 
 def _ring_share(members: float) -> float:
-    """Return the share of a buffer that passes a ring's edge in one of two rounds; 1 without a ring."""
+    """Return the share of a buffer that passes a ring's edge in each round."""
     return (members - 1) / members if members > 1 else 1.0
 
 
@@ -191,7 +191,7 @@ def _sizes(payload: Int64, shares: Float64) -> Float64:
 
 
 def _payload_a_step(traffic: Traffic, division: Division) -> float:
-    """Return what a sender moves in a usual step after the first, on average; 0 without traffic.
+    """Return what senders move in a usual step after the first, on average.
 
     The usual step is the median of each pair: any step lacks some records, but seldom those of one pair.
     """

@@ -60,7 +60,7 @@ def _downward(traffic: Traffic) -> Bool:
 
 
 def _closes_ring(size: int, links: LinkTable) -> Bool:
-    """Mask the link of every ring that makes it a chain from its first member when left out, bool[links]."""
+    """Mask one link of every ring, without which it is a chain, bool[links]."""
     degree = np.bincount(links.low, minlength=size) + np.bincount(links.high, minlength=size)
     chain = components(size, links.low, links.high)
     forks = np.bincount(chain, weights=(degree > 0) & (degree != 2))
@@ -73,7 +73,7 @@ def _closes_ring(size: int, links: LinkTable) -> Bool:
 
 
 def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, params: DivideParams) -> Int64 | None:
-    """Count the messages that each link passes in a step, int64[links]; None if steps are uneven.
+    """Count the messages of each link in a step, int64[links]; None if uneven.
 
     A step's messages go down more and more, then up: what goes down less what comes up has its period.
     """
@@ -140,7 +140,7 @@ def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Seq
 def _cut_as_pipeline(
     sequences: Sequences, closed: Bool, step_volume: Float64, share: Float64, chain: Int32, params: DivideParams
 ) -> Bool:
-    """Cut links that were cut into parts of steps where another link of their pipeline is, bool[n].
+    """Cut links that rest within a step where another of their pipeline does, bool[n].
 
     Parameters: `step_volume`, `share` float64[links], see `most_regular`. The last link of a pipeline may be at rest
     after every microbatch. Links that move as much in all do so in a step, and the last one is the first to end it.

@@ -137,8 +137,8 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
 def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: DivideParams) -> Bool:
     """Mask the ends of steps that only lost records hide, bool[lines, steps].
 
-    Parameters: `silent`, `seen` bool[lines, steps], lines that have not ended a step, and that have; `lag` int64[lines].
-    A gradient passes a pipeline link by link: where most later ones have ended a step, it has passed this one.
+    Parameters: `silent`, `seen` bool[lines, steps], lines without and with an end of the step; `lag` int64[lines]. A
+    gradient passes a pipeline link by link: where most later ones have ended a step, it has passed this one.
     """
     overtaken = np.zeros_like(silent)
     for line in np.flatnonzero(silent.any(axis=1)):
@@ -200,7 +200,7 @@ def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DividePar
 
 
 def _whole(sequences: Sequences, ends: Int64, params: DivideParams) -> Bool:
-    """Mask the steps whose beginning was seen: the first if it carries as much as the second."""
+    """Mask whole steps; the first is one if it carries as much as the second."""
     lines, steps = ends.shape
     whole = np.ones(steps, dtype=bool)
     if steps == 1:
