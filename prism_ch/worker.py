@@ -173,7 +173,8 @@ def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
 def _with_stale_jobs(revision: WindowRevision, live: list[str], memory: WindowMemory, window: Window) -> WindowRevision:
     """Add published jobs that this working of a window does not mention.
 
-    They are from earlier workings of this window, or of later ones. One that was known before the window is published again as it was; one that was first seen here is withdrawn.
+    They are from earlier workings of this window, or of later ones. One that was known before the window is published
+    again as it was; one that was first seen here is withdrawn.
     Parameters: `live`, the jobs whose latest revision is of this window or a later one.
     """
     mentioned = {*revision.withdrawn, *(job.job.job_id for job in revision.jobs)}

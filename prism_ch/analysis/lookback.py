@@ -53,7 +53,7 @@ def read_window(
 def lookback(
     own: FlowBatch, window: Window, known: KnownJobs, clocks_known: ExporterHistory, topology: Topology, params: Params
 ) -> tuple[list[FlowSpan], ExporterHistory]:
-    """Return the spans of flows to read besides a window's `own`, and the clocks for them.
+    """Return the spans of flows to read besides a window's own, and the clocks.
 
     A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at. New
     endpoints may have begun with members of a settled job before the window: they are looked back at together.

@@ -30,7 +30,7 @@ class Baseline:
 
     `compute_s`: usual seconds of computing in a step, by endpoint address. `s_per_byte`: usual seconds a byte, by way
     ("a->b", or "group N"). `usual_since`: the step since which slow steps count as usual, None where they don't.
-    `other_work`: the steps do other work, and nobody slows them. `records_missing`: an exporter fell silent.
+    `other_work`: the steps do something else, and nobody slows them. `records_missing`: an exporter fell silent.
     `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
     """
 
@@ -44,7 +44,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Who slows the steps of a finding, and who else may be it."""
+    """Who slows the steps of a finding, or else may."""
 
     kind: FindingKind
     subject: str
@@ -56,7 +56,7 @@ class Finding:
     """One finding; its identity is `diagnosis_id`, all else may be updated while it lasts (contract, `diagnoses`).
 
     `evidence` is for readers: the analysis writes it and never reads it. What it goes by itself is typed: `about`, the
-    addresses and ways ("a->b") that the finding concerns, `may_also_be`, who else the same flows may accuse, `cause`,
+    addresses and ways ("a->b") that the finding concerns, `may_also_be`, others that explain the same flows, `cause`,
     and `baseline`, the only one of these that is remembered.
     """
 

@@ -13,7 +13,7 @@ from prism_ch.model.columns import Int32, UInt8, freeze
 class Topology:
     """The endpoints known at one time, one a row, sorted by address; the row number is the endpoint's id.
 
-    `server`, `leaf`, `pod` and `tenant` are indices into the tuples of names beside them (`server_names`, ...).
+    `server`, `leaf`, `pod` and `tenant` are indices into the tuples of names (`server_names`, ...).
     An endpoint without a tenant has the tenant named "".
     """
 

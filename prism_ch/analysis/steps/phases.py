@@ -115,7 +115,7 @@ def _spans(begin_ns: Int64, division: Division) -> tuple[Int64, Int64]:
 
 
 def _cut_to_steps(traffic: Traffic, division: Division, start: Int64, end: Int64) -> intervals.Cuts:
-    """Cut bursts to the steps of both their ends; span is row * k + step."""
+    """Cut bursts to steps of both their ends; span is row * k + step."""
     row = division.rows_of(np.concatenate([traffic.src, traffic.dst])).astype(np.int32)
     span_row = np.repeat(np.arange(len(start), dtype=np.int32), division.steps)
     return intervals.cut(

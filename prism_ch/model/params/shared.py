@@ -11,37 +11,37 @@ class SharedParams:
 
     # Shares of a whole.
 
-    #: What more than half of the cases show is the rule; what fewer show is chance, loss or a stray.
+    #: What more than half of the cases show is the rule; what fewer show is noise, loss or a stray.
     half: float = 0.5
     #: What should hold for all holds for this share at the least: records are lost by some percent, and one in ten may
     #: have joined late.
     nearly_all: float = 0.9
-    #: A part of a whole that is smaller says little of it.
+    #: A part of a whole that is smaller shows little of it.
     little: float = 0.1
-    #: Of things that settle into a pattern as many stray from it at the most.
+    #: The largest share of things that settle into a pattern and yet stray from it.
     stray_share: float = 0.2
-    #: What costs less of a job's time than this share of it is not worth a word.
+    #: A loss of less than this share of a job's time is not reported.
     worth_share: float = 0.01
 
     # Counts.
 
-    #: What was seen fewer times than this does not repeat: twice may be chance.
+    #: What was seen fewer times than this does not repeat: twice may be a coincidence.
     repeats: int = 3
-    #: So many values have a middle that one stray among them does not move.
+    #: The fewest values whose median one stray among them does not move.
     enough: int = 4
-    #: With fewer steps than this nobody can tell whether they are alike.
+    #: The fewest steps that show whether they are alike.
     judged_steps: int = 8
-    #: With fewer observations than this an edge or an agreement may be chance.
+    #: The fewest observations that show an edge or an agreement: fewer may be a coincidence.
     min_count: int = 8
-    #: A slow rank or link is slow in so many steps at the least; a single one is a hiccup.
+    #: A slow rank or link is slow in this many steps at the least; a single one is a hiccup.
     slow_steps: int = 2
-    #: Steps outside an episode that say what steps cost without it.
+    #: Steps outside an episode that show what steps cost without it.
     steps_beside: int = 5
-    #: The newest steps stand for what is so now: enough to see what repeats in them.
+    #: The newest steps, which stand for what is so now: enough to see what repeats in them.
     recent_steps: int = 16
-    #: By so many steps what a job is has settled: most layouts repeat within a few.
+    #: Steps by which a job has settled: most layouts repeat within a few.
     settled_steps: int = 64
-    #: Steps kept as the history that new ones are compared with, and of older ones some that stand for all.
+    #: Steps kept as the history that new ones are compared with, and again as many that stand for all older ones.
     history_steps: int = 256
 
     # How much more.
@@ -50,11 +50,11 @@ class SharedParams:
     twice: float = 2.0
     #: Longer by this share matters to an operator; computing varies by 1 to 3 %.
     notable: float = 0.10
-    #: Longer by this share is noted where many ranks or many steps say so together.
+    #: Longer by this share is noted where many ranks or many steps show it together.
     small_excess: float = 0.05
     #: A link with 80 % of its bandwidth left matters, and so does a fifth more to move.
     network_excess: float = 0.2
-    #: Bytes beyond those of a usual step by this share are other work: lost records never add any.
+    #: Bytes beyond those of a usual step by this share mean that the step does something else: lost records add none.
     other_work: float = 0.1
     #: More than this many steps' bytes are several steps in one record; two steps are twice.
     one_step: float = 1.5
@@ -84,9 +84,9 @@ class SharedParams:
     #: Deviations after correction for all comparisons made in 1,000 GPU-hours: one false alarm in 100 times as many,
     #: were jitter normal.
     corrected_score: float = 2.3
-    #: The least spread of computing believed in, as a share: GPUs of one kind differ by 1 to 3 %.
+    #: The least spread of compute times believed in, as a share: GPUs of one kind differ by 1 to 3 %.
     compute_jitter: float = 0.02
-    #: The least spread among links and groups believed in: flows contend for links by chance.
+    #: The least spread among links and groups believed in, as a share: flows contend for links at random.
     network_jitter: float = 0.05
     #: What one kind of structural evidence is worth, as log-odds: seven to one.
     log_odds: float = 2.0
@@ -98,6 +98,6 @@ class SharedParams:
     message_s: float = 2.0
     #: A silence that is shorter is none: records of other jobs may come some seconds earlier.
     silence_s: float = 5.0
-    #: What was measured is remembered for so long: what gets slower by 10 % in ten minutes shows only against long
-    #: before, and a clock that drifts by 50 parts in a million is off by 0.2 s then.
+    #: How long measurements are remembered: what gets slower by 10 % in ten minutes shows only against long before,
+    #: and a clock that drifts by 50 parts in a million is off by 0.2 s then.
     remembered_s: int = 3600

@@ -24,45 +24,47 @@ class DivideParams(SharedParams):
     #: Forward pass and optimizer take at least this share of a step, and move no gradients; a shorter silence does
     #: not mark a step.
     min_silence_share: float = 0.15
-    #: Largest over smallest burst of a period above which gathers and scatters are told apart by size.
+    #: Largest over smallest burst of a period above which sizes part gathers from scatters.
     sizes_differ: float = 1.3
     #: What the silence between forward and backward counts for: it is of both, and of neither.
     turn_weight: float = 0.25
-    #: Periods of sizes and gaps are steps where they are so much more even.
+    #: Periods of sizes and gaps are steps if they leave at most this share of the unevenness.
     even_gain: float = 0.7
     #: Microbatches looked for within a step.
     max_microbatches: int = 16
-    #: The silence after the last of several microbatches is so much longer than those after the others.
+    #: The silence after the last of several microbatches is longer than those after the others by this factor.
     silence_contrast: float = 1.05
-    #: Steps less alike than this, beyond chance, are no training: serving moves what its clients ask for, when they do.
+    #: Steps less alike than this beyond the null model are no training: serving moves what its clients ask for, when
+    #: they do.
     min_regularity: float = 0.4
     #: The most bursts of one communicator in a step.
     max_bursts: int = 512
-    #: Log-odds of all the gaps can say; small beside a whole burst too many or too few.
+    #: Log-odds of all that gaps show; small next to a whole burst too many or too few.
     gap_weight: float = 0.5
-    #: ... and of what follows a burst: what an endpoint sends next says more than how long it sends nothing.
+    #: Log-odds of what follows a burst: what an endpoint sends next shows more than how long it sends nothing.
     followed_weight: float = 2.0
     #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
     passing_share: float = 0.25
     #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
     #: two forward ones, log 2 = 0.7.
     min_haste: float = 0.2
-    #: ... and so are ends of different communicators, where the later comes within this share of the time until the
-    #: earlier ends again: a slow GPU delays its own stage.
+    #: Ends of different communicators are one step if the later comes within this share of the time until the earlier
+    #: ends again: a slow GPU delays its own stage.
     delay_share: float = 0.75
-    #: A communicator that misses the last step is waited for where it usually ends so much of a step after the data:
-    #: more than collectives jitter.
+    #: A communicator that misses the last step is waited for if it usually ends later after the data than this share of
+    #: a step: more than collectives jitter.
     jitter_share: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ContinueParams(SharedParams):
-    """How much of the past a window looks at."""
+    """How much of the past a window looks at, and what goes on from it."""
 
     #: Endpoints in no settled job are looked at over this span: three steps of five minutes and some.
     newcomer_lookback_s: int = 1200
-    #: A job that is begun anew moves as many bytes as before, but for lost records.
+    #: A job that is begun anew moves as many bytes as before, but for this share: some records are lost.
     same_load: float = 0.03
-    #: Steps of an earlier life in which those of a later one show for what they are: layers repeat first.
+    #: Steps of an earlier attempt after which the kinds of a later one's bursts show: layers repeat first.
     shown_steps: int = 6
+    #: A job is over after this silence, or after `repeats` of its steps where those take longer.
     ended_after_s: int = 600
