@@ -124,7 +124,7 @@ class TestRecordedRuns:
         run = recorded(name)
         assert findings(work(run.flows, run.topology, 60).only) == []
 
-    def test_the_slow_rank_is_named_and_the_busy_machine_is_blamed_on_nobody(self) -> None:
+    def test_slow_rank_is_named_and_busy_machine_is_nobodys(self) -> None:
         run = recorded("dp4_slow_rank")
         found = work(run.flows, run.topology, 60).only
         (slow_rank,) = findings(found)
@@ -150,7 +150,7 @@ def slow_rank(slow_steps: Sequence[int], steps: int, who: int = 2, extra_ms: flo
 
 class TestFindingsOverWindows:
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_a_slow_rank_is_one_finding_that_opens_goes_on_and_closes(self, window_s: int) -> None:
+    def test_slow_rank_is_one_finding_from_opening_to_close(self, window_s: int) -> None:
         flows = batch(slow_rank(range(114, 124), 140))
         (one,) = findings(work(flows, topology(4), window_s).only)
         assert (one.first_step, one.last_step, one.status) == (114, 123, "closed")
@@ -169,7 +169,7 @@ class TestFindingsOverWindows:
         ]
 
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_a_slow_group_is_one_finding_however_few_steps_a_window_holds(self, window_s: int) -> None:
+    def test_slow_group_is_one_finding_in_windows_of_few_steps(self, window_s: int) -> None:
         grid = [[2 * stage, 2 * stage + 1] for stage in range(5)]
         flows = job(grid, 100, 4000)
         slow = [
@@ -201,14 +201,14 @@ class TestFindingsOverWindows:
 
 class TestJobsOverWindows:
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_parts_seen_before_the_gradients_that_join_them_are_no_jobs_of_their_own(self, window_s: int) -> None:
+    def test_parts_seen_before_joining_gradients_are_no_jobs(self, window_s: int) -> None:
         grid = [[2 * stage, 2 * stage + 1] for stage in range(3)]
         found = work(batch(shaken(job(grid, 30, 5000, microbatches=8), 1)), topology(6), window_s).only
         assert found.last.members.endpoint.tolist() == list(range(6))
         assert len(found.steps) == 30
         assert_steps_tile(found)
 
-    def test_a_window_that_holds_only_some_of_a_job_does_not_break_it(self) -> None:
+    def test_job_stays_whole_when_a_window_holds_part_of_it(self) -> None:
         # The last window holds the very end of the last reduction, of two of the stages only.
         grid = [[2 * stage, 2 * stage + 1] for stage in range(3)]
         flows = [
@@ -316,7 +316,7 @@ class TestOneLook:
         members = {(group.kind, frozenset(name[e] for e in group.members)) for group in plain.groups}
         assert {(group.kind, frozenset(group.members)) for group in other.groups} == members
 
-    def test_acknowledgements_and_a_mesh_at_the_start_are_other_traffic(self) -> None:
+    def test_acknowledgements_and_a_starting_mesh_are_other(self) -> None:
         mesh = [Flow(a, b, -2000 + 10 * a + 60 * b, 2, MB // 10) for a in range(6) for b in range(6) if a != b]
         acknowledgements = [
             Flow(flow.dst, flow.src, flow.start_ms, flow.length_ms, 0, proto=TCP) for flow in self.FLOWS
@@ -508,7 +508,7 @@ class TestLivesOverWindows:
         assert one.last.pairs.last_seen_ns.max() < two.last.pairs.first_seen_ns.min()
 
     @pytest.mark.parametrize("window_s", WINDOWS_S)
-    def test_a_server_that_is_lost_and_comes_back_leaves_the_others_at_work(self, window_s: int) -> None:
+    def test_others_go_on_when_a_server_is_lost_and_returns(self, window_s: int) -> None:
         whole, size = [0, 1, 2, 3], 60 * MB  # of which a ring of four passes 3/2 along each edge, one of three 4/3
         flows = [
             *ring(whole, every(1000, 30, 1000), size=size * 3 // 2),
@@ -529,7 +529,7 @@ class TestLivesOverWindows:
         assert found.steps.complete.tolist() == [0] + [1] * 59
         assert_steps_tile(found)
 
-    def test_a_clock_that_is_behind_brings_back_nothing_of_an_earlier_life(self) -> None:
+    def test_clock_behind_brings_back_no_earlier_attempt(self) -> None:
         sizes = [20 * MB] * 5
         attempts = buckets([0, 1, 2, 3], every(1000, 15, 1000), sizes, 35)
         attempts += buckets([0, 1, 4, 5], every(1000, 20, 22_000), sizes, 35)

@@ -94,6 +94,6 @@ class TestSets:
         collective = kinds.of_kind(seen, DP)
         assert (collective.pair_src.tolist(), len(collective)) == ([0], 1)
 
-    def test_steps_are_closed_by_gradients_and_by_pipelines_where_there_are_none(self) -> None:
+    def test_gradients_close_steps_and_pipelines_without_them(self) -> None:
         assert self.kinds([DP, PP], [DP, PP]).closing == DP
         assert self.kinds([PP], [PP]).closing == PP

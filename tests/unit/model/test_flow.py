@@ -70,7 +70,7 @@ def test_rows_of_one_five_tuple_have_one_number(seen: list[Flow]) -> None:
 
 
 @given(flows)
-def test_shared_are_the_rows_of_five_tuples_that_several_exporters_saw(seen: list[Flow]) -> None:
+def test_rows_are_shared_when_several_exporters_saw_them(seen: list[Flow]) -> None:
     made = batch(seen)
     named = five_tuples(made)
     exporters = {key: {code for other, code in zip(named, made.exporter, strict=True) if other == key} for key in named}
@@ -89,7 +89,7 @@ def test_moved_rows_are_sorted_anew_and_otherwise_the_same(seen: list[Flow], by_
     assert order == sorted(order)
 
 
-def test_ticks_are_what_all_times_of_an_exporter_are_multiples_of() -> None:
+def test_ticks_divide_all_times_of_an_exporter() -> None:
     fine = [Flow(0, 1, at + 0.000_007, exporter="fine") for at in range(5)]
     coarse = [Flow(0, 1, at, length_ms=20, exporter="coarse") for at in range(0, 500, 10)]
     seen = batch([*fine, *coarse], ["coarse", "fine", "silent"])

@@ -21,7 +21,7 @@ class TestTraffic:
         assert self.SEEN.src.tolist() == [0, 2, 2, 4]
         assert self.SEEN.dst.tolist() == [1, 3, 3, 5]
 
-    def test_a_pair_moves_its_payload_from_its_first_moment_to_its_last(self) -> None:
+    def test_rate_is_payload_from_first_moment_to_last(self) -> None:
         assert self.SEEN.span_ns().tolist() == [10 * MS, 50 * MS, 10 * MS]
         rate = [flow_bytes / 0.01 for flow_bytes in (40e6, 80e6 / 5, 40e6)]
         assert self.SEEN.rate_bytes_s().tolist() == pytest.approx(rate)
@@ -35,7 +35,7 @@ class TestTraffic:
         assert (kept.pair_src.tolist(), kept.pair_dst.tolist()) == ([2, 4], [3, 5])
         assert kept.src.tolist() == [2, 2, 4]
 
-    def test_bursts_are_taken_with_the_whole_table_and_some_pairs_no_longer_move(self) -> None:
+    def test_taken_bursts_keep_the_table_of_idle_pairs(self) -> None:
         late = self.SEEN.take(self.SEEN.start_ns >= BEGIN_NS + 15 * MS)
         assert late.pair_src.tolist() == [0, 2, 4]
         assert late.moving().tolist() == [False, True, True]
@@ -97,7 +97,7 @@ class TestTopology:
             replace(topology(2), endpoints=("10.0.100.0",))
 
 
-def test_other_parameters_have_another_digest_and_the_same_ones_the_same() -> None:
+def test_digest_changes_with_any_parameter_only() -> None:
     assert Params().digest() == Params().digest()
     assert Params().digest() != Params(divide=DivideParams(half=0.6)).digest()
     assert 0 <= Params().digest() < 2**64

@@ -127,7 +127,7 @@ class TestNewJob:
         assert members.first_seen_ns[2] == min(flow.start_ns for flow in mine)
         assert members.last_seen_ns[2] == max(flow.end_ns for flow in mine)
 
-    def test_a_job_known_but_not_settled_is_said_anew_and_stays_as_old_as_it_was(self) -> None:
+    def test_unsettled_job_is_published_anew_and_keeps_its_age(self) -> None:
         old = known_job("job", [0, 1, 2, 3], steps=2)
         earlier = replace(old, job=replace(old.job, first_seen_ns=BEGIN_NS - SECOND))
         revision = self.revision(earlier)
@@ -156,7 +156,7 @@ class TestSettledJob:
         assert (revision.from_step, revision.steps.step.tolist(), revision.job.steps) == (10, [10, 11, 12], 13)
         assert revision.from_time_ns == BEGIN_NS + 10 * SECOND
 
-    def test_flows_that_were_counted_before_the_window_are_not_counted_again(self) -> None:
+    def test_flows_counted_before_the_window_count_once(self) -> None:
         earlier = published(examined(self.FLOWS[:4], [8000, 9000]))
         both = self.revision(earlier.pairs)
         # Those that end at 8 and 9 s were counted then, those at 10 to 13 s are now.
@@ -218,7 +218,7 @@ class TestLives:
             np.lexsort((revision.timeline.start_ns, revision.timeline.endpoint)), np.arange(len(revision.timeline))
         )
 
-    def test_all_groups_are_listed_once_and_those_of_the_first_life_keep_their_numbers(self) -> None:
+    def test_groups_are_listed_once_and_keep_their_numbers(self) -> None:
         found = [(group.group_id, group.kind, group.members) for group in self.revision().groups]
         assert found == [
             (0, DP, (0, 1)),
@@ -263,7 +263,7 @@ class TestLives:
         young = replace(found, newest=Attempt(5, 0, 0))
         assert pairs_of(published(young))[0, 3] == (OTHER, 2)
 
-    def test_a_pair_whose_ends_were_not_in_one_job_is_counted_from_its_beginning(self) -> None:
+    def test_pair_counts_from_its_beginning_when_new_to_the_job(self) -> None:
         flows = ring([0, 1], every(1000, 6, 8000))
         memory = replace(TestSettledJob.STATE, pairs=published(examined(ring([2, 3], [9000]), [9000])).pairs)
         found = examined(flows, every(1000, 3, 11_000), memory, settled=True, counted=flows[:4])
@@ -283,9 +283,7 @@ class TestSilence:
     @pytest.mark.parametrize(
         "silent_s, status", [(0, None), (5.9, None), (6.1, "stalled"), (599, "stalled"), (601, "ended")]
     )
-    def test_three_steps_of_silence_are_a_stall_and_ten_minutes_the_end(
-        self, silent_s: float, status: JobStatus | None
-    ) -> None:
+    def test_silence_is_a_stall_after_steps_and_the_end_later(self, silent_s: float, status: JobStatus | None) -> None:
         assert self.status_after(silent_s) == status
 
     def test_what_was_said_before_is_no_news(self) -> None:

@@ -66,7 +66,7 @@ def slow_step(first_step: int) -> Finding:
 
 
 class TestLives:
-    def test_a_job_is_settled_when_enough_steps_of_its_newest_life_are_known(self) -> None:
+    def test_job_settles_when_its_newest_attempt_has_steps(self) -> None:
         assert not lived_twice(15).is_settled(PARAMS)
         assert lived_twice(16).is_settled(PARAMS)
 
@@ -79,7 +79,7 @@ class TestLives:
         assert what_stays(None, PARAMS) is None
         assert what_stays(known_job("job", [0, 1], steps=9), PARAMS) is None
 
-    def test_of_a_settled_job_all_but_the_groups_of_its_newest_life_stays(self) -> None:
+    def test_settled_job_stays_but_for_its_newest_groups(self) -> None:
         assert what_stays(SETTLED, PARAMS) == SETTLED
         stays = what_stays(lived_twice(16), PARAMS)
         assert stays is not None
@@ -92,7 +92,7 @@ class TestLives:
         assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (6, 12, 1)
         assert stays.findings == (early,)
 
-    def test_its_steps_follow_those_before_and_the_first_is_not_whole(self) -> None:
+    def test_steps_follow_those_before_and_the_first_is_cut(self) -> None:
         known = SETTLED
         found = begin_anew(division([1, 5], [21_000, 22_000]), known.steps, known.gpu_steps)
         assert (found.first_step, found.division.whole.tolist()) == (10, [False, True])
@@ -137,17 +137,17 @@ class TestEndpointsThatChangeHands:
 
 
 class TestSteps:
-    def test_only_steps_that_end_after_the_last_published_one_are_new(self) -> None:
+    def test_steps_are_new_when_they_end_after_published_ones(self) -> None:
         found = go_on(division([0, 1], [7000, 8000, 9000, 10_000, 11_000, 12_000]), SETTLED, PARAMS)
         assert found.first_step == 10
         assert found.division.job_end_ns().tolist() == [BEGIN_NS + 11_000 * MS, BEGIN_NS + 12_000 * MS]
 
     @pytest.mark.parametrize("again_ms", [9_800, 10_000, 10_200])
-    def test_the_last_published_boundary_found_again_a_little_off_is_no_new_step(self, again_ms: float) -> None:
+    def test_published_boundary_found_a_little_off_is_not_new(self, again_ms: float) -> None:
         found = go_on(division([0, 1], [again_ms, 11_000]), SETTLED, PARAMS)
         assert found.division.job_end_ns().tolist() == [BEGIN_NS + 11_000 * MS]
 
-    def test_new_steps_begin_on_each_endpoint_where_its_last_one_ended(self) -> None:
+    def test_new_steps_begin_where_each_endpoint_ended(self) -> None:
         gpu_steps = SETTLED.gpu_steps
         ends = gpu_steps.end_ns.copy()
         ends[gpu_steps.endpoint == 1] -= 30 * MS
@@ -156,23 +156,23 @@ class TestSteps:
         assert found.start_ns is not None
         assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS, BEGIN_NS + 9_970 * MS]
 
-    def test_an_endpoint_that_is_new_begins_where_the_job_ended_and_one_that_left_is_gone(self) -> None:
+    def test_new_endpoint_begins_with_the_job_and_old_is_gone(self) -> None:
         found = go_on(division([1, 5], [11_000]), SETTLED, PARAMS)
         assert found.division.endpoints.tolist() == [1, 5]
         assert found.start_ns is not None
         assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
 
-    def test_those_that_stay_go_on_though_the_last_by_number_has_left(self) -> None:
+    def test_endpoints_go_on_when_the_last_by_number_left(self) -> None:
         found = go_on(division([0], [11_000]), SETTLED, PARAMS)
         assert found.start_ns is not None
         assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS]
 
-    def test_the_first_new_step_is_whole_though_the_context_cut_the_first_one_looked_at(self) -> None:
+    def test_first_new_step_is_whole_when_context_is_cut(self) -> None:
         looked_at = division([0, 1], [11_000, 12_000])
         cut = Division(looked_at.endpoints.copy(), looked_at.end_ns.copy(), np.array([False, True]))
         assert go_on(cut, SETTLED, PARAMS).division.whole.tolist() == [True, True]
 
-    def test_known_steps_of_a_settled_job_are_those_looked_back_over_as_each_endpoint_ended_them(self) -> None:
+    def test_known_steps_of_a_settled_job_are_the_newest_ones(self) -> None:
         mine = SETTLED.gpu_steps
         ends = mine.end_ns - 30 * MS * (mine.endpoint == 1)
         late = (mine.endpoint == 1) & (mine.step < 8)  # joined with step 8
@@ -202,14 +202,14 @@ class TestKnownSteps:
         assert known_steps(known_job("job", [0, 1], steps=5), self.YOUNG) is None
         assert known_steps(None, self.YOUNG) is None
 
-    def test_of_one_that_became_slow_they_are_those_that_were_known_by_then(self) -> None:
+    def test_known_steps_end_where_a_young_job_became_slow(self) -> None:
         memory = lived_twice(20, first_step=4)
         attempt = replace(memory.attempt, even_until=9)
         found = known_steps(replace(memory, attempt=attempt), self.YOUNG)
         assert found is not None
         assert ((found.job_end_ns() - BEGIN_NS) // 10**9).tolist() == list(range(5, 14))
 
-    def test_a_division_confirms_steps_that_it_holds_a_little_off_and_goes_on_from(self) -> None:
+    def test_division_confirms_known_steps_a_little_off(self) -> None:
         known = self.told(*range(1, 9))
         assert confirms(self.told(1, 2.1, 2.9, *range(4, 12)), known, self.YOUNG)
 
@@ -238,7 +238,7 @@ class TestKnownSteps:
         ],
         ids=["two", "and a part of one", "by little", "one", "a single one"],
     )
-    def test_a_job_is_slow_where_most_of_its_newest_steps_take_longer(self, newest_s: list[float], slow: bool) -> None:
+    def test_job_is_slow_when_most_of_its_newest_steps_are(self, newest_s: list[float], slow: bool) -> None:
         known = self.told(*range(1, 9))
         ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
         assert is_slow(self.told(*ends_s), known, self.YOUNG) is slow
@@ -261,7 +261,7 @@ class TestKinds:
     def kept(self, now: PairKinds, known: Sequence[tuple[int, int, int]]) -> PairKinds:
         return keep_known_kinds(now, self.SEEN, replace(SETTLED, pairs=self.known(known)))
 
-    def test_a_pair_keeps_its_kind_and_a_new_one_gets_what_is_found_now(self) -> None:
+    def test_pair_keeps_its_kind_and_a_new_one_gets_todays(self) -> None:
         found = self.kept(self.found(DP, PP, PP), [(1, 0, DP), (0, 1, DP)])
         assert found.kind.tolist() == [DP, DP, PP]
         assert found.confidence.tolist() == [0.99, 0.99, 0.6]

@@ -102,9 +102,7 @@ class TestEarlyDays:
     OTHER = replace(BEFORE, reduced=0.0, bursts=BEFORE.bursts * 1.5)
 
     @pytest.mark.parametrize("seen_s, early", [(2.9, True), (3.0, False)])
-    def test_what_has_not_lasted_for_three_steps_may_yet_turn_out_to_be_the_same(
-        self, seen_s: float, early: bool
-    ) -> None:
+    def test_attempt_is_open_when_shorter_than_three_steps(self, seen_s: float, early: bool) -> None:
         assert is_too_early(self.BEFORE, replace(self.OTHER, seen_s=seen_s), PARAMS) == early
 
     @pytest.mark.parametrize("steps, early", [(63, True), (64, False)])
@@ -171,10 +169,10 @@ class TestLivesOfOneJob:
         assert self.joined(self.LOAD, None) == ["a"]
         assert self.joined(self.SLOW, self.OTHER) == ["a"]
 
-    def test_a_life_of_a_known_job_that_is_too_short_to_compare_with_is_gone_on_with(self) -> None:
+    def test_known_job_goes_on_when_too_short_to_compare(self) -> None:
         assert self.joined(None, self.LOAD, known="a") == ["ab"]
 
-    def test_what_follows_a_life_that_was_left_for_later_is_held_against_the_one_before(self) -> None:
+    def test_attempt_is_compared_with_the_last_one_not_left(self) -> None:
         """The passes of a pipeline, each of which looks like a life, begin no job of their own."""
         assert self.joined(self.SLOW, self.OTHER, self.OTHER) == ["a"]
         assert self.joined(self.SLOW, self.OTHER, self.SLOW) == ["ac"]

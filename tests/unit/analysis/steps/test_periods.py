@@ -101,7 +101,7 @@ def test_lost_records_cost_no_step(microbatches: int) -> None:
     assert len(found) >= 39  # a record lost in the last step leaves it for later
 
 
-def test_a_communicator_that_shows_no_period_ends_its_steps_with_the_others() -> None:
+def test_communicator_without_period_ends_with_the_others() -> None:
     """Of three pairs the last has bursts of its own, some of which come together with what ends the others' steps."""
     others = [Flow(2 * pair, 2 * pair + 1, at) for pair in (0, 1) for at in range(0, 2000, 100)]
     alone = [Flow(4, 5, at) for at in (40, 130, 290, 402, 550, 700, 820, 1000, 1190, 1395, 1500)]
@@ -116,7 +116,7 @@ def test_a_communicator_that_shows_no_period_ends_its_steps_with_the_others() ->
     assert ends_as_others(sequences, ends, np.array([False, False, True]), nobody) is ends
 
 
-def test_gradients_scattered_after_every_microbatch_and_parameters_gathered_once() -> None:
+def test_scatters_a_microbatch_and_one_gather_make_a_step() -> None:
     # Three buckets after each of four backwards, and one gathering of all: nothing moves in a forward.
     flows: list[Flow] = []
     ends = []
@@ -127,7 +127,7 @@ def test_gradients_scattered_after_every_microbatch_and_parameters_gathered_once
     assert ends_ms(flows) == pytest.approx(ends)
 
 
-def test_a_small_collective_every_so_many_steps_does_not_make_them_one() -> None:
+def test_steps_stay_apart_when_small_collectives_recur() -> None:
     ends = every(1000, 60, 1000)
     reports = ring(RING, [end + 20 for end in ends[9::10]], length_ms=2, size=2 * MB)
     assert ends_ms(ring(RING, ends) + reports) == pytest.approx(ends, abs=25)

@@ -49,7 +49,7 @@ def phases(timeline: Timeline, endpoint: int) -> list[tuple[int, str, int, int]]
 
 
 class TestPhases:
-    def test_time_with_collective_traffic_is_dp_with_pipeline_traffic_pp_and_the_rest_compute(self) -> None:
+    def test_phases_are_collectives_pipelines_and_the_rest_compute(self) -> None:
         flows = [Flow(0, 1, 100, 50), Flow(1, 0, 200, 50), Flow(0, 2, 400, 100)]
         found = rebuilt(flows, division([0, 1, 2], [500]), pp=[(0, 1)], start_ns=at(0, 0, 0))
         assert phases(found.timeline, 0) == [
@@ -82,7 +82,7 @@ class TestPhases:
         )
         assert phases(found.timeline, 0) == [(0, "compute", 0, 50), (0, "DP", 50, 150), (0, "compute", 150, 200)]
 
-    def test_seconds_are_those_of_the_phases_and_of_a_job_their_means(self) -> None:
+    def test_seconds_are_of_phases_and_of_jobs_their_means(self) -> None:
         flows = [Flow(0, 1, 100, 50), Flow(0, 2, 400, 100)]
         found = rebuilt(flows, division([0, 1, 2], [500]), pp=[(0, 1)], start_ns=at(0, 0, 0))
         assert found.gpu_steps.compute_s.tolist() == pytest.approx([0.35, 0.45, 0.4])
@@ -116,7 +116,7 @@ class TestSteps:
         assert mine.start_ns.tolist() == at(100, 100, 100).tolist()
         assert mine.end_ns.tolist() == at(100, 100, 300).tolist()
 
-    def test_where_nothing_came_before_the_first_step_is_of_typical_length_if_traffic_reaches_back(self) -> None:
+    def test_first_step_has_typical_length_if_traffic_reaches_back(self) -> None:
         flows = [Flow(0, 1, -5000), *ring([0, 1], every(1000, 5, 1000))]
         found = rebuilt(flows, division([0, 1], every(1000, 5, 1000)))
         assert found.steps.start_ns[0] == BEGIN_NS
@@ -127,7 +127,7 @@ class TestSteps:
         found = rebuilt(flows, division([0, 1], [every(1000, 5, 990), every(1000, 5, 1000)]))
         assert found.steps.start_ns[0] == BEGIN_NS - 10 * MS
 
-    def test_else_it_begins_with_the_traffic_and_its_beginning_was_not_seen(self) -> None:
+    def test_first_step_begins_unseen_with_the_traffic_otherwise(self) -> None:
         flows = [Flow(0, 1, 300), *ring([0, 1], every(1000, 5, 1000))]
         found = rebuilt(flows, division([0, 1], every(1000, 5, 1000)))
         assert found.steps.start_ns[0] == BEGIN_NS + 300 * MS
@@ -155,7 +155,7 @@ class TestSteps:
         found = rebuilt(ring([4, 6], ends), division([4, 6], ends), lateness=late)
         assert found.steps.slowest.tolist() == [6, 4, 6]
 
-    def test_of_several_that_ticks_do_not_tell_apart_each_is_the_slowest_in_turn(self) -> None:
+    def test_slowest_takes_turns_when_ticks_hide_differences(self) -> None:
         late = np.tile([[0.001], [0.0], [0.0], [0.003]], 6)
         late[3, 4:] = 0
         ends = every(1000, 6, 1000)
@@ -209,7 +209,7 @@ message = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(message, max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=4))
-def test_phases_tile_the_steps_as_looking_at_every_nanosecond_does(flows: list[Flow], lengths_ns: list[int]) -> None:
+def test_phases_tile_steps_as_a_naive_look_at_every_ns(flows: list[Flow], lengths_ns: list[int]) -> None:
     edges = np.cumsum([0, *lengths_ns]).tolist()
     steps = division([0, 1, 2], [edge / MS for edge in edges[1:]])
     found = rebuilt(disjoint(flows), steps, pp=[(0, 2)], start_ns=at(0, 0, 0)).timeline

@@ -71,7 +71,7 @@ class TestClosingBursts:
         flows = buckets([0, 1, 2], ends, [size * MB for size in sizes], apart_ms=30)
         assert ends_ms(divided(flows)) == pytest.approx(ends, abs=1e-3)
 
-    def test_longer_silences_inside_a_step_than_at_its_edge_do_not_divide_it(self) -> None:
+    def test_steps_stay_whole_when_silences_inside_are_longest(self) -> None:
         # A reduce-scatter of 80 MB, 200 ms, an all-gather of 40 MB, 700 ms of computing, and again.
         ends = every(1000, 20, 1000)
         flows = ring([0, 1, 2], ends, size=80 * MB) + ring([0, 1, 2], [end + 240 for end in ends], size=40 * MB)
@@ -81,11 +81,11 @@ class TestClosingBursts:
         assert set(offsets) in ({0.0}, {240.0}, {0.0, 1000.0})
         assert 19 <= len(found) <= 20
 
-    def test_pauses_for_checkpoints_do_not_make_the_steps_between_them_one(self) -> None:
+    def test_steps_stay_apart_when_checkpoints_pause(self) -> None:
         ends = [1000 * (step + 1) + 5000 * (step // 25) for step in range(70)]
         assert ends_ms(divided(shaken(ring([0, 1, 2], ends), 1, ms=0.5))) == pytest.approx(ends, abs=3)
 
-    def test_a_sharded_model_gathers_all_through_a_step_that_ends_with_its_gradients(self) -> None:
+    def test_sharded_step_ends_with_gradients_after_gathers(self) -> None:
         # Eight layers gathered on the way there, gathered again and scattered on the way back.
         layers, starts = range(8), every(2000, 25)
         gathers = [start + 40 * layer for start in starts for layer in layers]
@@ -138,14 +138,14 @@ class TestEdges:
         assert ends_ms(divided(flows)) == pytest.approx(ends[:-1])
 
     @pytest.mark.parametrize("until_ms", [12_000, 12_100])
-    def test_a_last_step_that_half_of_the_groups_are_yet_to_end_is_left_for_later(self, until_ms: float) -> None:
+    def test_last_step_is_left_when_half_the_groups_are_pending(self, until_ms: float) -> None:
         ends = every(1000, 12, 1000)
         early, late = ring([0, 1], ends), ring([2, 3], [end + 200 for end in ends])
         seen = [flow for flow in early + late if flow.start_ms + flow.length_ms <= until_ms]
         assert ends_ms(divided(seen)) == pytest.approx([end + 200 for end in ends[:-1]])
         assert divided(early + late).steps == 12
 
-    def test_a_group_that_is_gone_is_not_waited_for_once_a_step_has_passed(self) -> None:
+    def test_gone_group_is_not_waited_for_after_a_step(self) -> None:
         ends = every(1000, 12, 1000)
         gone = ring([2, 3], ends[:6])
         assert ends_ms(divided(ring([0, 1], ends) + gone)) == pytest.approx(ends[:-1])
@@ -158,13 +158,13 @@ class TestEdges:
         assert ends_ms(found) == pytest.approx(ends)
         assert (found.end_ns == found.end_ns[0]).all()  # what was not seen ends with the others
 
-    def test_a_group_that_lost_its_burst_ends_at_its_usual_distance_from_the_others(self) -> None:
+    def test_group_without_burst_ends_at_its_usual_distance(self) -> None:
         ends = every(1000, 20, 1000)
         flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
         kept = [flow for flow in flows if not (flow.src in (2, 3) and 7_900 < flow.start_ms < 8_000)]
         assert ends_ms(divided(kept)) == pytest.approx(ends)
 
-    def test_a_step_that_one_group_has_not_ended_yet_is_left_for_later(self) -> None:
+    def test_step_is_left_when_one_group_has_not_ended_it(self) -> None:
         ends = every(1000, 20, 1000)
         flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
         early = [flow for flow in flows if flow.start_ms + flow.length_ms < 19_950]
@@ -190,7 +190,7 @@ class TestEdges:
         assert found.steps in (59, 60)  # a record lost at the very end makes the last step one for later
         np.testing.assert_allclose(ends_ms(found), ends[: found.steps], atol=35)
 
-    def test_what_one_group_of_three_does_beside_the_steps_is_no_step(self) -> None:
+    def test_extra_bursts_of_one_group_in_three_are_no_steps(self) -> None:
         ends = every(1000, 20, 1000)
         flows = [flow for g in range(3) for flow in ring([2 * g, 2 * g + 1], ends)]
         assert ends_ms(divided([*flows, *ring([0, 1], [8_500])])) == pytest.approx(ends)
@@ -270,10 +270,10 @@ class TestOnset:
         np.testing.assert_allclose(ends_ms(found), self.SCATTERED, atol=3)
 
     @pytest.mark.parametrize("since_ms", [50, 500, 890])
-    def test_data_that_begin_amid_a_step_do_not_tell_and_the_last_closing_burst_ends_it(self, since_ms: float) -> None:
+    def test_last_closing_burst_ends_steps_when_data_begin_amid(self, since_ms: float) -> None:
         assert ends_ms(divided(self.after(since_ms), pp=self.PP)) == list(self.GATHERED[1:])
 
-    def test_without_other_traffic_a_first_burst_alone_may_be_the_rest_of_a_step(self) -> None:
+    def test_first_burst_may_be_a_rest_without_other_traffic(self) -> None:
         assert ends_ms(divided(self.flows(messages=False))) == list(self.GATHERED)
 
     def test_what_comes_first_and_never_again_opens_no_step(self) -> None:
@@ -290,7 +290,7 @@ class TestOnset:
         assert found == [end for end in series if end >= found[0]]
         assert found[0] <= series[4]
 
-    def test_steps_published_of_other_endpoints_or_before_the_data_say_nothing(self) -> None:
+    def test_known_steps_elsewhere_change_nothing(self) -> None:
         for known in (division([7, 8], self.SCATTERED[4:9]), division([0, 1, 2, 3], self.SCATTERED[:2])):
             for endpoints in ([0, 1, 2, 3, 7, 8], [0, 1, 2, 3]):
                 found = ends_ms(divided(self.after(3500), pp=self.PP, known=known, endpoints=endpoints))
@@ -316,7 +316,7 @@ class TestSlowRanks:
             for rank in range(4)
         ]
 
-    def test_what_steps_carried_before_tells_them_when_bursts_run_together(self) -> None:
+    def test_known_volume_divides_bursts_that_run_together(self) -> None:
         found = divided(self.flows()[36:], known=division(range(4), self.ENDS[1:5]))
         assert ends_ms(found) == list(self.ENDS[1:])
 
@@ -361,8 +361,73 @@ def test_bursts_of_one_communicator_are_one_sequence() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.permutations(range(4)))
-def test_shifting_time_shifts_the_steps_and_renaming_endpoints_renames_them(shift_ms: int, name: list[int]) -> None:
+def test_steps_follow_shifted_time_and_renamed_endpoints(shift_ms: int, name: list[int]) -> None:
     flows = shaken(buckets([0, 1, 2, 3], aperiodic(15, seed=4), [20 * MB, 10 * MB], apart_ms=40), 1, ms=0.2)
     plain, moved = divided(flows), divided(shifted(renamed(flows, name), shift_ms))
     np.testing.assert_array_equal(moved.end_ns[name], plain.end_ns + shift_ms * MS)
     np.testing.assert_array_equal(moved.whole, plain.whole)
+
+
+LAST_GROUP = range(8)
+LAST_ENDS = every(1000, 20, 1000)
+
+
+def last_ends_ms(flows: list[Flow]) -> list[float]:
+    seen = traffic(flows)
+    members = np.array(sorted({end for flow in flows for end in (flow.src, flow.dst)}), np.int32)
+    # Messages of a pipeline show how far the job was looked at; they are no part of what closes a step.
+    found = divide(seen, typed(seen, other=[(8, 9)]), members, PARAMS)
+    return [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+
+
+def in_buckets(count: int) -> list[Flow]:
+    return buckets(LAST_GROUP, LAST_ENDS, [30 * MB] * count, apart_ms=60)
+
+
+def without_last_of_first(flows: list[Flow]) -> list[Flow]:
+    """All but the last record from endpoint 0 to endpoint 1."""
+    last = max((flow for flow in flows if flow.src == 0), key=lambda flow: flow.start_ms)
+    return [flow for flow in flows if flow != last]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_last_step_without_a_record_ends_after_silence(count: int) -> None:
+    flows = without_last_of_first(in_buckets(count))
+    assert last_ends_ms(flows) == pytest.approx(LAST_ENDS[:-1])
+    assert last_ends_ms([*flows, Flow(8, 9, 20_010)]) == pytest.approx(LAST_ENDS[:-1])
+    assert last_ends_ms([*flows, Flow(8, 9, 20_200)]) == pytest.approx(LAST_ENDS)
+
+
+def test_a_last_step_that_lacks_a_bucket_is_left_for_later() -> None:
+    flows = [flow for flow in in_buckets(4) if flow.start_ms < 19_900]
+    assert last_ends_ms([*flows, Flow(8, 9, 20_200)]) == pytest.approx(LAST_ENDS[:-1])
+
+
+@pytest.mark.parametrize("short", [3, 7, 9])
+def test_groups_end_with_others_when_half_a_burst_is_lost(short: int) -> None:
+    groups = [ring([2 * g, 2 * g + 1], LAST_ENDS) for g in range(10)]
+    kept = [flow for g, flows in enumerate(groups) for flow in (flows[:-1] if g < short else flows)]
+    assert last_ends_ms(kept) == pytest.approx(LAST_ENDS)
+
+
+#: Pipelines of four stages without replicas, on as many rails.
+PIPELINES = [range(4 * rail, 4 * rail + 4) for rail in range(4)]
+
+
+def ends_of_pipelines_ms(lost: list[tuple[int, int]]) -> list[float]:
+    """When steps end without the last message from one member to another of some pairs."""
+    flows = [flow for stages in PIPELINES for flow in pipeline(stages, every(1000, 20), microbatches=4)]
+    last = {(flow.src, flow.dst): flow for flow in sorted(flows, key=lambda flow: flow.start_ms)}
+    seen = traffic([flow for flow in flows if (flow.src, flow.dst) not in lost or flow != last[flow.src, flow.dst]])
+    links = [(flow.src, flow.dst) for flow in flows]
+    found = divide(seen, typed(seen, pp=links), np.arange(16, dtype=np.int32), PARAMS)
+    return [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+
+
+@pytest.mark.parametrize("lost", [[(2, 1), (6, 5)], [(3, 2), (7, 6), (11, 10)]])
+def test_links_end_when_gradient_has_reached_first_stage(lost: list[tuple[int, int]]) -> None:
+    assert ends_of_pipelines_ms(lost) == pytest.approx(ends_of_pipelines_ms([]))
+
+
+def test_gradients_short_of_the_first_stage_are_waited_for() -> None:
+    assert ends_of_pipelines_ms([(1, 0), (5, 4)]) == pytest.approx(ends_of_pipelines_ms([])[:-1])

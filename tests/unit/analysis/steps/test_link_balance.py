@@ -7,7 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from prism_ch.analysis.steps.link_balance import without_strays
+from prism_ch.analysis.steps.sequences import Sequences, links, read_sequences
 from prism_ch.analysis.steps.steps import divide
+from prism_ch.model.columns import Int64
 from prism_ch.model.params import DivideParams
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, every, pipeline, shaken, traffic, typed
 
@@ -32,7 +35,7 @@ def test_lost_messages_shift_no_later_step(lost: float, microbatches: int) -> No
 
 
 @pytest.mark.parametrize("chunks, microbatches", [(2, 4), (2, 16), (3, 8)])
-def test_stages_that_wrap_round_end_a_step_where_all_of_their_links_are_at_rest(chunks: int, microbatches: int) -> None:
+def test_wrapped_stages_end_steps_when_all_links_rest(chunks: int, microbatches: int) -> None:
     alone = pipeline(STAGES * chunks, [0], microbatches=microbatches)
     last_ms = max(flow.start_ms + flow.length_ms for flow in alone)
     starts = every(last_ms + 300, 12)
@@ -41,7 +44,7 @@ def test_stages_that_wrap_round_end_a_step_where_all_of_their_links_are_at_rest(
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == [start + last_ms for start in starts]
 
 
-def test_a_last_link_that_is_at_rest_after_every_microbatch_steps_as_the_others_of_its_pipeline_do() -> None:
+def test_last_link_steps_with_pipeline_when_often_at_rest() -> None:
     starts = every(1500, 12)
     answers = {2: 0.0, 1: 150.0, 0: 300.0}  # of each link: how long after the last microbatch its gradients come up
     flows = []
@@ -56,3 +59,61 @@ def test_a_last_link_that_is_at_rest_after_every_microbatch_steps_as_the_others_
     assert found.steps == len(starts)
     ends = (found.end_ns[2:] - BEGIN_NS) / MS
     assert ends[1].tolist() == [start + 374 for start in starts]
+
+
+STRAY_STARTS = every(1000, 10)
+STRAYS = traffic(
+    [flow for pair in range(8) for flow in pipeline([2 * pair, 2 * pair + 1], STRAY_STARTS, microbatches=4)]
+)
+#: Each link is a pipeline of its own, as on as many rails.
+CHAIN = np.arange(8, dtype=np.int32)
+
+
+def eight_links() -> tuple[Sequences, Int64]:
+    """Eight links of as many pipelines, and when each of their steps ends."""
+    sequences = read_sequences(STRAYS, links(STRAYS), PARAMS)
+    bounds = np.array([*STRAY_STARTS[1:], 10_000]) * MS + BEGIN_NS
+    ends = [
+        [sequences.end_ns[(sequences.line == line) & (sequences.end_ns < bound)].max() for bound in bounds]
+        for line in range(8)
+    ]
+    return sequences, np.array(ends)
+
+
+def test_links_that_end_together_stay_as_they_are() -> None:
+    sequences, ends = eight_links()
+    np.testing.assert_array_equal(without_strays(sequences, ends, CHAIN, PARAMS), ends)
+
+
+def test_lone_late_link_ends_with_its_last_message_before() -> None:
+    sequences, ends = eight_links()
+    strayed = ends.copy()
+    strayed[3, 4] += 200 * MS
+    np.testing.assert_array_equal(without_strays(sequences, strayed, CHAIN, PARAMS), ends)
+
+
+def test_links_that_are_late_together_were_held_up() -> None:
+    sequences, ends = eight_links()
+    late = ends.copy()
+    late[2:6, 4] += 200 * MS
+    np.testing.assert_array_equal(without_strays(sequences, late, CHAIN, PARAMS), late)
+
+
+def test_late_links_of_one_pipeline_have_lost_messages() -> None:
+    sequences, ends = eight_links()
+    strayed = ends.copy()
+    strayed[2:6, 4] += 200 * MS
+    chain = np.array([0, 1, 2, 2, 2, 2, 3, 4], dtype=np.int32)
+    np.testing.assert_array_equal(without_strays(sequences, strayed, chain, PARAMS), ends)
+
+
+def test_a_link_keeps_its_usual_distance() -> None:
+    sequences, ends = eight_links()
+    first = ends.copy()
+    first[0] -= 200 * MS
+    np.testing.assert_array_equal(without_strays(sequences, first, CHAIN, PARAMS), first)
+
+
+def test_of_a_single_step_nobody_can_tell() -> None:
+    sequences, ends = eight_links()
+    np.testing.assert_array_equal(without_strays(sequences, ends[:, :1], CHAIN, PARAMS), ends[:, :1])

@@ -1,4 +1,4 @@
-"""Made up: what the records of other pairs say of those that are lost."""
+"""Steps of communicators: lost records are imputed, and other traffic shows when closing traffic is over."""
 
 from __future__ import annotations
 
@@ -11,8 +11,23 @@ import pytest
 from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences, whole_payload
 from prism_ch.analysis.steps.step_volume import impute
 from prism_ch.analysis.steps.steps import divide
+from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, buckets, every, job, ring, traffic, typed
+from tests.unit.analysis.build import (
+    BEGIN_NS,
+    MB,
+    MS,
+    Flow,
+    buckets,
+    every,
+    job,
+    links,
+    pipeline,
+    ring,
+    shaken,
+    traffic,
+    typed,
+)
 
 PARAMS = DivideParams()
 ENDS = every(1000, 40, 1000)
@@ -69,14 +84,14 @@ def test_of_the_last_burst_more_may_come() -> None:
     assert imputed.payload[-1] == counted.payload[-1] == 120 * MB
 
 
-def test_steps_of_many_records_end_where_they_do_though_most_lack_one() -> None:
+def test_steps_of_many_records_end_when_most_lack_one() -> None:
     flows = buckets(range(8), ENDS, [40 * MB] * 6, apart_ms=60)
     seen = traffic(lossy(flows, 0.03))
     found = divide(seen, typed(seen), np.arange(8, dtype=np.int32), PARAMS)
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == ENDS
 
 
-def test_bursts_that_halve_at_random_end_a_step_where_a_pass_of_the_pipeline_follows_each() -> None:
+def test_halved_bursts_end_steps_when_passes_follow() -> None:
     grid = [[0, 1, 2, 3], [4, 5, 6, 7]]
     chance = np.random.default_rng(3)
     steps = [flow for flow in job(grid, 40) if abs(flow.src - flow.dst) == 4]
@@ -90,3 +105,60 @@ def test_bursts_that_halve_at_random_end_a_step_where_a_pass_of_the_pipeline_fol
     found = divide(seen, typed(seen, pp=pipeline), np.arange(8, dtype=np.int32), PARAMS)
     # Nothing shows that the last one is over.
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ENDS[:-1])
+
+
+GRID = ([0, 1], [2, 3])
+STEPS = 30
+
+
+def waiting(seed: int, exchange_mb: int = 0) -> tuple[list[Flow], list[float]]:
+    """A job of two stages, and when its steps end: with a gathering for which the second waits long and unevenly.
+
+    In between, first and last stage may exchange the gradients of tied embeddings.
+    """
+    chance = np.random.default_rng(seed)
+    flows: list[Flow] = []
+    ends = []
+    now = 0.0
+    for wait in chance.uniform(300, 900, STEPS).tolist():
+        flows += [flow for pair in links(GRID) for flow in pipeline(pair, [now], microbatches=8)]
+        flows += ring(GRID[1], [now + 650], size=80 * MB)
+        now += 650 + wait
+        flows += ring(GRID[0], [now], size=80 * MB)
+        if exchange_mb:
+            ways = [way for low, high in links(GRID) for way in ((low, high), (high, low))]
+            flows += [Flow(a, b, now + 2, 4, exchange_mb * MB) for a, b in ways]
+        now += 60
+        flows += [flow for stage in GRID for flow in ring(stage, [now], size=40 * MB)]
+        ends.append(now)
+    return flows, ends
+
+
+def divided(flows: list[Flow]) -> Division:
+    seen = traffic(flows)
+    return divide(seen, typed(seen, links(GRID)), np.arange(4, dtype=np.int32), PARAMS)
+
+
+@pytest.mark.parametrize("exchange_mb", [0, 12])
+@pytest.mark.parametrize("seed", range(4))
+def test_stage_ends_with_others_when_waiting_amid_closing(seed: int, exchange_mb: int) -> None:
+    flows, ends = waiting(seed, exchange_mb)
+    found = divided(flows)
+    for row in found.end_ns:
+        assert ((row - BEGIN_NS) / MS).tolist() == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("together", [4, 8, 10])
+@pytest.mark.parametrize("pause_ms", [1500, 4000])
+def test_steps_stay_apart_when_pauses_follow_every_few(together: int, pause_ms: int) -> None:
+    steps = together * 6
+    later = [pause_ms * (step // together) for step in range(steps)]
+    flows = [replace(flow, start_ms=flow.start_ms + later[step_of(flow)]) for flow in job(GRID, steps)]
+    ends = [1000 * (step + 1) + later[step] for step in range(steps)]
+    found = divided(shaken(flows, 1, ms=0.2))
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ends, abs=3)
+
+
+def step_of(flow: Flow) -> int:
+    """The step of a flow in a job of a second a step."""
+    return int((flow.start_ms + flow.length_ms - 1) // 1000)
