@@ -230,13 +230,13 @@ class TestLives:
             (6, PP, (1, 5)),
         ]
 
-    def test_members_have_the_place_of_their_newest_life(self) -> None:
+    def test_members_have_the_place_of_their_newest_attempt(self) -> None:
         members = self.revision().members
         assert members.endpoint.tolist() == list(range(6))
         assert members.dp_group.tolist() == [0, 0, 1, 1, 4, 4]
         assert members.pp_stage.tolist() == [0, 0, 1, 1, 1, 1]
 
-    def test_what_earlier_windows_said_of_earlier_lives_stays(self) -> None:
+    def test_earlier_attempts_stay_as_published(self) -> None:
         known = known_job("job", [0, 1, 6, 7], steps=10)
         members = replace(known.members, dp_group=np.array([0, 0, 1, 9], np.int32))
         memory = replace(known, members=members, groups=(Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (6, 8))))
@@ -246,7 +246,7 @@ class TestLives:
         # 7 had no group, and has a number of its own beyond those of all groups.
         assert (where[0], where[7] >= len(revision.groups)) == (0, True)
 
-    def test_a_pair_is_called_by_the_newest_life_in_which_it_trained(self) -> None:
+    def test_pair_kind_is_of_the_newest_attempt_with_training(self) -> None:
         pairs = pairs_of(self.revision())
         assert pairs[2, 3] == (DP, 10)
         assert pairs[0, 1] == (DP, 15)
@@ -305,18 +305,18 @@ class TestSilence:
 
     def test_all_else_stays_as_it_was(self) -> None:
         memory = known_job("job", [0, 1], steps=10, step_s=2.0)
-        (said,) = silent_jobs([memory], BEGIN_NS + 100 * SECOND, {}, PARAMS)
-        assert replace(said.job, status="running") == memory.job
-        assert (said.from_step, said.from_time_ns) == (10, BEGIN_NS + 20 * SECOND)
-        assert (said.members, said.pairs) == (memory.members, memory.pairs)
+        (published,) = silent_jobs([memory], BEGIN_NS + 100 * SECOND, {}, PARAMS)
+        assert replace(published.job, status="running") == memory.job
+        assert (published.from_step, published.from_time_ns) == (10, BEGIN_NS + 20 * SECOND)
+        assert (published.members, published.pairs) == (memory.members, memory.pairs)
 
 
 def test_unchanged_says_no_new_step_and_withdraws_later_ones() -> None:
     memory = known_job("job", [0, 1], steps=10)
-    said = unchanged(memory)
-    assert (said.from_step, said.from_time_ns) == (10, BEGIN_NS + 10 * SECOND)
-    assert len(said.steps) == len(said.gpu_steps) == len(said.timeline) == 0
-    assert (said.job, said.members) == (memory.job, memory.members)
+    published = unchanged(memory)
+    assert (published.from_step, published.from_time_ns) == (10, BEGIN_NS + 10 * SECOND)
+    assert len(published.steps) == len(published.gpu_steps) == len(published.timeline) == 0
+    assert (published.job, published.members) == (memory.job, memory.members)
 
 
 class TestAbsorbed:

@@ -38,8 +38,8 @@ def test_a_settled_job_is_looked_at_from_some_steps_back() -> None:
     assert SETTLED.context_start_ns(PARAMS) == BEGIN_NS + 6000 * MS
 
 
-def lived_twice(steps: int, first_step: int = 6) -> JobMemory:
-    """A job whose second life began with a given step, a group of the first life, and steps of a second."""
+def restarted(steps: int, first_step: int = 6) -> JobMemory:
+    """A job whose second attempt began with a given step, a group of the first one, and steps of a second."""
     memory = known_job("job", [0, 1], steps=steps)
     attempt = Attempt(first_step, BEGIN_NS + first_step * 1000 * MS, 1)
     groups = (Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (0, 2)))
@@ -65,14 +65,14 @@ def slow_step(first_step: int) -> Finding:
     )
 
 
-class TestLives:
+class TestAttempts:
     def test_job_settles_when_its_newest_attempt_has_steps(self) -> None:
-        assert not lived_twice(15).is_settled(PARAMS)
-        assert lived_twice(16).is_settled(PARAMS)
+        assert not restarted(15).is_settled(PARAMS)
+        assert restarted(16).is_settled(PARAMS)
 
-    def test_a_young_life_is_looked_at_from_its_beginning(self) -> None:
-        assert lived_twice(15).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
-        assert lived_twice(16).looked_at_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
+    def test_a_young_attempt_is_looked_at_from_its_beginning(self) -> None:
+        assert restarted(15).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
+        assert restarted(16).looked_at_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
         assert known_job("job", [0, 1], steps=9).looked_at_from_ns(PARAMS) == BEGIN_NS
 
     def test_of_a_young_job_nothing_stays(self) -> None:
@@ -81,13 +81,13 @@ class TestLives:
 
     def test_settled_job_stays_but_for_its_newest_groups(self) -> None:
         assert what_stays(SETTLED, PARAMS) == SETTLED
-        stays = what_stays(lived_twice(16), PARAMS)
+        stays = what_stays(restarted(16), PARAMS)
         assert stays is not None
         assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (16, 32, 1)
 
-    def test_of_a_young_life_what_was_before_it_stays(self) -> None:
+    def test_of_a_young_attempt_what_was_before_it_stays(self) -> None:
         early, late = (slow_step(first_step) for first_step in (2, 7))
-        stays = what_stays(replace(lived_twice(15), findings=(early, late)), PARAMS)
+        stays = what_stays(replace(restarted(15), findings=(early, late)), PARAMS)
         assert stays is not None
         assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (6, 12, 1)
         assert stays.findings == (early,)
@@ -99,7 +99,7 @@ class TestLives:
         assert found.start_ns is not None
         assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
 
-    def test_the_first_life_follows_nothing(self) -> None:
+    def test_the_first_attempt_follows_nothing(self) -> None:
         found = begin_anew(division([0, 1], [1000, 2000]), Steps.empty(), GpuSteps.empty())
         assert (found.first_step, found.start_ns, found.division.whole.tolist()) == (0, None, [True, True])
 
@@ -118,8 +118,8 @@ class TestEndpointsThatChangeHands:
 
     def test_what_a_job_that_is_over_moved_is_told(self) -> None:
         flows = [Flow(2, 3, at) for at in (9000, 10_500, 11_500, 21_000)] + [Flow(4, 5, 9000)]
-        told = of_past_attempts(batch(flows), [self.OLD, self.NEW], [self.NEW])
-        assert told.tolist() == [True, False, False, False, False]
+        past = of_past_attempts(batch(flows), [self.OLD, self.NEW], [self.NEW])
+        assert past.tolist() == [True, False, False, False, False]
 
     def test_the_step_that_it_may_have_begun_is_told_too(self) -> None:
         old = replace(self.OLD, job=replace(self.OLD.job, last_seen_ns=BEGIN_NS + 30_000 * MS))
@@ -130,9 +130,9 @@ class TestEndpointsThatChangeHands:
         old = replace(self.OLD, steps=Steps.empty())
         assert of_past_attempts(batch([Flow(2, 3, 9000), Flow(2, 3, 10_500)]), [old], []).tolist() == [True, False]
 
-    def test_what_an_earlier_life_moved_is_told(self) -> None:
+    def test_what_an_earlier_attempt_moved_is_told(self) -> None:
         flows = [Flow(0, 1, at) for at in (5900, 6100, 7000)]
-        twice = lived_twice(15)
+        twice = restarted(15)
         assert of_past_attempts(batch(flows), [twice], [twice]).tolist() == [True, False, False]
 
 
@@ -191,7 +191,7 @@ class TestSteps:
 class TestKnownSteps:
     YOUNG = ContinueParams(settled_steps=64, recent_steps=6)
 
-    def told(self, *ends_s: float) -> Division:
+    def ended(self, *ends_s: float) -> Division:
         """A division into steps that end so long after the job began."""
         return division([0, 1], [1000 * end for end in ends_s])
 
@@ -203,15 +203,15 @@ class TestKnownSteps:
         assert known_steps(None, self.YOUNG) is None
 
     def test_known_steps_end_where_a_young_job_became_slow(self) -> None:
-        memory = lived_twice(20, first_step=4)
+        memory = restarted(20, first_step=4)
         attempt = replace(memory.attempt, even_until=9)
         found = known_steps(replace(memory, attempt=attempt), self.YOUNG)
         assert found is not None
         assert ((found.job_end_ns() - BEGIN_NS) // 10**9).tolist() == list(range(5, 14))
 
     def test_division_confirms_known_steps_a_little_off(self) -> None:
-        known = self.told(*range(1, 9))
-        assert confirms(self.told(1, 2.1, 2.9, *range(4, 12)), known, self.YOUNG)
+        known = self.ended(*range(1, 9))
+        assert confirms(self.ended(1, 2.1, 2.9, *range(4, 12)), known, self.YOUNG)
 
     @pytest.mark.parametrize(
         "ends_s",
@@ -225,7 +225,7 @@ class TestKnownSteps:
         ids=["every other", "halves", "later ones only", "other edges", "none"],
     )
     def test_other_steps_do_not(self, ends_s: list[float]) -> None:
-        assert not confirms(self.told(*ends_s), self.told(*range(1, 9)), self.YOUNG)
+        assert not confirms(self.ended(*ends_s), self.ended(*range(1, 9)), self.YOUNG)
 
     @pytest.mark.parametrize(
         "newest_s, slow",
@@ -239,9 +239,9 @@ class TestKnownSteps:
         ids=["two", "and a part of one", "by little", "one", "a single one"],
     )
     def test_job_is_slow_when_most_of_its_newest_steps_are(self, newest_s: list[float], slow: bool) -> None:
-        known = self.told(*range(1, 9))
+        known = self.ended(*range(1, 9))
         ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
-        assert is_slow(self.told(*ends_s), known, self.YOUNG) is slow
+        assert is_slow(self.ended(*ends_s), known, self.YOUNG) is slow
 
 
 class TestKinds:

@@ -1,4 +1,4 @@
-"""Succession: a restart moves the same bytes a step, on whatever servers; another job does not."""
+"""A restart moves the same bytes a step, on whatever servers; another job does not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load(flows: Sequence[Flow], steps: int = 10, grid: Sequence[Sequence[int]] =
     return measure_load(seen, typed(seen, links(grid)), division(members, every(1000, steps, 1000)))
 
 
-def told(flows: Sequence[Flow]) -> Load:
+def measured(flows: Sequence[Flow]) -> Load:
     found = load(flows)
     assert found is not None
     return found
@@ -32,25 +32,25 @@ def told(flows: Sequence[Flow]) -> Load:
 
 class TestLoad:
     def test_of_a_pipelined_job(self) -> None:
-        found = told(job(GRID, 10))
+        found = measured(job(GRID, 10))
         assert found.endpoints.tolist() == list(range(6))
         assert (found.message, found.relayed, found.reduced) == (8 * MB, 4 * 8 * MB, 40 * MB)
         assert (found.replicas, found.step_s) == (3, 1.0)
         assert found.seen_s == pytest.approx(10.0, abs=0.1)
 
     def test_of_replicas_and_of_a_pipeline_alone(self) -> None:
-        replicas, pipeline = told(ring([0, 1, 2], every(1000, 10, 1000))), told(job([[0], [3]], 10))
+        replicas, pipeline = measured(ring([0, 1, 2], every(1000, 10, 1000))), measured(job([[0], [3]], 10))
         assert (replicas.message, replicas.relayed, replicas.reduced) == (0, 0, 40 * MB)
         assert (pipeline.message, pipeline.reduced, pipeline.replicas) == (8 * MB, 0, 1)
 
     def test_is_that_of_the_median_step(self) -> None:
         more = [Flow(src, dst, 4500 + at) for src, dst in ((0, 3), (3, 0)) for at in range(100, 400, 50)]
-        assert told([*job(GRID, 10), *more]).relayed == 4 * 8 * MB
+        assert measured([*job(GRID, 10), *more]).relayed == 4 * 8 * MB
 
     def test_records_that_are_lost_here_and_there_leave_it_as_it_is(self) -> None:
         flows = job(GRID, 10)
-        assert told([flow for place, flow in enumerate(flows) if place % 13]).relayed == told(flows).relayed
-        assert told([flow for place, flow in enumerate(flows) if place % 13]).reduced == told(flows).reduced
+        assert measured([flow for place, flow in enumerate(flows) if place % 13]).relayed == measured(flows).relayed
+        assert measured([flow for place, flow in enumerate(flows) if place % 13]).reduced == measured(flows).reduced
 
     def test_takes_two_steps_after_the_first(self) -> None:
         assert load(job(GRID, 3), 3) is not None
@@ -58,7 +58,7 @@ class TestLoad:
 
 
 class TestGoingOn:
-    BEFORE = told(job(GRID, 10))
+    BEFORE = measured(job(GRID, 10))
 
     def goes_on(self, **other: float) -> bool:
         return goes_on(self.BEFORE, replace(self.BEFORE, **other), 0.5, PARAMS)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class TestGoingOn:
 
 
 class TestEarlyDays:
-    BEFORE = told(job(GRID, 10))
+    BEFORE = measured(job(GRID, 10))
     OTHER = replace(BEFORE, reduced=0.0, bursts=BEFORE.bursts * 1.5)
 
     @pytest.mark.parametrize("seen_s, early", [(2.9, True), (3.0, False)])
@@ -130,16 +130,16 @@ class TestEarlyDays:
         assert not is_too_early(self.BEFORE, replace(self.OTHER, bursts=bursts), PARAMS)
 
 
-class TestLivesOfOneJob:
-    """Lives that take over endpoints from one another, a minute each."""
+class TestAttemptsOfOneJob:
+    """Attempts that take over endpoints from one another, a minute each."""
 
-    LOAD = told(job(GRID, 10))
+    LOAD = measured(job(GRID, 10))
     #: Of the same gradients in steps so long that three of the others' take less than three of its own.
     SLOW = replace(LOAD, step_s=5.0, seen_s=50.0)
     OTHER = replace(LOAD, message=16 * MB, steps=100)
 
     def joined(self, *loads: Load | None, known: str = "") -> list[str]:
-        """The names of the lives of each job; each follows the one before it."""
+        """The names of the attempts of each job; each follows the one before it."""
         names = "abcdef"[: len(loads)]
         attempts = [
             RecognisedJob(
@@ -162,7 +162,7 @@ class TestLivesOfOneJob:
     def test_another_load_is_another_job(self) -> None:
         assert self.joined(self.LOAD, self.OTHER, self.OTHER) == ["a", "bc"]
 
-    def test_a_life_too_short_to_tell_is_passed_over(self) -> None:
+    def test_an_attempt_too_short_is_passed_over(self) -> None:
         assert self.joined(self.LOAD, None, self.LOAD) == ["ac"]
 
     def test_one_that_has_just_begun_is_left_for_later(self) -> None:
@@ -173,6 +173,6 @@ class TestLivesOfOneJob:
         assert self.joined(None, self.LOAD, known="a") == ["ab"]
 
     def test_attempt_is_compared_with_the_last_one_not_left(self) -> None:
-        """The passes of a pipeline, each of which looks like a life, begin no job of their own."""
+        """The passes of a pipeline, each of which looks like an attempt, begin no job of their own."""
         assert self.joined(self.SLOW, self.OTHER, self.OTHER) == ["a"]
         assert self.joined(self.SLOW, self.OTHER, self.SLOW) == ["ac"]

@@ -37,7 +37,7 @@ class Sharded:
 
     def run(self, seed: int = 1) -> tuple[list[Flow], list[float]]:
         """Return the flows and the ends of the steps, in ms."""
-        self.chance = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
         self.flows: list[Flow] = []
         self.queue_ms, now, ends = 0.0, 0.0, []
         for _ in range(self.steps):
@@ -45,7 +45,7 @@ class Sharded:
                 now = self._microbatch(now)
             now = max(now, self.queue_ms)
             ends.append(now)
-            now += self.optimizer_ms * self.chance.uniform(0.9, 1.1)
+            now += self.optimizer_ms * self.rng.uniform(0.9, 1.1)
         return self.flows, ends
 
     def _microbatch(self, now: float) -> float:
@@ -58,7 +58,7 @@ class Sharded:
             if needs and self.ahead:
                 ready = self._collective(now, gathers=True)
             usual = self.backward_ms if backward else self.forward_ms
-            now += usual * self.chance.normal(1, 0.01)
+            now += usual * self.rng.normal(1, 0.01)
             if backward:
                 self._collective(now, gathers=False)
             if needs and not self.ahead:

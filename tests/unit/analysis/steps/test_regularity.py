@@ -1,4 +1,4 @@
-"""Chance: steps of training are more alike than what any traffic can be cut into."""
+"""Null model: steps of training are more alike than what any traffic can be cut into."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def divided(flows: Sequence[Flow]) -> Division:
 
 
 def serving(seed: int, requests: int, pieces: int, mean_ms: float, rails: int = 2) -> list[Flow]:
-    """Caches of requests that come by chance, each in some pieces, from one server to another by every rail."""
-    chance = np.random.default_rng(seed)
-    at = np.cumsum(pieces * 10 + chance.gamma(0.5, 2 * mean_ms, requests))
-    size = chance.lognormal(np.log(20 * MB), 0.8, requests)
+    """Caches of requests that come at random, each in some pieces, from one server to another by every rail."""
+    rng = np.random.default_rng(seed)
+    at = np.cumsum(pieces * 10 + rng.gamma(0.5, 2 * mean_ms, requests))
+    size = rng.lognormal(np.log(20 * MB), 0.8, requests)
     return [
         Flow(rail, rails + rail, begin + 10 * piece, 4, round(amount))
         for begin, amount in zip(at.tolist(), size.tolist(), strict=True)
@@ -54,9 +54,9 @@ class TestTraining:
         assert divided(buckets([0, 1, 2], ends, [10 * MB, 40 * MB, 80 * MB], 60)).regular > 0.6
 
     def test_whose_sizes_are_measured_badly_is_regular_by_its_times(self) -> None:
-        chance = np.random.default_rng(3)
+        rng = np.random.default_rng(3)
         flows = buckets([0, 1, 2], every(1000, 30), [40 * MB] * 4, 60)
-        measured = [replace(flow, size=round(flow.size * chance.normal(1, 0.03))) for flow in shaken(flows, 4)]
+        measured = [replace(flow, size=round(flow.size * rng.normal(1, 0.03))) for flow in shaken(flows, 4)]
         assert divided(measured).regular > 0.6
 
     def test_that_gets_slower_is_as_regular_as_before(self) -> None:

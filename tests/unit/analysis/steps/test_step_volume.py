@@ -93,10 +93,10 @@ def test_steps_of_many_records_end_when_most_lack_one() -> None:
 
 def test_halved_bursts_end_steps_when_passes_follow() -> None:
     grid = [[0, 1, 2, 3], [4, 5, 6, 7]]
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     steps = [flow for flow in job(grid, 40) if abs(flow.src - flow.dst) == 4]
     halved = [
-        replace(flow, size=flow.size // 2) if chance.random() < 0.5 else flow
+        replace(flow, size=flow.size // 2) if rng.random() < 0.5 else flow
         for stage in grid
         for flow in ring(stage, ENDS)
     ]
@@ -116,11 +116,11 @@ def waiting(seed: int, exchange_mb: int = 0) -> tuple[list[Flow], list[float]]:
 
     In between, first and last stage may exchange the gradients of tied embeddings.
     """
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     flows: list[Flow] = []
     ends = []
     now = 0.0
-    for wait in chance.uniform(300, 900, STEPS).tolist():
+    for wait in rng.uniform(300, 900, STEPS).tolist():
         flows += [flow for pair in links(GRID) for flow in pipeline(pair, [now], microbatches=8)]
         flows += ring(GRID[1], [now + 650], size=80 * MB)
         now += 650 + wait

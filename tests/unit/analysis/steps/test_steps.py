@@ -246,10 +246,8 @@ class TestOnset:
     SCATTERED = tuple(start + 940 for start in STARTS)
 
     def flows(self, *, messages: bool = True) -> list[Flow]:
-        beside = [
-            flow for ends in self.PP for flow in pipeline(ends, [start + 60 for start in self.STARTS]) if messages
-        ]
-        return beside + [
+        extra = [flow for ends in self.PP for flow in pipeline(ends, [start + 60 for start in self.STARTS]) if messages]
+        return extra + [
             flow
             for stage in self.GRID
             for flow in (*ring(stage, self.GATHERED, size=20 * MB), *ring(stage, self.SCATTERED, size=40 * MB))
