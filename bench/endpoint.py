@@ -28,7 +28,7 @@ from prism_ch.settings import ServeSettings
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 
-#: What the ratios are to be.
+#: Bounds on the ratios of time over HTTP to time in process, and of the throughputs.
 LATENCY_MOST, THROUGHPUT_LEAST = 1.3, 0.7
 
 _ROWS = 5_000_000
@@ -45,11 +45,11 @@ FROM numbers({_ROWS})
 """
 _FEW = "SELECT * FROM bench_steps WHERE step >= 1000 ORDER BY step, endpoint LIMIT 10000"
 _ALL = "SELECT * FROM bench_steps"
-_PASSWORD = "of-the-bench"  # noqa: S105 - of nothing else
+_PASSWORD = "of-the-bench"  # noqa: S105 - of a server that ends with this process
 
 
 def main() -> None:
-    """Make the table, measure, print; or be the client, where a port is given."""
+    """Make the table, measure, print; with a port, be the client."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=200, help="how often the few rows are asked (default: 200)")
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
@@ -70,22 +70,22 @@ def main() -> None:
 
 
 def measure(store: Store, port: int, repeats: int) -> None:
-    """Time both, turn by turn, and print the ratios with their bounds."""
+    """Time both ways, turn by turn, and print the ratios with their bounds."""
     client = subprocess.Popen(
         [sys.executable, "-m", "bench.endpoint", "--port", str(port)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with client:
 
-        def over_http(what: str) -> float:
+        def over_http(name: str) -> float:
             assert client.stdin is not None
             assert client.stdout is not None
-            client.stdin.write(f"{what}\n")
+            client.stdin.write(f"{name}\n")
             client.stdin.flush()
             return float(client.stdout.readline())
 
-        few = [(_timed(lambda: store.raw(_FEW, fmt="Native")), over_http("few")) for _ in range(repeats)][5:]
-        everything = [(_timed(lambda: _read_in_process(store)), over_http("all")) for _ in range(7)][1:]
+        few = [(_duration_s(lambda: store.raw(_FEW, fmt="Native")), over_http("few")) for _ in range(repeats)][5:]
+        everything = [(_duration_s(lambda: _read_in_process(store)), over_http("all")) for _ in range(7)][1:]
         assert client.stdin is not None
         client.stdin.close()
     inside_s, outside_s = (statistics.median(side) for side in zip(*few, strict=True))
@@ -96,8 +96,8 @@ def measure(store: Store, port: int, repeats: int) -> None:
     throughput = inside_s / outside_s
     speeds = f"{_ROWS / inside_s / 1e6:.1f} M rows/s in process, {_ROWS / outside_s / 1e6:.1f} M over HTTP"
     print(f"{_ROWS:,} rows: {speeds}")
-    verdict = "ok" if throughput >= THROUGHPUT_LEAST else "MISSED"
-    print(f"  throughput ratio {throughput:.2f}, bound {THROUGHPUT_LEAST}: {verdict}")
+    result = "ok" if throughput >= THROUGHPUT_LEAST else "MISSED"
+    print(f"  throughput ratio {throughput:.2f}, bound {THROUGHPUT_LEAST}: {result}")
 
 
 def _read_in_process(store: Store) -> None:
@@ -109,15 +109,14 @@ def _read_in_process(store: Store) -> None:
             pass
 
 
-def _timed(work: Callable[[], object]) -> float:
-    """Return how long something takes, in seconds."""
+def _duration_s(call: Callable[[], object]) -> float:
     begun = time.perf_counter()
-    work()
+    call()
     return time.perf_counter() - begun
 
 
 def _be_client(port: int) -> None:
-    """Ask what stdin names, over one connection, and print how long it took."""
+    """Ask the statements that stdin names over one connection; print each duration in seconds."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
     login = {"Authorization": "Basic " + b64encode(f"bench:{_PASSWORD}".encode()).decode()}
     buffer = bytearray(1 << 20)
@@ -131,7 +130,7 @@ def _be_client(port: int) -> None:
 
     for line in sys.stdin:
         statement = {"few": _FEW, "all": _ALL}[line.strip()]
-        print(_timed(partial(ask, statement)), flush=True)
+        print(_duration_s(partial(ask, statement)), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ import statistics
 import tempfile
 import time
 
-from bench import made_up
+from bench import example_data
 from prism_ch.query.answer import answer
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.cookbook import OPERATORS_ONLY, examples
 
-#: What all questions together should keep to.
+#: Bound on the 95th percentile over all questions, in seconds.
 P95_S = 0.2
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="prism-ch-") as folder, connect(f"chdb://{folder}") as store:
         migrate(store)
-        made_up.fill(store, chosen.gpus, chosen.steps)
+        example_data.fill(store, chosen.gpus, chosen.steps)
         days = chosen.steps * 10.4 / 86_400
         print(f"\nThe questions of sql/README.md over {days:.1f} days of {2 * chosen.gpus} GPUs, seconds:")
         print(f"  {'':22} median    max  as a tenant: median    max")
@@ -38,18 +38,17 @@ def main() -> None:
 
 
 def _report(store: Store, name: str, sql: str, repeats: int) -> list[float]:
-    """Ask one question as operator and as tenant, print how long it took, return the times of the operator's."""
-    operators = _times(store, sql, repeats, None)
+    """Time one question as operator and as tenant; print both, return the operator's times."""
+    operators = _times_s(store, sql, repeats, None)
     line = f"  {name:22} {statistics.median(operators):6.3f} {max(operators):6.3f}"
     if name not in OPERATORS_ONLY:
-        tenants = _times(store, sql, repeats, "research")
+        tenants = _times_s(store, sql, repeats, "research")
         line += f"               {statistics.median(tenants):6.3f} {max(tenants):6.3f}"
     print(line)
     return operators
 
 
-def _times(store: Store, sql: str, repeats: int, tenant: str | None) -> list[float]:
-    """Return how long each asking took, in seconds."""
+def _times_s(store: Store, sql: str, repeats: int, tenant: str | None) -> list[float]:
     times = []
     for _ in range(repeats):
         began = time.perf_counter()

@@ -31,7 +31,7 @@ from bench.same_tables import LIST_VIEWS, PRINTED, differences, dump_statement, 
 
 _HERE = Path(__file__).parents[1]
 
-#: What a version consists of: the package and the files that it reads.
+#: The parts of a version: the package and the files that it reads.
 _SHIPPED = ("prism_ch", "sql", "dashboards", "scheduler")
 
 _PREFIX = "prism-ch-same-"
@@ -39,7 +39,7 @@ _PREFIX = "prism-ch-same-"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A version: the folder of its code, its public views, and where its results are kept, if they are."""
+    """A version: the folder of its code, its public views, the cache of its results."""
 
     root: Path
     views: tuple[str, ...] = ()
@@ -73,8 +73,8 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a recording came out: what differs, how many rows were compared, and the CPU time that it took."""
+class Comparison:
+    """A recording compared: what differs, how many rows there are, CPU time in seconds."""
 
     differences: tuple[str, ...]
     rows: int
@@ -93,8 +93,8 @@ def main() -> int:
         head = _side(_check_out(chosen.head, Path(folder) / "head"))
         tasks = [Task(dataset.name, compare, (dataset, base, head)) for dataset in datasets]
         same = 0
-        for dataset, verdict in zip(datasets, run(tasks, chosen.workers), strict=True):
-            same += _is_same(dataset, verdict)
+        for dataset, result in zip(datasets, run(tasks, chosen.workers), strict=True):
+            same += _report(dataset, result)
     print(f"{same} of {len(datasets)} the same as {commit[:12]}")
     return int(same < len(datasets))
 
@@ -110,35 +110,35 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def compare(dataset: Dataset, base: Side, head: Side) -> Verdict:
-    """Work a recording with both versions and say what differs."""
+def compare(dataset: Dataset, base: Side, head: Side) -> Comparison:
+    """Analyse a recording with both versions and compare what they find."""
     began_s = _cpu_s()
     with TemporaryDirectory(prefix=_PREFIX) as folder:
         files = Path(folder) / "files"
         pieces = dataset.write(files)
         ours, theirs = (read_dump(_dump(side, dataset, files, pieces), side.views) for side in (base, head))
-        return Verdict(tuple(differences(ours, theirs)), ours.count, _cpu_s() - began_s)
+        return Comparison(tuple(differences(ours, theirs)), ours.count, _cpu_s() - began_s)
 
 
 def _cpu_s() -> float:
-    """Return the CPU time of this process and of those that it started and that have ended, in seconds."""
+    """Return the CPU time of this process and its ended children, in seconds."""
     return sum(os.times()[:4])
 
 
-def _is_same(dataset: Dataset, verdict: Verdict | Failed) -> bool:
-    """Print how a recording came out; tell whether both versions found the same."""
-    if isinstance(verdict, Failed):
-        print(f"FAILED   {dataset.name}: {verdict.reason}", flush=True)
+def _report(dataset: Dataset, result: Comparison | Failed) -> bool:
+    """Print how a recording came out; return whether both versions found the same."""
+    if isinstance(result, Failed):
+        print(f"FAILED   {dataset.name}: {result.reason}", flush=True)
         return False
-    kind = "differs" if verdict.differences else "same   "
-    print(f"{kind}  {dataset.name}: {verdict.rows:,} rows, {verdict.cpu_s:.0f} s of CPU time", flush=True)
-    for difference in verdict.differences:
+    kind = "differs" if result.differences else "same   "
+    print(f"{kind}  {dataset.name}: {result.rows:,} rows, {result.cpu_s:.0f} s of CPU time", flush=True)
+    for difference in result.differences:
         print(f"           {difference}", flush=True)
-    return not verdict.differences
+    return not result.differences
 
 
 def _side(root: Path, cache: Path | None = None) -> Side:
-    """Describe a version, with the public views of an empty database that it makes."""
+    """Describe a version with the public views of a database that it creates."""
     side = Side(root)
     with TemporaryDirectory(prefix=_PREFIX) as folder:
         side.command(Path(folder), "migrate")
@@ -147,10 +147,10 @@ def _side(root: Path, cache: Path | None = None) -> Side:
 
 
 def _check_out(commit: str | None, folder: Path) -> Path:
-    """Write the package as it is at a commit, else in the working tree, under `folder`; return that.
+    """Copy the package at a commit, or of the working tree, to `folder`; return that.
 
-    An archive leaves nothing in the repository when this process is killed; a worktree would. The working tree is
-    copied, so that it may be edited meanwhile.
+    An archive leaves nothing in the repository if this process is killed; a worktree would. The working tree is copied
+    so that it may be edited meanwhile.
     """
     if commit is None:
         for name in _SHIPPED:
@@ -171,24 +171,24 @@ def _git(*arguments: str) -> bytes:
 
 
 def _dump(side: Side, dataset: Dataset, files: Path, pieces: Sequence[Path]) -> pa.Table:
-    """Return the rows of all public views after a version has worked a recording, from the cache if they are there."""
+    """Return what a version finds in a recording, from the cache if it is there."""
     if side.cache is None:
-        return _worked(side, dataset, files, pieces)
+        return _analysed(side, dataset, files, pieces)
     kept = side.cache / f"{_key(side, dataset, files)}.parquet"
     if not kept.exists():
         side.cache.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}")
-        pq.write_table(_worked(side, dataset, files, pieces), part, compression="zstd")
+        pq.write_table(_analysed(side, dataset, files, pieces), part, compression="zstd")
         part.rename(kept)
     return pq.read_table(kept)
 
 
-def _worked(side: Side, dataset: Dataset, files: Path, pieces: Sequence[Path]) -> pa.Table:
-    """Work a recording with a version; return the rows of its public views and what its commands printed.
+def _analysed(side: Side, dataset: Dataset, files: Path, pieces: Sequence[Path]) -> pa.Table:
+    """Analyse a recording with a version; return its public views and printed lines.
 
-    1. One piece is worked by `run`; of several, each is landed and analysed before the next one arrives.
-    2. One statement reads all views.
-    3. What was printed is added, and the folders' names, which are drawn by chance, are taken out of all texts.
+    1. Analyse one piece by `run`; land and analyse several pieces one after the other.
+    2. Read all views by one statement.
+    3. Add the printed lines, and replace the random names of folders in all texts.
     """
     with TemporaryDirectory(prefix=_PREFIX) as folder:
         home = Path(folder)
@@ -206,7 +206,7 @@ def _worked(side: Side, dataset: Dataset, files: Path, pieces: Sequence[Path]) -
 
 
 def _commands(topology: Path, pieces: Sequence[Path]) -> list[tuple[str | Path, ...]]:
-    """List the commands that work a recording."""
+    """List the commands that analyse a recording."""
     if len(pieces) == 1:
         return [("run", pieces[0] / "*", "--topology", topology)]
     each: list[tuple[str | Path, ...]] = [("migrate",), ("topology", topology)]
@@ -216,7 +216,7 @@ def _commands(topology: Path, pieces: Sequence[Path]) -> list[tuple[str | Path, 
 
 
 def _key(side: Side, dataset: Dataset, files: Path) -> str:
-    """Return a name for what a version finds in a recording: it changes with all that may change the result."""
+    """Return a cache key, which changes with everything that may change the result."""
     key = hashlib.sha256(repr((dump_statement(side.views), dataset.window_s, dataset.pieces)).encode())
     for file in sorted(file for file in files.rglob("*") if file.is_file()):
         key.update(repr((file.relative_to(files), file.stat().st_size)).encode())

@@ -19,8 +19,8 @@ from prism_ch.simulate.families import CONDITIONS, FAMILIES
 DATA = Path(__file__).parents[1] / "tests" / "data"
 TOPOLOGY = "topology.csv"
 
-#: Files of collectors, a dataset each as the same flows are in several of them, and the exit status of `run`: no record
-#: of Akvorado's has the times that a flow needs.
+#: Files of collectors and the exit status of `run` on them. Each pattern is a dataset of its own, since several files
+#: hold the same flows. `run` fails on Akvorado's, whose records lack the times that a flow needs.
 _COLLECTED = {
     "akvorado/flows.jsonl": 1,
     "goflow2/enc_*": 0,
@@ -60,10 +60,10 @@ _SOAK_MINUTES, _SOAK_PIECES = 5, 10
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One recording and how it is worked.
+    """One recording and how it is analysed.
 
-    `source`: the scenario to simulate, or recorded files, landed together. `window_s`: length of a window of analysis.
-    `pieces`: how many parts of it are landed and analysed one after the other. `status`: with which `run` ends.
+    `source`: the scenario to simulate, or recorded files, landed together. `window_s`: length of a window in seconds.
+    `pieces`: number of parts that are landed and analysed one after the other. `status`: exit status of `run`.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Dataset:
     status: int = 0
 
     def write(self, folder: Path) -> list[Path]:
-        """Write topology.csv and the flow records under `folder`; return a folder for each piece, in order."""
+        """Write topology and flow records under `folder`; return the pieces' folders in order."""
         folder.mkdir(parents=True)
         pieces = [folder / f"piece-{number:02}" for number in range(self.pieces)]
         for piece in pieces:
@@ -115,7 +115,7 @@ def _collected() -> Iterator[Dataset]:
 
 
 def _families() -> Iterator[Dataset]:
-    """Describe a scenario of every family; conditions, windows and deliveries take turns among them."""
+    """Describe a scenario of every family, with conditions, windows and deliveries in turn."""
     conditions = list(CONDITIONS)
     for number, (name, family) in enumerate(FAMILIES.items()):
         turn, place = divmod(number, len(conditions))
@@ -134,13 +134,16 @@ def _faults() -> Iterator[Dataset]:
 
 
 def _in_pieces() -> Dataset:
-    """Describe the soak's cluster, whose records come late and so change windows that were worked before."""
+    """Describe the soak's cluster, whose late records change windows analysed before."""
     run = soak.scenario(60.0 * _SOAK_MINUTES, 1, soak.with_defects())
     return Dataset(f"soak of {_SOAK_MINUTES} minutes, in {_SOAK_PIECES} pieces", run, pieces=_SOAK_PIECES)
 
 
 def _write_collected_topology(path: Path) -> None:
-    """Place the eight endpoints that the collectors saw: one in each server, two leaves, two tenants."""
+    """Write the topology of the collectors' eight endpoints.
+
+    Each endpoint is in a server of its own; there are two leaves and two tenants.
+    """
     with path.open("w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("endpoint", "server", "gpu", "rail", "leaf", "pod", "tenant"))

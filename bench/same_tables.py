@@ -1,4 +1,4 @@
-"""What `bench.same` compares: the rows of every public view as text, without what depends on the time of day."""
+"""Compares the rows of every public view as text, without columns that depend on the time of day."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ INTERNAL = frozenset({
     "final_cuts", "final_revisions", "prune_horizon", "published", "raw_horizon", "revision_cuts", "unpublished",
 })  # fmt: skip
 
-#: Columns of any view that say when something was done.
+#: Columns of any view that hold when something was done.
 MOMENTS = frozenset({"changed_at", "last_received_at", "received_at", "worked_at"})
 
-#: Columns of single views that depend on the time of day or the speed of the machine; `profile` is what the analysis
-#: notes of a job for itself.
+#: Columns of single views that depend on the time of day or the speed of the machine. `profile` is the analysis's own
+#: memory of a job.
 EXEMPT_COLUMNS: Mapping[str, frozenset[str]] = MappingProxyType({
     "exporters": frozenset({"lag_s"}),
     "jobs": frozenset({"profile"}),
@@ -47,10 +47,10 @@ PARAMETERS: Mapping[str, str] = MappingProxyType({
 #: Gives the views of a database.
 LIST_VIEWS = "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine = 'View' ORDER BY name"
 
-#: The name under which a dump lists the columns of its views, and that of what the commands printed.
+#: The names under which a dump lists the columns of its views, and the printed lines of commands.
 COLUMNS, PRINTED = "columns", "printed"
 
-#: How much of a row is shown: characters of a value, and columns that say which row it is.
+#: Shown of a row at most: characters of a value, and unchanged columns, which identify the row.
 _LONGEST_VALUE, _KEY_COLUMNS = 60, 4
 
 Rows = Sequence[str]
@@ -58,7 +58,7 @@ Rows = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """The rows of each view as JSON arrays, in any order, and the names of the columns where they are known."""
+    """The rows of each view as unordered JSON arrays, and its columns if known."""
 
     rows: Mapping[str, Rows]
     columns: Mapping[str, Sequence[str]]
@@ -75,7 +75,7 @@ def public(views: Iterable[str]) -> list[str]:
 
 
 def dump_statement(views: Sequence[str]) -> str:
-    """Write the statement that reads all views at once: the name of the view and a JSON array for every row."""
+    """Return a statement that reads all views: the view and a JSON array per row."""
     names = ", ".join(f"'{view}'" for view in views)
     columns = f"FROM system.columns WHERE database = currentDatabase() AND table IN ({names})"
     parts = [f"SELECT '{COLUMNS}' AS view, toJSONString((table, position, name, type)) AS row {columns}"]
@@ -87,7 +87,7 @@ def dump_statement(views: Sequence[str]) -> str:
 
 
 def read_dump(table: pa.Table, views: Sequence[str]) -> Dump:
-    """Sort what the statement gave by view; `views` are those that were read."""
+    """Group the statement's rows by view; `views` are those that were read."""
     rows: dict[str, list[str]] = {name: [] for name in (COLUMNS, PRINTED, *views)}
     for view, row in zip(table["view"].to_pylist(), table["row"].to_pylist(), strict=True):
         rows[view].append(row)
@@ -98,7 +98,7 @@ def read_dump(table: pa.Table, views: Sequence[str]) -> Dump:
 
 
 def differences(base: Dump, head: Dump) -> list[str]:
-    """Say, a line for each view that differs, how many rows do and what is different in the first of them."""
+    """Return a line for each view that differs: how many rows, and the first one."""
     found = []
     for view in sorted({*base.rows, *head.rows}):
         if view not in head.rows or view not in base.rows:
@@ -114,7 +114,7 @@ def differences(base: Dump, head: Dump) -> list[str]:
 
 
 def _comparable(dump: Dump, view: str) -> Rows:
-    """Return the rows of a view without what is exempt, written alike on both sides."""
+    """Return the rows of a view without exempt values, in one form for both sides."""
     if view == COLUMNS:
         listed = (json.loads(row) for row in dump.rows[view])
         return [json.dumps([name, column, type_]) for name, _, column, type_ in listed if column not in _exempt(name)]
@@ -134,12 +134,12 @@ def _comparable(dump: Dump, view: str) -> Rows:
 
 
 def _exempt(view: str) -> frozenset[str]:
-    """Name the columns of a view that may differ, or be there in one version only."""
+    """Return the columns of a view that may differ or be in one version only."""
     return MOMENTS | EXEMPT_COLUMNS.get(view, frozenset())
 
 
 def _first(lost: Rows, new: Rows, columns: Sequence[str]) -> str:
-    """Say what is different in the first row that only one side has."""
+    """Write what differs in the first row that only one side has."""
     if not lost or not new:
         side, row = ("BASE", lost[0]) if lost else ("HEAD", new[0])
         return f"only in {side}: {_short(row, 4 * _LONGEST_VALUE)}"
@@ -154,7 +154,7 @@ def _first(lost: Rows, new: Rows, columns: Sequence[str]) -> str:
 
 
 def _named(values: Any, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a row by column, else by place, and those of an object each under a name of its own."""
+    """Return a row's values by column or place; an object's values by column.key."""
     named: dict[str, Any] = {}
     for place, (value, column) in enumerate(zip_longest(values if isinstance(values, list) else [values], columns)):
         name = column or f"value {place + 1}"

@@ -36,27 +36,27 @@ GPUS, STEP_S = 256, 4.0
 END = "time_flow_end_ns"
 #: Files that wait in the spool at most, while records are replayed as fast as they are taken.
 _BACKLOG = 12
-#: A service lives so long before it is killed, in seconds.
-_LIFE_S = (3.0, 20.0)
+#: A service is killed after a time between these, in seconds.
+_KILL_AFTER_S = (3.0, 20.0)
 _LIVE_WINDOW_S = 15
-#: Four a second, so half a minute of them.
+#: Least number of samples of memory: half a minute of them, four a second.
 _LEAST_SAMPLES = 120
 _MIB = 1 << 20
 
 
 def scenario(seconds: float, seed: int, observation: Observation) -> Scenario:
-    """Describe two jobs of 128 GPUs, one GPU of which is slow for a while."""
+    """Describe two jobs of 128 GPUs, with one GPU slow for a while."""
     shape = textbook(GPUS, 4, 4, 8, jobs=2, step_s=STEP_S, duration_s=seconds, seed=seed, slow_gpu=(5, 2.0, 20, 30))
     return replace(shape, observation=observation, phases=False)
 
 
 def with_defects() -> Observation:
-    """Take records as a bad day gives them: lost, doubled, late, by clocks that differ."""
+    """Describe bad records: lost, doubled, late, by clocks that differ."""
     return Observation(path=True, skew_s=0.002, loss=0.001, loss_packet=8, duplicates=0.01, late=0.01, late_mean_s=20.0)
 
 
 def in_files(flows: pa.Table, folder: Path, files: int) -> list[Path]:
-    """Write records, in the order of their arrival, to so many files."""
+    """Write records in the order of their arrival to several files."""
     folder.mkdir()
     names = [folder / f"{number:05}.parquet" for number in range(files)]
     for name, rows in zip(names, np.array_split(np.arange(len(flows)), files), strict=True):
@@ -64,11 +64,14 @@ def in_files(flows: pa.Table, folder: Path, files: int) -> list[Path]:
     return names
 
 
-def soak(service: Service, files: Sequence[Path], kills: int, chance: random.Random) -> list[int]:
-    """Replay files through a service that is killed so often; return samples of its memory since then, in bytes."""
+def soak(service: Service, files: Sequence[Path], kills: int, rng: random.Random) -> list[int]:
+    """Replay files through a service that is killed several times.
+
+    Returns samples of its memory after the last kill, in bytes.
+    """
     memory: list[int] = []
     left = list(files)
-    next_kill_s = time.monotonic() + chance.uniform(*_LIFE_S)
+    next_kill_s = time.monotonic() + rng.uniform(*_KILL_AFTER_S)
     while left or kills or not service.is_done(len(files)):
         while left and len(service.waiting()) < _BACKLOG:
             service.drop(left[0], left.pop(0).name)
@@ -77,14 +80,14 @@ def soak(service: Service, files: Sequence[Path], kills: int, chance: random.Ran
             service.kill()
             service.start()
             kills -= 1
-            next_kill_s = time.monotonic() + chance.uniform(*_LIFE_S)
+            next_kill_s = time.monotonic() + rng.uniform(*_KILL_AFTER_S)
         elif not kills:
             memory.append(service.memory_bytes())
     return memory
 
 
 def digest(store: Store) -> dict[str, Any]:
-    """Return, for each public table, how many rows it has and the sum of their hashes; and what counts deliveries."""
+    """Return rows and sum of hashes of each public table, and the delivery counters."""
     found = {}
     for table in PROMISED:
         kept = ", ".join(name for name in PROMISED[table] | ADDED[table] if name not in VOLATILE.get(table, ()))
@@ -95,7 +98,7 @@ def digest(store: Store) -> dict[str, Any]:
 
 
 def digest_of(folder: Path) -> dict[str, Any]:
-    """Digest a database from a process of its own: the embedded engine opens one folder a process."""
+    """Digest a database in a process of its own, since each can open only one."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.soak", "--digest", str(folder)], capture_output=True, text=True, check=True
     )
@@ -103,7 +106,7 @@ def digest_of(folder: Path) -> dict[str, Any]:
 
 
 def compare(files: Sequence[Path], folder: Path, home: Path, topology: Path) -> None:
-    """Land and analyse the same files in one batch, and say whether the service came to the same."""
+    """Analyse the same files in one batch, and print how the service's results differ."""
     batch = home / "batch"
     landed = files[0].parent
     for command in (("migrate",), ("topology", topology), ("ingest", landed), ("analyse",)):
@@ -118,8 +121,8 @@ def compare(files: Sequence[Path], folder: Path, home: Path, topology: Path) -> 
     print(f"results       {'equal: ' + ', '.join(one) if not differing else 'NOT EQUAL: ' + ', '.join(differing)}")
 
 
-def tell_memory(memory: Sequence[int]) -> None:
-    """Say how the memory went since the last start: once it is warm, does it need more and more?"""
+def print_memory(memory: Sequence[int]) -> None:
+    """Print the service's memory since its last start, and whether it still grows."""
     if len(memory) < _LEAST_SAMPLES:
         print(f"memory        {len(memory)} samples since the last start: too few to say whether it grows; replay more")
         return
@@ -141,7 +144,10 @@ def by_second(flows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 
 def live(home: Path, minutes: float, seed: int) -> None:
-    """Deliver records in real time, a file a second, and say how long after its last record a window is readable."""
+    """Deliver records in real time, and print the delay to readable results.
+
+    The delay is from the arrival of a window's last record; records come as a file a second.
+    """
     shape = replace(scenario(minutes * 60, seed, Observation(path=True)), start_ns=(int(time.time()) + 60) * 10**9)
     made = generate(shape)
     home.mkdir()
@@ -185,30 +191,32 @@ def main() -> None:
     parser.add_argument("--live-minutes", type=float, default=0.0, help="how long records are delivered in real time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--digest", help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.digest:
-        with connect(f"chdb://{told.digest}") as store:
+    chosen = parser.parse_args()
+    if chosen.digest:
+        with connect(f"chdb://{chosen.digest}") as store:
             print(json.dumps(digest(store)))
         return
-    chance = random.Random(told.seed)  # noqa: S311 - moments, no secrets
+    rng = random.Random(chosen.seed)  # noqa: S311 - moments, no secrets
     with tempfile.TemporaryDirectory(prefix="prism-soak-") as name:
         home = Path(name)
-        if told.minutes:
-            made = generate(scenario(told.minutes * 60, told.seed, with_defects()))
+        if chosen.minutes:
+            made = generate(scenario(chosen.minutes * 60, chosen.seed, with_defects()))
             write(made, home / "sim")
-            files = in_files(made.flows, home / "files", max(int(told.minutes * 6), 1))
+            files = in_files(made.flows, home / "files", max(int(chosen.minutes * 6), 1))
             service = Service(home, silent_after_s=5)
             service.prepare(home / "sim" / "topology.csv")
             began = time.monotonic()
             service.start()
-            memory = soak(service, files, told.kills, chance)
+            memory = soak(service, files, chosen.kills, rng)
             wall_s = time.monotonic() - began
             service.stop()
-            print(f"replayed      {told.minutes:.0f} min of {GPUS} GPUs in {wall_s:.0f} s, killed {told.kills} times")
+            print(
+                f"replayed      {chosen.minutes:.0f} min of {GPUS} GPUs in {wall_s:.0f} s, killed {chosen.kills} times"
+            )
             compare(files, service.folder, home, home / "sim" / "topology.csv")
-            tell_memory(memory)
-        if told.live_minutes:
-            live(home / "live", told.live_minutes, told.seed)
+            print_memory(memory)
+        if chosen.live_minutes:
+            live(home / "live", chosen.live_minutes, chosen.seed)
 
 
 if __name__ == "__main__":

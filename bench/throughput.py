@@ -26,7 +26,7 @@ from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.worker import analyse
 
-#: The columns of flows_log, stored plainly: what the rows cost the engine without a view, a codec or a judgement.
+#: The columns of flows_log, stored plainly: the cost of the rows to the engine without views, codecs and checks.
 _BARE_TABLE = """
 CREATE OR REPLACE TABLE bare
 (
@@ -36,9 +36,9 @@ CREATE OR REPLACE TABLE bare
 )
 ENGINE = MergeTree ORDER BY {order}
 """
-#: As the records come.
+#: The order in which records come.
 _BY_TIME = "time_flow_end_ns"
-#: As flows_log keeps them: a pair's flows of a minute side by side.
+#: The order of flows_log: a pair's flows of a minute side by side.
 _BY_PAIR = (
     "(intDiv(time_flow_end_ns, 60000000000), src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns,"
     " src_port, dst_port, proto, bytes, packets, sampler_address)"
@@ -54,7 +54,7 @@ SETTINGS output_format_arrow_low_cardinality_as_dictionary = 1
 
 
 def bench_scenario(seed: int = 0, servers: int = 360, duration_s: float = 60.0) -> Scenario:
-    """Describe a cluster of 2,880 GPUs with five jobs whose minute is about 2.4 million records."""
+    """Describe a cluster of 2,880 GPUs with five jobs: 2.4 million records a minute."""
     jobs: list[Job] = []
     first = 0
     for number, (tp, pp, dp) in enumerate(((8, 8, 16), (8, 8, 12), (8, 4, 16), (8, 4, 12), (8, 4, 6))):
@@ -94,13 +94,13 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
         for name, order in (("insert", _BY_TIME), ("order", _BY_PAIR)):
             store.command(_BARE_TABLE.format(order=order))
             times[name].append(
-                timed(lambda: store.command(_BARE_INSERT, {"files": str(minute / "flows" / "*.parquet")}))
+                duration_s(lambda: store.command(_BARE_INSERT, {"files": str(minute / "flows" / "*.parquet")}))
             )
         empty_flows(store)
-        times["land"].append(timed(lambda: land_files(store, [str(minute / "flows" / "*.parquet")])))
+        times["land"].append(duration_s(lambda: land_files(store, [str(minute / "flows" / "*.parquet")])))
         flows = store.scalar("SELECT count() FROM flows_log")
-        times["read"].append(timed(lambda: store.arrow(_BARE_READ)))
-        times["analyse"].append(timed(lambda: analyse(store, settings, force=True)))
+        times["read"].append(duration_s(lambda: store.arrow(_BARE_READ)))
+        times["analyse"].append(duration_s(lambda: analyse(store, settings, force=True)))
     seconds = {name: statistics.median(values) for name, values in times.items()}
     print(f"{flows:,} flow records of one minute, {store.scalar('SELECT count() FROM jobs')} jobs recognised")
     print(f"{'':44}{'seconds':>9}{'flows/s':>12}  ratio")
@@ -122,7 +122,7 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
 
 
 def empty_flows(store: Store) -> None:
-    """Forget all that has landed, so that the same file lands anew."""
+    """Remove all landed records, so that the same file can land again."""
     tables = store.rows(
         "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'"
         " AND (name LIKE 'flow%' OR name LIKE 'land%' OR name LIKE 'switch%' OR name LIKE 'arrivals%')"
@@ -131,15 +131,15 @@ def empty_flows(store: Store) -> None:
         store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Return how long something takes, in seconds."""
+def duration_s(call: Callable[[], object]) -> float:
+    """Return how long a call takes, in seconds."""
     begin = time.perf_counter()
-    work()
+    call()
     return time.perf_counter() - begin
 
 
 def note(text: str) -> None:
-    """Say at a terminal what is going on; be quiet in a pipe."""
+    """Print progress at a terminal; print nothing in a pipe."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import made_up
+from bench import example_data
 from prism_ch.assets import asset
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import plain_table
@@ -61,7 +61,7 @@ def main() -> None:
     """Fill a database in a temporary folder and print the page."""
     with tempfile.TemporaryDirectory(prefix="prism-ch-") as folder, connect(f"chdb://{Path(folder)}") as store:
         migrate(store)
-        made_up.fill(store, GPUS, STEPS)
+        example_data.fill(store, GPUS, STEPS)
         sys.stdout.write(page(store))
 
 

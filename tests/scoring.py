@@ -274,12 +274,12 @@ def claims(store: Store, truth: list[JobTruth]) -> Counter[tuple[float, bool]]:
     """Count the pairs that a kind of training was claimed for, by how sure the claim is and whether it is right."""
     kinds = {pair: kind for job in truth for kind, pairs in job.pairs.items() for pair in pairs}
     undirected = not all(job.directed for job in truth)
-    said: Counter[tuple[float, bool]] = Counter()
+    counted: Counter[tuple[float, bool]] = Counter()
     for src, dst, kind, confidence in store.rows("SELECT src_addr, dst_addr, kind, confidence FROM pairs"):
         if kind in _KINDS:
             pair = _ordered(src, dst) if undirected else (src, dst)
-            said[confidence, kinds.get(pair) == kind] += 1
-    return said
+            counted[confidence, kinds.get(pair) == kind] += 1
+    return counted
 
 
 def _members(store: Store) -> dict[str, set[str]]:

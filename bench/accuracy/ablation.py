@@ -1,4 +1,4 @@
-"""What the parts of the method are worth: each left out, a plain rule or a library in its place, on the same bursts."""
+"""Measures what each part of the method is worth: it is left out, or a plain rule or library takes its place."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How one method did on one scenario: steps of all endpoints, pairs by kind, and CPU time, also that of ours.
+    """How one method did on one job: its steps, pairs by kind, CPU time.
 
-    `cpu_s` is of the stage in which the method differs from ours. `pairs` is empty where it tells kinds as ours does.
+    `cpu_s` is the time of the stage in which the method differs from ours, `our_cpu_s` that of our stage. `pairs` is
+    empty if the method finds the kinds of pairs as ours does.
     """
 
     steps: int = 0
@@ -78,9 +79,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A job of a scenario as the stages see it, and what is true of it.
+    """A job of a scenario as the stages see it, and the truth about it.
 
-    `ends` are, by endpoint, the admissible series of ends of its steps, and the ends of those cut short.
+    `ends` holds by endpoint the admissible series of step ends, and the ends of the steps that were cut short.
     """
 
     traffic: Traffic
@@ -92,8 +93,8 @@ class Subject:
 
 
 def dividers() -> Iterator[tuple[str, Divide]]:
-    """Yield the ways to divide an endpoint's time by choosing gaps, by the name of their row."""
-    yield "without quantum: changepoints, then agreement", division.without_quantum
+    """Yield each division into steps that chooses gaps, with the name of its row."""
+    yield "without quantum: changepoints, then agreement", division.without_step_volume
     yield "BOCD alone, an endpoint at a time", division.bocd_alone
     yield "gaps in two classes", division.by_gaps(division.two_classes)
     for tuned in (LONGER, *PEERS):
@@ -101,7 +102,7 @@ def dividers() -> Iterator[tuple[str, Divide]]:
 
 
 def identifiers() -> Iterator[tuple[str, Identify]]:
-    """Yield the ways to tell kinds of pairs, by the name of their row."""
+    """Yield each identification of the kinds of pairs, with the name of its row."""
     yield "without replicas and graph: each link alone", kinds.each_link_alone
     yield "one size means pipeline", kinds.one_size
 
@@ -117,7 +118,7 @@ def measure(row: Row, seed: int) -> dict[str, list[Measured]]:
 
 
 def subjects(row: Row, seed: int) -> list[Subject]:
-    """Read the jobs of a scenario, with their true endpoints: what recognition does is not the question here."""
+    """Read the jobs of a scenario with their true endpoints, without recognising them."""
     with inputs(row, seed) as given, empty_store() as store:
         landed(store, given, [given.flows])
         topology = read_topology(store)
@@ -141,27 +142,27 @@ def _subject(given: Inputs, truth: JobTruth, topology: Topology, traffic: Traffi
 
 
 def _measure(subject: Subject) -> Iterator[tuple[str, Measured]]:
-    """Try every method on one job."""
-    telling_s, _ = _timed(partial(kinds.ours, subject.traffic, subject.steady))
-    dividing_s, ends = _timed(partial(division.ours, subject.job))
+    """Yield how every method does on one job."""
+    identify_s, _ = _timed(partial(kinds.ours, subject.traffic, subject.steady))
+    divide_s, ends = _timed(partial(division.ours, subject.job))
     yield "ours", replace(judge_steps(subject, ends), pairs=_pairs(subject, subject.job.kinds), cpu_s=1, our_cpu_s=1)
     for name, identify in identifiers():
-        took_s, told = _timed(partial(identify, subject.traffic, subject.steady))
-        found = judge_steps(subject, division.ours(replace(subject.job, kinds=told)))
-        yield name, replace(found, pairs=_pairs(subject, told), cpu_s=took_s, our_cpu_s=telling_s)
+        took_s, identified = _timed(partial(identify, subject.traffic, subject.steady))
+        found = judge_steps(subject, division.ours(replace(subject.job, kinds=identified)))
+        yield name, replace(found, pairs=_pairs(subject, identified), cpu_s=took_s, our_cpu_s=identify_s)
     took_s, ends = _timed(partial(division.without_agreement, subject.job))
     yield (
         "without agreement: each endpoint alone",
-        replace(judge_steps(subject, ends), cpu_s=took_s, our_cpu_s=dividing_s),
+        replace(judge_steps(subject, ends), cpu_s=took_s, our_cpu_s=divide_s),
     )
     for name, divide in dividers():
-        yield name, replace(judge_gaps(subject, divide), our_cpu_s=dividing_s)
+        yield name, replace(judge_gaps(subject, divide), our_cpu_s=divide_s)
 
 
 def judge_gaps(subject: Subject, divide: Divide) -> Measured:
-    """Divide one job by choosing gaps, in the reading that serves better.
+    """Divide one job by choosing gaps, in the better of two readings.
 
-    Where a step is a single burst all gaps are alike, and to choose none may mean that each of them parts two steps.
+    If a step is a single burst, all gaps are alike: a method that chooses none may mean that each gap ends a step.
     """
     try:
         took_s, ends = _timed(partial(divide, subject.job))
@@ -172,7 +173,7 @@ def judge_gaps(subject: Subject, divide: Divide) -> Measured:
 
 
 def _timed(function: Callable[[], Result]) -> tuple[float, Result]:
-    """Call a function and measure the CPU time that it takes, in seconds."""
+    """Return the CPU time of a call in seconds, and its result."""
     began_s = time.process_time()
     result = function()
     return time.process_time() - began_s, result
@@ -196,12 +197,12 @@ def judge_steps(subject: Subject, ends: Ends) -> Measured:
     )
 
 
-def _pairs(subject: Subject, told: PairKinds) -> dict[str, Counts]:
+def _pairs(subject: Subject, identified: PairKinds) -> dict[str, Counts]:
     """Compare the kinds of pairs with the true ones."""
     name = subject.topology.endpoints
     src, dst = subject.traffic.pair_src.tolist(), subject.traffic.pair_dst.tolist()
     found: dict[str, set[tuple[str, str]]] = {}
-    for a, b, kind in zip(src, dst, told.kind.tolist(), strict=True):
+    for a, b, kind in zip(src, dst, identified.kind.tolist(), strict=True):
         low, high = sorted((name[a], name[b]))
         pair = (name[a], name[b]) if subject.truth.directed else (low, high)
         found.setdefault(PAIR_KINDS[kind], set()).add(pair)
@@ -209,7 +210,7 @@ def _pairs(subject: Subject, told: PairKinds) -> dict[str, Counts]:
 
 
 def _true_ends(given: Inputs, truth: JobTruth, topology: Topology) -> dict[int, tuple[tuple[Int64, ...], Int64]]:
-    """Read when each step truly ends on each endpoint of a job."""
+    """Read the truth about step ends by endpoint, as in `Subject.ends`."""
     if given.recorded:
         ends = read_recorded_ends(given.folder)[truth.name]
         return {topology.index[endpoint]: ((mine,), truth.partial_ends_ns) for endpoint, mine in ends.items()}

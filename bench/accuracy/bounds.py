@@ -1,4 +1,4 @@
-"""What is promised of the results, and whether a sweep keeps it."""
+"""The bounds on the results, and whether a sweep keeps them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Rated = tuple[Row, Tally]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One promise: what `measure` gives is at least, or at most, `limit`, on the rows that it `covers`.
+    """A limit on what `measure` gives over the rows that it `covers`.
 
-    It holds over all those rows together; where `everywhere`, in each of them. `counted` values are numbers of things,
-    others are shares.
+    The limit is a least value if `at_least`, else a most value. It holds over all those rows together, and if
+    `everywhere` also in each of them. `counted` values are numbers of things, others are shares.
     """
 
     what: str
@@ -29,13 +29,17 @@ class Bound:
     counted: bool = False
 
     def keeps(self, value: float) -> bool:
-        """Say whether a value is within the bound."""
+        """Return whether a value is within the bound."""
         return value >= self.limit if self.at_least else value <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a bound came out: the value over all rows it covers (None: nothing to measure) and the rows beyond it."""
+class BoundResult:
+    """How a bound came out.
+
+    `value` is measured over all rows that it covers, None if there is nothing to measure. `failing` names the rows
+    beyond the bound.
+    """
 
     bound: Bound
     value: float | None
@@ -43,25 +47,25 @@ class Verdict:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bound is kept; None where nothing was measured."""
+        """Whether the bound is kept; None if nothing was measured."""
         if self.value is None:
             return None
         return self.bound.keeps(self.value) and not (self.bound.everywhere and self.failing)
 
 
-def judge(bound: Bound, rated: Sequence[Rated]) -> Verdict:
+def judge(bound: Bound, rated: Sequence[Rated]) -> BoundResult:
     """Hold a bound against the rows of a sweep."""
-    covered = [(row, tally) for row, tally in rated if row.told_apart and bound.covers(row)]
+    covered = [(row, tally) for row, tally in rated if row.has_separate_bursts and bound.covers(row)]
     by_row = [(row, bound.measure(tally)) for row, tally in covered]
     failing = tuple(row.name for row, value in by_row if value is not None and not bound.keeps(value))
     value = bound.measure(total(tally for _, tally in covered)) if covered else None
-    return Verdict(bound, value, failing)
+    return BoundResult(bound, value, failing)
 
 
 def _pairs(
     kind: str, where: str, limit: float, covers: Callable[[Row], bool], *, everywhere: bool = False
 ) -> tuple[Bound, Bound]:
-    """Promise the precision and the recall of the pairs of a kind."""
+    """Bound the precision and the recall of the pairs of a kind."""
     precise, complete = partial(Tally.precision, kind=kind), partial(Tally.recall, kind=kind)
     return (
         Bound(f"{kind} pairs, precision{where}", limit, precise, covers, everywhere=everywhere),
@@ -73,13 +77,12 @@ def _any(_row: Row) -> bool:
     return True
 
 
-def _whole(row: Row) -> bool:
-    """Say whether the records of a row have no defect."""
+def _without_defect(row: Row) -> bool:
     return row.condition in ("", CLEAN)
 
 
-def _nearly_whole(row: Row) -> bool:
-    """Say whether no more than one record in two hundred is lost."""
+def _loses_little(row: Row) -> bool:
+    """Return whether at most one record in two hundred is lost."""
     return row.observation.loss <= 0.005
 
 
@@ -100,22 +103,22 @@ def _exactly_known(row: Row) -> bool:
 
 
 def _on_time(row: Row) -> bool:
-    """Say whether the clocks of the exporters are within 2 ms of one another, and the truth is exact."""
+    """Return whether exporters' clocks agree within 2 ms and the truth is exact."""
     return not row.noticed_late and row.observation.skew_s <= 0.002 and not row.observation.bad_exporter_s
 
 
 def _none(what: str, count: Callable[[Tally], int]) -> Bound:
-    """Promise that something is nowhere."""
+    """Bound a count to zero on every row."""
     return Bound(what, 0, count, _any, at_least=False, everywhere=True, counted=True)
 
 
 BOUNDS = (
-    Bound("jobs exact, precision, no defect", 1.0, Tally.jobs_precision, _whole, everywhere=True),
-    Bound("jobs exact, recall, no defect", 1.0, Tally.jobs_recall, _whole, everywhere=True),
+    Bound("jobs exact, precision, no defect", 1.0, Tally.jobs_precision, _without_defect, everywhere=True),
+    Bound("jobs exact, recall, no defect", 1.0, Tally.jobs_recall, _without_defect, everywhere=True),
     Bound("jobs exact, precision, all defects", 0.99, Tally.jobs_precision, lambda row: row.condition == ALL),
     Bound("jobs exact, recall, all defects", 0.99, Tally.jobs_recall, lambda row: row.condition == ALL),
     _none("non-training endpoints in a job", lambda tally: tally.strangers),
-    *_pairs("PP", ", at most 0.5 % lost", 1.0, _nearly_whole, everywhere=True),
+    *_pairs("PP", ", at most 0.5 % lost", 1.0, _loses_little, everywhere=True),
     *_pairs("PP", ", 2 % lost", 0.995, _lossy),
     *_pairs("DP", "", 0.999, _any),
     *_pairs("EP", "", 0.99, _any),

@@ -1,4 +1,4 @@
-"""Whether the confidence in a pair's kind is how often it is right."""
+"""Compares the confidence in the kinds of pairs with how often they are right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01)
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Claims of about one confidence: how many, their mean confidence, and the share that is right."""
+    """Claims whose confidence is in [low, high): their count, mean confidence, share right."""
 
     low: float
     high: float
@@ -25,7 +25,7 @@ class Bin:
 
 
 def bins(claims: Claims, edges: Sequence[float] = EDGES) -> list[Bin]:
-    """Put claims into bins of confidence, [edge, next edge); bins without a claim are left out."""
+    """Group claims into bins of confidence, [edge, next edge), without empty bins."""
     found = []
     for low, high in pairwise(edges):
         inside = [(sure, right, count) for (sure, right), count in claims.items() if low <= sure < high]
@@ -37,7 +37,9 @@ def bins(claims: Claims, edges: Sequence[float] = EDGES) -> list[Bin]:
 
 
 def expected_error(found: Sequence[Bin]) -> float:
-    """Return the expected calibration error: the mean distance of confidence from the share right, over all pairs.
+    """Return the expected calibration error.
+
+    That is the mean over all pairs of the distance from their bin's confidence to its share right.
 
     Source: Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015.
     """

@@ -46,15 +46,15 @@ def ours(job: Job) -> Ends:
 
 
 def without_agreement(job: Job) -> Ends:
-    """Let every endpoint find the quantum and cut by itself."""
+    """Let every endpoint find its own step volume and step ends."""
     sequences, endpoint = _by_endpoint(job.closing)
     unknown = KnownSteps(np.full(len(sequences), np.nan), np.zeros(len(sequences.line), dtype=bool))
     ends = collective_ends(sequences, unknown, int(job.traffic.end_ns.max()), PARAMS)
     return _ends_alone(sequences, endpoint, ends)
 
 
-def without_quantum(job: Job) -> Ends:
-    """Let changepoints of the gaps of each communicator stand, and the communicators agree."""
+def without_step_volume(job: Job) -> Ends:
+    """Take each communicator's changepoints of gaps for step ends, on which communicators agree."""
     closing = job.closing
     line_of_pair = communicators(closing)
     sequences = read_sequences(closing, line_of_pair, PARAMS)
@@ -63,13 +63,16 @@ def without_quantum(job: Job) -> Ends:
 
 
 def bocd_alone(job: Job) -> Ends:
-    """Take changepoints of the gaps of each endpoint's closing bursts for steps (LLMPrism, section IV-C)."""
+    """Take changepoints of the gaps of each endpoint's closing bursts for step ends.
+
+    Source: LLMPrism, section IV-C.
+    """
     sequences, endpoint = _by_endpoint(job.closing)
     return _ends_alone(sequences, endpoint, _changepoints(sequences))
 
 
 def by_gaps(choose: Chooser) -> Callable[[Job], Ends]:
-    """Return a division of each communicator by itself, where its gaps are chosen."""
+    """Return a division that ends the steps of each communicator at its chosen gaps."""
 
     def division(job: Job) -> Ends:
         closing = job.closing
@@ -97,12 +100,15 @@ def two_classes(gap_s: Float64) -> Bool:
 
 
 def longer_than(times: float) -> Chooser:
-    """Choose the gaps so many times as long as the median."""
+    """Choose the gaps longer than a multiple of the median."""
     return lambda gap_s: np.asarray(gap_s > times * np.median(gap_s))
 
 
 def _changepoints(sequences: Sequences) -> Bool:
-    """Mask the bursts before a gap with which a run of gaps most probably begins, and that is longer than usual."""
+    """Mask the bursts before changepoints of gaps, bool[bursts].
+
+    A gap counts if a run of gaps most probably begins with it and it is longer than the sequence's median.
+    """
     ends = np.isinf(sequences.gap_s)
     inner = ~ends
     log_gap = np.log(sequences.gap_s[inner])
@@ -114,7 +120,7 @@ def _changepoints(sequences: Sequences) -> Bool:
 
 
 def _by_endpoint(closing: Traffic) -> tuple[Sequences, Int64]:
-    """Read each endpoint's bursts, whichever way they go, as one sequence; return them and their endpoints."""
+    """Read each endpoint's bursts of both directions as one sequence; return also the endpoints."""
     endpoint, line = np.unique(np.concatenate([closing.pair_src, closing.pair_dst]), return_inverse=True)
     both_ways = Traffic(
         np.concatenate([closing.pair, closing.pair + len(closing.pair_src)]).astype(np.int32),
@@ -131,7 +137,7 @@ def _by_endpoint(closing: Traffic) -> tuple[Sequences, Int64]:
 
 
 def _ends_alone(sequences: Sequences, endpoint: Int64, ends: Bool) -> Ends:
-    """Return the ends on each endpoint whose sequence stands alone."""
+    """Return the ends on each endpoint from its own sequence."""
     line, end_ns = sequences.line[ends], sequences.end_ns[ends]
     return {int(row): end_ns[line == number] for number, row in enumerate(endpoint)}
 

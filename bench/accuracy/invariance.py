@@ -1,4 +1,4 @@
-"""Whether results stay the same however the records of a scenario arrive, and however long windows are."""
+"""Checks that results depend neither on how records arrive nor on the length of windows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from prism_ch.model.columns import Int64
 from prism_ch.store.client import Store
 from tests.contract import RESULTS, Snapshot, snapshot
 
-#: What is looked at: plain pipelines, a shard that is gathered all the time, and a restart, the worst case of windows.
+#: The scenarios that are checked: plain pipelines, shards gathered throughout, and a restart, the hardest for windows.
 SUBJECTS = (Row(PLAIN, CLEAN), Row(PLAIN, ALL), Row("zero3", CLEAN), Row("restart-elsewhere", CLEAN))
 
 ARRIVALS = ("shuffled", "re-chunked", "duplicated")
 WINDOWS_S = {"windows of 30 s, not 60 s": 30, "windows of 120 s, not 60 s": 120}
 
-#: Each of them is said to leave results the same, or not.
+#: The names of all checks; each scenario passes or fails each of them.
 CHECKS = (*ARRIVALS, *WINDOWS_S)
 
-#: Ends of steps are the same where they differ by less of a step: each window weighs the exporters' clocks by itself.
+#: Two ends are the same step's if they differ by less than this share of a step. Each window estimates the exporters'
+#: clocks by itself, so they are not equal to the nanosecond.
 _SAME_END = 1e-3
 
 _FILES = 7
@@ -33,22 +34,22 @@ _FILES = 7
 
 @dataclass(frozen=True, slots=True)
 class _Jobs:
-    """The ends of the steps of each job, int64[steps], by its members, their stages and data-parallel groups.
+    """The step ends of each job, int64[steps], by its members with their groups and stages.
 
-    A job is named by what it was first seen as, and a longer window may see more of it at once: names don't count.
+    Names of jobs are not compared: a job's name depends on what was seen of it first, and a longer window sees more.
     """
 
     ends_ns: dict[frozenset[tuple[str, int, int]], Int64]
 
     def same(self, other: _Jobs) -> bool:
-        """Say whether the same jobs took the same steps."""
+        """Return whether the same jobs have the same steps."""
         return self.ends_ns.keys() == other.ends_ns.keys() and all(
             _same_ends(ends, other.ends_ns[members]) for members, ends in self.ends_ns.items()
         )
 
 
 def check(row: Row, seed: int) -> dict[str, bool]:
-    """Say for each of CHECKS whether the results of a scenario stay the same."""
+    """Return by check of CHECKS whether a scenario's results stay the same."""
     with inputs(row, seed) as given, TemporaryDirectory() as made:
         whole = pq.read_table(given.folder / "flows")
         usual, jobs = _results(given, [given.flows], 60)
@@ -62,7 +63,7 @@ def check(row: Row, seed: int) -> dict[str, bool]:
 
 
 def _same_ends(one: Int64, other: Int64) -> bool:
-    """Say whether two series of ends are of the same steps."""
+    """Return whether two series of ends belong to the same steps."""
     if len(one) != len(other) or len(one) < 2:
         return len(one) == len(other)
     return bool(np.abs(one - other).max() <= _SAME_END * np.median(np.diff(one)))
@@ -77,7 +78,6 @@ def _results(given: Inputs, files: list[str], window_s: int) -> tuple[Snapshot, 
 
 
 def _jobs(store: Store) -> _Jobs:
-    """Read the jobs with their steps."""
     members: dict[str, set[tuple[str, int, int]]] = {}
     for job_id, *place in store.rows("SELECT job_id, endpoint, dp_group, pp_stage FROM job_members"):
         members.setdefault(job_id, set()).add(tuple(place))
@@ -88,7 +88,7 @@ def _jobs(store: Store) -> _Jobs:
 
 
 def _files(flows: pa.Table, arrival: str, folder: Path, rng: np.random.Generator) -> list[str]:
-    """Write the records as they arrive: in any order, in files in any order, or some of them twice."""
+    """Write the records to files in an order of arrival of ARRIVALS."""
     folder.mkdir()
     if arrival == "re-chunked":
         parts = [flows.take(rows) for rows in np.array_split(np.arange(len(flows)), _FILES)]

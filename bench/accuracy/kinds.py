@@ -1,4 +1,4 @@
-"""Ways to tell data-parallel from pipeline traffic: ours with a part left out, and the rule that it began with."""
+"""Ways to identify data-parallel and pipeline traffic: ours, ours with a part left out, and LLMPrism's rule."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ _PARAMS = IdentifyParams()
 
 
 def ours(traffic: Traffic, steady: Bool) -> PairKinds:
-    """Tell kinds as the pipeline does."""
+    """Identify kinds as the analysis does."""
     return identify(traffic, steady, _PARAMS)
 
 
 def each_link_alone(traffic: Traffic, steady: Bool) -> PairKinds:
-    """Ask each link whether it answers late; neither replicas nor the graph have a say."""
+    """Identify each link by its late answers alone, without replicas and graph."""
     links = find_links(traffic.keep_pairs(steady))
     pipeline = ~is_one_way(links, _PARAMS) & (links.unanswered > _PARAMS.unanswered_even)
     return _kinds(traffic, steady, pipeline[links.of_pair])
 
 
 def one_size(traffic: Traffic, steady: Bool) -> PairKinds:
-    """Call pipeline what moves one size in most of its steps, its own changepoints (LLMPrism, IV-B, not refined)."""
+    """Identify pairs that move one size in most steps as pipeline traffic.
+
+    Steps are the changepoints of each pair's own gaps. Source: LLMPrism, section IV-B, without its refinement.
+    """
     moved = traffic.keep_pairs(steady)
     params = DivideParams()
     sequences = read_sequences(moved, np.arange(len(moved.pair_src), dtype=np.int32), params)
@@ -47,7 +50,7 @@ def one_size(traffic: Traffic, steady: Bool) -> PairKinds:
 
 
 def _kinds(traffic: Traffic, steady: Bool, pipeline: Bool) -> PairKinds:
-    """Call the steady pairs pipeline or data-parallel."""
+    """Return the kinds of pairs: steady ones are pipeline or data-parallel, the rest other."""
     kind: UInt8 = np.full(len(steady), OTHER, dtype=np.uint8)
     kind[steady] = np.where(pipeline, PP, DP)
     return PairKinds(kind, steady.astype(np.float64), kind[traffic.pair])

@@ -22,13 +22,16 @@ def fault(value: float | None) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> list[str]:
-    """Lay a table out whose rows are all known; its last column is `prose`, or numbers as the others."""
+    """Lay out a table of known rows; with `prose`, its last column is text."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return [line(cells, widths[:-1] if prose else widths) for cells in (header, *rows)]
 
 
 def line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Lay one row out: its name to the left, numbers to the right; what has no width comes last, as it is."""
+    """Lay out one row: its name to the left, numbers to the right.
+
+    Cells beyond the widths come last, as they are.
+    """
     name, *numbers = (
         cell.rjust(width) if place else cell.ljust(width)
         for place, (cell, width) in enumerate(zip(cells, widths, strict=False))
@@ -37,6 +40,6 @@ def line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lay a table out as Markdown."""
+    """Lay out a table as Markdown."""
     marks = ["---", *("---:" for _ in header[1:])]
     return ["| " + " | ".join(cells) + " |" for cells in (header, marks, *rows)]

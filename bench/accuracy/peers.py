@@ -19,13 +19,13 @@ from bench.accuracy.division import PARAMS, Chooser, longer_than
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64
 
-#: Finds where segments of a standardised series begin, with a strength of the evidence asked for.
+#: Finds where segments of a standardised series begin, given the penalty or threshold for a new one.
 Detector = Callable[[Float64, float], Int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A choice of gaps that has one free number: what it means, what was tried, and what was best."""
+    """A choice of gaps with one free number: its meaning, values tried, best value."""
 
     name: str
     means: str
@@ -44,14 +44,14 @@ class Tuned:
 
 
 def load() -> None:
-    """Import what is installed, so that the time it takes is nobody's."""
+    """Import the installed libraries, so that no method is charged for the import."""
     for peer in PEERS:
         with suppress(ImportError):
             import_module(peer.package.replace("-", "_"))
 
 
 def _detecting(detect: Detector) -> Callable[[float], Chooser]:
-    """Turn a changepoint detector into a choice of gaps, for each strength."""
+    """Turn a changepoint detector into a choice of gaps for each strength."""
 
     def with_strength(strength: float) -> Chooser:
         def choose(gap_s: Float64) -> Bool:
@@ -65,7 +65,7 @@ def _detecting(detect: Detector) -> Callable[[float], Chooser]:
     return with_strength
 
 
-#: The least deviation of logarithms of gaps that is believed in, as in `bocd.robust_prior`.
+#: Deviations of logarithms of gaps count as at least this, as in `bocd.robust_prior`.
 _FLOOR = 1e-3
 
 #: Tried as penalties and thresholds, in units of the variance of the standardised series.
@@ -73,7 +73,10 @@ _PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 def _fast_bocpd(series: Float64, threshold: float) -> Int64:
-    """Return where the probability of a changepoint passes a threshold; prior and hazard are ours."""
+    """Return where fast-bocpd's probability of a changepoint passes a threshold.
+
+    Its prior and hazard are chosen here.
+    """
     library = import_module("fast_bocpd")
     model = library.GaussianNIG(mu0=0.0, kappa0=0.1, alpha0=1.0, beta0=1.0)
     with library.BOCPD(model, library.ConstantHazard(PARAMS.expected_run), max_run_length=256) as detector:
@@ -93,7 +96,7 @@ def _ruptures(kernel: str) -> Detector:
 
 
 def _focus(series: Float64, threshold: float) -> Int64:
-    """Return where FOCuS, begun again after each, detects a change from the median."""
+    """Return where FOCuS detects a change from the median; it restarts after each."""
     library = import_module("changepoint_online")
     found, began = [], 0
     detector = library.Focus(library.Gaussian(loc=0.0))

@@ -55,7 +55,7 @@ LEGEND = (
 
 
 def row_cells(row: Row, tally: Tally) -> Cells:
-    """Return a row of the table of families and conditions."""
+    """Return a row's cells in the table of families and conditions."""
     return (
         _marked(row),
         share(tally.jobs_precision()),
@@ -73,7 +73,7 @@ def row_cells(row: Row, tally: Tally) -> Cells:
 
 
 def family_table(rated: Sequence[Rated]) -> Table:
-    """Return a row a family: with clean records / with 0.5 % of them lost / with all defects."""
+    """Return a row for each family: clean records / 0.5 % lost / all defects."""
     header = ("family", "jobs exact", "pairs", "groups and order", "steps missed + extra", "step duration error")
     rows = []
     simulated = [(row, tally) for row, tally in rated if row.condition in (CLEAN, LOSSY, ALL)]
@@ -94,17 +94,17 @@ def family_table(rated: Sequence[Rated]) -> Table:
 
 
 def bounds_table(rated: Sequence[Rated], checks: Mapping[str, Sequence[tuple[str, bool]]]) -> Table:
-    """Return a row a promise, those about rows where there is a row.
+    """Return a row for each bound, if there are rated rows, and each check.
 
-    Checks are by name, each with the scenarios and whether it came out the same there.
+    `checks` holds by name the scenarios, each with whether its results stayed the same.
     """
     header = ("what", "bound", "measured", "holds", "rows beyond it")
     rows: list[Cells] = []
-    for verdict in (judge(bound, rated) for bound in BOUNDS if rated):
-        bound, value = verdict.bound, verdict.value
-        holds = {True: "yes", False: "no", None: NOTHING}[verdict.holds]
+    for result in (judge(bound, rated) for bound in BOUNDS if rated):
+        bound, value = result.bound, result.value
+        holds = {True: "yes", False: "no", None: NOTHING}[result.holds]
         shown = NOTHING if value is None else _value(bound, value)
-        rows.append((bound.what, _limit(bound), shown, holds, ", ".join(verdict.failing)))
+        rows.append((bound.what, _limit(bound), shown, holds, ", ".join(result.failing)))
     for name, scenarios in checks.items():
         same = sum(kept for _, kept in scenarios)
         other = sorted({scenario for scenario, kept in scenarios if not kept})
@@ -114,7 +114,7 @@ def bounds_table(rated: Sequence[Rated], checks: Mapping[str, Sequence[tuple[str
 
 
 def calibration_table(claims: Claims) -> Table:
-    """Return a row a bin of confidence, and the expected calibration error."""
+    """Return a row for each bin of confidence, and the expected calibration error."""
     found = bins(claims)
     rows: list[Cells] = [
         (f"{part.low:g} to {part.high:g}", f"{part.pairs:,}", f"{part.confidence:.4f}", f"{part.right:.4f}")
@@ -125,7 +125,10 @@ def calibration_table(claims: Claims) -> Table:
 
 
 def ablation_table(found: Mapping[str, Sequence[Measured]]) -> Table:
-    """Return a row a method; shares are means over the jobs measured, CPU time is summed over them."""
+    """Return a row for each method.
+
+    Shares are means over the jobs measured, CPU time is the ratio of sums over them.
+    """
     header = ("method", "missed", "extra", "error", "DP P", "DP R", "PP P", "PP R", "CPU")
     return Table(header, [_method(name, measured) for name, measured in found.items()], prose=True)
 
@@ -133,7 +136,10 @@ def ablation_table(found: Mapping[str, Sequence[Measured]]) -> Table:
 def check_results(
     names: Sequence[str], results: Sequence[dict[str, bool] | Failed], checks: Sequence[str]
 ) -> dict[str, list[tuple[str, bool]]]:
-    """Turn results around: by check, the scenarios and whether it came out the same there; a failed one did not."""
+    """Return by check the scenarios, each with whether its results stayed the same.
+
+    A scenario that failed did not.
+    """
     return {
         check: [
             (f"{name} ({result.reason})", False) if isinstance(result, Failed) else (name, result[check])
@@ -144,7 +150,7 @@ def check_results(
 
 
 def _method(name: str, measured: Sequence[Measured]) -> Cells:
-    """Return a row of the table of methods."""
+    """Return a method's row of the ablation table."""
     errors = [one.error for one in measured if one.error]
     if errors:
         return (name, *[NOTHING] * 7, errors[0])
@@ -173,7 +179,7 @@ def _least(*values: float | None) -> float | None:
 
 
 def _marked(row: Row) -> str:
-    return row.name if row.told_apart else f"{row.name} *"
+    return row.name if row.has_separate_bursts else f"{row.name} *"
 
 
 def _value(bound: Bound, value: float) -> str:

@@ -1,4 +1,4 @@
-"""The rows of the table: which scenarios are worked, and how their records are taken."""
+"""The rows of the table: which scenarios are analysed, and how their records are taken."""
 
 from __future__ import annotations
 
@@ -26,26 +26,32 @@ PLAIN = "pipeline-1f1b"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A family of scenarios under a condition of records; a recorded run is a family without one."""
+    """A family of scenarios under a condition of records.
+
+    A recorded run is a family without a condition.
+    """
 
     family: str
     condition: str = ""
 
     @property
     def name(self) -> str:
-        """What the row is called in the table."""
+        """The row's name in the table."""
         if not self.condition:
             return f"recorded {self.family}"
         return self.family if self.condition == CLEAN else f"{self.family}, {self.condition}"
 
     @property
     def recorded(self) -> bool:
-        """Whether the row is of a recorded run, of which there is one scenario only."""
+        """Whether the row is a recorded run, which is one scenario only."""
         return not self.condition
 
     @property
     def noticed_late(self) -> bool:
-        """Whether the truth is by a training loop's clock, which notices the end of an exchange some ms late."""
+        """Whether the truth comes from a training loop's clock.
+
+        It notices the end of an exchange some milliseconds late.
+        """
         return self.recorded and self.family != PRODUCTION
 
     @property
@@ -54,8 +60,11 @@ class Row:
         return CONDITIONS[self.condition or CLEAN]
 
     @property
-    def told_apart(self) -> bool:
-        """Whether the records let the bursts of a step be told apart; an exporter idle for longer joins them."""
+    def has_separate_bursts(self) -> bool:
+        """Whether the bursts of a step are in different records.
+
+        An exporter with a longer idle timeout joins them in one.
+        """
         return self.observation.idle_timeout_s < _LONGEST_IDLE_S
 
     def scenario(self, seed: int) -> Scenario:
@@ -63,12 +72,12 @@ class Row:
         return replace(FAMILIES[self.family](seed), observation=self.observation, phases=False)
 
 
-#: The gaps between the bursts of a step are shorter than this, and what is joined in one record stays joined.
+#: The gaps between the bursts of a step are shorter than this, in seconds. Bursts in one record can't be parted again.
 _LONGEST_IDLE_S = 1.0
 
 
 def all_rows() -> list[Row]:
-    """List the recorded runs, every family under three conditions, and one family under all the others."""
+    """List the recorded runs, every family under three conditions, one under all others."""
     others = [name for name in CONDITIONS if name not in (CLEAN, LOSSY, ALL)]
     return [
         *(Row(run) for run in RECORDED),

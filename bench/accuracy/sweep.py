@@ -1,4 +1,4 @@
-"""Runs many scenarios in worker processes and hands their results over in order; one that crashes is a result too."""
+"""Runs many tasks in worker processes and yields their results in order; a crash is a result too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function of this package to call in a worker process, under the name that progress shows."""
+    """A function to call in a worker process; `name` is shown as progress."""
 
     name: str
     function: Callable[..., Any]
@@ -32,9 +32,9 @@ class Failed:
 
 
 def run(tasks: Sequence[Task], workers: int) -> Iterator[Any]:
-    """Yield the result of every task in their order, a Failed where it raised or its process died.
+    """Yield the result of every task, in their order; show progress on a terminal.
 
-    Shows progress on a terminal.
+    The result is a Failed if the task raised or its process died.
     """
     with _progress() as progress:
         bar = progress.add_task("", total=len(tasks))
@@ -44,7 +44,10 @@ def run(tasks: Sequence[Task], workers: int) -> Iterator[Any]:
 
 
 def _results(tasks: Sequence[Task], workers: int) -> Iterator[Any]:
-    """Yield results in order. Where a process dies its pool breaks: the rest goes on in another."""
+    """Yield results in order.
+
+    A process that dies breaks its pool: the first task without a result runs alone, the rest in another pool.
+    """
     done = 0
     while done < len(tasks):
         with _pool(workers) as pool:
@@ -63,7 +66,10 @@ def _results(tasks: Sequence[Task], workers: int) -> Iterator[Any]:
 
 
 def _alone(task: Task) -> Any:
-    """Do a task in a process of its own: it may be the one that broke a pool, or one that was under way beside it."""
+    """Run a task in a process of its own.
+
+    It may be the one that broke a pool, or one that ran at the same time.
+    """
     with _pool(1) as pool:
         try:
             return pool.submit(_guarded, task).result()
@@ -72,22 +78,28 @@ def _alone(task: Task) -> Any:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    """Return a pool of new processes; forks of this one would share the engine's threads and locks."""
+    """Return a pool of new processes.
+
+    Forks of this one would share the engine's threads and locks.
+    """
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _guarded(task: Task) -> Any:
-    """Do a task; what it raises is its result, since not every exception can cross between processes."""
+    """Run a task; return a Failed if it raises.
+
+    Not every exception can cross between processes.
+    """
     try:
         return task.function(*task.arguments)
-    except Exception as error:  # noqa: BLE001 (whatever is wrong is told in the task's row)
+    except Exception as error:  # noqa: BLE001 (every error is shown in the task's row)
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = " ".join(str(error).split())[:300]
         return Failed(f"{type(error).__name__}: {text} ({where.name}, line {where.lineno})")
 
 
 def _progress() -> Progress:
-    """Return a bar that is shown on a terminal only, below what is printed."""
+    """Return a bar below what is printed, shown on a terminal only."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

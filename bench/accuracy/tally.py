@@ -1,4 +1,4 @@
-"""Adds up how scenarios came out, and gives the shares that bounds and tables are about."""
+"""Adds up the outcomes of scenarios, and gives the shares that bounds and tables show."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tally:
             scenarios=1,
             jobs=outcome.jobs,
             strangers=outcome.strangers,
-            pairs=_added(score.pairs for score in scores),
+            pairs=_added_by_kind(score.pairs for score in scores),
             dp_groups=sum((score.dp_groups for score in scores), Counts()),
             chains=sum((score.pp_chains for score in scores), Counts()),
             steps=sum(score.steps for score in scores),
@@ -58,7 +58,7 @@ class Tally:
             self.scenarios + other.scenarios,
             self.jobs + other.jobs,
             self.strangers + other.strangers,
-            _added((self.pairs, other.pairs)),
+            _added_by_kind((self.pairs, other.pairs)),
             self.dp_groups + other.dp_groups,
             self.chains + other.chains,
             self.steps + other.steps,
@@ -73,7 +73,7 @@ class Tally:
         )
 
     def jobs_precision(self) -> float | None:
-        """Return the share of the jobs found that are true ones, with exactly their endpoints."""
+        """Return the share of the found jobs that have exactly a true job's endpoints."""
         return self.jobs.precision if self.jobs.found else None
 
     def jobs_recall(self) -> float | None:
@@ -81,21 +81,21 @@ class Tally:
         return self.jobs.recall if self.jobs.true else None
 
     def precision(self, kind: str) -> float | None:
-        """Return the precision of the pairs of a kind; None where none is true or found."""
+        """Return the precision of the pairs of a kind; None without true or found pairs."""
         counts = self.pairs.get(kind, Counts())
         return counts.precision if counts.true + counts.found else None
 
     def recall(self, kind: str) -> float | None:
-        """Return the recall of the pairs of a kind; None where there is none."""
+        """Return the recall of the pairs of a kind; None without true pairs."""
         counts = self.pairs.get(kind, Counts())
         return counts.recall if counts.true else None
 
     def dp_groups_exact(self) -> float | None:
-        """Return the share of exact ones among the data-parallel groups that are true or found."""
+        """Return the share of exact ones among true or found data-parallel groups."""
         return _exact(self.dp_groups)
 
     def chains_exact(self) -> float | None:
-        """Return the share of exact ones, in the order of their stages, among the pipelines that are true or found."""
+        """Return the share of true or found pipelines that are exact and in stage order."""
         return _exact(self.chains)
 
     def wrong_steps(self) -> float | None:
@@ -108,18 +108,17 @@ class Tally:
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """Add tallies up."""
+    """Return the sum of tallies."""
     return sum(tallies, Tally())
 
 
 def _exact(counts: Counts) -> float | None:
-    """Return the share of right ones among those that are true or found."""
+    """Return the share of right things among those that are true or found."""
     either = counts.true + counts.found - counts.right
     return counts.right / either if either else None
 
 
-def _added(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
-    """Add counts up by kind."""
+def _added_by_kind(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
     sums: dict[str, Counts] = {}
     for part in parts:
         for kind, counts in part.items():

@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def wrong(row: Row, seed: int) -> dict[tuple[str, str], float]:
-    """Return the steps missed and extra as a share of the true ones, by method and number."""
+    """Return by method and number the share of steps that are missed or extra."""
     shares = {}
     for subject in subjects(row, seed):
         for tuned in (LONGER, *PEERS):

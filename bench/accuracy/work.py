@@ -1,4 +1,4 @@
-"""Works scenarios in the databases of worker processes: a process has one, emptied before each scenario."""
+"""Analyses scenarios in the databases of worker processes: each has one, emptied before each scenario."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ from tests.scoring import (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one scenario came out: `scores` of its true jobs, `strangers` in a job, findings that warn, and `claims`.
+    """How one scenario came out.
 
-    `error` says why there is none of that.
+    `scores` are those of its true jobs, `strangers` counts endpoints wrongly put into a job, `warnings` counts findings
+    of warning or above, `claims` counts pairs by confidence and whether their kind is right. All else is empty if
+    there is an `error`.
     """
 
     scores: tuple[JobScore, ...] = ()
@@ -76,7 +78,7 @@ def work(row: Row, seed: int) -> Outcome:
 
 @contextmanager
 def inputs(row: Row, seed: int) -> Iterator[Inputs]:
-    """Provide the files of a scenario for as long as they are needed."""
+    """Provide the files of a scenario while a block runs."""
     if row.recorded:
         folder = RECORDED[row.family]
         truth = (read_production_truth if row.family == PRODUCTION else read_recorded_truth)(folder)
@@ -102,11 +104,11 @@ def analysed(store: Store, given: Inputs, files: list[str], window_s: int = 60) 
 
 @contextmanager
 def empty_store() -> Iterator[Store]:
-    """Open this process's database, without a row in it.
+    """Open this process's database with empty tables.
 
-    To empty the tables takes a fifth of the time in which they are made.
+    Emptying the tables takes a fifth of the time of creating them.
     """
-    with connect(f"chdb://{_folder()}?database=accuracy") as store:
+    with connect(f"chdb://{_database_folder()}?database=accuracy") as store:
         migrate(store)
         tables = (
             "SELECT name FROM system.tables WHERE database = {name:String} AND engine LIKE '%MergeTree'"
@@ -121,8 +123,7 @@ def empty_store() -> Iterator[Store]:
 _own_folder: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def _folder() -> str:
-    """Return the folder of this process's database."""
+def _database_folder() -> str:
     if not _own_folder:
         _own_folder.append(tempfile.TemporaryDirectory(prefix="prism-ch-accuracy-"))
     return _own_folder[0].name

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench import made_up
+from bench import example_data
 from prism_ch.errors import UsageError
 from prism_ch.query import api
 from prism_ch.store.client import Store, connect
@@ -22,7 +22,7 @@ def run(engine_folder: Path) -> Iterator[Store]:
     """Two jobs of 8 GPUs, 500 steps each."""
     with connect(f"chdb://{engine_folder}?database=asked") as store:
         migrate(store)
-        made_up.fill(store, 8, 500)
+        example_data.fill(store, 8, 500)
         yield store
         store.command("DROP DATABASE asked SYNC", use_database=False)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import made_up
+from bench import example_data
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
 from prism_ch.query.answer import answer
@@ -22,7 +22,7 @@ EXAMPLES = list(examples())
 def made_up_run(engine_folder: Path) -> Iterator[Store]:
     with connect(f"chdb://{engine_folder}?database=made_up") as store:
         migrate(store)
-        made_up.fill(store, GPUS, STEPS)
+        example_data.fill(store, GPUS, STEPS)
         yield store
         store.command("DROP DATABASE made_up SYNC", use_database=False)
 

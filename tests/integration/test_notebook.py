@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import made_up
+from bench import example_data
 from prism_ch.assets import asset
 from prism_ch.store.client import Store
 
@@ -19,7 +19,7 @@ def cells() -> list[dict[str, Any]]:
 
 
 def test_its_cells_run_in_order(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made_up.fill(store, 8, 500)
+    example_data.fill(store, 8, 500)
     monkeypatch.setenv("PRISM_CH_URL", store_url)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import made_up
+from bench import example_data
 from prism_ch.cli import main
 from prism_ch.store.client import Store
 from prism_ch.store.statements import split_statements
@@ -11,7 +11,7 @@ from prism_ch.store.statements import split_statements
 @pytest.fixture
 def url(store: Store, store_url: str) -> str:
     """URL of a database with two tenants' jobs."""
-    made_up.fill(store, 8, 500)
+    example_data.fill(store, 8, 500)
     return store_url
 
 

@@ -104,7 +104,7 @@ def time_queries(store: Store, dashboards: Dashboards, time_range: TimeRange) ->
 
 def main(*, bench: bool) -> int:
     """Check the shipped dashboards, or time them; return the exit status."""
-    with made_up(LARGE if bench else SMALL) as (store, time_range):
+    with sample_store(LARGE if bench else SMALL) as (store, time_range):
         if bench:
             settle(store)
         report = (time_queries if bench else check)(store, shipped_dashboards(), time_range)
@@ -114,7 +114,7 @@ def main(*, bench: bool) -> int:
 
 
 @contextmanager
-def made_up(cluster: SampleCluster) -> Iterator[tuple[Store, TimeRange]]:
+def sample_store(cluster: SampleCluster) -> Iterator[tuple[Store, TimeRange]]:
     """Make a cluster up for a block. Yields its database and the time range of its data."""
     end_s = int(time()) // _HOUR_S * _HOUR_S
     with TemporaryDirectory(prefix="prism-ch-check-") as folder, connect(f"chdb://{folder}") as store:

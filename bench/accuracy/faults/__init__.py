@@ -1,7 +1,8 @@
 """How right findings are: faults injected into runs of many families and sizes, and healthy runs of all families."""
 
 from bench.accuracy.faults.cases import all_cases
-from bench.accuracy.faults.healthy import NOTHING_HEARD, all_runs
+from bench.accuracy.faults.healthy import FAILED_RUN as NOTHING_HEARD
+from bench.accuracy.faults.healthy import all_runs
 from bench.accuracy.faults.healthy import work as listen
 from bench.accuracy.faults.outcome import NOTHING_FOUND
 from bench.accuracy.faults.outcome import work as find

@@ -1,4 +1,4 @@
-"""The faults that are injected: of every kind and magnitude, into jobs of many families and sizes."""
+"""The faults to inject: every kind and magnitude, into jobs of many families and sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prism_ch.simulate.network import Network
 from prism_ch.simulate.scenario import Cluster, Scenario
 from prism_ch.simulate.step import step_plan
 
-#: Families whose first job runs from before the recording to its end, unharmed; sizes follow from their servers.
+#: Families whose first job runs without a fault from before the recording to its end. Their servers set its size.
 _FAMILIES = (
     "ddp-fused",
     "ddp-bucketed",
@@ -36,7 +36,7 @@ _FAMILIES = (
 #: Families whose jobs need more servers than two.
 _LEAST_SERVERS = {"experts": 4}
 
-#: Sizes of jobs, in GPUs; one after the other is drawn.
+#: Sizes of jobs, in GPUs, taken in this order.
 _SIZES = (8, 16, 64, 32, 16, 128, 64, 8, 32, 64, 16, 256, 64, 32, 8, 64, 16, 32, 128, 64, 8, 32, 16, 64, 1024)
 
 #: The steps of a recording that come before its fault, and in all.
@@ -47,7 +47,7 @@ _DRIFT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault: its kind, how large, and the seed that settles all else."""
+    """One fault: its kind, its magnitude, and the seed that determines all else."""
 
     kind: str
     magnitude: float
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the case is called while it is worked."""
+        """The case's name in progress and errors."""
         return f"{self.kind} {self.magnitude:g}, seed {self.seed}"
 
     def scenario(self) -> Scenario:
@@ -67,7 +67,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault: its magnitudes, from the least on, and how one is put into a run whose steps take so long."""
+    """A kind of fault: its magnitudes, rising, and how to inject one.
+
+    `inject` takes draws, a run, the length of its steps in seconds, and a magnitude.
+    """
 
     magnitudes: tuple[float, ...]
     inject: Callable[[Draws, Scenario, float, float], Scenario]
@@ -79,7 +82,7 @@ def all_cases(seeds: range) -> list[Case]:
 
 
 def _healthy(draws: Draws, place: int) -> tuple[Scenario, float]:
-    """Draw a run of a wanted size and say how long its steps take, about."""
+    """Draw a run of a given size; return it and its usual step in seconds."""
     gpus = _SIZES[place % len(_SIZES)]
     if gpus == 8:
         run = _one_gpu_a_server(draws)
@@ -127,7 +130,7 @@ def _hang(draws: Draws, run: Scenario, step_s: float, _magnitude: float) -> Scen
 
 
 def _on_network(kind: FaultKind) -> Callable[[Draws, Scenario, float, float], Scenario]:
-    """Return how a fault of the network is put into a run: on a NIC or link that its first job uses."""
+    """Return how to inject a fault on a NIC or link of the first job."""
 
     def inject(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
         src, dst = _some_link(draws, run)
@@ -138,7 +141,7 @@ def _on_network(kind: FaultKind) -> Callable[[Draws, Scenario, float, float], Sc
 
 
 def _stall(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
-    """Let the data loader of one replica, or the storage that takes a checkpoint, be late by so many steps."""
+    """Delay the data of one replica, or a checkpoint, by a number of steps."""
     job, at = run.jobs[0], _HEALTHY_STEPS + draws.one_of(0, 1, 2, 3)
     if draws.one_of(0, 1):
         replica = int(draws.between(1, job.layout.dp + 1)) - 1
@@ -152,7 +155,7 @@ def _stall(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scen
 
 
 def _restart(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
-    """End a job and let it begin again after so many seconds: where it was, or with one of its servers replaced."""
+    """End a job and restart it some seconds later, maybe with one server replaced."""
     job, [attempt] = run.jobs[0], run.jobs[0].attempts
     ends_s = (_HEALTHY_STEPS + draws.between(0.1, 5)) * step_s
     cluster, gpus = run.cluster, attempt.gpus
@@ -173,27 +176,25 @@ def _with(run: Scenario, fault: Fault) -> Scenario:
 
 
 def _lasting(draws: Draws, run: Scenario, step_s: float, fault: Fault) -> Scenario:
-    """Let a fault begin after some healthy steps and last for some, or to the end of the recording."""
+    """Let a fault begin after healthy steps and last for some, or to the end."""
     starts_s = (_HEALTHY_STEPS + draws.between(0.1, 4)) * step_s
     lasts_s = draws.one_of(6, 10, _STEPS) * step_s
     return _with(run, replace(fault, start_s=starts_s, end_s=starts_s + lasts_s))
 
 
 def _some_gpu(draws: Draws, run: Scenario) -> int:
-    """Draw a GPU of the first job."""
     return draws.one_of(*run.jobs[0].attempts[0].gpus)
 
 
 def _some_link(draws: Draws, run: Scenario) -> tuple[int, int]:
-    """Draw two GPUs of the first job of which the one sends to the other over the network."""
+    """Draw a sender and a receiver of the first job's network traffic, as GPUs."""
     plan = step_plan(run.jobs[0], Network(run.cluster))
     links = np.unique(np.stack([plan.src, plan.dst]), axis=1).T
     src, dst = links[int(draws.between(1, len(links) + 1)) - 1].tolist()
-    return _gpu(run.cluster, src), _gpu(run.cluster, dst)
+    return _first_gpu(run.cluster, src), _first_gpu(run.cluster, dst)
 
 
-def _gpu(cluster: Cluster, endpoint: int) -> int:
-    """Return the first GPU of an endpoint."""
+def _first_gpu(cluster: Cluster, endpoint: int) -> int:
     server, nic = divmod(endpoint, cluster.nics)
     return server * cluster.gpus + nic * (cluster.gpus // cluster.nics)
 

@@ -1,4 +1,4 @@
-"""Runs in which nothing is wrong: what is found of them is a false alarm."""
+"""Runs in which nothing is wrong: every finding about them is a false alarm."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from prism_ch.simulate.job import BatchChange, GradientSync, Layout, Pause, Pipe
 
 _WINDOW_S = 60.0
 
-#: Large jobs with long steps: hours of many GPUs for few records. One false alarm in 1,000 GPU-hours shows in no less.
+#: Large jobs with long steps: many GPU-hours with few records. A rate of one false alarm in 1,000 GPU-hours needs as
+#: many to be measured.
 LONG = {
     "long-replicas": Layout(tp=8, dp=64),
     "long-pipeline": Layout(tp=8, pp=4, dp=16),
 }
 _LONG_S, _LONG_WINDOW_S, _LONG_STEP_S = 7200.0, 300.0, 30.0
 
-#: Families of which a job changes the size of its batches in the middle of the recording.
+#: Families in which a job changes its batch size in the middle of the recording.
 CHANGED = {f"{family}, batch changed": family for family in ("gradient-accumulation", "pipeline-1f1b", "experts")}
 
 #: Families in which something is wrong: a straggler, and data that come late.
@@ -38,30 +39,33 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What the run is called while it is worked."""
+        """The run's name in progress and errors."""
         return f"healthy {self.family}, {self.condition}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """The GPU-hours of a run and what was said of it at `warning` or above."""
+    """The GPU-hours of a run and the kinds of its findings of `warning` or above."""
 
     gpu_hours: float
-    said: tuple[str, ...]
+    findings: tuple[str, ...]
 
 
-#: What counts for a run that could not be worked.
-NOTHING_HEARD = Alarms(gpu_hours=0.0, said=("failed",))
+#: Takes the place of the alarms of a run that failed.
+FAILED_RUN = Alarms(gpu_hours=0.0, findings=("failed",))
 
 
 def all_runs(seeds: range) -> list[Run]:
-    """List every family in which nothing is wrong, with records that are whole and that have every defect."""
+    """List every healthy family, with whole records and with every defect."""
     families = [*LONG, *CHANGED, *(family for family in FAMILIES if family not in _HARMED)]
     return [Run(family, condition, seed) for family in families for condition in (CLEAN, ALL) for seed in seeds]
 
 
 def long_run(family: str, seed: int) -> Scenario:
-    """Describe a job of 512 GPUs that trains for two hours, saves every twenty steps and evaluates every fifty."""
+    """Describe a job of 512 GPUs that trains for two hours.
+
+    It saves every twenty steps and evaluates every fifty.
+    """
     draws = Draws(family, seed, servers=64)
     step_s = draws.between(_LONG_STEP_S / 1.5, _LONG_STEP_S * 1.5)
     layout = LONG[family]
@@ -79,7 +83,7 @@ def long_run(family: str, seed: int) -> Scenario:
 
 
 def changed_run(family: str, seed: int) -> Scenario:
-    """Describe a run of a family that lasts twice as long, and in which batches become larger after half of it."""
+    """Describe a run of a family, lasting longer, whose batches grow midway."""
     run = FAMILIES[family](seed)
     draws = Draws(f"{family} changed", seed)
     change = BatchChange(from_step=draws.one_of(40, 50, 60), factor=draws.one_of(1.25, 1.5, 2.0))
@@ -87,23 +91,25 @@ def changed_run(family: str, seed: int) -> Scenario:
     return replace(run, jobs=jobs, duration_s=2.5 * run.duration_s)
 
 
-def _healthy(run: Run) -> Scenario:
-    """Describe a healthy run with whole records."""
+def _scenario(run: Run) -> Scenario:
     if run.family in CHANGED:
         return changed_run(CHANGED[run.family], run.seed)
     return long_run(run.family, run.seed) if run.family in LONG else FAMILIES[run.family](run.seed)
 
 
 def work(run: Run) -> Alarms:
-    """Simulate and examine a run; of jobs that die and come back, that is rightly said."""
-    scenario = replace(_healthy(run), observation=CONDITIONS[run.condition], phases=False)
+    """Simulate and analyse a run; return its false alarms.
+
+    A restart is no false alarm if a job of the run restarts.
+    """
+    scenario = replace(_scenario(run), observation=CONDITIONS[run.condition], phases=False)
     window_s = _LONG_WINDOW_S if run.family in LONG else _WINDOW_S
     no_alarm = (*NO_FAULT, "restart") if any(len(job.attempts) > 1 for job in scenario.jobs) else NO_FAULT
-    said = {
+    warned = {
         f"{one.finding.kind} {one.finding.subject}": one.finding.kind
         for _, findings in windows(generate(scenario), window_s)
         for one in findings
         if one.finding.severity != "info" and one.finding.kind not in no_alarm
     }
     gpus = sum(len(job.attempts[0].gpus) for job in scenario.jobs)
-    return Alarms(gpus * scenario.duration_s / 3600, tuple(said.values()))
+    return Alarms(gpus * scenario.duration_s / 3600, tuple(warned.values()))

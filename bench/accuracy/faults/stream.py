@@ -25,8 +25,8 @@ _LONG_WINDOW_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A finding as it stood when a window was done; `job_id` is empty where it concerns no single job."""
+class JobFinding:
+    """A finding after a window, and its job; `job_id` is empty without a single job."""
 
     job_id: str
     finding: Finding
@@ -36,12 +36,12 @@ def windows(
     made: Simulation,
     window_s: float,
     from_s: float = 0.0,
-    enough: Callable[[list[Said]], bool] = lambda _said: False,
-) -> Iterator[tuple[Window, list[Said]]]:
-    """Examine window by window to the end of the recording; yield all findings that stand when each is done.
+    enough: Callable[[list[JobFinding]], bool] = lambda _current: False,
+) -> Iterator[tuple[Window, list[JobFinding]]]:
+    """Analyse a recording window by window; yield each with all current findings.
 
-    Parameters: `from_s`: what comes before, in seconds since the recording began, is examined in long windows, and so
-    is what comes after findings that are `enough`: from then on it does not matter when something is said.
+    Parameters: `from_s`, in seconds since the recording began: the time before it is analysed in long windows. So is
+    the time after the first findings that are `enough`, when the delay of a finding no longer matters.
     """
     topology = read_topology(made.topology)
     flows = read_flows(made.flows, topology)
@@ -54,15 +54,15 @@ def windows(
         edge_s = min(edge_s + width_s, from_s) if edge_s < from_s else edge_s + width_s
         window = Window(at_ns, min(first_ns + round(edge_s * 1e9), last_ns))
         work_window(results, flows, topology, window, _PARAMS)
-        said = [Said(job_id, one) for job_id, job in results.jobs.items() for one in job.findings.values()]
-        said += [Said("", one) for one in results.cluster.values()]
-        over = over or enough(said)
+        current = [JobFinding(job_id, one) for job_id, job in results.jobs.items() for one in job.findings.values()]
+        current += [JobFinding("", one) for one in results.cluster.values()]
+        over = over or enough(current)
         at_ns = window.end_ns
-        yield window, said
+        yield window, current
 
 
 def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:
-    """Return the records between endpoints of a topology, as the store hands them over: none of them twice."""
+    """Return the records between endpoints of a topology as the store does, without duplicates."""
     table = table.drop_columns([name for name in table.column_names if name == "path"])
     table = table.group_by(table.column_names).aggregate([])
     rows = {name: _rows(table[name], topology) for name in ("src_addr", "dst_addr")}
@@ -84,7 +84,7 @@ def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:
 
 
 def read_topology(table: pa.Table) -> Topology:
-    """Return the topology of a simulation, as the store hands it over."""
+    """Return the topology of a simulation as the store does."""
     table = table.sort_by("endpoint")
     (servers, server), (leaves, leaf), (pods, pod), (tenants, tenant) = (
         np.unique(table[name].to_pylist(), return_inverse=True) for name in ("server", "leaf", "pod", "tenant")
@@ -105,6 +105,6 @@ def read_topology(table: pa.Table) -> Topology:
 
 
 def _rows(addresses: pa.ChunkedArray, topology: Topology) -> Int32:
-    """Return the rows that addresses have in the topology, -1 where it does not know them."""
+    """Return the rows of addresses in the topology, -1 for unknown ones."""
     found = pc.index_in(pc.cast(addresses, pa.string()), pa.array(topology.endpoints))
     return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int32)

@@ -19,18 +19,19 @@ from bench.accuracy.rows import ALL, CLEAN
 
 Worked = tuple[Case, FaultOutcome]
 
-#: A fault that lengthens a step, or the flows of one, by less can't be told from chance: shown, and not judged.
+#: A fault that lengthens a step, or the flows of a step, by a smaller share than this is shown and not judged: its
+#: effect is within random variation.
 _LEAST_EFFECT = 0.01
 
-#: False alarms that are promised at most, in 1,000 GPU-hours of healthy training.
+#: Bound on the false alarms in 1,000 GPU-hours of healthy training.
 _MOST_ALARMS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What is promised of the faults of a kind from a magnitude on; None where nothing is.
+    """Bounds on the faults of a kind from a magnitude on; None is no bound.
 
-    A delay within either of `steps` and `seconds` will do.
+    The delay must be within `steps` or within `seconds`.
     """
 
     what: str
@@ -42,7 +43,7 @@ class Promise:
     seconds: float | None
 
 
-def _of(
+def _covers(
     kind: str, enough: Callable[[float, float], bool] = lambda _magnitude, _effect: True
 ) -> Callable[[Worked], bool]:
     """Cover the faults of a kind that are large enough: by magnitude and by effect."""
@@ -55,35 +56,35 @@ def _of(
 
 
 PROMISES = (
-    Promise("slow GPU, 15 % or more", _of("slow_gpu", lambda m, _: m >= 1.15), 0.99, 0.98, 0.96, 2, 15.0),
-    Promise("slow NIC, at most 60 % left", _of("slow_nic", lambda m, _: m <= 0.6), 0.99, 0.98, 0.96, 2, 15.0),
-    Promise("slow link, at most 60 % left", _of("slow_link", lambda m, _: m <= 0.6), 0.99, 0.98, 0.96, 2, 15.0),
-    Promise("slow switch, at most 60 % left", _of("slow_switch", lambda m, _: m <= 0.6), 0.99, 0.98, 0.96, 2, 15.0),
-    Promise("single slow step, 20 % or more", _of("slow_step", lambda _, e: e >= 0.2), 0.99, 0.95, None, 1, None),
-    Promise("drift, 10 % in 10 min or more", _of("slow_drift", lambda m, _: m >= 1.1), 0.95, 0.95, 0.9, None, None),
-    Promise("stall", _of("stall"), 0.99, 0.98, 0.95, None, 15.0),
-    Promise("hang", _of("hang"), 0.99, 0.98, 0.95, None, 15.0),
-    Promise("restart", _of("restart"), 0.99, 0.98, None, None, 15.0),
+    Promise("slow GPU, 15 % or more", _covers("slow_gpu", lambda m, _: m >= 1.15), 0.99, 0.98, 0.96, 2, 15.0),
+    Promise("slow NIC, at most 60 % left", _covers("slow_nic", lambda m, _: m <= 0.6), 0.99, 0.98, 0.96, 2, 15.0),
+    Promise("slow link, at most 60 % left", _covers("slow_link", lambda m, _: m <= 0.6), 0.99, 0.98, 0.96, 2, 15.0),
+    Promise("slow switch, at most 60 % left", _covers("slow_switch", lambda m, _: m <= 0.6), 0.99, 0.98, 0.96, 2, 15.0),
+    Promise("single slow step, 20 % or more", _covers("slow_step", lambda _, e: e >= 0.2), 0.99, 0.95, None, 1, None),
+    Promise("drift, 10 % in 10 min or more", _covers("slow_drift", lambda m, _: m >= 1.1), 0.95, 0.95, 0.9, None, None),
+    Promise("stall", _covers("stall"), 0.99, 0.98, 0.95, None, 15.0),
+    Promise("hang", _covers("hang"), 0.99, 0.98, 0.95, None, 15.0),
+    Promise("restart", _covers("restart"), 0.99, 0.98, None, None, 15.0),
 )
 
 
 def kinds_table(worked: Sequence[Worked]) -> Table:
-    """Return a row a kind of fault, from the magnitude on that something is promised of.
+    """Return a row for each promise.
 
-    Faults of which records can't tell the culprit are counted apart: see `faults.tellable`.
+    Faults whose culprit records can't identify are counted apart: see `faults.identifiable`.
     """
-    told = ("fault", "n", "precision", "recall", "culprit", "not tellable")
-    header = (*told, "delay p95", "", "promised", "holds", "said wrongly")
+    first = ("fault", "n", "precision", "recall", "culprit", "not tellable")
+    header = (*first, "delay p95", "", "promised", "holds", "said wrongly")
     return Table(header, [_kind_cells(one, [w for w in worked if one.covers(w)]) for one in PROMISES], prose=True)
 
 
 def magnitudes_table(worked: Sequence[Worked]) -> Table:
-    """Return a row a kind and magnitude: from where on faults are found.
+    """Return a row for each kind and magnitude of fault.
 
-    Apart from those that are judged stand those without effect, which are found all the same or not.
+    The last two columns count the faults without effect, and those of them that were found.
     """
-    told = ("fault", "magnitude", "n", "effect", "recall", "culprit", "not tellable")
-    header = (*told, "wrong", "without effect", "found")
+    first = ("fault", "magnitude", "n", "effect", "recall", "culprit", "not tellable")
+    header = (*first, "wrong", "without effect", "found")
     rows: list[Cells] = []
     for (kind, magnitude), group in groupby(worked, key=lambda item: (item[0].kind, item[0].magnitude)):
         outcomes = [outcome for _, outcome in group]
@@ -98,7 +99,7 @@ def magnitudes_table(worked: Sequence[Worked]) -> Table:
                 f"{effects[len(effects) // 2]:+.1%}" if felt else NOTHING,
                 share(_recall(felt)),
                 share(_named(felt)),
-                str(_untold(felt)),
+                str(_count_unidentifiable(felt)),
                 str(sum(outcome.wrong for outcome in outcomes)),
                 str(len(unfelt)),
                 str(sum(outcome.found for outcome in unfelt)),
@@ -108,9 +109,9 @@ def magnitudes_table(worked: Sequence[Worked]) -> Table:
 
 
 def healthy_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
-    """Return a row a family: false alarms in 1,000 GPU-hours, with whole records and with all defects.
+    """Return a row for each family: its false alarms, and their rate in 1,000 GPU-hours.
 
-    Chance allows for as many as the upper bound of the 95 % confidence interval says.
+    The column "at most, 95 %" is the upper bound of the rate's confidence interval.
     """
     header = (
         *(
@@ -131,7 +132,7 @@ def healthy_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
     return Table(header, [*rows, _healthy_cells("all families", worked)] if rows else [], prose=True)
 
 
-#: What settles how often a kind of finding is a false alarm, of `prism_ch.model.params`.
+#: The parameters in `prism_ch.model.params` that set how often a kind of finding is a false alarm.
 _THRESHOLDS = {
     "slow_step": "DiagnoseParams.min_score, notable, small_excess",
     "slow_group": "TimePerByteParams.corrected_score, network_excess",
@@ -147,21 +148,21 @@ _THRESHOLDS = {
 
 
 def thresholds_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
-    """Return a row a kind of finding: its false alarms in 1,000 GPU-hours of healthy runs, and what settles them."""
+    """Return a row for each kind of finding: its false alarms and their thresholds."""
     header = ("finding", "false alarms", "a 1,000 GPU-hours", "at most, 95 %", "thresholds")
     hours = sum(alarms.gpu_hours for _, alarms in worked)
-    said = Counter(text.split()[0] for _, alarms in worked for text in alarms.said)
+    counts = Counter(text.split()[0] for _, alarms in worked for text in alarms.findings)
     return Table(
         header,
         [
             (
                 kind,
-                str(said[kind]),
-                f"{said[kind] / hours * 1000:.3g}",
-                f"{most_alarms(said[kind]) / hours * 1000:.3g}",
+                str(counts[kind]),
+                f"{counts[kind] / hours * 1000:.3g}",
+                f"{most_alarms(counts[kind]) / hours * 1000:.3g}",
                 _THRESHOLDS.get(kind, NOTHING),
             )
-            for kind in (*_THRESHOLDS, *sorted(said.keys() - _THRESHOLDS.keys()))
+            for kind in (*_THRESHOLDS, *sorted(counts.keys() - _THRESHOLDS.keys()))
         ]
         if hours
         else [],
@@ -170,7 +171,6 @@ def thresholds_table(worked: Sequence[tuple[Run, Alarms]]) -> Table:
 
 
 def _kind_cells(promise: Promise, worked: Sequence[Worked]) -> Cells:
-    """Return the row of a promise."""
     outcomes = [outcome for _, outcome in worked]
     precision, recall, named = _precision(outcomes), _recall(outcomes), _named(outcomes)
     steps, seconds = _p95([o.delay_steps for o in outcomes if o.found]), _p95([o.delay_s for o in outcomes if o.found])
@@ -191,7 +191,7 @@ def _kind_cells(promise: Promise, worked: Sequence[Worked]) -> Cells:
         share(precision),
         share(recall),
         share(named),
-        str(_untold(outcomes)),
+        str(_count_unidentifiable(outcomes)),
         NOTHING if steps is None else f"{steps:g} steps",
         NOTHING if seconds is None else f"{seconds:g} s",
         " / ".join([*parts, " or ".join(within) or NOTHING]),
@@ -201,10 +201,9 @@ def _kind_cells(promise: Promise, worked: Sequence[Worked]) -> Cells:
 
 
 def _healthy_cells(family: str, worked: Sequence[tuple[Run, Alarms]]) -> Cells:
-    """Return the row of a family, or of all."""
     hours = sum(alarms.gpu_hours for _, alarms in worked)
     by_condition = {
-        condition: sum(len(alarms.said) for run, alarms in worked if run.condition == condition)
+        condition: sum(len(alarms.findings) for run, alarms in worked if run.condition == condition)
         for condition in (CLEAN, ALL)
     }
     alarms = sum(by_condition.values())
@@ -217,12 +216,12 @@ def _healthy_cells(family: str, worked: Sequence[tuple[Run, Alarms]]) -> Cells:
         f"{rate:.3g}",
         f"{most:.3g}",
         "yes" if rate <= _MOST_ALARMS else "no",
-        _counted(kind for _, alarms in worked for kind in alarms.said),
+        _counted(kind for _, alarms in worked for kind in alarms.findings),
     )
 
 
 def most_alarms(alarms: int, confidence: float = 0.95) -> float:
-    """Return how many events are to be expected at most, with a confidence, where so many were counted.
+    """Return the upper confidence bound of a Poisson mean after some alarms.
 
     Source: Garwood, "Fiducial Limits for the Poisson Distribution", Biometrika 28, 1936.
     """
@@ -230,7 +229,7 @@ def most_alarms(alarms: int, confidence: float = 0.95) -> float:
 
 
 def _counted(texts: Iterable[str]) -> str:
-    """Say how often each kind of finding occurs, the most frequent first."""
+    """Write how often each kind of finding occurs, the most frequent first."""
     count = Counter(text.split()[0] for text in texts)
     return ", ".join(f"{times} {kind}" for kind, times in count.most_common())
 
@@ -245,16 +244,16 @@ def _recall(outcomes: Sequence[FaultOutcome]) -> float | None:
 
 
 def _named(outcomes: Sequence[FaultOutcome]) -> float | None:
-    """Return the share of the faults found, of those that have a culprit, whose culprit was named."""
-    told = [o.named for o in outcomes if o.named is not None]
-    return sum(told) / len(told) if told else None
+    """Return the share of right culprits among the faults with a judged one."""
+    named = [o.named for o in outcomes if o.named is not None]
+    return sum(named) / len(named) if named else None
 
 
-def _untold(outcomes: Sequence[FaultOutcome]) -> int:
-    """Count the faults found whose culprit records can't tell, and of which nobody else was accused."""
-    return sum(outcome.found and outcome.named is None and not outcome.tellable for outcome in outcomes)
+def _count_unidentifiable(outcomes: Sequence[FaultOutcome]) -> int:
+    """Count the found faults whose culprit is not identifiable, nor another localised."""
+    return sum(outcome.found and outcome.named is None and not outcome.identifiable for outcome in outcomes)
 
 
 def _p95(values: Sequence[float]) -> float | None:
-    """Return the value that 95 in 100 do not exceed."""
+    """Return the value that 95 % do not exceed; None without values."""
     return sorted(values)[math.ceil(0.95 * len(values)) - 1] if values else None

@@ -26,7 +26,7 @@ FOUND = JobScore(
 
 
 def tally(jobs: Counts = Counts(1, 1, 1), strangers: int = 0, **changed: object) -> Tally:  # noqa: B008 (frozen)
-    """Count one scenario, perfect but for what is changed."""
+    """Count one scenario, perfect but for some changed values."""
     return Tally.of(Outcome((replace(FOUND, **changed),), jobs, strangers))  # type: ignore[arg-type]
 
 
@@ -36,7 +36,7 @@ def bound(what: str) -> Bound:
     return found
 
 
-def test_all_families_stand_under_three_conditions_and_all_conditions_somewhere() -> None:
+def test_rows_cover_families_thrice_and_all_conditions() -> None:
     rows = all_rows()
     assert len(rows) == len(set(rows)) == len({row.name for row in rows})
     assert {row.condition for row in rows if row.family == PLAIN} == set(CONDITIONS)
@@ -44,7 +44,7 @@ def test_all_families_stand_under_three_conditions_and_all_conditions_somewhere(
         assert {row.condition for row in rows if row.family == family} >= {CLEAN, "loss-0.5%", "all"}
 
 
-def test_perfect_results_keep_every_bound_that_has_something_to_measure() -> None:
+def test_perfect_results_keep_every_bound() -> None:
     rated = [(row, tally()) for row in all_rows()]
     assert {judge(bound, rated).holds for bound in BOUNDS} == {True}
     assert {judge(bound, []).holds for bound in BOUNDS} == {None}
@@ -69,13 +69,13 @@ def test_perfect_results_keep_every_bound_that_has_something_to_measure() -> Non
         ("scenarios that failed", Tally.of(Outcome(error="RuntimeError: no"))),
     ],
 )
-def test_what_is_worse_breaks_its_bound_and_names_its_row(what: str, worse: Tally) -> None:
-    verdict = judge(bound(what), [(Row(PLAIN, CLEAN), worse)])
-    assert verdict.holds is False
-    assert verdict.failing == (PLAIN,)
+def test_worse_result_breaks_its_bound_and_names_its_row(what: str, worse: Tally) -> None:
+    result = judge(bound(what), [(Row(PLAIN, CLEAN), worse)])
+    assert result.holds is False
+    assert result.failing == (PLAIN,)
 
 
-def test_a_bound_over_all_rows_forgives_one_and_a_bound_on_each_does_not() -> None:
+def test_bad_row_breaks_only_bounds_that_hold_everywhere() -> None:
     good, bad = (Row("zero2", CLEAN), tally()), (Row(PLAIN, CLEAN), tally(matched=998))
     forgiving = judge(bound("steps missed + extra"), [good, good, bad])
     assert (forgiving.holds, forgiving.failing) == (True, (PLAIN,))

@@ -14,10 +14,10 @@ from bench.accuracy.faults.outcome import (
     injected,
     is_about,
     is_named,
-    names,
+    names_culprit,
     work,
 )
-from bench.accuracy.faults.stream import Said, windows
+from bench.accuracy.faults.stream import JobFinding, windows
 from bench.accuracy.faults.tables import (
     healthy_table,
     kinds_table,
@@ -60,12 +60,12 @@ TRUTH = Injected(
 )
 
 
-def said(*findings: Finding) -> list[tuple[Window, list[Said]]]:
-    """Windows of 10 s, each of which says one finding more than the one before it."""
+def in_windows(*findings: Finding) -> list[tuple[Window, list[JobFinding]]]:
+    """Return windows of 10 s, each with one finding more than the one before it."""
     return [
         (
             Window((90 + 10 * n) * SECOND, (100 + 10 * n) * SECOND),
-            [Said("job", finding) for finding in findings[:n]],
+            [JobFinding("job", finding) for finding in findings[:n]],
         )
         for n in range(len(findings) + 1)
     ]
@@ -79,7 +79,7 @@ def test_every_kind_and_magnitude_is_injected_under_every_seed() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_injected_is_felt_and_readable(kind: str) -> None:
+def test_injected_fault_has_effect_and_is_readable(kind: str) -> None:
     case = Case(kind, KINDS[kind].magnitudes[-1], 100)
     scenario = case.scenario()
     truth = injected(case, generate(scenario))
@@ -88,61 +88,61 @@ def test_what_is_injected_is_felt_and_readable(kind: str) -> None:
     assert truth.effect > 0
 
 
-def test_a_recording_is_examined_in_long_windows_before_the_fault_and_short_ones_after() -> None:
+def test_windows_are_long_before_the_fault_and_short_after() -> None:
     made = generate(textbook(steps=20, seed=3, slow_gpu=(9, 2.0, 12, 20)))
     seen = list(windows(made, 10.0, from_s=25.0))
     width_s = [(window.end_ns - window.start_ns) / SECOND for window, _ in seen]
     assert width_s == [25.0, 10.0, 7.0]
-    sooner = windows(made, 10.0, from_s=10.0, enough=lambda said: len(said) == 0)
+    sooner = windows(made, 10.0, from_s=10.0, enough=lambda current: len(current) == 0)
     assert [(window.end_ns - window.start_ns) / SECOND for window, _ in sooner] == [10.0, 30.0, 2.0]
     assert [one.finding.kind for one in seen[0][1]] == []
     assert "slow_step" in {one.finding.kind for one in seen[-1][1]}
 
 
-def test_a_finding_is_right_by_kind_and_time_and_its_delay_counts_from_the_readable_evidence() -> None:
+def test_finding_is_right_by_kind_and_time_and_has_a_delay() -> None:
     other = replace(FINDING, kind="slow_switch", subject="leaf")
     early = replace(FINDING, subject="10.0.0.2", start_ns=0, end_ns=50 * SECOND)
-    outcome = compare(TRUTH, said(other, early, FINDING), 8)
+    outcome = compare(TRUTH, in_windows(other, early, FINDING), 8)
     assert (outcome.found, outcome.named, outcome.right, outcome.wrong) == (True, True, 1, 2)
     assert outcome.wrongly == ("slow_switch leaf", "slow_gpu 10.0.0.2")
     assert (outcome.delay_s, outcome.delay_steps) == (20.0, 10)
 
 
-def test_a_stall_is_told_once_the_job_is_rightly_said_to_hang() -> None:
+def test_stall_is_found_once_the_job_is_found_to_hang() -> None:
     stall = replace(FINDING, kind="stall")
     truth = replace(TRUTH, accepted=("stall",), meanwhile=("hang",), meanwhile_ns=120 * SECOND)
     hang = replace(stall, kind="hang")
-    told = [(window, [Said("job", hang)]) for window, _ in said(stall)[1:]]
-    later = [(Window((110 + n) * SECOND, (120 + n) * SECOND), [Said("job", hang)]) for n in (0, 10, 20)]
-    over = [(Window(140 * SECOND, 150 * SECOND), [Said("job", stall)])]
-    outcome = compare(truth, [*said(), *told, *later, *over], 8)
+    early = [(window, [JobFinding("job", hang)]) for window, _ in in_windows(stall)[1:]]
+    later = [(Window((110 + n) * SECOND, (120 + n) * SECOND), [JobFinding("job", hang)]) for n in (0, 10, 20)]
+    over = [(Window(140 * SECOND, 150 * SECOND), [JobFinding("job", stall)])]
+    outcome = compare(truth, [*in_windows(), *early, *later, *over], 8)
     assert (outcome.found, outcome.wrong, outcome.delay_s) == (True, 0, 10.0)
-    assert not compare(truth, [*said(), *told, *later], 8).found
-    assert compare(replace(truth, meanwhile=()), [*said(), *told, *later, *over], 8).delay_s == 40.0
+    assert not compare(truth, [*in_windows(), *early, *later], 8).found
+    assert compare(replace(truth, meanwhile=()), [*in_windows(), *early, *later, *over], 8).delay_s == 40.0
     restart = replace(truth, accepted=("restart",))
-    begun = [(over[0][0], [Said("job", replace(stall, kind="restart"))])]
-    assert compare(restart, [*said(), *told, *later, *begun], 8).delay_s == 40.0
+    begun = [(over[0][0], [JobFinding("job", replace(stall, kind="restart"))])]
+    assert compare(restart, [*in_windows(), *early, *later, *begun], 8).delay_s == 40.0
 
 
-def test_who_hangs_before_the_gradients_is_named_by_the_first_pieces_that_others_pass_on() -> None:
-    """Ranks of one ring have begun their all-reduce; what they passed on ends no step, and shows who has not."""
+def test_hang_before_gradients_is_localised_by_first_pieces() -> None:
+    """One ring has begun its all-reduce: its first pieces end no step, and show which rank has not begun."""
     outcome = work(Case("hang", 1.0, 9027))
     assert (outcome.gpus, outcome.found, outcome.named, outcome.wrong) == (8, True, True, 0)
 
 
-def test_information_accuses_nobody() -> None:
-    outcome = compare(TRUTH, said(replace(FINDING, kind="slow_switch", severity="info")), 8)
+def test_finding_of_info_counts_as_no_alarm() -> None:
+    outcome = compare(TRUTH, in_windows(replace(FINDING, kind="slow_switch", severity="info")), 8)
     assert (outcome.found, outcome.named, outcome.right, outcome.wrong) == (False, None, 0, 0)
 
 
 def test_a_culprit_of_a_stop_is_named_as_a_whole_word() -> None:
     stop = replace(FINDING, kind="stall", subject="job")
-    assert names(stop, frozenset({"host-1"}))
-    assert not names(stop, frozenset({"10.0.0"}))
-    assert not names(FINDING, frozenset({"host-1"}))
+    assert names_culprit(stop, frozenset({"host-1"}))
+    assert not names_culprit(stop, frozenset({"10.0.0"}))
+    assert not names_culprit(FINDING, frozenset({"host-1"}))
 
 
-def test_a_culprit_is_named_where_nobody_else_is_accused() -> None:
+def test_culprit_is_named_if_no_other_is_localised() -> None:
     several = replace(FINDING, kind="slow_nic", evidence={"may_also_be": ["10.0.0.2"]})
     group = replace(FINDING, kind="slow_group", subject_type="group", subject="3", evidence={"members": ["10.0.0.1"]})
     steps = replace(FINDING, kind="slow_step", evidence={"root_cause": {"subject": "10.0.0.1"}})
@@ -151,27 +151,27 @@ def test_a_culprit_is_named_where_nobody_else_is_accused() -> None:
     assert is_named([several, FINDING], TRUTH)
 
 
-def test_where_records_cannot_tell_only_a_sure_accusation_is_wrong() -> None:
-    truth = replace(TRUTH, tellable=False)
+def test_unidentifiable_culprit_only_a_single_other_is_wrong() -> None:
+    truth = replace(TRUTH, identifiable=False)
     several = replace(FINDING, kind="slow_nic", evidence={"may_also_be": ["10.0.0.2"]})
     assert is_named([several], truth) is None
     assert is_named([FINDING], truth) is None
     assert is_named([replace(FINDING, subject="10.0.0.9")], truth) is False
-    counted = magnitudes_table([(Case("slow_nic", 0.4, 1), FaultOutcome(8, 0.2, found=True, tellable=False))])
+    counted = magnitudes_table([(Case("slow_nic", 0.4, 1), FaultOutcome(8, 0.2, found=True, identifiable=False))])
     assert counted.rows[0][4:7] == ("100%", "-", "1")
 
 
-def test_what_the_same_flows_cross_may_be_called_by_any_of_its_names_if_the_culprit_is_among_them() -> None:
-    truth = replace(TRUTH, tellable=False, accepted=("slow_switch", "slow_step"), culprits=frozenset({"leaf-1"}))
+def test_part_of_a_shared_path_may_have_any_path_kind() -> None:
+    truth = replace(TRUTH, identifiable=False, accepted=("slow_switch", "slow_step"), culprits=frozenset({"leaf-1"}))
     link = replace(FINDING, kind="slow_link", subject="10.0.0.1->10.0.0.2", evidence={"may_also_be": ["leaf-1"]})
     assert is_about(link, truth)
-    assert not is_about(link, replace(truth, tellable=True))
+    assert not is_about(link, replace(truth, identifiable=True))
     assert not is_about(replace(link, evidence={}), truth)
     assert not is_about(replace(link, kind="slow_gpu"), truth)
     assert not is_about(replace(link, kind="slow_nic", subject="leaf-1"), replace(truth, accepted=("slow_gpu",)))
 
 
-def test_promises_are_held_against_what_can_be_felt() -> None:
+def test_promises_are_judged_by_faults_with_effect() -> None:
     good = FaultOutcome(8, 0.2, found=True, named=True, delay_steps=2, delay_s=30.0, right=1)
     worked = [(Case("slow_gpu", 1.2, seed), good) for seed in range(20)]
     [row] = [row for row in kinds_table(worked).rows if row[0].startswith("slow GPU")]
@@ -213,7 +213,7 @@ def test_false_alarms_are_counted_by_gpu_hours() -> None:
     assert thresholds_table([]).rows == []
 
 
-def test_every_threshold_that_false_alarms_are_stated_of_is_one() -> None:
+def test_every_threshold_in_the_table_is_a_parameter() -> None:
     for row in thresholds_table([(Run("zero2", "clean", 1), Alarms(1.0, ()))]).rows:
         for named in row[-1].split("; "):
             name, parts = named.split(".")

@@ -19,7 +19,7 @@ def test_ends_are_matched_within_the_tolerance() -> None:
     assert match.duration_error == pytest.approx(0.02)
 
 
-def test_ends_beyond_the_truth_or_of_steps_cut_short_are_not_extra() -> None:
+def test_ends_beyond_truth_or_of_partial_steps_are_not_extra() -> None:
     assert match_ends(ends(0, 100, 200, 300, 400, 500), TRUE, NONE, 10).extra == 0
     assert match_ends(ends(100, 150, 200, 300, 400), TRUE, NONE, 10).extra == 1
     assert match_ends(ends(100, 150, 200, 300, 400), TRUE, ends(152), 10).extra == 0

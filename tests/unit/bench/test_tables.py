@@ -48,7 +48,7 @@ def test_confidence_is_compared_with_how_often_it_is_right() -> None:
     assert expected_error([]) == 0.0
 
 
-def test_what_is_promised_of_rows_is_shown_where_rows_were_worked() -> None:
+def test_bounds_on_rows_are_shown_if_there_are_rows() -> None:
     checks = {"shuffled": [("a", True), ("b", True)], "duplicated": [("a", True), ("b", False)]}
     same = [
         ("shuffled: same results", "always", "2 of 2", "yes", ""),

@@ -8,7 +8,7 @@ from prism_ch.store.statements import split_statements
 def fill(store: Store, gpus: int, steps: int) -> None:
     """Write results of two jobs.
 
-    Parameters: `gpus` of each job, a multiple of 8; `steps` of each, 10 s long.
+    Parameters: `gpus`, GPUs of each job, a multiple of 8; `steps`, steps of each job, 10 s long.
     """
     for statement in split_statements(asset("sql/examples/data.sql").read_text(encoding="utf-8")):
         sizes = {"gpus": gpus, "steps": steps}

@@ -1,6 +1,6 @@
-"""Whether records can tell at all who is to blame: no, where somebody else in the same place would leave the same ones.
+"""Decides whether records can identify a culprit: no, if another one would leave the same records.
 
-Told from how the job is laid out and what it sends, which is known, and not from what is found.
+This follows from the job's layout and traffic, which the simulation knows, and not from findings.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from prism_ch.simulate.step import step_plan
 
 
 def computes_in_one_go(scenario: Scenario) -> bool:
-    """Say whether the first job moves nothing over the network but gradients, after all computing of a step.
+    """Return whether the first job only moves gradients, after a step's compute.
 
-    A rank that begins late leaves the same records there as one that computes for longer.
+    In such a job, a rank that begins late leaves the same records as one that computes for longer.
     """
     job = scenario.jobs[0]
     at_the_end = job.sync.mode in ("allreduce", "distributed_optimizer") and not job.sync.overlap
     return at_the_end and bool((step_plan(job, Network(scenario.cluster)).kind == DP).all())
 
 
-def is_tellable(scenario: Scenario, fault: Fault) -> bool:
-    """Say whether the records of a scenario's first job tell the culprit of a fault from everybody else."""
+def is_identifiable(scenario: Scenario, fault: Fault) -> bool:
+    """Return whether the records of the first job identify the culprit of a fault."""
     network, job = Network(scenario.cluster), scenario.jobs[0]
     grid = RankGrid(job.layout, job.attempts[0].gpus, network)
     plan = step_plan(job, network)
@@ -34,16 +34,17 @@ def is_tellable(scenario: Scenario, fault: Fault) -> bool:
     src, dst, kind = plan.src[known], plan.dst[known], plan.kind[known].astype(np.int64)
     if fault.kind in COMPUTE_FAULTS:
         eager = (kind != DP) | job.sync.eager
-        return _gpu_is_tellable(fault, grid, network, (src[eager], dst[eager], kind[eager]))
-    return _path_is_tellable(fault, network, (src, dst, _units(src, dst, kind, grid)))
+        return _gpu_is_identifiable(fault, grid, network, (src[eager], dst[eager], kind[eager]))
+    return _path_is_identifiable(fault, network, (src, dst, _units(src, dst, kind, grid)))
 
 
-def _gpu_is_tellable(fault: Fault, grid: RankGrid, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
-    """Say whether flows that begin when both of their ranks are ready tell a GPU's server from the others.
+def _gpu_is_identifiable(fault: Fault, grid: RankGrid, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
+    """Return whether flows identify a GPU's server.
 
-    Messages of a pipeline wait for the sender alone. The flows of a collective are late together with the rank that is
-    late: so many of them must touch its tensor group, which is late as one, that no other is touched by the same. Where
-    operations hold an exchange, its members finish them together, and only its own flows tell who was late for it.
+    A pipeline's message waits for its sender alone, which identifies it. A collective's flow begins when both of its
+    ranks are ready, so all flows of a late rank are late. A tensor group is late as one: it is identified if no group
+    on another server has the same flows. If operations contain an exchange, its members finish them together, and only
+    the flows of that exchange identify the late one.
     """
     src, dst, kind = flows
     endpoint, _ = network.ends(fault)
@@ -55,24 +56,29 @@ def _gpu_is_tellable(fault: Fault, grid: RankGrid, network: Network, flows: tupl
     elif ((kind == PP) & at_home).any():
         return True
     edges = np.unique(np.stack([src, dst], axis=1), axis=0)
-    late = {group: _touching(edges, grid.endpoint[group * grid.tp : (group + 1) * grid.tp]) for group in _groups(grid)}
+    late = {
+        group: _touching(edges, grid.endpoint[group * grid.tp : (group + 1) * grid.tp])
+        for group in _tensor_groups(grid)
+    }
     own = next(group for group in late if endpoint in grid.endpoint[group * grid.tp : (group + 1) * grid.tp])
     others = (edge for group, edge in late.items() if grid.server[group * grid.tp] != home)
     return bool(late[own]) and all(edge != late[own] for edge in others)
 
 
-def _groups(grid: RankGrid) -> range:
-    """Number the tensor groups."""
+def _tensor_groups(grid: RankGrid) -> range:
     return range(len(grid.endpoint) // grid.tp)
 
 
 def _touching(edges: Int32, members: Int32) -> frozenset[int]:
-    """Return which of some edges, int32[n, 2], begin or end at one of some endpoints."""
+    """Return the rows of the edges, int32[n, 2], that touch one of some endpoints."""
     return frozenset(np.flatnonzero(np.isin(edges, members).any(axis=1)).tolist())
 
 
 def _units(src: Int32, dst: Int32, kind: Int64, grid: RankGrid) -> Int64:
-    """Number what is fast or slow as one: a directed pair of a pipeline, a communicator; int64[n]."""
+    """Number the units of flows that slow down together, int64[n].
+
+    A unit is a directed pair of a pipeline, or a communicator.
+    """
     units = np.full(len(src), -1, dtype=np.int64)
     pairs = kind == PP
     size = int(grid.endpoint.max()) + 1
@@ -86,10 +92,10 @@ def _units(src: Int32, dst: Int32, kind: Int64, grid: RankGrid) -> Int64:
     return units
 
 
-def _path_is_tellable(fault: Fault, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
-    """Say whether no other NIC, link or switch slows the same pairs and communicators.
+def _path_is_identifiable(fault: Fault, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
+    """Return whether no other NIC, link or switch slows the same units of flows.
 
-    The ends of a link are as good a name for it.
+    A link may also be named by the NICs at its ends.
     """
     src, dst, unit = flows
     first, second = network.ends(fault)
