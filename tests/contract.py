@@ -1,4 +1,4 @@
-"""The tables that others' SQL may rely on, as the project promises them, and their content for comparison.
+"""The tables that others' SQL may rely on, with their columns, and their content for comparison.
 
 Run with the URL of a database, it prints the content as JSON.
 """
@@ -16,7 +16,8 @@ _KINDS = (
     " telemetry"
 )
 
-#: The columns of each table in order, each with its type; an Enum by its names. Those behind the bar were added.
+#: The columns of each table in order, each with its type; an Enum by its names. Columns behind the bar were added to
+#: the first version.
 _PROMISE = {
     "jobs": (
         "job_id String; tenant String; status Enum(running, stalled, ended); first_seen DateTime64(9);"
@@ -87,7 +88,7 @@ _PROMISE = {
     ),
 }
 
-#: What depends on when and how often the work was done, and from where the records came.
+#: Columns that depend on when and how often windows were analysed, and from where records came.
 VOLATILE = {
     "exporters": {"lag_s"},
     "flows": {"received_at"},
@@ -98,36 +99,37 @@ VOLATILE = {
 #: Tables of sums of floating-point numbers, whose last digit depends on the order in which parts are read.
 _SUMS = ("losses", "tenant_summary")
 
-#: What analysis finds: tables that say the same whichever way the same records came in.
+#: The analysis's results: tables that are the same whichever way the same records came in.
 RESULTS = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses")
 
 Columns = dict[str, str]
 Snapshot = dict[str, list[str]]
 
 
-def _parse(columns: str) -> Columns:
-    """Read columns and their types."""
+def _parse_columns(columns: str) -> Columns:
     return {name: kind.strip() for name, kind in re.findall(r"(\w+) ([^;]+)", columns)}
 
 
 #: Columns with their types, by table.
-PROMISED = {table: _parse(columns.partition("|")[0]) for table, columns in _PROMISE.items()}
-ADDED = {table: _parse(columns.partition("|")[2]) for table, columns in _PROMISE.items()}
+PROMISED = {table: _parse_columns(columns.partition("|")[0]) for table, columns in _PROMISE.items()}
+ADDED = {table: _parse_columns(columns.partition("|")[2]) for table, columns in _PROMISE.items()}
 
 
 def columns(store: Store, table: str) -> Columns:
-    """Return the columns that a table has, with their types, an Enum by its names."""
+    """Return the columns of a table with their types, an Enum by its names."""
     described = store.rows("DESCRIBE TABLE {table:Identifier}", {"table": table})
     return {row[0]: re.sub(r"'(\w+)' = -?\d+", r"\1", row[1]).replace("Enum8(", "Enum(") for row in described}
 
 
 def snapshot(store: Store, *tables: str) -> Snapshot:
-    """Return the rows of tables, else of all, as sorted text, times to the nanosecond; volatile columns left out."""
+    """Return the rows of tables, by default all, as sorted text.
+
+    Times are to the nanosecond, and volatile columns are left out.
+    """
     return {table: _rows(store, table) for table in tables or tuple(PROMISED)}
 
 
 def _rows(store: Store, table: str) -> list[str]:
-    """Return the rows of one table."""
     columns = PROMISED[table] | ADDED[table]
     kept = [name for name in columns if name not in VOLATILE.get(table, ())]
     if table in _SUMS:
@@ -138,4 +140,4 @@ def _rows(store: Store, table: str) -> list[str]:
 
 if __name__ == "__main__":
     with connect(sys.argv[1]) as opened:
-        print(json.dumps(snapshot(opened)))  # noqa: T201 (what another process reads)
+        print(json.dumps(snapshot(opened)))  # noqa: T201 (another process reads it)

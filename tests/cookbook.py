@@ -12,7 +12,7 @@ from prism_ch.query.layout import plain_table
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 
-#: Questions about what is the whole network's, which tenants can't ask.
+#: Questions about the whole network, which tenants can't ask.
 OPERATORS_ONLY = {"11_traffic", "12_trust"}
 GPUS, STEPS = 16, 1000
 
@@ -48,7 +48,7 @@ def examples() -> Iterator[tuple[str, str, str]]:
 
 
 def page(store: Store) -> str:
-    """Return the page, with the answers from a database that holds the made-up run."""
+    """Return the page, with answers from a database that holds the example run."""
     parts = [_HEAD.format(gpus=GPUS)]
     for number, (name, asks, sql) in enumerate(examples(), start=1):
         whose = "\nFor operators: it reads what is of the whole network.\n" if name in OPERATORS_ONLY else ""

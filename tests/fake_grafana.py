@@ -1,4 +1,4 @@
-"""A Grafana for tests: keeps what is written, refuses what the real API refuses, and remembers every request.
+"""A Grafana for tests: stores what is written, refuses what the real API refuses, and records every request.
 
 Written after Grafana 11 to 13: organisations want basic authentication; what is addressed by number is gone;
 dashboards, folders and data sources have versions, and a stale one is refused; a group of rules is replaced whole;
@@ -38,7 +38,7 @@ class RefusedError(Exception):
 
 @dataclass
 class Org:
-    """What one organisation holds."""
+    """The contents of one organisation."""
 
     number: int
     name: str
@@ -73,28 +73,28 @@ class FakeGrafana:
         self.orgs = {1: Org(1, "Main Org.", {USER})}
         self.calls: list[Call] = []
         self.url = ""
-        #: After so many writes the connection breaks, as if the client or the server had been killed.
+        #: The connection breaks after this many writes, as if the client or the server had been killed.
         self.writes_left: int | None = None
         #: Whether dashboards are read back in another form than they were written, as from Grafana 12 on.
         self.rewrites = False
         #: Organisations that are there, but in no list.
         self.hidden_orgs: set[str] = set()
         self.datasource_answers = True
-        #: What data sources are refused with, with all that was written in the message; None if they are accepted.
+        #: Status with which data sources are refused, with the request in the message; None accepts them.
         self.answers_datasources_with: int | None = None
         #: Whether every request is sent elsewhere, as by a proxy that wants HTTPS.
         self.redirects = False
 
     @property
     def writes(self) -> list[Call]:
-        """The requests that were to change something, and got as far."""
+        """The requests that arrived and could change something."""
         return [call for call in self.calls if call.method != "GET"]
 
     def org(self, name: str) -> Org:
         return next(org for org in self.orgs.values() if org.name == name)
 
     def holds(self) -> Json:
-        """Return all that is held, without what counts requests or time, to compare two servers."""
+        """Return all contents without versions and times, to compare two servers."""
         held = {}
         for org in self.orgs.values():
             held[org.name] = {
@@ -304,7 +304,7 @@ class FakeGrafana:
         org.rules.pop(uid, None)
         return None
 
-    # How a request finds its way.
+    # The routes of requests.
 
     ROUTES: ClassVar[list[tuple[str, str, str]]] = [
         ("GET", r"/teams/search", "_get_teams_search"),
@@ -352,7 +352,7 @@ class FakeGrafana:
         raise RefusedError(404, "Not found")
 
     def _let_in(self, authorization: str) -> bool:
-        """Return whether a token was given; refuse unknown users."""
+        """Return whether a request has the token; refuse unknown users."""
         if authorization == f"Bearer {TOKEN}":
             return True
         kind, _, rest = authorization.partition(" ")
@@ -361,7 +361,7 @@ class FakeGrafana:
         return False
 
     def _org(self, headers: dict[str, str], *, is_token: bool) -> Org:
-        """Return the organisation that is meant."""
+        """Return the organisation of a request."""
         number = 1 if is_token else int(headers.get("x-grafana-org-id", 1))
         if number not in self.orgs or USER not in self.orgs[number].members:
             raise RefusedError(403, "You are not a member of the organization")
@@ -369,14 +369,14 @@ class FakeGrafana:
 
 
 def _there(held: dict[str, Json], uid: str, message: str) -> Json:
-    """Return what is held under a uid."""
+    """Return the item of a uid; refuse an unknown one."""
     if uid not in held:
         raise RefusedError(404, message)
     return held[uid]
 
 
 def _valid_uid(uid: str) -> str:
-    """Refuse what is no uid."""
+    """Return a uid; refuse an invalid one."""
     if not _UID.fullmatch(uid):
         raise RefusedError(400, "uid contains illegal characters or is too long")
     return uid
@@ -399,7 +399,7 @@ def _check_rule(rule: Json) -> None:
 
 @contextmanager
 def fake_grafana() -> Iterator[FakeGrafana]:
-    """Listen on a free port, under a path as behind a proxy, while a block runs."""
+    """Serve on a free port, under a path as behind a proxy, for a block."""
     state = FakeGrafana()
 
     class Handler(BaseHTTPRequestHandler):

@@ -40,7 +40,7 @@ def overlap(one: set[int], other: set[int]) -> float:
 
 
 def merge(intervals: Sequence[Interval], gap: int = 0) -> list[Interval]:
-    """Unite intervals by taking them in order of their start and growing the last one or opening another."""
+    """Unite intervals in order of start: extend the last one or open another."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if merged and start - merged[-1][1] <= gap:
@@ -59,7 +59,7 @@ def cut(interval: Interval, spans: Sequence[Interval]) -> list[tuple[int, int, i
 def tile(
     span: Interval, labelled: Sequence[tuple[int, int, int]], strongest: Sequence[int], fill: int
 ) -> list[tuple[int, int, int]]:
-    """Label each unit of time of a span by itself, then join equal neighbours: (start, end, label)."""
+    """Label each unit of time by itself, then join equal neighbours to (start, end, label)."""
     pieces: list[tuple[int, int, int]] = []
     for moment in range(*span):
         active = {label for start, end, label in labelled if start <= moment < end}
@@ -78,7 +78,7 @@ def mad(values: Sequence[float]) -> float:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Interpolate linearly between the order statistics on both sides of the position q (n - 1)."""
+    """Interpolate linearly between the order statistics around the position q (n - 1)."""
     ordered = sorted(values)
     position = q * (len(ordered) - 1)
     lower = math.floor(position)
@@ -118,14 +118,17 @@ def size_classes(values: Sequence[float], tolerance: float) -> list[int]:
 def volume_cost(
     amounts: Sequence[float], preference: Sequence[float], ends: Sequence[int], tolerance: float, longest: int
 ) -> float:
-    """Return what a choice of ends costs, where a whole segment carries 1; infinity where it is not allowed."""
+    """Return the cost of a choice of ends, infinity if it is not allowed.
+
+    A whole segment carries an amount of 1.
+    """
     cost = 0.0
     begin = 0
     for end in ends:
         carried = sum(amounts[begin : end + 1])
         if end + 1 - begin > longest:
             return math.inf
-        if begin > 0 or carried >= 1:  # the first segment may be the rest of one that began earlier
+        if begin > 0 or carried >= 1:  # the first segment may have begun before the data
             cost += min(((carried - 1) / tolerance) ** 2, 32.0 if carried > 1 else 16.0)
         cost -= preference[end]
         begin = end + 1
@@ -133,14 +136,14 @@ def volume_cost(
 
 
 def best_volume_cost(amounts: Sequence[float], preference: Sequence[float], tolerance: float, longest: int) -> float:
-    """Try every choice of ends."""
+    """Return the least cost over all choices of ends."""
     items = range(len(amounts))
     choices = (ends for size in range(len(amounts) + 1) for ends in combinations(items, size))
     return min(volume_cost(amounts, preference, ends, tolerance, longest) for ends in choices)
 
 
 class Run(NamedTuple):
-    """A run of BOCD: its posterior Normal-Inverse-Gamma law, how many data it holds, its joint log probability."""
+    """A run of BOCD: its Normal-Inverse-Gamma posterior, number of data, joint log probability."""
 
     mu: float
     kappa: float
@@ -151,7 +154,7 @@ class Run(NamedTuple):
 
 
 def student_t_log_density(x: float, run: Run) -> float:
-    """Return the log predictive density of the next datum of a run, in its textbook form."""
+    """Return the log predictive density of a run's next datum in textbook form."""
     freedom = 2 * run.alpha
     scale = math.sqrt(run.beta * (run.kappa + 1) / (run.alpha * run.kappa))
     z = (x - run.mu) / scale
@@ -171,7 +174,10 @@ def log_sum(terms: Sequence[float]) -> float:
 
 
 def grow(run: Run, x: float, log_weight: float) -> Run:
-    """Let a run take a datum, which multiplies its joint probability by the predictive density and a weight."""
+    """Return a run with one more datum.
+
+    Its joint probability is multiplied by the predictive density and a weight.
+    """
     return Run(
         mu=(run.kappa * run.mu + x) / (run.kappa + 1),
         kappa=run.kappa + 1,
@@ -183,7 +189,7 @@ def grow(run: Run, x: float, log_weight: float) -> Run:
 
 
 def fold(runs: list[Run], max_run: int) -> list[Run]:
-    """Keep the runs of more than `max_run` data as one: the heaviest, with the mass of all."""
+    """Replace the runs of at least `max_run` data by the heaviest, with their whole mass."""
     old = [run for run in runs if run.length >= max_run]
     if len(old) < 2:
         return runs
@@ -195,7 +201,10 @@ def fold(runs: list[Run], max_run: int) -> list[Run]:
 def run_lengths(
     data: Sequence[float], prior: tuple[float, float, float, float], expected_run: float, max_run: int | None = None
 ) -> list[dict[int, float]]:
-    """Return, at each datum, the posterior mass of each number of earlier data in its run: BOCD, one run at a time."""
+    """Return at each datum the posterior of the run length, by BOCD run by run.
+
+    A run length is the number of earlier data in the run.
+    """
     hazard = 1 / expected_run
     runs: list[Run] = []
     posterior = []
@@ -217,7 +226,7 @@ def share_equal(symbols: Sequence[int], lag: int) -> float:
 
 
 class Record(NamedTuple):
-    """One observation of a flow: its 5-tuple or what stands for it, when it was, who saw it, how many bytes."""
+    """One record of a flow: its 5-tuple or a stand-in, times, exporter, bytes."""
 
     flow: tuple[int, ...]
     start: int
@@ -227,7 +236,7 @@ class Record(NamedTuple):
 
 
 def elect(records: Sequence[Record]) -> list[Record]:
-    """Of the records of each 5-tuple that overlap or touch, keep those of the exporter with the most bytes."""
+    """Keep the exporter with most bytes among overlapping records of each 5-tuple."""
     kept = []
     for flow in sorted({record.flow for record in records}):
         mine = [record for record in records if record.flow == flow]
@@ -242,7 +251,7 @@ def elect(records: Sequence[Record]) -> list[Record]:
 
 
 def bursts(messages: Sequence[tuple[int, int, int]], gap: int) -> list[tuple[int, int, int, int]]:
-    """Join (start, end, size) that lie at most a gap apart: (start, end, size, how many were joined)."""
+    """Join messages at most a gap apart to (start, end, size, number of messages)."""
     joined = []
     for start, end in merge([(start, end) for start, end, _ in messages], gap):
         inside = [size for begin, finish, size in messages if start <= begin and finish <= end]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-#: 2025-10-09T08:53:20Z, in the past for all who run the tests.
+#: 2025-10-09T08:53:20Z, in the past whenever the tests run.
 T0_NS = 1_760_000_000_000_000_000
 
 COLUMNS = (
@@ -38,7 +38,7 @@ _TYPES = {
 
 
 def record(number: int = 0, **changes: Any) -> dict[str, Any]:
-    """Return a good record; each number gives another one."""
+    """Return a valid record; each number gives another one."""
     start_ns = T0_NS + number * 1_000_000
     return {
         "time_flow_start_ns": start_ns,
@@ -56,7 +56,7 @@ def record(number: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def records(count: int) -> list[dict[str, Any]]:
-    """Return different good records."""
+    """Return different valid records."""
     return [record(number) for number in range(count)]
 
 
@@ -72,7 +72,7 @@ def json_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]], **types: pa.DataType) -> pa.Table:
-    """Return records as a table of the contract's types, but for those given."""
+    """Return records as a table; its types are the contract's, or those given."""
     wanted = {name: pa.string() for name in COLUMNS} | _TYPES | types
     return pa.table({name: pa.array([row[name] for row in rows], wanted[name]) for name in COLUMNS})
 

@@ -1,4 +1,4 @@
-"""Publishes what a test makes up of jobs."""
+"""Publishes the results that a test makes up for jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_revisions(
     findings: Sequence[Finding] = (),
     exporters: ExporterStates | None = None,
 ) -> None:
-    """Publish a window's revision; of what is left out there is nothing."""
+    """Publish a window's revision; parts that are left out are empty."""
     seen = exporters or ExporterStates.unknown(())
     write_revision(
         store, topology, window, revision, WindowRevision(tuple(jobs), tuple(withdrawn), tuple(findings), seen)

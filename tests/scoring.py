@@ -1,4 +1,4 @@
-"""Compares what the contract's tables say with a known truth."""
+"""Compares the contract's tables with a known truth."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ _KINDS = ("DP", "PP", "EP", "CP", "TP")
 
 @dataclass(frozen=True, slots=True)
 class JobTruth:
-    """What is known of one job: its visible endpoints, groups, pairs by kind, and the admissible series of step ends.
+    """The truth about one job: its visible endpoints, groups, pairs and step ends.
 
-    `stages` is the pipeline stage of each endpoint, from 0. `pairs` are directed, or unordered (sorted) where
-    `directed` is false. Each of `step_ends_ns` is int64[steps], rising; a result need agree with one of them.
-    `partial_ends_ns` int64[k] are ends of steps that were not recorded from their beginning: finding one is neither
-    right nor wrong.
-    `tolerance_ns` is how far an end may lie from the true one to be that step's.
+    `stages` is the pipeline stage of each endpoint, from 0. `pairs` by kind are directed, or unordered (sorted) if
+    `directed` is false. `step_ends_ns` holds admissible series, each int64[steps] and rising; a result need agree with
+    one of them. `partial_ends_ns` int64[k] are ends of steps that were not recorded from their beginning: finding one
+    is neither right nor wrong. `tolerance_ns` is the largest distance of an end that is matched with a true one.
     """
 
     name: str
@@ -46,7 +45,7 @@ class JobTruth:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many things there are, how many were found, and how many of those found are right."""
+    """The numbers of true things, of found ones, and of right ones among these."""
 
     true: int = 0
     found: int = 0
@@ -62,23 +61,26 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """The share of those found that is right; 1 where nothing was found."""
+        """The share of right things among the found; 1 if nothing was found."""
         return self.right / self.found if self.found else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of those there are that was found; 1 where there is nothing to find."""
+        """The share of found things among the true; 1 if there is none."""
         return self.right / self.true if self.true else 1.0
 
     @property
     def exact(self) -> bool:
-        """Whether all that there is was found, and nothing else."""
+        """Whether all true things were found, and nothing else."""
         return self.true == self.found == self.right
 
 
 @dataclass(frozen=True, slots=True)
 class JobScore:
-    """How one true job was found. `pairs` are by kind; `timed` steps, both of whose ends are matched, have an error."""
+    """How one true job was found.
+
+    `pairs` are by kind. `timed` counts the steps whose ends are both matched; `duration_error` is theirs.
+    """
 
     name: str
     job_id: str
@@ -120,7 +122,7 @@ class JobScore:
 
     @property
     def missed(self) -> int:
-        """Count the true steps that were not found."""
+        """The number of true steps that were not found."""
         return self.steps - self.matched
 
 
@@ -149,9 +151,9 @@ def read_recorded_truth(folder: Path) -> list[JobTruth]:
 
 
 def read_recorded_ends(folder: Path) -> dict[str, dict[str, Int64]]:
-    """Read when each step's last exchange of gradients ended, by job and endpoint, int64[steps].
+    """Read when each step's last all-reduce ended, by job and endpoint, int64[steps].
 
-    That is by the training loop's clock: a thread that waits for a byte may notice it some milliseconds late.
+    The times are the training loop's: a thread that waits for a byte may notice it some milliseconds late.
     """
     jobs = {job["name"]: job["ranks"] for job in json.loads((folder / "truth.json").read_text())["jobs"]}
     phases = pq.read_table(folder / "truth_phases.parquet", columns=["job", "rank", "step", "phase", "end_ns"])
@@ -189,24 +191,23 @@ def read_production_truth(folder: Path) -> list[JobTruth]:
                 for kind in ("DP", "PP")
             },
             directed=True,
-            # The first gathering opens the first step: nothing ends with it.
+            # The first all-gather opens the first step, so no step ends with it.
             step_ends_ns=(scattered, gathered[1:]),
             partial_ends_ns=np.empty(0, dtype=np.int64),
-            # Less than from the end of a scattering to that of the gathering after it: the two series don't mix.
+            # Less than the time from the end of a reduce-scatter to that of its all-gather: the two series don't mix.
             tolerance_ns=20_000_000,
         )
     ]
 
 
 def read_simulated_truth(folder: Path) -> list[JobTruth]:
-    """Read the truth beside a simulated cluster, `folder` as `prism-ch simulate` writes it."""
+    """Read the truth in a folder written by `prism-ch simulate`."""
     names = ("jobs", "job_members", "groups", "pairs", "steps")
     tables = {name: pq.read_table(folder / "truth" / f"{name}.parquet") for name in names}
     return [_simulated_job(job, tables) for job in tables["jobs"].to_pylist() if job["visible"]]
 
 
 def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-arg]
-    """Gather one job's truth from the tables of all."""
     mine = {
         name: [row for row in tables[name].to_pylist() if row["job_id"] == job["job_id"]]
         for name in ("job_members", "groups", "pairs", "steps")
@@ -223,7 +224,7 @@ def _simulated_job(job: dict, tables: dict) -> JobTruth:  # type: ignore[type-ar
             for part in row["components"]
             if len(part) > 1
         ),
-        # Hops inside a server leave no record: what a pipeline shows may be several parts.
+        # Hops inside a server leave no record, so a pipeline may be seen in several parts.
         pp_chains=frozenset(
             tuple(part) for row in mine["groups"] if row["kind"] == "PP" for part in row["components"] if len(part) > 1
         ),
@@ -258,20 +259,20 @@ def score(store: Store, truth: list[JobTruth]) -> list[JobScore]:
 
 
 def count_jobs(store: Store, truth: list[JobTruth]) -> Counts:
-    """Count the jobs that were found with exactly the endpoints of a true one."""
+    """Count the jobs found with exactly a true job's endpoints."""
     found = Counter(frozenset(endpoints) for endpoints in _members(store).values())
     true = Counter(job.endpoints for job in truth)
     return Counts(true.total(), found.total(), (true & found).total())
 
 
 def strangers(store: Store, truth: list[JobTruth]) -> set[str]:
-    """Return the endpoints that were put into a job though they are in none."""
+    """Return the endpoints in a found job that are in no true one."""
     known = frozenset[str]().union(*(job.endpoints for job in truth))
     return {endpoint for (endpoint,) in store.rows("SELECT DISTINCT endpoint FROM job_members")} - known
 
 
 def claims(store: Store, truth: list[JobTruth]) -> Counter[tuple[float, bool]]:
-    """Count the pairs that a kind of training was claimed for, by how sure the claim is and whether it is right."""
+    """Count pairs with a kind by its confidence and whether it is right."""
     kinds = {pair: kind for job in truth for kind, pairs in job.pairs.items() for pair in pairs}
     undirected = not all(job.directed for job in truth)
     counted: Counter[tuple[float, bool]] = Counter()
@@ -291,7 +292,6 @@ def _members(store: Store) -> dict[str, set[str]]:
 
 
 def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> JobScore:
-    """Score one true job."""
     job_id = _most_like(store, job, members)
     mine = {"job_id": job_id}
     found: dict[str, set[Pair]] = {}
@@ -319,7 +319,7 @@ def _score_job(store: Store, job: JobTruth, members: dict[str, set[str]]) -> Job
 
 
 def _most_like(store: Store, job: JobTruth, members: dict[str, set[str]]) -> str:
-    """Name the job found that shares most endpoints with a true one, and of equals most of its time."""
+    """Return the found job that shares most endpoints, then most time, with a job."""
     shared = {job_id: len(found & job.endpoints) for job_id, found in members.items() if found & job.endpoints}
     most = sorted(job_id for job_id, count in shared.items() if count == max(shared.values()))
     if len(most) < 2 or len(job.step_ends_ns[0]) == 0:
@@ -342,9 +342,10 @@ def _step_ends(store: Store, job_id: str) -> Int64:
 
 @dataclass(frozen=True, slots=True)
 class StepMatch:
-    """How many true ends of steps were found, how many found ones are extra, and the mean error of durations.
+    """Found step ends matched with true ones.
 
-    The error is the mean of |duration / true duration - 1| over the `timed` steps, both of whose ends are matched.
+    `matched` counts the true ends that were found, `extra` found ends without a true one, `timed` the steps whose ends
+    are both matched. `duration_error` is the mean of |duration / true duration - 1| over these steps.
     """
 
     matched: int
@@ -354,7 +355,7 @@ class StepMatch:
 
 
 def best_match(found: Int64, truths: tuple[Int64, ...], partial: Int64, tolerance_ns: int) -> StepMatch:
-    """Match found ends of steps with the series of true ones that they agree with best."""
+    """Match found step ends with the true series that they agree with best."""
     return min(
         (match_ends(found, true, partial, tolerance_ns) for true in truths),
         key=lambda match: (-match.matched, match.extra, match.duration_error),
@@ -362,10 +363,10 @@ def best_match(found: Int64, truths: tuple[Int64, ...], partial: Int64, toleranc
 
 
 def match_ends(found: Int64, true: Int64, partial: Int64, tolerance_ns: int) -> StepMatch:
-    """Match found ends of steps with true ones: each with the nearest, where that is near enough. All rise.
+    """Match each true step end with the nearest found one within the tolerance.
 
-    Found ends outside the span of the true ones, or near a `partial` one, are of steps that the truth does not list:
-    they are not extra.
+    All ends rise. Found ends outside the span of the true ones, or near a `partial` one, belong to steps that the truth
+    does not list: they are not extra.
     """
     if len(found) == 0 or len(true) == 0:
         return StepMatch(0, len(found) if len(true) else 0, 0, float("inf"))
@@ -385,7 +386,7 @@ def match_ends(found: Int64, true: Int64, partial: Int64, tolerance_ns: int) -> 
 
 
 def _nearest(values: Int64, queries: Int64) -> Int64:
-    """Return for each query the nearest of some rising values, the earlier of two."""
+    """Return the nearest of rising values to each query, the earlier of two."""
     after = np.clip(np.searchsorted(values, queries), 1, max(len(values) - 1, 1))
     before, later = values[after - 1], values[np.minimum(after, len(values) - 1)]
     nearest: Int64 = np.where(np.abs(queries - before) <= np.abs(later - queries), before, later)
@@ -401,5 +402,5 @@ def _last_by_step(step: list[int], end_ns: list[int]) -> Int64:
 
 
 def _ordered(a: str, b: str) -> Pair:
-    """Return an unordered pair as one that compares equal however it is given."""
+    """Return a pair in sorted order."""
     return (a, b) if a < b else (b, a)

@@ -16,8 +16,8 @@ from prism_ch.serve.sql import SqlEndpoint
 from prism_ch.settings import ServeSettings
 from prism_ch.store.client import Store
 
-PASSWORD = "s3cret-of-all"  # noqa: S105 - of a test
-#: Of that password, at the least cost that is taken.
+PASSWORD = "s3cret-of-all"  # noqa: S105 - used in tests only
+#: The hash of that password, at the least cost that is accepted.
 HASH = "scrypt:16384:8:1:MDEyMzQ1Njc4OWFiY2RlZg==:Mp2WJkNT3i82/g+FSCLmlFIEGkKLlHzy7dinr6YWQAw="
 
 
@@ -42,7 +42,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where it listens, and the database it serves."""
+    """The port of an endpoint, and the database that it serves."""
 
     port: int
     database: str
@@ -77,13 +77,13 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class OwnEndpoint(Endpoint):
-    """One in this process."""
+    """An endpoint in this process."""
 
     sql: SqlEndpoint
 
 
 def users() -> dict[str, dict[str, str]]:
-    """A user of every role, and a second tenant."""
+    """Return a user of every role, and a second tenant."""
     roles = {
         "operator": {"role": "operator"},
         "reader": {"role": "reader"},

@@ -1,4 +1,4 @@
-"""Fills every stored table of a database with rows of two tenants that can be told apart wherever they turn up."""
+"""Fills every stored table of a database with rows of two tenants; each value identifies its tenant."""
 
 from dataclasses import asdict, dataclass
 
@@ -7,7 +7,7 @@ from prism_ch.store.client import Store
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """What is in every row of a tenant: its name in all text, a number in all numbers, a year in all times."""
+    """The values in a tenant's rows: its name, a number, and a year."""
 
     name: str
     number: int
@@ -21,12 +21,12 @@ class Tenant:
         return (self.name, str(self.number), f"{self.year}-")
 
 
-# Years to come: what is older than a table is kept for would be gone at once.
+# The years are in the future, since rows older than a table's retention would be removed at once.
 ALPHA = Tenant("alpha", 10_007, 2031, 3, 1)
 BRAVO = Tenant("bravo", 970_931, 2029, 53, 2)
 
-#: Views that need to be told a span of time, among those that tenants may name.
-OF_A_SPAN = frozenset({"gpu_time"})
+#: Views with a span of time as parameters, among those that tenants may name.
+SPAN_VIEWS = frozenset({"gpu_time"})
 
 
 def fill(store: Store) -> None:
@@ -54,7 +54,7 @@ def fill(store: Store) -> None:
         )
 
 
-# How a value is made, by what a type begins with; the first that fits.
+# The expression of a value by the beginning of its type; the first that fits counts.
 _BY_TYPE = {
     "Map": "map('{name}-{column}', {number})",
     "Array(LowCardinality(String": "['{name}-{column}']",
@@ -75,11 +75,11 @@ _BY_NAME = {"tenant": "'{name}'", "job_id": "'{name}-job'", "revision": "{revisi
 
 
 def _value(column: str, kind: str, tenant: Tenant) -> str:
-    """Return an expression for a column of the n-th row."""
+    """Return an expression for a column's values."""
     template = _BY_NAME.get(column) or next(made for begin, made in _BY_TYPE.items() if kind.startswith(begin))
     return template.format(column=column, quoted_type=kind.replace("'", "\\'"), **asdict(tenant))
 
 
 def named(view: str) -> str:
-    """Return how FROM names a view: one that takes a span is asked for all of it."""
-    return f"{view}(from_time = '2000-01-01 00:00:00', to_time = '2100-01-01 00:00:00')" if view in OF_A_SPAN else view
+    """Return a view as FROM names it, over all time if it needs one."""
+    return f"{view}(from_time = '2000-01-01 00:00:00', to_time = '2100-01-01 00:00:00')" if view in SPAN_VIEWS else view

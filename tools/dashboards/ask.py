@@ -38,7 +38,7 @@ Offered = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query answered; `frame` is None if it failed."""
+    """A query's answer; `frame` is None if it failed."""
 
     query: Query
     duration_s: float
@@ -99,7 +99,7 @@ def offered_values(
 
 
 def other_selections(dashboard: Mapping[str, Any], offered: Offered) -> Iterator[dict[str, Selection]]:
-    """Yield selections of single values, of several, and of an awkward one that does not exist."""
+    """Yield selections of one value, of several, and of an awkward unknown one."""
     initial = initial_selection(dashboard, offered)
     is_multi = {each["name"]: bool(each["multi"]) for each in query_variables(dashboard)}
     for name, values in offered.items():
@@ -141,7 +141,7 @@ def ask_in_other_zone(store: Store, query: Query, time_range: TimeRange, variabl
 
 
 def ask_as_tenants(store: Store, uid: str, dashboard: Mapping[str, Any], time_range: TimeRange) -> Iterator[Answer]:
-    """Ask every query as each tenant, with its own values of the variables and with others'.
+    """Ask every query as each tenant, with its own and others' values of variables.
 
     A result that shows another tenant's names is a problem.
     """

@@ -86,7 +86,7 @@ def fleet() -> Dashboard:
 
 def tenant() -> Dashboard:
     """Return the dashboard of one tenant."""
-    account = {
+    totals = {
         "GPU-hours": look.unit(look.PLAIN, 0),
         "GPU-hours lost": look.unit(look.PLAIN, 1),
         "Healthy": look.unit(look.SHARE, 1) + look.steps_of(*HEALTH),
@@ -98,7 +98,7 @@ def tenant() -> Dashboard:
     board = board.with_variable(_variable("tenant", "Tenant", "shared/choose_tenant"))
     return _with_panels(
         board,
-        panel.numbers_now("Account of the span", "tenant/account", 24, steps=((None, BLUE),), columns=account),
+        panel.numbers_now("Account of the span", "tenant/account", 24, steps=((None, BLUE),), columns=totals),
         panel.rows("Jobs, slowest against their own usual first", "tenant/jobs", 24, jobs),
         panel.ranking("GPU-hours lost, by cause", "tenant/lost_by_cause", 8, look.PLAIN),
         panel.lines(lost, "tenant/lost_over_time", 16, look.PLAIN, stacked=True, bars=True, by_label="cause"),

@@ -29,7 +29,10 @@ _HOUR_S = 3600
 
 @dataclass(slots=True)
 class Report:
-    """What a check found; `empty_query_s` is how long a query of nothing takes here, None unless times matter."""
+    """The results of a check.
+
+    `empty_query_s` is the duration of an empty query on this machine, None unless queries were timed.
+    """
 
     dashboards: int = 0
     durations_s: list[tuple[str, float]] = field(default_factory=list)
@@ -38,7 +41,7 @@ class Report:
     empty_query_s: float | None = None
 
     def add(self, answer: Answer) -> None:
-        """Take in one answer."""
+        """Add one answer."""
         place = str(answer.query)
         self.durations_s.append((place, answer.duration_s))
         found = (f"{place}: {problem}" for problem in answer.problems)
@@ -115,7 +118,7 @@ def main(*, bench: bool) -> int:
 
 @contextmanager
 def sample_store(cluster: SampleCluster) -> Iterator[tuple[Store, TimeRange]]:
-    """Make a cluster up for a block. Yields its database and the time range of its data."""
+    """Provide the database of a sample cluster for a block, and its time range."""
     end_s = int(time()) // _HOUR_S * _HOUR_S
     with TemporaryDirectory(prefix="prism-ch-check-") as folder, connect(f"chdb://{folder}") as store:
         migrate(store)

@@ -22,7 +22,10 @@ _DARK = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """Where a panel is drawn: axes, their size in inches, the time range, and the spans to mark; both in seconds."""
+    """Where a panel is drawn.
+
+    `axes` are `width` by `height` inches. `span` is the time range, `marks` the spans to mark, both in seconds.
+    """
 
     axes: Axes
     width: float

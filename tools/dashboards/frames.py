@@ -22,7 +22,7 @@ _WRAPPED = re.compile(r"^(?:LowCardinality|Nullable)\((.*)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A result: names and ClickHouse types of its columns, rows, and the number of rows read, None for a tenant."""
+    """A query's result; `types` are ClickHouse's, `rows_read` is None for a tenant."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -40,7 +40,7 @@ class Frame:
 
 
 def kind_of(type_name: str) -> str:
-    """Return what a ClickHouse type is for Grafana: time, number, text or other."""
+    """Return a ClickHouse type's kind in Grafana: time, number, text or other."""
     while wrapped := _WRAPPED.match(type_name):
         type_name = wrapped[1]
     if type_name.startswith("Date"):

@@ -71,7 +71,7 @@ def write(folder: Path) -> None:
 
 
 def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule in the file's form, without its group and with its panel as fields."""
+    """Return a rule in the file's form, without group, its panel as fields."""
     annotations = rule["annotations"]
     kept = {name: value for name, value in rule.items() if name not in {"folderUID", "ruleGroup"}}
     return {**kept, "dashboardUid": annotations["__dashboardUid__"], "panelId": int(annotations["__panelId__"])}

@@ -133,7 +133,10 @@ def heat_map(
     top: float,
     height: int = 10,
 ) -> heatmap.Panel:
-    """Show a value over time for each value of a label, in colours from 0, green, to `top`, red."""
+    """Show a value over time, by label, in colours.
+
+    They go from green at 0 to red at `top`.
+    """
     colors = (
         heatmap.HeatmapColorOptions()
         .mode(heat_options.HeatmapColorMode.SCHEME)

@@ -28,7 +28,10 @@ _SETTINGS = {"max_partitions_per_insert_block": 0, "max_insert_threads": 2}
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Slow steps of a job: the shares of its steps where they start and stop, by how much, and the culprit."""
+    """Slow steps of a job, and their culprit.
+
+    `start` and `stop` are shares of the job's steps, `factor` is the share by which they are longer.
+    """
 
     start: float
     stop: float
@@ -40,7 +43,10 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class SampleJob:
-    """One job; `step_s` is the usual length of a step, `pause_at` the share of its steps at which it restarted."""
+    """One job.
+
+    `step_s` is the usual length of a step, `pause_at` the share of its steps at which it restarted.
+    """
 
     job_id: str
     tenant: str
@@ -55,9 +61,10 @@ class SampleJob:
 
 @dataclass(frozen=True, slots=True)
 class SampleCluster:
-    """A cluster over the last `hours`, with phases for the last `detail_s` and flow records for the last `raw_s`.
+    """A cluster over the last `hours`.
 
-    Besides those of its episodes each job has `minor` findings, of ten steps each, that cost nothing.
+    It has phases for the last `detail_s` and flow records for the last `raw_s`. Besides the findings of its episodes,
+    each job has `minor` ones, of ten steps each, without loss.
     """
 
     hours: int
@@ -84,7 +91,7 @@ _ACME_SMALL = (
     Episode(0.96, 1, 0.5, 6, 6, "slow_nic"),
 )
 _OHARA_SMALL = (Episode(0.3, 0.34, 0.2, 2, 1), Episode(0.8, 0.83, 0.15, 4, 5, "slow_link"))
-#: Three tenants, one with a quote in its name, and a bit of everything that goes wrong.
+#: Three tenants, one with a quote in its name, and findings of many kinds.
 SMALL = SampleCluster(
     hours=3,
     detail_s=900,
@@ -256,7 +263,7 @@ def _episode_finding(
 
 
 def _delays(pairs: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return evidence of pairs that take more than twice the usual time per byte, each a bit more."""
+    """Return evidence that pairs take over twice the usual time per byte, increasingly."""
     slower = {pair: _USUAL_S_PER_BYTE * (2.2 + 0.1 * place) for place, pair in enumerate(pairs)}
     return {"observed_s_per_byte": slower, "usual_s_per_byte": dict.fromkeys(pairs, _USUAL_S_PER_BYTE)}
 
@@ -274,7 +281,7 @@ def _finding(
 
 
 def _shared_findings(end_ns: int) -> list[dict[str, object]]:
-    """Return findings about switches, links and exporters, which belong to no single job."""
+    """Return findings about switches, links and exporters, without a job."""
     nobody = SampleJob("", "", 0, 1, 1.0)
     begun_ns = end_ns - 25 * _MINUTE_S * _SECOND_NS
     slow = {"subject_type": "switch", "status": "open", "observed": 5.5e9, "expected": 1e10}

@@ -1,4 +1,4 @@
-"""Writes values as a panel's settings say: units, decimals, colours."""
+"""Writes values by a panel's settings: units, decimals, colours."""
 
 from __future__ import annotations
 

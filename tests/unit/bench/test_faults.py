@@ -125,7 +125,7 @@ def test_stall_is_found_once_the_job_is_found_to_hang() -> None:
 
 
 def test_hang_before_gradients_is_localised_by_first_pieces() -> None:
-    """One ring has begun its all-reduce: its first pieces end no step, and show which rank has not begun."""
+    """One ring has begun its all-reduce. Its first pieces end no step, and show which rank has not begun."""
     outcome = work(Case("hang", 1.0, 9027))
     assert (outcome.gpus, outcome.found, outcome.named, outcome.wrong) == (8, True, True, 0)
 

@@ -17,7 +17,7 @@ def run(
     eager: bool = True,
     experts: InnerTraffic | None = None,
 ) -> bool:
-    """Return whether records identify the culprit in a job that fills servers of eight GPUs in two pods."""
+    """Return whether records identify the culprit in a job on servers of two pods."""
     job = Job(
         job_id="job",
         tenant="tenant",

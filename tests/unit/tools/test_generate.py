@@ -65,7 +65,7 @@ def test_shipped_rules_file_is_the_one_that_code_makes() -> None:
     assert text == rules_file(shipped_dashboards()), "run `make dashboards`"
 
 
-def test_rules_file_says_the_same_as_the_api() -> None:
+def test_rules_file_holds_the_same_rules_as_the_api() -> None:
     groups = yaml.safe_load(rules_file(shipped_dashboards()))["groups"]
     by_title = {group["title"]: group for group in rule_groups(shipped_dashboards(), tenant=False)}
     assert [group["name"] for group in groups] == list(by_title)
