@@ -30,30 +30,33 @@ from prism_ch.core.robust import MEAN_AD_TO_SD, mad_by, median_by
 #: Runs times sequences that one block holds in each of its arrays: what the second-level cache keeps.
 BLOCK_CELLS = 16_384
 
+#: A prior is worth a tenth of a datum for the mean, and two for the variance: the data soon outweigh it.
+KAPPA0, ALPHA0 = 0.1, 1.0
+
 #: A datum farther from the prior mean, in prior deviations, could overflow when squared and summed.
 FARTHEST = 1e140
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """A Normal-Inverse-Gamma law for each of k sequences: float64[k] each, or float64[1] for all alike.
+    """A Normal-Inverse-Gamma law for each of k sequences: `mu0`, `beta0` float64[k], or float64[1] for all alike.
 
     A run's variance is Inverse-Gamma(alpha0, beta0), its mean normal about `mu0` with that variance over `kappa0`.
     `kappa0` and 2 `alpha0` are how many data the prior is worth in knowing the mean and the variance. `mu0` has the
     unit of the data and `beta0` its square.
-    Raises ValueError where `kappa0`, `alpha0` or `beta0` is not positive, or anything is not finite.
+    Raises ValueError if `kappa0`, `alpha0` or `beta0` is not positive, or anything is not finite.
     """
 
     mu0: Float64
-    kappa0: Float64
-    alpha0: Float64
     beta0: Float64
+    kappa0: float = KAPPA0
+    alpha0: float = ALPHA0
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.mu0).all():
             raise ValueError("mu0 must be finite")
         for name in ("kappa0", "alpha0", "beta0"):
-            column = getattr(self, name)
+            column = np.asarray(getattr(self, name))
             if not (np.isfinite(column) & (column > 0)).all():
                 raise ValueError(f"{name} must be positive and finite")
 
@@ -70,19 +73,17 @@ class Changepoints:
     map_run_length: Int32
 
 
-def robust_prior(
-    values: Float64, offsets: Int64, *, kappa0: float = 0.1, alpha0: float = 1.0, floor: float = 1e-3
-) -> Prior:
+def robust_prior(values: Float64, offsets: Int64, floor: float = 1e-3) -> Prior:
     """Return a prior as wide as each sequence is, whatever its strays.
 
     Parameters: `values` float64[n] and `offsets` int64[k+1] as in `detect`; `floor`, the least standard deviation of
     a run believed in, in the unit of the values (on logarithms 1e-3 is a jitter of 0.1 %).
-    `mu0` is the median, and `beta0 / alpha0` the square of the scaled median absolute deviation; where more than half
-    the values are equal, of the mean absolute deviation in its place; of `floor` where either is less. An empty
-    sequence has `mu0` 0.
-    With the defaults the prior is worth a tenth of a datum for the mean, so that the law of a run's first datum is 3.3
-    times as wide as that of its other data, with the heavy tails of 2 degrees of freedom.
-    Raises ValueError on what `detect` or `Prior` refuse.
+    `mu0` is the median, and `beta0 / alpha0` the square of the scaled median absolute deviation; if more than half
+    the values are equal, of the mean absolute deviation in its place; of `floor` if either is less. An empty sequence
+    has `mu0` 0.
+    The prior is worth a tenth of a datum for the mean, so that the law of a run's first datum is 3.3 times as wide as
+    that of its other data, with the heavy tails of 2 degrees of freedom.
+    Raises ValueError on what `detect` refuses.
     """
     lengths = _check_sequences(values, offsets)
     sequence = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
@@ -91,21 +92,11 @@ def robust_prior(
     deviation = np.abs(values - centre[sequence])
     mean_deviation = np.bincount(sequence, deviation, len(lengths)) / np.maximum(lengths, 1)
     spread = np.maximum(np.where(spread > 0, spread, MEAN_AD_TO_SD * mean_deviation), floor)
-    return Prior(
-        mu0=np.where(lengths > 0, centre, 0.0),
-        kappa0=np.full(len(lengths), kappa0),
-        alpha0=np.full(len(lengths), alpha0),
-        beta0=alpha0 * spread**2,
-    )
+    return Prior(np.where(lengths > 0, centre, 0.0), ALPHA0 * spread**2)
 
 
 def detect(
-    values: Float64,
-    offsets: Int64,
-    prior: Prior | None = None,
-    *,
-    expected_run: float = 100.0,
-    max_run: int = 256,
+    values: Float64, offsets: Int64, prior: Prior | None = None, *, expected_run: float = 100.0, max_run: int = 256
 ) -> Changepoints:
     """Return the new-run mass and the most probable run length at every datum.
 
@@ -129,7 +120,7 @@ def detect(
         raise ValueError(f"expected_run is {expected_run}; a run must be expected to last more than 1 datum")
     if max_run < 1:
         raise ValueError(f"max_run is {max_run}; at least 1 datum of a run must be remembered")
-    law = _per_sequence(robust_prior(values, offsets) if prior is None else prior, len(lengths))
+    law = robust_prior(values, offsets) if prior is None else prior
     standard = _standardise(values, lengths, law)
 
     mass = np.empty(len(values))
@@ -140,7 +131,7 @@ def detect(
         longest = int(lengths[by_length[done]])
         size = max(1, BLOCK_CELLS // max(1, min(longest, max_run)))
         block = by_length[done : done + size]
-        runs = _Runs(law.kappa0[block], law.alpha0[block], 1 / expected_run, min(max_run, max(longest, 1)))
+        runs = _Runs(len(block), law, 1 / expected_run, min(max_run, max(longest, 1)))
         for rows in _advance(offsets[block], lengths[block]):
             runs.observe(standard[rows])
             mass[rows] = runs.new_run_mass
@@ -159,19 +150,13 @@ def _check_sequences(values: Float64, offsets: Int64) -> Int64:
     return np.diff(offsets)
 
 
-def _per_sequence(prior: Prior, sequences: int) -> Prior:
-    """Repeat a prior that is one for all; refuse one for another number of sequences."""
-    columns = (prior.mu0, prior.kappa0, prior.alpha0, prior.beta0)
-    if any(len(column) not in (1, sequences) for column in columns):
-        raise ValueError(f"the prior must have 1 entry or one for each of the {sequences} sequences")
-    return Prior(*(np.broadcast_to(column, sequences) for column in columns))
-
-
 def _standardise(values: Float64, lengths: Int64, prior: Prior) -> Float64:
     """Measure data from mu0 in units of sqrt(beta0 / alpha0), which makes beta0 alpha0."""
-    scale = np.repeat(np.sqrt(prior.beta0 / prior.alpha0), lengths)
+    if any(len(column) not in (1, len(lengths)) for column in (prior.mu0, prior.beta0)):
+        raise ValueError(f"the prior must have 1 entry or one for each of the {len(lengths)} sequences")
+    centre, beta0 = (np.repeat(np.broadcast_to(column, len(lengths)), lengths) for column in (prior.mu0, prior.beta0))
     with np.errstate(over="ignore"):  # refused below
-        standard: Float64 = (values - np.repeat(prior.mu0, lengths)) / scale
+        standard: Float64 = (values - centre) / np.sqrt(beta0 / prior.alpha0)
     if not (np.abs(standard) < FARTHEST).all():
         raise ValueError(f"a value lies more than {FARTHEST:g} deviations from its prior mean; widen the prior")
     return standard
@@ -200,15 +185,14 @@ class _Runs:
     all at once, when they reach the end.
     """
 
-    def __init__(self, kappa0: Float64, alpha0: Float64, hazard: float, max_run: int) -> None:
-        self.kappa0, self.alpha0, self.max_run = kappa0, alpha0, max_run
+    def __init__(self, width: int, prior: Prior, hazard: float, max_run: int) -> None:
+        self.kappa0, self.alpha0, self.max_run = prior.kappa0, prior.alpha0, max_run
         self.log_hazard, self.log_survival = float(np.log(hazard)), float(np.log1p(-hazard))
         length = np.arange(max_run, 0, -1.0)[:, None]  # data in the run, the newest counted
-        self.gain = 1 / (_one_if_alike(kappa0) + length)
-        self.half_kappa = (_one_if_alike(kappa0) + length - 1) / 2
-        self.shape = _one_if_alike(alpha0) + length / 2
-        self.constant = self._constant(length, _one_if_alike(kappa0), _one_if_alike(alpha0))
-        width = len(kappa0)
+        self.gain = 1 / (self.kappa0 + length)
+        self.half_kappa = (self.kappa0 + length - 1) / 2
+        self.shape = self.alpha0 + length / 2
+        self.constant = self._constant(length)
         self.mean, self.beta, self.start, self.log_joint, self.work = np.empty((5, 2 * max_run, width))
         self.oldest, self.next = 0, 0
         self.old: Float64 | None = None  # mean, beta, start, length and log joint probability, float64[5, alive]
@@ -228,14 +212,14 @@ class _Runs:
         mean, beta = self.mean[rows, :alive], self.beta[rows, :alive]
         joint, work = self.log_joint[rows, :alive], self.work[rows, :alive]
         np.subtract(x, mean, out=joint)
-        np.multiply(joint, self.gain[table, :alive], out=work)
+        np.multiply(joint, self.gain[table], out=work)
         mean += work
         work *= joint
-        work *= self.half_kappa[table, :alive]
+        work *= self.half_kappa[table]
         beta += work
         np.log(beta, out=work)
-        work *= self.shape[table, :alive]
-        np.add(self.start[rows, :alive], self.constant[table, :alive], out=joint)
+        work *= self.shape[table]
+        np.add(self.start[rows, :alive], self.constant[table], out=joint)
         joint -= work
         self._observe_old(x)
         self._normalise(alive)
@@ -254,7 +238,8 @@ class _Runs:
     def _rows(self) -> slice:
         return slice(self.oldest, self.next)
 
-    def _constant(self, length: Float64, kappa0: Float64, alpha0: Float64) -> Float64:
+    def _constant(self, length: Float64) -> Float64:
+        kappa0, alpha0 = self.kappa0, self.alpha0
         gammas = gammaln(alpha0 + length / 2) - gammaln(alpha0) + alpha0 * np.log(alpha0)  # beta_0 = alpha_0
         roots = np.log(kappa0 / (kappa0 + length)) / 2 - length / 2 * np.log(2 * np.pi)
         return np.asarray(gammas + roots + (length - 1) * self.log_survival)
@@ -262,7 +247,7 @@ class _Runs:
     def _begin_runs(self, alive: int) -> None:
         """Let a run begin with the coming datum, its statistics those of the prior."""
         self.mean[self.next, :alive] = 0
-        self.beta[self.next, :alive] = self.alpha0[:alive]
+        self.beta[self.next, :alive] = self.alpha0
         self.start[self.next, :alive] = self.log_hazard + self.log_evidence[:alive]
         self.next += 1
 
@@ -292,16 +277,14 @@ class _Runs:
         """Let the run that stands for the old ones take the datum too."""
         if self.old is None:
             return
-        alive = len(x)
-        kappa0, alpha0 = self.kappa0[:alive], self.alpha0[:alive]
         mean, beta, start, length, joint = self.old
         distance = x - mean
-        kappa = kappa0 + length
+        kappa = self.kappa0 + length
         gained = distance / (kappa + 1)
         mean += gained
         beta += distance * gained * kappa / 2
         length += 1
-        joint[:] = start + self._constant(length, kappa0, alpha0) - (alpha0 + length / 2) * np.log(beta)
+        joint[:] = start + self._constant(length) - (self.alpha0 + length / 2) * np.log(beta)
 
     def _normalise(self, alive: int) -> None:
         """Sum the joint probabilities over the runs, in logarithms, and take the new run's share."""
@@ -316,8 +299,3 @@ class _Runs:
             total += np.exp(self.old[4] - top)
         self.log_evidence = top + np.log(total)
         self.new_run_mass = work[-1] / total
-
-
-def _one_if_alike(column: Float64) -> Float64:
-    """Return the first entry alone if all are equal: one table serves all sequences."""
-    return column[:1] if (column == column[0]).all() else column

@@ -58,7 +58,7 @@ def newest_run(duration_s: Float64, params: DiagnoseParams) -> int:
     logs = np.log(np.where(np.isnan(smooth), duration_s, smooth))
     neighbours = np.diff(logs) / np.sqrt(2)
     spread = max(float(robust.mad(neighbours)) if len(neighbours) else 0.0, params.compute_jitter)
-    prior = bocd.Prior(*(np.array([value]) for value in (float(np.median(logs)), 0.1, 1.0, spread**2)))
+    prior = bocd.Prior(np.array([float(np.median(logs))]), np.array([spread**2]))
     offsets = np.array([0, len(logs)], dtype=np.int64)
     found = bocd.detect(logs, offsets, prior, expected_run=float(params.settled_steps))
     return len(logs) - 1 - int(found.map_run_length[-1])
