@@ -106,8 +106,7 @@ def group_search(value_group: Int32, values: npt.NDArray[Any], query_group: Int3
     if groups * span < 2**63:
         keys = value_group * np.int64(span) + (values - lowest)
         wanted = query_group * np.int64(span) + (np.clip(queries, lowest, highest) - lowest)
-        place: Int64 = np.searchsorted(keys, wanted, side="right").astype(np.int64)
-        return place
+        return np.asarray(np.searchsorted(keys, wanted, side="right").astype(np.int64))
     low = np.searchsorted(value_group, query_group, side="left")
     high = np.searchsorted(value_group, query_group, side="right")
     return low + segment_search(values, low, high, queries)

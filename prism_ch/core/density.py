@@ -77,8 +77,7 @@ def _scan_statistic(held: Float64, expected: Float64) -> Float64:
 def _deviation(held: Float64, attainable: Float64) -> Float64:
     """Return the standard deviation of what windows hold, some of it lost, some by coincidence."""
     lost = 1 - np.minimum(held / np.maximum(attainable, 1e-9), 1)
-    deviation: Float64 = np.sqrt(held * lost + np.maximum(held - attainable, 0.0))
-    return deviation
+    return np.asarray(np.sqrt(held * lost + np.maximum(held - attainable, 0.0)))
 
 
 def _nearest_to_zero(group: Int32, place: Int64, eligible: Bool, groups: int) -> Int64:

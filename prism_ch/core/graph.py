@@ -19,10 +19,10 @@ _NO_RESIDUAL = 1e-6
 _HOLD = 1e-12
 
 
-def components(n: int, a: Int32, b: Int32) -> Int32:
+def components(n: int, a: Int32 | Int64, b: Int32 | Int64) -> Int32:
     """Label the connected component of every node.
 
-    Parameters: `n`, the number of nodes; `a`, `b` int32[m], the nodes 0..n-1 that each edge joins; their order, their
+    Parameters: `n`, the number of nodes; `a`, `b` int[m], the nodes 0..n-1 that each edge joins; their order, their
     direction, repeats and loops do not matter.
     Returns int32[n]: labels 0..k-1, numbered in the order of the components' smallest nodes.
     Raises ValueError if an edge names a node that is not one of the n.

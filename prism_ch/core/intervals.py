@@ -118,8 +118,7 @@ def meets(group: Int32, start: Int64, end: Int64, cover: Merged, reach: Int64 | 
     _check_disjoint(cover.group, cover.start, cover.end)
     ended = group_search(cover.group, cover.end, group, start - reach)
     begun = group_search(cover.group, cover.start, group, end + reach - 1)
-    mask: Bool = begun > ended
-    return mask
+    return np.asarray(begun > ended)
 
 
 def clip(start: Int64, end: Int64, low: Int64 | int, high: Int64 | int) -> tuple[Int64, Int64]:

@@ -72,7 +72,7 @@ def find_attempts(traffic: Traffic, edge: Bool, merged: Bool, topology: Topology
     present = find_presences(traffic, edge, merged, topology, params)
     if not len(present):
         return _describe(present.traffic, present.merged, np.empty(0, np.int32), np.empty(0, np.int32))
-    source, destination = np.split(present.blocks().astype(np.int32), 2)
+    source, destination = np.split(present.blocks(), 2)
     run = components(int(max(source.max(), destination.max())) + 1, source, destination)[source]
     runs, meetings = _read_runs(present, run, topology, params), _read_meetings(traffic, topology, params)
     label, follows = _Stitching(runs, meetings, params).result()

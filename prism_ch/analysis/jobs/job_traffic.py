@@ -119,5 +119,4 @@ def payload_spread_ns(traffic: Traffic, group: Int32 | Int64, groups: int, tail:
     first, last = np.full((2, groups), np.iinfo(np.int64).max)
     np.minimum.at(first, group[share > tail], traffic.end_ns[share > tail])
     np.minimum.at(last, group[share >= 1 - tail], traffic.end_ns[share >= 1 - tail])
-    spread: Float64 = (last - first).astype(np.float64)
-    return spread
+    return np.asarray((last - first).astype(np.float64))

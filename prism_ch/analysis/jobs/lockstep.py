@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.core.graph import components, overlap_matrix
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
@@ -45,9 +45,13 @@ def join_lockstep(
     least = np.where(were_one, params.repeats, params.lockstep_steps)
     in_step = strays < share
     alike = in_step & (steps >= least)
-    label = components(len(attempts), left[alike].astype(np.int32), right[alike].astype(np.int32))
-    alike |= in_step & (steps >= params.repeats) & _follow_one(attempts, left, right, label)
-    label = components(len(attempts), left[alike].astype(np.int32), right[alike].astype(np.int32))
+    label = components(len(attempts), left[alike], right[alike])
+    # Parts that took over endpoints from the same job are that job begun anew, maybe.
+    number = {one.job_id: int(label[row]) for row, one in enumerate(attempts)}
+    follows = np.array([number.get(one.follows, -1) for one in attempts], dtype=np.int32)
+    follow_one = (follows[left] == follows[right]) & (follows[left] >= 0)
+    alike |= in_step & (steps >= params.repeats) & follow_one
+    label = components(len(attempts), left[alike], right[alike])
     of_parts = [np.flatnonzero(label == number).tolist() for number in dict.fromkeys(label.tolist())]
     wholes = [_as_one([attempts[row] for row in rows], known) for rows in of_parts]
     name = {attempts[row].job_id: whole.job_id for whole, rows in zip(wholes, of_parts, strict=True) for row in rows}
@@ -72,16 +76,6 @@ def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
     # A step of the one ends nearest to that of the other which it is, or to the one after it.
     apart = [other[1:steps] - one[: steps - 1], other[:steps] - one[:steps], other[: steps - 1] - one[1:steps]]
     return steps, float(min(np.var(each) for each in apart) / walk) if walk else np.inf
-
-
-def _follow_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, label: Int32) -> Bool:
-    """Mask the listed attempts that took over endpoints from the same job, bool[pairs].
-
-    Parameters: `label` int32[attempts], equal for known parts of one. The job may have begun anew.
-    """
-    number = {one.job_id: int(label[row]) for row, one in enumerate(attempts)}
-    follows = np.array([number.get(one.follows, -1) for one in attempts], dtype=np.int32)
-    return np.asarray((follows[left] == follows[right]) & (follows[left] >= 0))
 
 
 def _were_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, known: Sequence[JobMemory]) -> Bool:

@@ -83,8 +83,7 @@ def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: Reco
     order = order_by(traffic.pair, -gap_ns)
     first = np.flatnonzero(opens)  # of each pair; the silence of 0 before its first burst sorts last
     silences = np.diff(np.append(first, len(traffic))) - 1
-    longest: Float64 = gap_ns[order[first + np.clip(silences, 1, params.enough) - 1]].astype(np.float64)
-    return longest
+    return np.asarray(gap_ns[order[first + np.clip(silences, 1, params.enough) - 1]].astype(np.float64))
 
 
 def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns: Float64, merged: Bool) -> Bool:
@@ -120,8 +119,7 @@ def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
     traffic = present.traffic
     usual = np.bincount(traffic.pair, weights=traffic.payload) / np.maximum(np.bincount(traffic.pair), 1)
     moved = np.bincount(present.of_burst, weights=traffic.payload, minlength=len(present))
-    moves: Bool = moved >= params.half * usual[present.pair]
-    return moves
+    return np.asarray(moved >= params.half * usual[present.pair])
 
 
 def _unite(present: Presences) -> Presences:
@@ -145,5 +143,4 @@ def _recurs(present: Presences, params: RecogniseParams) -> Bool:
     lifetime = np.zeros(int(block.max(initial=-1)) + 1)
     np.maximum.at(lifetime, block, np.tile(spread, 2))
     source, destination = np.split(block, 2)
-    recurs: Bool = spread >= params.half * np.minimum(lifetime[source], lifetime[destination])
-    return recurs
+    return np.asarray(spread >= params.half * np.minimum(lifetime[source], lifetime[destination]))

@@ -60,15 +60,14 @@ def _join(
     similar = overlap_matrix(attempts.attempt, topology.server[attempts.endpoint])
     tenant = np.zeros(count, dtype=np.int32)
     tenant[attempts.attempt] = topology.tenant[attempts.endpoint]
-    at_once = np.minimum.outer(attempts.last_ns, attempts.last_ns) > np.maximum.outer(
-        attempts.first_ns, attempts.first_ns
-    )
+    first_ns, last_ns = attempts.first_ns, attempts.last_ns
+    at_once = np.minimum.outer(last_ns, last_ns) > np.maximum.outer(first_ns, first_ns)
     together, apart = _known_before(attempts, known, params)
     may_join = (tenant[:, None] == tenant[None, :]) & at_once & ~apart
     left, right = np.nonzero(np.triu((similar >= overlap_min) & may_join, k=1))
     needed = np.where(together[left, right], params.half * alike_min, alike_min)
     alike = likeness(left, right) >= needed
-    return attempts.joined(components(count, left[alike].astype(np.int32), right[alike].astype(np.int32)))
+    return attempts.joined(components(count, left[alike], right[alike]))
 
 
 def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: Int64) -> Float64:

@@ -301,8 +301,7 @@ def _sample(pair: Int32, cost: Int64 | None, most: float, pairs: int, step: floa
     total = np.bincount(pair, cost, pairs)
     share = np.minimum(most / np.maximum(total, 1), 1)
     turn = np.arange(len(pair)) * step
-    mask: Bool = turn - np.floor(turn) < share[pair]
-    return mask
+    return np.asarray(turn - np.floor(turn) < share[pair])
 
 
 def _count_up(counts: Int64) -> Int64:

@@ -79,16 +79,5 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     # A window without any flow is worked only where those who wait for more have given up.
     until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) else window.end_ns
     coarse = coarse_pairs(bursts, params.merged)
-    return Observed(
-        window,
-        until_ns,
-        seen.flows,
-        new,
-        flows,
-        counted,
-        bursts,
-        coarse,
-        timeouts,
-        exporters.closing_after(timeouts),
-        known,
-    )
+    exporters = exporters.closing_after(timeouts)
+    return Observed(window, until_ns, seen.flows, new, flows, counted, bursts, coarse, timeouts, exporters, known)

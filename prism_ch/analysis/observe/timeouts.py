@@ -99,8 +99,7 @@ def _is_edge(exporter: Int32, silence_s: Float64, shortest_s: Float64, params: T
     count = np.bincount(different, minlength=len(shortest_s) * _PARTS).reshape(-1, _PARTS)
     quarters = count.reshape(len(count), 4, -1).sum(axis=2)
     first = np.maximum(params.first_part_share * count.mean(axis=1), params.min_count)
-    edge: Bool = (quarters >= params.min_count).all(axis=1) & (count[:, 0] >= first)
-    return edge
+    return np.asarray((quarters >= params.min_count).all(axis=1) & (count[:, 0] >= first))
 
 
 def _is_cut_at_longest(found: _Silences, longest_s: Float64, params: TimeoutParams) -> Bool:
@@ -126,8 +125,7 @@ def coarse_pairs(traffic: Traffic, params: MergedParams) -> Bool:
     covered_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
     bursts = np.bincount(traffic.pair, minlength=pairs)
     without_pause = covered_s >= params.nearly_all * span_s
-    mask: Bool = (span_s >= params.min_span_s) & without_pause & (covered_s >= params.message_s * bursts)
-    return mask
+    return np.asarray((span_s >= params.min_span_s) & without_pause & (covered_s >= params.message_s * bursts))
 
 
 def merged_training(traffic: Traffic, topology: Topology, coarse: Bool, recurring: Bool, params: MergedParams) -> Bool:

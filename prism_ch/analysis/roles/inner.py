@@ -97,8 +97,7 @@ def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
     from_size = np.full(len(count), np.inf)
     gap = np.flatnonzero(few & (times >= params.inner_size_gap))
     np.minimum.at(from_size, pair[gap], payload[gap + 1] if len(gap) else payload[:0])
-    mask: Bool = traffic.payload >= from_size[traffic.pair]
-    return mask
+    return np.asarray(traffic.payload >= from_size[traffic.pair])
 
 
 def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64, params: IdentifyParams) -> intervals.Merged:
@@ -149,8 +148,7 @@ def _closing_too(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.M
     own = touched & own_size[size]
     often = np.bincount(traffic.pair[own], minlength=len(traffic.pair_src))[traffic.pair]
     closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line]
-    closes: Bool = own & (often > params.stray_share * closings)
-    return closes
+    return np.asarray(own & (often > params.stray_share * closings))
 
 
 def _name(traffic: Traffic, rows: Bool, params: IdentifyParams) -> int:

@@ -56,8 +56,7 @@ def find_links(traffic: Traffic) -> Links:
 
 def is_one_way(links: Links, params: IdentifyParams) -> Bool:
     """Mask the links that carry data one way only, but for little, bool[k]."""
-    one_way: Bool = links.payload.min(axis=0) < params.half * links.payload.max(axis=0)
-    return one_way
+    return np.asarray(links.payload.min(axis=0) < params.half * links.payload.max(axis=0))
 
 
 def link_classes(links: Links, params: IdentifyParams) -> Int32:
@@ -100,5 +99,4 @@ def ties_one_pipeline(links: Links, pipeline: Bool) -> Bool:
     sum up together is an embedding that the first and the last stage share.
     """
     chain = links.joined(pipeline)
-    tied: Bool = ~pipeline & (chain[links.low] == chain[links.high])
-    return tied
+    return np.asarray(~pipeline & (chain[links.low] == chain[links.high]))

@@ -57,8 +57,7 @@ def either_way(traffic: Traffic, merged: Bool) -> Bool:
     If one direction of a link is merged the other can't be judged: it seems to go one way.
     """
     link = links_of(traffic.pair_src, traffic.pair_dst).of_pair
-    mask: Bool = np.isin(link, link[merged])
-    return mask
+    return np.asarray(np.isin(link, link[merged]))
 
 
 def name_merged(kinds: PairKinds, traffic: Traffic, merged: Bool, params: MergedParams) -> PairKinds:

@@ -67,8 +67,7 @@ def _main_kinds(traffic: Traffic, of_burst: UInt8, params: IdentifyParams) -> UI
         alike = robust.size_classes(of_kind, params.same_volume, alike)
     together = np.zeros((int(alike.max()) + 1, kinds))
     np.add.at(together, alike, payload)
-    kind: UInt8 = np.argmax(together, axis=1)[alike].astype(np.uint8)
-    return kind
+    return np.asarray(np.argmax(together, axis=1)[alike].astype(np.uint8))
 
 
 def _parted(payload: Float64, closings: Int64, params: IdentifyParams) -> Float64:
