@@ -141,7 +141,6 @@ def detect(
 
 
 def _check_sequences(values: Float64, offsets: Int64) -> Int64:
-    """Return the sequences' lengths, int64[k], or refuse offsets and values that the model can't take."""
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
         raise ValueError(f"offsets must rise from 0 to {len(values)}, the number of values")
     if not np.isfinite(values).all():
@@ -225,7 +224,6 @@ class _Runs:
         self._normalise(alive)
 
     def map_run_length(self) -> Int64:
-        """Return the most probable number of earlier data in the newest datum's run, int64[alive]."""
         alive = len(self.new_run_mass)
         joint = self.log_joint[self._rows(), :alive]
         row = np.argmax(joint, axis=0)
@@ -245,7 +243,6 @@ class _Runs:
         return np.asarray(gammas + roots + (length - 1) * self.log_survival)
 
     def _begin_runs(self, alive: int) -> None:
-        """Let a run begin with the coming datum, its statistics those of the prior."""
         self.mean[self.next, :alive] = 0
         self.beta[self.next, :alive] = self.alpha0
         self.start[self.next, :alive] = self.log_hazard + self.log_evidence[:alive]
@@ -274,7 +271,6 @@ class _Runs:
         self.oldest += 1
 
     def _observe_old(self, x: Float64) -> None:
-        """Let the run that stands for the old ones take the datum too."""
         if self.old is None:
             return
         mean, beta, start, length, joint = self.old

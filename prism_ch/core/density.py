@@ -81,7 +81,6 @@ def _deviation(held: Float64, attainable: Float64) -> Float64:
 
 
 def _nearest_to_zero(group: Int32, place: Int64, eligible: Bool, groups: int) -> Int64:
-    """Return the eligible row of each group nearest to 0, int64[groups], or -1."""
     rows = np.flatnonzero(eligible)
     farthest_first = rows[np.lexsort((place[rows], np.abs(place[rows])))[::-1]]
     nearest = np.full(groups, -1, dtype=np.int64)

@@ -241,7 +241,6 @@ def _order_of(group: Int32, start: Int64, end: Int64) -> Int64:
 
 
 def _check_intervals(start: Int64, end: Int64, **others: Int32) -> None:
-    """Refuse columns of unequal length and intervals that end before they start."""
     check_equal_length(start=start, end=end, **others)
     inverted = np.flatnonzero(end < start)
     if len(inverted):
@@ -250,7 +249,6 @@ def _check_intervals(start: Int64, end: Int64, **others: Int32) -> None:
 
 
 def _check_disjoint(group: Int32, start: Int64, end: Int64) -> None:
-    """Refuse intervals that are not sorted by (group, start) or overlap within a group."""
     _check_intervals(start, end, group=group)
     wrong = (group[1:] < group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] < end[:-1]))
     if wrong.any():

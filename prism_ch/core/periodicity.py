@@ -205,7 +205,6 @@ class _Octave:
         self.known: dict[int, float] = {}
 
     def correlation(self, lag: int) -> float:
-        """Return Pearson's correlation of the series with itself `lag` bins later."""
         if lag not in self.known:
             self.known[lag] = self._correlation(lag)
         return self.known[lag]
@@ -268,7 +267,6 @@ def _fundamental(start: _Peak, octaves: list[_Octave], shortest: float) -> _Peak
 
 
 def _octave_of(lag: float) -> int:
-    """Return which octave's bins make a lag 16 to 32 of them."""
     return max(0, int(np.floor(np.log2(lag / LAGS_LOW))))
 
 

@@ -253,7 +253,6 @@ class _Stitching:
 
 
 def _have_gap(one: tuple[float, float], other: tuple[float, float], tolerance: float) -> bool:
-    """Check if two ranges have a gap between them."""
     return max(one[0], other[0]) > (1 + tolerance) * min(one[1], other[1])
 
 

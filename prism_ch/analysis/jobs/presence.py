@@ -137,7 +137,6 @@ def _unite(present: Presences) -> Presences:
 
 
 def _recurs(present: Presences, params: RecogniseParams) -> Bool:
-    """Mask the presences that move data for much of their endpoints' time, bool[k]."""
     spread = payload_spread_ns(present.traffic, present.of_burst, len(present), params.payload_tail)
     block = present.blocks()
     lifetime = np.zeros(int(block.max(initial=-1)) + 1)

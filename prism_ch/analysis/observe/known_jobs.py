@@ -111,7 +111,6 @@ def _over_ns(job: JobMemory) -> int:
 
 
 def _endpoints_of(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
-    """Mask the endpoints of some flows, bool, among these and those of the jobs."""
     columns = (flows.src, flows.dst, *(job.members.endpoint for job in jobs))
     touched = np.zeros(1 + max(int(column.max(initial=-1)) for column in columns), dtype=bool)
     touched[flows.src] = touched[flows.dst] = True

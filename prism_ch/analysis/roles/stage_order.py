@@ -147,7 +147,6 @@ def _opening_sender(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int64:
 
 
 def _first_of_each(value: Int64, *keys: Int32 | Int64) -> Int64:
-    """Return the row with the least value for each combination of the keys."""
     rank = order_by(*keys, value)
     return rank[run_starts(*(key[rank] for key in keys))]
 
