@@ -5,9 +5,11 @@ Endpoints are rows of the Topology the analysis ran with; times are nanoseconds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Columns, Float64, Int32, Int64, UInt8
 
 #: Codes of a pair's kind, in the order of the contract's Enum; the code is the position.
@@ -111,6 +113,17 @@ class Reconstruction:
     steps: Steps
     gpu_steps: GpuSteps
     timeline: Timeline
+
+    @classmethod
+    def concat(cls, parts: Sequence[Reconstruction]) -> Reconstruction:
+        """Return the steps of all parts, one after the other."""
+        gpu_steps = GpuSteps.concat([part.gpu_steps for part in parts])
+        timeline = Timeline.concat([part.timeline for part in parts])
+        return cls(
+            Steps.concat([part.steps for part in parts]),
+            gpu_steps.take(order_by(gpu_steps.endpoint, gpu_steps.step)),
+            timeline.take(order_by(timeline.endpoint, timeline.start_ns)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

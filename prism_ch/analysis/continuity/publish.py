@@ -35,7 +35,6 @@ from prism_ch.model.result import (
     Pairs,
     Reconstruction,
     Steps,
-    Timeline,
 )
 from prism_ch.model.window import Window
 
@@ -55,13 +54,13 @@ def job_revision(
     """
     before, last = found.before, found.attempts[-1]
     pairs = _pairs(found)
-    first_seen = min(
-        int(pairs.first_seen_ns.min()), found.memory.job.first_seen_ns if found.memory else np.iinfo(np.int64).max
-    )
+    first_seen = int(pairs.first_seen_ns.min())
+    if found.memory is not None:
+        first_seen = min(first_seen, found.memory.job.first_seen_ns)
     whole = found.steps.take(found.steps.complete == 1)
     dp_sizes = [len(group.members) for group in last.groups.groups if group.kind == DP]
     first_new = 0 if before is None else int(before.steps.step[-1]) + 1
-    rebuilt = _joined([attempt.rebuilt for attempt in found.attempts])
+    rebuilt = Reconstruction.concat([attempt.rebuilt for attempt in found.attempts])
     record = JobRecord(
         found.job.job_id,
         found.job.tenant,
@@ -89,16 +88,6 @@ def job_revision(
         findings,
         found.newest,
         usual_compute,
-    )
-
-
-def _joined(parts: Sequence[Reconstruction]) -> Reconstruction:
-    gpu_steps = GpuSteps.concat([part.gpu_steps for part in parts])
-    timeline = Timeline.concat([part.timeline for part in parts])
-    return Reconstruction(
-        Steps.concat([part.steps for part in parts]),
-        gpu_steps.take(order_by(gpu_steps.endpoint, gpu_steps.step)),
-        timeline.take(order_by(timeline.endpoint, timeline.start_ns)),
     )
 
 
@@ -237,15 +226,12 @@ def _add_pairs(before: Pairs, now: Pairs, begin_ns: int) -> Pairs:
     order = np.lexsort((untyped, both.dst, both.src))  # stable: of equals, what was found now comes first
     both = both.take(order)
     first = run_starts(both.src, both.dst)
-    return Pairs(
-        both.src[first],
-        both.dst[first],
-        both.kind[first],
-        both.confidence[first],
-        np.add.reduceat(both.flows, first),
-        np.add.reduceat(both.bytes, first),
-        np.minimum.reduceat(both.first_seen_ns, first),
-        np.maximum.reduceat(both.last_seen_ns, first),
+    return replace(
+        both.take(first),
+        flows=np.add.reduceat(both.flows, first),
+        bytes=np.add.reduceat(both.bytes, first),
+        first_seen_ns=np.minimum.reduceat(both.first_seen_ns, first),
+        last_seen_ns=np.maximum.reduceat(both.last_seen_ns, first),
     )
 
 
@@ -254,8 +240,9 @@ def _members(found: ContinuedJob, groups: tuple[Group, ...], pairs: Pairs) -> Me
 
     A member without a group has a number beyond those of the groups.
     """
-    parts: list[GroupSet | Members] = [attempt.groups for attempt in reversed(found.attempts)]
-    endpoints = [attempt.groups.endpoints for attempt in reversed(found.attempts)]
+    newest_first = found.attempts[::-1]
+    parts: list[GroupSet | Members] = [attempt.groups for attempt in newest_first]
+    endpoints = [attempt.groups.endpoints for attempt in newest_first]
     if found.before is not None and found.newest.first_step:
         parts.append(found.before.members)
         endpoints.append(found.before.members.endpoint)

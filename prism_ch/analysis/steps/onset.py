@@ -45,23 +45,20 @@ class _Cut:
 
 
 def with_onset(
-    sequences: Sequences,
-    ends: Bool,
-    line_of_endpoint: Int32,
-    background: Background,
-    known: Division | None,
-    params: DivideParams,
+    sequences: Sequences, ends: Bool, background: Background, known: KnownSteps, params: DivideParams
 ) -> Bool:
     """Move the ends of steps before the next one's onset amid closing traffic, bool[n].
 
-    Parameters: `ends` bool[n], where closing traffic of a step is over; `line_of_endpoint` int32[e], the sequence of
-    each, -1 without; `background`, other traffic; `known`, the steps published before.
+    Parameters: `ends` bool[n], where closing traffic of a step is over; `background`, other traffic; `known`, see
+    `read_known`.
     """
     cut = _Cut.of(sequences, ends, params)
-    if known is None:
+    if known.last is None:
         share = _share_of_first_step(sequences, cut, background, params)
     else:
-        share = _share_of_known_steps(sequences, cut, line_of_endpoint, known, params)
+        after = cut.after[known.last[known.last >= sequences.offsets[:-1, None]]]
+        after = after[~np.isnan(after)]
+        share = float(np.median(after)) if len(after) else 0.0
     return _move(sequences, cut, share, params) if share > params.size_spread else ends
 
 
@@ -84,16 +81,6 @@ def _share_of_first_step(sequences: Sequences, cut: _Cut, background: Background
     return float(np.median(opening[shows])) if shows.mean() >= params.half else 0.0
 
 
-def _share_of_known_steps(
-    sequences: Sequences, cut: _Cut, line_of_endpoint: Int32, known: Division, params: DivideParams
-) -> float:
-    """Return the share of a step's closing traffic that came after the known steps' ends."""
-    place, _ = _last_of_known_steps(sequences, line_of_endpoint, known, params)
-    after = cut.after[place[place >= sequences.offsets[:-1, None]]]
-    after = after[~np.isnan(after)]
-    return float(np.median(after)) if len(after) else 0.0
-
-
 def read_known(
     sequences: Sequences, line_of_endpoint: Int32, known: Division | None, params: DivideParams
 ) -> KnownSteps:
@@ -101,29 +88,19 @@ def read_known(
     ends = np.zeros(len(sequences.line), dtype=bool)
     if known is None:
         return KnownSteps(np.full(len(sequences), np.nan), ends)
-    place, end_ns = _last_of_known_steps(sequences, line_of_endpoint, known, params)
+    line = line_of_endpoint[known.endpoints]
+    end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
+    np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
+    owner = np.repeat(np.arange(len(sequences), dtype=np.int32), known.steps)
+    place = group_search(sequences.line, sequences.end_ns, owner, end_ns.ravel() + params.burst_gap_ns) - 1
+    place = place.reshape(end_ns.shape)
     inside = place >= sequences.offsets[:-1, None]
     total = np.concatenate([[0.0], np.cumsum(sequences.payload)])
     carried = np.where(inside[:, :-1], np.diff(total[place + 1], axis=1), np.nan)
     carried[carried <= 0] = np.nan
     enough = np.count_nonzero(~np.isnan(carried), axis=1) >= params.repeats
     ends[place[inside & (np.abs(sequences.end_ns[place] - end_ns) <= params.burst_gap_ns)]] = True
-    return KnownSteps(np.where(enough, robust.median(carried, axis=1), np.nan), ends)
-
-
-def _last_of_known_steps(
-    sequences: Sequences, line_of_endpoint: Int32, known: Division, params: DivideParams
-) -> tuple[Int64, Int64]:
-    """Find the last burst of each sequence in each known step, and the step's end.
-
-    int64[k, steps] each; the burst is of an earlier sequence where none of its own came before.
-    """
-    line = line_of_endpoint[known.endpoints]
-    end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
-    np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
-    owner = np.repeat(np.arange(len(sequences), dtype=np.int32), known.steps)
-    place: Int64 = group_search(sequences.line, sequences.end_ns, owner, end_ns.ravel() + params.burst_gap_ns) - 1
-    return np.reshape(place, end_ns.shape), end_ns
+    return KnownSteps(np.where(enough, robust.median(carried, axis=1), np.nan), ends, place)
 
 
 def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -> Bool:

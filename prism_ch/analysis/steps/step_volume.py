@@ -20,11 +20,13 @@ class KnownSteps:
     """What steps published before show of sequences.
 
     `step_volume` float64[k] is what a step carries, NaN where too few are seen; `ends` bool[n] masks the bursts that
-    closed them.
+    closed them; `last` int64[k, steps], the last burst of each sequence in each of them, one of an earlier sequence
+    where none of its own came before; None where nothing was published.
     """
 
     step_volume: Float64
     ends: Bool
+    last: Int64 | None = None
 
 
 def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, params: DivideParams) -> Bool:

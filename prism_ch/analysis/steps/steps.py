@@ -90,7 +90,7 @@ def _collective_ends(
     sequences = impute(sequences, whole_payload(closing, line_of_pair, params), params)
     before = read_known(sequences, line_of_endpoint, known, params)
     ends = collective_ends(sequences, before, int(traffic.end_ns.max()), params)
-    return sequences, with_onset(sequences, ends, line_of_endpoint, background, known, params)
+    return sequences, with_onset(sequences, ends, background, before, params)
 
 
 def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 | None = None) -> Int64:

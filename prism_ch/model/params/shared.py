@@ -36,7 +36,7 @@ class SharedParams:
     #: A slow rank or link is slow in this many steps at the least; a single one is a hiccup.
     slow_steps: int = 2
     #: Steps outside an episode that show what steps cost without it.
-    steps_beside: int = 5
+    reference_steps: int = 5
     #: The newest steps, which stand for what is so now: enough to see what repeats in them.
     recent_steps: int = 16
     #: Steps by which a job has settled: most layouts repeat within a few.

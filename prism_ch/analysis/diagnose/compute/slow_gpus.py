@@ -92,7 +92,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             if not (compared.by_others[row] or _knows_better(seconds[row], episode, params)):
                 continue
             extra_s = float(np.nanmedian(seconds[row, steps] - compared.usual[row, steps]))
-            lost = lost_share(division, episode, extra_s, params.steps_beside)
+            lost = lost_share(division, episode, extra_s, params.reference_steps)
             if lost >= params.worth_share:
                 yield _Unit(together, episode, extra_s, lost)
 
@@ -100,7 +100,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
 def _knows_better(seconds: Float64, episode: Episode, params: ComputeTimeParams) -> bool:
     """Say whether enough of a rank's steps outside an episode are known to say what is usual of it."""
     outside = np.append(seconds[: episode.first], seconds[episode.last + 1 :])
-    return int(np.count_nonzero(~np.isnan(outside))) >= params.steps_beside
+    return int(np.count_nonzero(~np.isnan(outside))) >= params.reference_steps
 
 
 def _together(work: ComputeTime, row: int, alike: Bool, topology: Topology) -> Int64:

@@ -90,7 +90,7 @@ def describe(
     seconds = np.nan_to_num(robust.median(pace.seconds[rows][:, steps], axis=1))
     times = float(np.exp(robust.median(log_times[log_times >= log_times.max() / 2])))
     extra_s = seconds * -np.expm1(-log_times)
-    lost = lost_share(division, episode, float(extra_s.max()), params.steps_beside)
+    lost = lost_share(division, episode, float(extra_s.max()), params.reference_steps)
     # Steps may be longer for another reason: what is slow delays them by no more than itself, one thing after another.
     lost = min(lost, most_lost(division, episode, float(extra_s.sum())))
     observed, usual = _s_per_byte(blamed, pace, delay, topology)
