@@ -199,9 +199,8 @@ def go_on(division: Division, memory: JobMemory, params: ContinueParams) -> NewS
     published = int(memory.steps.end_ns[-1])
     step_ns = float(np.median(memory.steps.end_ns - memory.steps.start_ns))
     new = int(np.searchsorted(division.job_end_ns(), published + params.same_boundary * step_ns))
-    ends = division.end_ns[:, new:].copy()
     # The span looked at may cut the first step of a division, but the published steps before it show that it does not.
-    fresh = Division(division.endpoints.copy(), ends, np.ones(ends.shape[1], dtype=bool))
+    fresh = Division(division.endpoints, division.end_ns[:, new:], np.ones(division.steps - new, dtype=bool))
     return _after(fresh, memory.steps, memory.gpu_steps)
 
 
@@ -214,8 +213,7 @@ def begin_anew(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewStep
         return NewSteps(division, 0, None)
     whole = division.whole.copy()
     whole[:1] = False
-    fresh = Division(division.endpoints.copy(), division.end_ns.copy(), whole, division.regular)
-    return _after(fresh, steps, gpu_steps)
+    return _after(replace(division, whole=whole), steps, gpu_steps)
 
 
 def _after(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewSteps:
