@@ -84,8 +84,8 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
 
     1. A settled job goes on with the kinds and steps that are known.
     2. A young one is examined anew, and that counts if it confirms the steps that were known.
-    3. Where it does not, and going on with the known steps does, and the newest steps are slow, those are gone on with,
-       from then on also in later windows (`even_until`).
+    3. If it does not, but a division that goes on with the known steps does, and the newest steps are slow, that one
+       counts, from then on also in later windows (`even_until`).
     """
     unresolved = either_way(seen.bursts, seen.merged)
     found = identify(seen.bursts, seen.recurring & ~unresolved, params.identify)

@@ -78,9 +78,9 @@ def _collective_ends(
 ) -> tuple[Sequences, Bool]:
     """Read the sequences of communicators, lost records imputed, and find where steps end, bool[n]."""
     sequences = read_sequences(closing, line_of_pair, params)
-    newest = -1 if known is None else int(known.endpoints.max())  # some of these may have left the job
+    largest = -1 if known is None else int(known.endpoints.max())  # some of these may have left the job
     line_of_endpoint = np.full(
-        max(newest, int(traffic.pair_src.max()), int(traffic.pair_dst.max())) + 1, -1, dtype=np.int32
+        max(largest, int(traffic.pair_src.max()), int(traffic.pair_dst.max())) + 1, -1, dtype=np.int32
     )
     line_of_endpoint[closing.pair_src] = line_of_endpoint[closing.pair_dst] = line_of_pair
     other = traffic.take((kinds.burst != DP) & (kinds.burst != OTHER))
