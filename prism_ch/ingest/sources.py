@@ -90,6 +90,7 @@ class Source:
 class Opened:
     """A decompressed source: its first bytes, a stream of the rest, and the file below both."""
 
+    source: Source
     head: bytes
     stream: BinaryIO
     is_compressed: bool
@@ -114,7 +115,7 @@ def open_source(source: Source) -> Iterator[Opened]:
         start = file.peek(max(map(len, _COMPRESSIONS)))
         codec = next((codec for magic, codec in _COMPRESSIONS.items() if start.startswith(magic)), None)
         stream = pa.CompressedInputStream(file, codec) if codec else file
-        yield Opened(stream.read1(_HEAD_BYTES), stream, codec is not None, file)
+        yield Opened(source, stream.read1(_HEAD_BYTES), stream, codec is not None, file)
 
 
 @contextmanager
@@ -127,7 +128,7 @@ def readable(source: Source) -> Iterator[None]:
         raise InputError(f"{source.name}: can't be read: {reason}") from error
 
 
-def detect_format(opened: Opened, source: Source, requested: str) -> Format:
+def detect_format(opened: Opened, requested: str) -> Format:
     """Return the requested format, or detect it by first bytes, names of fields, and suffix.
 
     Parameters: `requested`, a format's name, or auto.
@@ -142,7 +143,7 @@ def detect_format(opened: Opened, source: Source, requested: str) -> Format:
     collector = Format.GOFLOW2 if is_messages(opened.head) else identify_collector(text)
     if collector is not None:
         return Format(collector)
-    suffix = _format_suffix(Path(source.name))
+    suffix = _format_suffix(Path(opened.source.name))
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     return Format.JSONL if is_json(text) else Format.CSV
@@ -229,17 +230,17 @@ def read_contents(source: Source, fmt: str) -> Iterator[Content]:
     Raises InputError, also from the contents' chunks, if the source can't be read further.
     """
     with open_source(source) as opened:
-        form = detect_format(opened, source, fmt)
+        form = detect_format(opened, fmt)
         if form in (Format.PARQUET, Format.ARROW):
-            with _on_disk(source, opened) as path:
+            with _on_disk(opened) as path:
                 yield _whole(source, form, path, _column_chunks(source, form, path))
         elif form is Format.GOFLOW2 and is_messages(opened.head):
-            with _on_disk(source, opened) as path:
+            with _on_disk(opened) as path:
                 yield _whole(source, form, path, _message_chunks(source, path))
         elif source.path is not None and source.path.is_file():
-            yield _whole(source, form, source.path, _text_chunks(source, form, opened))
+            yield _whole(source, form, source.path, _text_chunks(opened, form))
         else:
-            yield from _stretches(source, form, opened)
+            yield from _stretches(opened, form)
 
 
 def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) -> Content:
@@ -271,10 +272,10 @@ def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) ->
     return replace(content, land_by_engine=land)
 
 
-def _text_chunks(source: Source, form: Format, opened: Opened) -> Iterator[Chunk]:
-    reader = _line_reader(source, form, opened)
-    with readable(source):
-        for block in read_blocks(opened.head, opened.stream, source.name, end_of=reader.end_of):
+def _text_chunks(opened: Opened, form: Format) -> Iterator[Chunk]:
+    reader = _line_reader(opened, form)
+    with readable(opened.source):
+        for block in read_blocks(opened.head, opened.stream, opened.source.name, end_of=reader.end_of):
             yield Chunk(reader.table, reader.rows(block), opened.file.tell())
 
 
@@ -297,10 +298,10 @@ def _message_chunks(source: Source, path: Path) -> Iterator[Chunk]:
 
 
 @contextmanager
-def _on_disk(source: Source, opened: Opened) -> Iterator[Path]:
+def _on_disk(opened: Opened) -> Iterator[Path]:
     """Yield a file with the decompressed content: the source itself, or a temporary copy."""
-    if source.path is not None and source.path.is_file() and not opened.is_compressed:
-        yield source.path
+    if opened.source.path is not None and opened.source.path.is_file() and not opened.is_compressed:
+        yield opened.source.path
         return
     with tempfile.NamedTemporaryFile(prefix="prism-ch-") as copy:
         copy.write(opened.head)
@@ -309,18 +310,18 @@ def _on_disk(source: Source, opened: Opened) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def _stretches(source: Source, form: Format, opened: Opened) -> Iterator[Content]:
+def _stretches(opened: Opened, form: Format) -> Iterator[Content]:
     """Yield the stretches of a text stream, which may never end."""
-    reader = _line_reader(source, form, opened)
-    for block in read_blocks(opened.head, opened.stream, source.name, _STREAM_TIMEOUT_S, reader.end_of):
+    reader = _line_reader(opened, form)
+    for block in read_blocks(opened.head, opened.stream, opened.source.name, _STREAM_TIMEOUT_S, reader.end_of):
         rows = reader.rows(block)
         digest = hashlib.blake2b(repr(reader.header).encode(), digest_size=16)
         digest.update(block.text)
         size_bytes = len(block.text)
-        yield Content(source.name, form, digest.hexdigest(), size_bytes, [Chunk(reader.table, rows, size_bytes)])
+        yield Content(opened.source.name, form, digest.hexdigest(), size_bytes, [Chunk(reader.table, rows, size_bytes)])
 
 
-def _line_reader(source: Source, form: Format, opened: Opened) -> LineReader:
+def _line_reader(opened: Opened, form: Format) -> LineReader:
     if form in (Format.CSV, Format.JSONL):
-        return LineReader(source.name, is_csv=form is Format.CSV)
-    return LineReader(source.name, is_csv=not is_json(opened.head), collector=form.value)
+        return LineReader(opened.source.name, is_csv=form is Format.CSV)
+    return LineReader(opened.source.name, is_csv=not is_json(opened.head), collector=form.value)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from prism_ch.errors import InputError, StoreError
-from prism_ch.ingest import columnar, contents
+from prism_ch.ingest import columnar, sources
 from prism_ch.ingest.columnar import engine_can_read
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.landing import LANDING_SETTINGS
@@ -96,7 +96,7 @@ def test_it_lands_what_would_land_otherwise(store: Store, tmp_path: Path, monkey
     land_files(store, [str(tmp_path)])
     otherwise = state(store)
     empty(store)
-    monkeypatch.setattr(contents, "_ENGINE_BYTES_MIN", 0)
+    monkeypatch.setattr(sources, "_ENGINE_BYTES_MIN", 0)
     report = land_files(store, [str(tmp_path)], progress=lambda done, total: reported.append((done, total)))
     assert (report.landed, report.rejected) == (102, {"bad_src_addr": 1, "zero_bytes": 1})
     assert state(store) == otherwise
@@ -128,7 +128,7 @@ def test_cut_short_and_repeated_it_is_complete(
 
 
 def test_a_damaged_file_is_named(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "_ENGINE_BYTES_MIN", 0)
+    monkeypatch.setattr(sources, "_ENGINE_BYTES_MIN", 0)
     path = write_parquet(tmp_path / "flows.parquet", records(5000))
     content = bytearray(path.read_bytes())
     content[40:2000] = bytes(1960)

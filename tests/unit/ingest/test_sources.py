@@ -27,8 +27,8 @@ from prism_ch.ingest.sources import Format, Opened, Source, detect_format, find_
     ],
 )
 def test_formats(name: str, head: bytes, requested: str, expected: Format) -> None:
-    opened = Opened(head, io.BytesIO(), is_compressed=False, file=io.BytesIO())
-    assert detect_format(opened, Source(name, Path(name)), requested) is expected
+    opened = Opened(Source(name, Path(name)), head, io.BytesIO(), is_compressed=False, file=io.BytesIO())
+    assert detect_format(opened, requested) is expected
 
 
 def test_a_dash_is_standard_input() -> None:
