@@ -9,7 +9,7 @@ from prism_ch.analysis.continuity.continuity import continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
-from prism_ch.analysis.diagnose.network.slow_switches import join_slow_switches
+from prism_ch.analysis.diagnose.network.sharing import join_slow_switches
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise

@@ -1,4 +1,4 @@
-"""What the detectors look at: a job as a window shows it, with what is measured of it at most once."""
+"""What the detectors look at: a job as a window shows it, and what is measured of it, each thing once."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from functools import cached_property
 import numpy as np
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
-from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
-from prism_ch.analysis.diagnose.compute.unseen_hops import measure_servers, passes_on_unseen
-from prism_ch.analysis.diagnose.compute.usual_compute import recall, remember
+from prism_ch.analysis.diagnose.compute import compute_time
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, recall, remember
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
-from prism_ch.analysis.diagnose.steps.regimes import Moved
+from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
 
 
 @dataclass(frozen=True)
 class AttemptContext:
     """One attempt of a job, and what its traffic shows.
 
-    `place` says where its steps lie in the job, `known` are the findings that were open before, those about switches
-    among them, and `usual` is what was remembered of how long its ranks compute.
+    `place` is where its steps lie in the job, `known` are the findings that were open before, those on switches among
+    them, and `usual` are its ranks' compute times that earlier windows remembered.
     """
 
     attempt: RebuiltAttempt
@@ -43,31 +43,36 @@ class AttemptContext:
     topology: Topology
     params: Params
 
+    @property
+    def typed_traffic(self) -> tuple[Traffic, PairKinds, Division, GroupSet]:
+        """Its bursts, what kind each pair carries, where steps end, and its groups."""
+        one = self.attempt
+        return one.bursts, one.kinds, one.division, one.groups
+
     @cached_property
     def network(self) -> tuple[Finding, ...]:
         """NICs, links, switches and groups that take longer for their bytes."""
-        one, params = self.attempt, self.params.diagnose.pace
-        if one.division.steps == 0:
+        division = self.attempt.division
+        if division.steps == 0:
             return ()
-        times = measure_time_per_byte(one.bursts, one.kinds, one.division, one.groups, self.topology, params)
-        return find_slow_network(times, one.division, self.known, self.place, self.topology)
+        times = measure_time_per_byte(*self.typed_traffic, self.topology, self.params.diagnose.network)
+        return find_slow_network(times, division, self.known, self.place, self.topology)
 
     @cached_property
-    def compute_times(self) -> tuple[ComputeTime, ...]:
+    def compute_times(self) -> tuple[compute_time.ComputeTime, ...]:
         """How long ranks compute, in each way that the traffic allows, best first."""
-        one, params = self.attempt, self.params.diagnose.work
-        if one.division.steps == 0:
+        params = self.params.diagnose.compute
+        if self.attempt.division.steps == 0:
             return ()
-        shown = (one.bursts, one.kinds, one.division, one.groups)
-        if passes_on_unseen(*shown, self.topology):
-            return measure_servers(*shown, self.topology, params, self.usual.needs)
-        return measure_compute_time(*shown, params, self.usual.needs)
+        if compute_time.passes_on_unseen(*self.typed_traffic, self.topology):
+            return compute_time.measure_servers(*self.typed_traffic, self.topology, params, self.usual.needs)
+        return compute_time.measure_compute_time(*self.typed_traffic, params, self.usual.needs)
 
     @cached_property
     def gpus(self) -> tuple[Finding, ...]:
         """GPUs that compute for longer."""
-        usual = recall(self.usual, self.compute_times, self.topology)
-        return find_slow_gpus(self.compute_times, self.attempt.division, self.known, self.place, self.topology, usual)
+        usual_s = recall(self.usual, self.compute_times, self.topology)
+        return find_slow_gpus(self.compute_times, self.attempt.division, self.known, self.place, self.topology, usual_s)
 
     @cached_property
     def steps_seen(self) -> StepsSeen:
@@ -75,10 +80,10 @@ class AttemptContext:
         return StepsSeen.of(self.attempt, self.seen.flows, self.params.stops)
 
     def remembered(self) -> UsualComputeTime:
-        """Return what is to be remembered of how long its ranks compute."""
-        if self.attempt.division.steps == 0:
+        """Return its ranks' compute times that later windows have to know."""
+        division, params = self.attempt.division, self.params.diagnose.compute
+        if division.steps == 0:
             return UsualComputeTime()
-        division, params = self.attempt.division, self.params.diagnose.work
         return remember(self.usual, self.compute_times, self.gpus, division, self.topology, params)
 
 
@@ -86,8 +91,8 @@ class AttemptContext:
 class JobContext:
     """A job as a window shows it.
 
-    `not_slow` bool[steps] masks those of its steps that are long for another reason than slowness, and `moved` says
-    what they moved. `seen` is all that the window shows, `found` what earlier detectors found.
+    `not_slow` bool[steps] masks those of its steps that are long for another reason than slowness, and `moved` is what
+    its steps moved. `seen` is all that the window shows, `found` what earlier detectors found.
     """
 
     job: ContinuedJob
@@ -101,7 +106,7 @@ class JobContext:
 
     @classmethod
     def of(cls, job: ContinuedJob, seen: Observed, topology: Topology, params: Params) -> JobContext:
-        """Look at a job; what was known before of switches is in `seen`."""
+        """Look at a job; `seen` holds the findings on switches that were open before."""
         stays = () if job.before is None else tuple(filter(is_of_steps, job.before.findings))
         attempts = []
         for one in job.attempts:
@@ -118,10 +123,10 @@ class JobContext:
         """Return it with what was found so far."""
         return replace(self, found=found)
 
-    def beside_stops(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Keep what is found in no step that is long for another reason, or in more than a hiccup of others as well."""
-        left_out = self.job.steps.step[self.not_slow]
-        return found_beside(findings, left_out, self.params.diagnose.work.slow_steps)
+    def outside_stops(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Keep the findings that steps which are long for another reason do not explain."""
+        long_steps = self.job.steps.step[self.not_slow]
+        return found_outside(findings, long_steps, self.params.diagnose.compute.slow_steps)
 
     @property
     def job_id(self) -> str:
@@ -135,7 +140,7 @@ class JobContext:
 
     @property
     def known_of_steps(self) -> tuple[Finding, ...]:
-        """Those of them that stay and are about what is slow in steps."""
+        """Those of them that stay and are about slowness in steps."""
         return () if self.job.before is None else tuple(filter(is_of_steps, self.job.before.findings))
 
     @property
@@ -150,12 +155,12 @@ class JobContext:
 
 
 def is_of_steps(finding: Finding) -> bool:
-    """Say whether a finding is of what is slow in steps."""
+    """Whether a finding is about slowness in steps."""
     return finding.kind != "telemetry" and not is_stop(finding)
 
 
 def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
-    """Put together what the steps of attempts moved, and whether ranks are seen to be ready one after the other."""
+    """Put together what steps of attempts moved, and whether ready times differ by rank."""
     newest = seen[-1]
     late_s = newest.lateness_s.max(axis=0, initial=0) - np.median(newest.lateness_s, axis=0)
     spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
@@ -165,8 +170,8 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late)
 
 
-def found_beside(findings: tuple[Finding, ...], left_out: Int64, least: int) -> tuple[Finding, ...]:
-    """Keep the findings that hold none of the steps that are left out, int64[n], or at least so many others."""
+def found_outside(findings: tuple[Finding, ...], left_out: Int64, least: int) -> tuple[Finding, ...]:
+    """Keep findings without steps of `left_out`, int64[n], or with `least` others."""
 
     def counts(finding: Finding) -> bool:
         without = int(np.count_nonzero((left_out >= finding.first_step) & (left_out <= finding.last_step)))

@@ -1,7 +1,8 @@
 """Diagnose: what slows or stops a job (LLMPrism, section V).
 
-DETECTORS look at the job one after the other, each at what those before it found; POLICIES then settle what is said:
-which finding carries the alarm, which is another's symptom, which goes on from an earlier window.
+1. Each of DETECTORS looks at the job, and at what those before it found.
+2. Each of POLICIES then changes all findings together: which one is the alarm, which is the symptom of another, and
+   which continues one of an earlier window.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from prism_ch.analysis.continuity.continuity import ContinuedJob
 from prism_ch.analysis.diagnose import policies
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.imbalance import find_imbalance
-from prism_ch.analysis.diagnose.network.congestion import tell_congestion
+from prism_ch.analysis.diagnose.network.sharing import without_congestion
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.diagnose.stops.stops import find_restart, find_stops
-from prism_ch.analysis.diagnose.telemetry import find_merged_records, steps_told
+from prism_ch.analysis.diagnose.telemetry import find_merged_records, resolve_steps
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
@@ -34,11 +35,7 @@ Policy: TypeAlias = Callable[[Findings, JobContext], Findings]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is found of one job.
-
-    `findings` are on the job; `switches`, what it says of switches, which are not its own. `usual_compute` is to be
-    remembered.
-    """
+    """The findings on a job and on switches, and the compute time to be remembered."""
 
     findings: Findings
     switches: Findings
@@ -51,58 +48,49 @@ class Diagnosis:
 
 
 def slow_network(context: JobContext) -> Findings:
-    """Find NICs, links, switches and groups that take longer for their bytes than others, or than before.
+    """Find NICs, links, switches and groups that take longer for their bytes.
 
-    What others on the same port explain is congestion, and no fault.
+    `network/slow_network.py` finds and names them. What other flows on the same port explain becomes congestion.
     """
     found = [one for attempt in context.attempts for one in attempt.network]
-    own = context.beside_stops(tuple(one for one in found if one.kind != "slow_switch"))
-    pace = context.params.diagnose.pace
-    own = tell_congestion(own, context.job_id, context.seen.flows, context.endpoints, context.topology, pace)
+    own = context.outside_stops(tuple(one for one in found if one.kind != "slow_switch"))
+    params = context.params.diagnose.network
+    own = without_congestion(own, context.job_id, context.seen.flows, context.endpoints, context.topology, params)
     return (*own, *(one for one in found if one.kind == "slow_switch"))
 
 
 def slow_gpus(context: JobContext) -> Findings:
-    """Find GPUs that compute for longer than others of their role, or than before; a slow NIC explains some."""
-    return context.beside_stops(
+    """Find GPUs that compute for longer; a slow NIC explains some."""
+    return context.outside_stops(
         tuple(one for attempt in context.attempts for one in policies.not_by_network(attempt.gpus, attempt))
     )
 
 
 def slow_groups(context: JobContext) -> Findings:
-    """Find data-parallel groups that take longer for their bytes than their peers; a slow network explains some."""
+    """Find data-parallel groups slower than their peers; a slow network explains some."""
     found: list[Finding] = []
     for attempt in context.attempts:
-        one = attempt.attempt
-        groups = find_slow_groups(one.bursts, one.kinds, one.division, one.groups, attempt.place, context.topology)
+        groups = find_slow_groups(*attempt.typed_traffic, attempt.place, context.topology)
         found.extend(policies.not_by_network(groups, attempt))
-    return context.beside_stops(tuple(found))
+    return context.outside_stops(tuple(found))
 
 
 def imbalance(context: JobContext) -> Findings:
-    """Find stages that always compute for longer, or groups that always move more: how the model is divided."""
+    """Find stages that always compute longer, or groups that always move more."""
     last = context.attempts[-1]
-    one = last.attempt
-    return find_imbalance(one.bursts, one.kinds, one.division, one.groups, last.compute_times, last.known, last.place)
+    return find_imbalance(*last.typed_traffic, last.compute_times, last.known, last.place)
 
 
 def slow_steps(context: JobContext) -> Findings:
-    """Find the steps that take longer than the job's healthy ones, and what of the above slows them."""
+    """Find steps longer than the healthy ones, and which earlier finding slows them."""
     job = context.job
     ordinary = job.steps.take(~context.not_slow)
     if job.before is not None:
         ordinary = Steps.concat([job.before.baseline_steps, ordinary])
     causes = [one for one in context.found if one.kind not in ("slow_group", "imbalance")]
-    return find_slow_steps(
-        job.job,
-        ordinary,
-        context.known_of_steps,
-        causes,
-        job.attempts[-1].groups.largest_role,
-        context.topology,
-        context.params.diagnose,
-        context.moved,
-    )
+    peers, params = job.attempts[-1].groups.largest_role, context.params.diagnose
+    known = context.known_of_steps
+    return find_slow_steps(job.job, ordinary, known, causes, peers, context.topology, params, context.moved)
 
 
 def stops(context: JobContext) -> Findings:
@@ -119,18 +107,16 @@ def restarts(context: JobContext) -> Findings:
 
 def merged_records(context: JobContext) -> Findings:
     """Find exporters that join many of the job's steps into one record."""
-    newest, job = context.attempts[-1].attempt, context.job
+    newest = context.attempts[-1].attempt
     traffic, merged = newest.traffic, newest.traffic.merged_flows()
     closing = newest.kinds.of_kind(newest.bursts, newest.kinds.closing)
-    shown = steps_told(traffic.flows, merged, closing, newest.division.steps)
+    resolved = resolve_steps(traffic.flows, merged, closing, newest.division.steps)
     known = tuple(one for one in context.known if not is_stop(one))
-    return find_merged_records(
-        job.job.job_id, traffic.flows, merged, shown, traffic.timeouts, known, context.seen.window,
-        context.params.merged,
-    )  # fmt: skip
+    window, params = context.seen.window, context.params.merged
+    return find_merged_records(context.job_id, traffic.flows, merged, resolved, traffic.timeouts, known, window, params)
 
 
-#: What is looked for, in order: each sees what those before it found.
+#: The detectors in order: each sees what those before it found.
 DETECTORS: tuple[Detector, ...] = (
     slow_network,
     slow_gpus,
@@ -142,11 +128,11 @@ DETECTORS: tuple[Detector, ...] = (
     merged_records,
 )
 
-#: What becomes of all findings together, in order.
+#: The policies in order: each changes what those before it left.
 POLICIES: tuple[Policy, ...] = (
     policies.one_alarm,
-    policies.with_flows_to_look_up,
-    policies.no_stall_beside_slow_gpu,
+    policies.with_sample_flows,
+    policies.no_stall_of_slow_gpu,
     policies.doubt_in_gaps,
     policies.carry_on_findings,
 )

@@ -1,4 +1,4 @@
-"""Makes findings: their identity, their grade, where in a job they lie."""
+"""Findings: how they are made, named and graded, and where in a job they lie."""
 
 from __future__ import annotations
 
@@ -18,19 +18,15 @@ EVIDENCE_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one attempt of a job is looked at: the number of the division's first step, and by which parameters.
+    """Where an attempt lies in its job: `first_step` numbers the division's first step.
 
-    `begins` says that the division begins where the attempt does.
+    `begins` if the attempt begins with that step. `params` are those by which the attempt is diagnosed.
     """
 
     job_id: str
     first_step: int
     params: DiagnoseParams
     begins: bool = True
-
-    def grade(self, slowdown: float) -> Severity:
-        """Grade the lost share of the job's time."""
-        return severity(slowdown, self.params)
 
     def extent(self, division: Division, episode: Episode) -> Extent:
         """Return where an episode of a division's steps lies."""
@@ -66,7 +62,7 @@ class Measured:
 
 
 class Typed(TypedDict, total=False):
-    """What a finding goes by beside its evidence, as of Finding."""
+    """The fields of Finding that later stages and windows go by, besides its evidence."""
 
     about: tuple[str, ...]
     may_also_be: tuple[str, ...]
@@ -85,7 +81,7 @@ def make_finding(
     evidence: Mapping[str, Any],
     **typed: Unpack[Typed],
 ) -> Finding:
-    """Put a finding together; parameters as of Finding."""
+    """Put a finding together; the parameters are the fields of Finding."""
     return Finding(
         diagnosis_id=diagnosis_id,
         kind=kind,
@@ -108,7 +104,7 @@ def make_finding(
 
 
 def identity(job_id: str, kind: FindingKind, subject: str, begin: int) -> str:
-    """Name a finding by what it is about and where it began: working the same flows again finds the same name."""
+    """Name a finding by its subject and beginning. The same flows give the same name."""
     return blake2b(f"{job_id}\n{kind}\n{subject}\n{begin}".encode(), digest_size=8).hexdigest()
 
 

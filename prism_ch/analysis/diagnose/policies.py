@@ -1,50 +1,54 @@
-"""Policies: what becomes of all that was found of a job, put together."""
+"""Policies: what becomes of all findings on a job together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from prism_ch.analysis.diagnose.context import AttemptContext, JobContext, is_of_steps
 from prism_ch.analysis.diagnose.episodes import carry_on, together
-from prism_ch.analysis.diagnose.sample_flows import with_sample_flows
 from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, is_stop
+from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
+from prism_ch.model.flow import FlowBatch
 from prism_ch.model.topology import Topology
 
-#: Kinds that blame a part of the network.
+#: Kinds of findings that localise a part of the network.
 _OF_NETWORK = ("slow_nic", "slow_link", "slow_switch")
+
+#: Flow records shown with a finding: enough to look it up, few enough to read.
+SAMPLE_FLOWS = 5
 
 
 def not_by_network(found: Sequence[Finding], attempt: AttemptContext) -> tuple[Finding, ...]:
-    """Leave out slow groups and GPUs of an attempt that something slow in the network explains.
+    """Leave out slow groups and GPUs that something slow in the network explains.
 
     A group is the symptom of that; and so is the rank behind a slow NIC, which can't send before its last message is
     out.
     """
-    causes, topology = attempt.network, attempt.topology
-    return tuple(one for one in found if not any(_explains(cause, one, topology) for cause in causes))
+    return tuple(one for one in found if not any(_explains(cause, one, attempt.topology) for cause in attempt.network))
 
 
 def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
-    """Say whether something slow in the network explains a slow group or GPU at the same time."""
     if not together(cause, symptom):
         return False
     if symptom.kind == "slow_group" or cause.kind == "slow_switch":
         return True
-    accused, waiting = (
+    causing, waiting = (
         {int(topology.server[topology.index[end]]) for end in ends if end in topology.index}
         for ends in (cause.subject.split("->"), symptom.about)
     )
-    return not accused.isdisjoint(waiting)
+    return not causing.isdisjoint(waiting)
 
 
 def one_alarm(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Leave one alarm for what slows a job at one time, and grade what else says the same as information.
+    """Leave one alarm for what slows a job at one time; its symptoms become information.
 
-    What is slow in the network is the alarm, and the steps that it slows are its symptom. Else the slow steps are the
-    alarm, which name the GPU to blame where it is known: whoever is late, the groups that wait for it take long, and
-    are a symptom in the alarm's evidence.
+    1. What is slow in the network is the alarm, and the steps that it slows are its symptom.
+    2. Else the slow steps are the alarm, which name the GPU that slows them where it is known. Groups that wait for
+       that GPU take long, and are listed in the evidence of the steps.
     """
     network = [finding for finding in found if finding.kind in _OF_NETWORK]
     steps = [finding for finding in found if finding.kind == "slow_step"]
@@ -56,39 +60,72 @@ def one_alarm(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
         else finding
         for finding in found
     ]
-    return _with_symptoms(graded)
+    named = [one for one in graded if one.kind == "slow_step" and one.cause and one.cause.kind == "slow_gpu"]
+    waiting = [one for one in graded if one.kind == "slow_group" and any(together(one, step) for step in named)]
+
+    def with_waiting(step: Finding) -> Finding:
+        groups = [group.subject for group in waiting if together(group, step)]
+        return replace(step, evidence={**step.evidence, "slow_groups": groups})
+
+    return tuple(with_waiting(one) if one in named else one for one in graded if one not in waiting)
 
 
-def _with_symptoms(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Put slow groups, which wait for a GPU to blame, into the evidence of the slow steps that name it."""
-    blaming = [finding for finding in found if finding.kind == "slow_step" and _blames_gpu(finding)]
-    waiting = [one for one in found if one.kind == "slow_group" and any(together(one, step) for step in blaming)]
-    return tuple(
-        replace(finding, evidence=_with_groups(finding, waiting)) if finding in blaming else finding
-        for finding in found
-        if finding not in waiting
-    )
-
-
-def _blames_gpu(finding: Finding) -> bool:
-    """Say whether a finding's evidence names a GPU as the root cause."""
-    return finding.cause is not None and finding.cause.kind == "slow_gpu"
-
-
-def _with_groups(step: Finding, waiting: Sequence[Finding]) -> Mapping[str, object]:
-    """Return the evidence of slow steps with the groups that wait at the same time."""
-    groups = [group.subject for group in waiting if together(group, step)]
-    return {**step.evidence, "slow_groups": groups}
-
-
-def with_flows_to_look_up(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
-    """Put a few flow records behind each finding of slowness into its evidence."""
+def with_sample_flows(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
+    """Put a few flow records, to look up in table `flows`, into the evidence."""
     flows = context.job.traffic.flows
-    return tuple(with_sample_flows([one], flows, context.topology)[0] if is_of_steps(one) else one for one in found)
+    return tuple(with_samples(one, flows, context.topology) if is_of_steps(one) else one for one in found)
 
 
-def no_stall_beside_slow_gpu(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Leave out stalls in steps in which a slow GPU makes the others wait for as long: that is no stop of its own."""
+def with_samples(finding: Finding, flows: FlowBatch, topology: Topology) -> Finding:
+    """Put some of the records that a finding is about into its evidence.
+
+    Parameters: `flows`, one observation a flow, by right clocks.
+    Shown are the slowest for their bytes of those that are no smaller than most: control messages show no slowness.
+    """
+    about = _about(finding, flows, topology)
+    rows = np.flatnonzero(about & (flows.end_ns > finding.start_ns) & (flows.start_ns < finding.end_ns))
+    if len(rows) == 0:
+        return finding
+    rows = rows[flows.bytes[rows] >= np.median(flows.bytes[rows])]
+    ns_per_byte = (flows.end_ns[rows] - flows.start_ns[rows]) / np.maximum(flows.bytes[rows], 1)
+    rows = np.sort(rows[np.argsort(-ns_per_byte, kind="stable")[:SAMPLE_FLOWS]])
+    rows = rows[np.argsort(flows.start_ns[rows], kind="stable")]
+    samples = [
+        {
+            "time_flow_start_ns": int(flows.start_ns[row]),
+            "time_flow_end_ns": int(flows.end_ns[row]),
+            "src_addr": topology.endpoints[flows.src[row]],
+            "dst_addr": topology.endpoints[flows.dst[row]],
+            "bytes": int(flows.bytes[row]),
+        }
+        for row in rows.tolist()
+    ]
+    return replace(finding, evidence={**finding.evidence, "sample_flows": samples})
+
+
+def _about(finding: Finding, flows: FlowBatch, topology: Topology) -> Bool:
+    """Mask the flows between endpoints that a finding names, by default all, bool[n]."""
+    ways = [finding.subject] if finding.subject_type in ("link", "endpoint") else []
+    ways += finding.about
+    about = np.zeros(len(flows), dtype=bool)
+    alone: list[int] = []
+    for way in ways:
+        ends = [topology.index[address] for address in way.split("->") if address in topology.index]
+        if len(ends) > 1:
+            about |= (flows.src == ends[0]) & (flows.dst == ends[1])
+        else:
+            alone += ends
+    if finding.subject_type == "switch" and finding.subject in topology.leaf_names:
+        alone += np.flatnonzero(topology.leaf == topology.leaf_names.index(finding.subject)).tolist()
+    if alone:
+        sends, receives = np.isin(flows.src, alone), np.isin(flows.dst, alone)
+        both = len(set(alone)) > 1 and finding.subject_type == "group"
+        about |= sends & receives if both else sends | receives
+    return about if about.any() else np.ones(len(flows), dtype=bool)
+
+
+def no_stall_of_slow_gpu(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
+    """Leave out stalls in steps in which a slow GPU costs as much."""
     causes = [one for one in found if one.kind == "slow_gpu" and one.first_step < one.last_step]
 
     def explains(cause: Finding, stall: Finding) -> bool:
@@ -99,14 +136,13 @@ def no_stall_beside_slow_gpu(found: Sequence[Finding], _: JobContext) -> tuple[F
 
 
 def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Grade as information slow steps that begin when exporters fall silent, and that nobody is found to cause.
+    """Grade slow steps without a cause as information if they begin when exporters fall silent.
 
     Where the ends of steps are not seen, two look like one.
     """
     gaps = [one for one in found if one.kind == "telemetry" and is_stop(one)]
 
     def in_a_gap(one: Finding) -> bool:
-        """Say whether the first of some slow steps holds the beginning of a gap, or lies in it."""
         first_end_ns = one.start_ns + round(one.observed * 1e9)
         return any(gap.start_ns < first_end_ns and one.start_ns < gap.end_ns for gap in gaps)
 
@@ -117,7 +153,7 @@ def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...
 
 
 def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
-    """Let findings take the identity of open ones that they go on from, and close open ones that nothing carries on."""
+    """Let findings continue open ones, and close the other open ones."""
     own = [one for one in found if is_of_steps(one) and one.kind != "slow_switch"]
     stops = [one for one in found if is_stop(one)]
     others = [one for one in found if not is_stop(one) and (one.kind in ("telemetry", "slow_switch"))]

@@ -1,4 +1,4 @@
-"""Telemetry: exporters that join the records of a job over many steps, and the timeout that would tell them apart."""
+"""Telemetry: exporters that join the records of a job over many steps, and the timeout that would part them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import Extent, Measured, identity, make_finding
+from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.finding import Finding
@@ -19,13 +20,13 @@ from prism_ch.model.window import Window
 #: The idle timeout to set where nothing shows how long steps pause: gradients pause for 15 % of a step at the least,
 #: and published steps of large jobs take 2 to 46 s; a tenth of 1 s.
 STEP_TIMEOUT_S = 0.1
-#: The idle timeout that tells messages inside a step apart: at 5 ms exporters resolve 99 to 100 % of gaps.
+#: The idle timeout that parts messages inside a step: at 5 ms exporters resolve 99 to 100 % of gaps.
 MESSAGE_TIMEOUT_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class StepsTold:
-    """What is known of a job's steps in spite of merged records: how many, from which exporters' records.
+class ResolvedSteps:
+    """How many steps of a job are resolved, and by which exporters' records.
 
     `exporter` bool[exporters] are those whose records show steps; `silence_s` is the silence that marks a step on
     pairs that show them, NaN where none does.
@@ -40,7 +41,7 @@ def find_merged_records(
     job_id: str,
     flows: FlowBatch,
     merged: Bool,
-    told: StepsTold,
+    resolved: ResolvedSteps,
     timeouts: Timeouts,
     known: Sequence[Finding],
     window: Window,
@@ -59,71 +60,93 @@ def find_merged_records(
     for exporter in np.unique(flows.exporter[merged]).tolist():
         mine = flows.take(merged & (flows.exporter == exporter))
         before = going.pop(flows.exporters[exporter], None)
-        found.append(_describe(job_id, mine, exporter, told, timeouts, before, window, params))
+        first_ns = int(mine.start_ns.min()) if resolved.steps == 0 else window.start_ns
+        start_ns = first_ns if before is None else before.start_ns
+        name = identity(job_id, "telemetry", flows.exporters[exporter], start_ns)
+        extent = Extent(0, max(resolved.steps - 1, 0), start_ns, int(mine.end_ns.max()))
+        name = name if before is None else before.diagnosis_id
+        found.append(_describe(mine, exporter, name, extent, resolved, timeouts, params))
     seen = {flows.exporters[number] for number in np.unique(flows.exporter[flows.end_ns >= window.start_ns]).tolist()}
     over = (replace(finding, status="closed") if finding.subject in seen else finding for finding in going.values())
     return (*found, *over)
 
 
-def steps_told(flows: FlowBatch, merged: Bool, closing: Traffic, steps: int) -> StepsTold:
-    """Say what is known of a job's steps in spite of merged records.
+def resolve_steps(flows: FlowBatch, merged: Bool, closing: Traffic, steps: int) -> ResolvedSteps:
+    """Find which exporters show a job's steps in spite of merged records.
 
-    Parameters: as of `find_merged_records`; `closing`, the traffic that closes its steps; `steps`, how many.
+    Parameters: `flows` and `merged`, see `find_merged_records`; `closing`, the traffic that closes the job's `steps`.
     """
     exporter = np.zeros(len(flows.exporters), dtype=bool)
     if steps == 0 or len(closing) == 0:
-        return StepsTold(steps, exporter, np.nan)
-    span = 1 + int(max(flows.src.max(), flows.dst.max(), closing.pair_src.max(), closing.pair_dst.max()))
-    closes = np.isin(
-        flows.src.astype(np.int64) * span + flows.dst, closing.pair_src.astype(np.int64) * span + closing.pair_dst
-    )
+        return ResolvedSteps(steps, exporter, np.nan)
+    closes = PairIndex.of(closing.pair_src, closing.pair_dst).holds(flows.src, flows.dst)
     exporter[flows.exporter[closes & ~merged]] = True
-    return StepsTold(steps, exporter, _shortest_silence_s(closing, steps))
+    return ResolvedSteps(steps, exporter, _shortest_silence_s(closing, steps))
 
 
 def _shortest_silence_s(closing: Traffic, steps: int) -> float:
-    """Return the shortest silence that has to show for every step to show, NaN where there is none.
+    """Return the shortest silence that shows every step, NaN if there is none.
 
-    Of as many silences of a pair as there are steps, the longest ones, the shortest; the median over pairs, so that a
-    few lost or strayed records don't matter.
+    1. A pair that shows n steps has n - 1 silences between them, the longest ones it has.
+    2. The shortest of these has to show; the median over pairs is robust against a few lost or strayed records.
     """
     same = np.diff(closing.pair) == 0
     pair, silence_s = closing.pair[1:][same], (closing.start_ns[1:] - closing.end_ns[:-1])[same] / 1e9
     order = np.lexsort((-silence_s, pair))
     first = np.searchsorted(pair[order], np.arange(len(closing.pair_src)))
     last = np.searchsorted(pair[order], np.arange(len(closing.pair_src)), side="right") - 1
-    place = np.minimum(first + steps - 2, last)  # so many steps have one silence fewer between them
+    place = np.minimum(first + steps - 2, last)
     shown = (last >= first) & (place >= first)
     return float(np.median(silence_s[order][place[shown]])) if shown.any() else np.nan
 
 
+def _choose_remedy(resolved: ResolvedSteps, exporter: int, params: MergedParams) -> tuple[float, str, str]:
+    """Choose an idle timeout, in seconds. Returns it, the pauses that the present one hides, and why."""
+    if resolved.exporter[exporter]:
+        return (
+            MESSAGE_TIMEOUT_S,
+            "the pauses inside a step, so its other records show when a step ends, but these not what happens in it",
+            "idle timeouts of 5 ms were seen to tell nearly all messages of a step apart",
+        )
+    if np.isnan(resolved.silence_s):
+        return (
+            STEP_TIMEOUT_S,
+            "the pauses between steps, so no step can be told",
+            "gradients pause for at least a tenth of a step, and steps of large jobs take a second or more",
+        )
+    return (
+        float(f"{params.half * resolved.silence_s:.2g}"),
+        f"the pauses of {resolved.silence_s:.2g} s between steps that other exporters show",
+        "it is half of the pause between steps that other exporters show",
+    )
+
+
 def _describe(
-    job_id: str,
     mine: FlowBatch,
     exporter: int,
-    told: StepsTold,
+    diagnosis_id: str,
+    extent: Extent,
+    resolved: ResolvedSteps,
     timeouts: Timeouts,
-    before: Finding | None,
-    window: Window,
     params: MergedParams,
 ) -> Finding:
-    """Put what one exporter merges of a job into words and numbers."""
-    name = mine.exporters[exporter]
-    length_s = (mine.end_ns - mine.start_ns) / 1e9
+    name, length_s = mine.exporters[exporter], (mine.end_ns - mine.start_ns) / 1e9
     usual_s = float(np.median(length_s))
-    first_ns = int(mine.start_ns.min()) if told.steps == 0 else window.start_ns
-    start_ns = first_ns if before is None else before.start_ns
-    remedy = _remedy(told, exporter, params)
+    timeout_s, hides, because = _choose_remedy(resolved, exporter, params)
+    inferred = "which its records do not show"
+    if not np.isnan(timeouts.idle_s[exporter]):
+        inferred = f"about {timeouts.idle_s[exporter]:.2g} s"
+    elif not np.isnan(timeouts.idle_at_most_s[exporter]):
+        inferred = f"at most {timeouts.idle_at_most_s[exporter]:.2g} s"
     return make_finding(
         "telemetry",
         ("exporter", name),
-        identity(job_id, "telemetry", name, start_ns) if before is None else before.diagnosis_id,
-        Extent(0, max(told.steps - 1, 0), start_ns, int(mine.end_ns.max())),
-        Measured(usual_s, remedy.timeout_s),
+        diagnosis_id,
+        extent,
+        Measured(usual_s, timeout_s),
         "warning",
         f"Exporter {name or 'without a name'} joins what this job sends into records of {usual_s:.3g} s: its idle "
-        f"timeout, {_inferred(timeouts, exporter)}, is longer than {remedy.hides}; set it to "
-        f"{remedy.timeout_s:.3g} s or less.",
+        f"timeout, {inferred}, is longer than {hides}; set it to {timeout_s:.3g} s or less.",
         {
             "records": len(mine),
             "pairs": len(np.unique(np.stack([mine.src, mine.dst]), axis=1).T),
@@ -132,53 +155,13 @@ def _describe(
             "idle_timeout_s": _known(timeouts.idle_s[exporter]),
             "idle_timeout_at_most_s": _known(timeouts.idle_at_most_s[exporter]),
             "active_timeout_s": _known(timeouts.active_s[exporter]),
-            "silence_between_steps_s": _known(told.silence_s),
-            "steps_told": told.steps,
-            "timeout_that_would_do_s": remedy.timeout_s,
-            "because": remedy.because,
+            "silence_between_steps_s": _known(resolved.silence_s),
+            "steps_told": resolved.steps,
+            "timeout_that_would_do_s": timeout_s,
+            "because": because,
         },
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Remedy:
-    """The idle timeout that would do, which pauses the present one hides, and why that timeout."""
-
-    timeout_s: float
-    hides: str
-    because: str
-
-
-def _remedy(told: StepsTold, exporter: int, params: MergedParams) -> _Remedy:
-    """Choose the idle timeout that would do for an exporter."""
-    if told.exporter[exporter]:
-        return _Remedy(
-            MESSAGE_TIMEOUT_S,
-            "the pauses inside a step, so its other records show when a step ends, but these not what happens in it",
-            "idle timeouts of 5 ms were seen to tell nearly all messages of a step apart",
-        )
-    if np.isnan(told.silence_s):
-        return _Remedy(
-            STEP_TIMEOUT_S,
-            "the pauses between steps, so no step can be told",
-            "gradients pause for at least a tenth of a step, and steps of large jobs take a second or more",
-        )
-    return _Remedy(
-        float(f"{params.half * told.silence_s:.2g}"),
-        f"the pauses of {told.silence_s:.2g} s between steps that other exporters show",
-        "it is half of the pause between steps that other exporters show",
-    )
-
-
-def _inferred(timeouts: Timeouts, exporter: int) -> str:
-    """Say what is known of an exporter's idle timeout."""
-    if not np.isnan(timeouts.idle_s[exporter]):
-        return f"about {timeouts.idle_s[exporter]:.2g} s"
-    if not np.isnan(timeouts.idle_at_most_s[exporter]):
-        return f"at most {timeouts.idle_at_most_s[exporter]:.2g} s"
-    return "which its records do not show"
-
-
 def _known(value: float) -> float | None:
-    """Return a number for JSON, null where it is not known."""
     return None if np.isnan(value) else round(float(value), 6)

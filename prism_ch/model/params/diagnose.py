@@ -9,13 +9,13 @@ from prism_ch.model.params.shared import SharedParams
 
 @dataclass(frozen=True, slots=True)
 class ComputeTimeParams(SharedParams):
-    """Which rank works longer than its peers."""
+    """Which rank computes longer than its peers."""
 
-    #: An input comes before what is made of it in this share of all cases, lost records and clocks included.
+    #: An output needs an input that comes before it in this share of steps: lost records and clocks hide the rest.
     causal_share: float = 0.95
-    #: So many steps back are looked at together: a GPU slower by little shows over several.
+    #: Numbers of steps over which a median is taken: a GPU that is slower by little shows over several steps only.
     widths: tuple[int, ...] = (2, 4, 8, 16)
-    #: Ranks of a role needed for one of them to stand out.
+    #: Ranks of a role needed for one of them to stand out: of two nobody knows which is the slow one.
     min_peers: int = 3
 
 
@@ -23,15 +23,16 @@ class ComputeTimeParams(SharedParams):
 class TimePerByteParams(SharedParams):
     """Which part of the network takes longer for its bytes than others."""
 
-    #: Ends that are closer than this share of a step's bytes, and this part of a usual burst, are of one operation:
-    #: headers and lost packets make less of a difference, the next operation more.
+    #: Bursts are of one operation if they end closer than this share of a step's bytes, and this part of a usual burst.
+    #: Headers and lost packets make less of a difference, the next operation more.
     same_turn_share: float = 0.005
     same_turn_part: float = 0.25
-    #: So many steps back are looked at together.
+    #: Numbers of steps over which a median is taken: a small delay shows over several steps only.
     widths: tuple[int, ...] = (2, 4, 8)
-    #: Groups on the same servers that exceed by this share of the slowest one's excess are slow alike.
+    #: Groups on the same servers are slow alike if their delay is at least this share of the slowest one's: parts of
+    #: one communicator wait for the same link, and differ by jitter alone.
     together_share: float = 0.7
-    #: So many are accused at once at the most.
+    #: Parts of the network that are named at once at the most: more that fail together share a cause that is not seen.
     max_culprits: int = 4
 
 
@@ -39,23 +40,25 @@ class TimePerByteParams(SharedParams):
 class DiagnoseParams(SharedParams):
     """What is slow, and how bad it is."""
 
-    work: ComputeTimeParams = field(default_factory=ComputeTimeParams)
-    pace: TimePerByteParams = field(default_factory=TimePerByteParams)
+    compute: ComputeTimeParams = field(default_factory=ComputeTimeParams)
+    network: TimePerByteParams = field(default_factory=TimePerByteParams)
 
-    #: Ranks are seen to be ready one after the other where the last one is by so much of a step later than most, or by
-    #: so many seconds: what all begin at once, after a barrier, they begin within the time that packets cross a fabric.
+    #: Ranks are seen to be ready one after the other if the last one is later than most by this share of a step, or by
+    #: this number of seconds. After a barrier all begin within the time that packets take to cross a fabric.
     ready_spread: float = 0.002
     ready_spread_s: float = 0.001
-    #: Lost time is graded over at least so many steps: one slow step in twenty is no more than that.
+    #: Number of steps over which lost time is graded at the least, so that a single slow step is not critical.
     severity_steps: int = 20
     #: Lost shares of a job's time from which a person should look, and look now.
     warning_slowdown: float = 0.05
     critical_slowdown: float = 0.20
-    #: A GPU is named where it was last to be ready in this share of the slow steps ...
+    #: A GPU or server is the straggler if it was last to be ready in this share of the slow steps: in most of them.
     min_culprit_share: float = 0.6
-    #: ... and chance would make any of them so in fewer than one episode in a thousand.
-    max_culprit_chance: float = 1e-3
-    #: A peer this much slower than the others matters ...
+    #: False stragglers expected an episode at the most, by the null model that draws the last server at random: one in
+    #: a thousand episodes.
+    max_false_culprits: float = 1e-3
+    #: Excess of a group's time per byte over its peers from which it is slow, as a share: flows contend for links by
+    #: less.
     min_peer_excess: float = 0.25
 
 

@@ -1,4 +1,4 @@
-"""Delay: how much longer than others like them, or than before, the ways of a job take for their bytes."""
+"""Delay: how much longer the ways of a job take for their bytes than others like them, or than before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NETWORK_KINDS = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congest
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Rows of a Pace compared: `excess` float64[n, k], logarithms over `usual` float64[n, k], and their `spread`.
+    """Rows of TimePerByte compared: `excess` float64[n, k], logarithms over `usual` float64[n, k], and their `spread`.
 
     `to_past` bool[n] are the rows that are compared with themselves, not with others like them.
     """
@@ -31,64 +31,60 @@ class Delay:
     to_past: Bool
 
     def filled(self, other: Delay) -> Delay:
-        """Return it with the rows of another that it can't compare."""
+        """Return it with the rows of another for those that it can't compare."""
         unknown: Bool = np.asarray(np.isnan(self.excess).all(axis=1))
-        excess, usual = (
-            np.where(unknown[:, None], theirs, mine)
-            for mine, theirs in ((self.excess, other.excess), (self.usual, other.usual))
+        return Delay(
+            np.where(unknown[:, None], other.excess, self.excess),
+            np.where(unknown[:, None], other.usual, self.usual),
+            np.where(unknown, other.spread, self.spread),
+            np.logical_or(unknown, self.to_past),
         )
-        spread, to_past = np.where(unknown, other.spread, self.spread), np.logical_or(unknown, self.to_past)
-        return Delay(excess, usual, spread, to_past)
 
     def reference(self, rows: Bool) -> str:
-        """Say with what most of some rows, bool[n], were compared."""
+        """Describe what most of some rows, bool[n], were compared with."""
         return "before" if 2 * self.to_past[rows].sum() > rows.sum() else "others of the same size"
 
 
-def over_peers(pace: TimePerByte, params: TimePerByteParams) -> Delay:
-    """Compare each row with the median of those like it in each step, where there are enough."""
-    logs = pace.log_s_per_byte
+def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
+    """Compare each row with the median of enough rows like it in each step."""
+    logs = times.log_s_per_byte
     usual = np.full(logs.shape, np.nan)
-    for like in np.flatnonzero(np.bincount(pace.like) >= params.enough).tolist():
-        rows = pace.like == like
+    for like in np.flatnonzero(np.bincount(times.like) >= params.enough).tolist():
+        rows = times.like == like
         usual[rows] = robust.median(logs[rows], axis=0)[None]
-    excess = pace.beyond(usual)
+    excess = times.beyond(usual)
     spread = np.empty(len(excess))
-    for like in np.unique(pace.like).tolist():
-        rows = pace.like == like
+    for like in np.unique(times.like).tolist():
+        rows = times.like == like
         spread[rows] = spread_of(excess[rows], params.network_jitter)
     return Delay(excess, usual, spread, np.zeros(len(excess), dtype=bool))
 
 
-def over_past(pace: TimePerByte, remembered: Float64, params: TimePerByteParams) -> Delay:
-    """Compare each row of steady volume with its better steps, or what was usual of it before it became slow."""
-    logs = pace.log_s_per_byte
+def over_past(times: TimePerByte, remembered: Float64, params: TimePerByteParams) -> Delay:
+    """Compare each row of steady volume with its better steps, or with `remembered`, see `remembered_s_per_byte`."""
+    logs = times.log_s_per_byte
     own = np.fmin(robust.quantile_of_rows(logs, 0.25), remembered)
     usual = np.broadcast_to(own[:, None], logs.shape)
-    excess = np.where(pace.steady[:, None], pace.beyond(usual), np.nan)
+    excess = np.where(times.steady[:, None], times.beyond(usual), np.nan)
     # What has been slow for most of the time spreads no wider than its changes from step to step do.
     changes = np.diff(excess, axis=1) / np.sqrt(2)
     spread = np.fmax(robust.MAD_TO_SD * robust.median(np.abs(changes), axis=1), params.network_jitter)
     return Delay(excess, usual, spread, np.ones(len(excess), dtype=bool))
 
 
-def remembered_s_per_byte(known: Sequence[Finding], pace: TimePerByte, topology: Topology) -> Float64:
-    """Return the logarithm of what was usual of each row before it became slow, float64[n], NaN where not known."""
+def remembered_s_per_byte(known: Sequence[Finding], times: TimePerByte, topology: Topology) -> Float64:
+    """Return the logarithm of remembered usual seconds a byte, float64[n], else NaN."""
     usual: dict[str, float] = {}
     for finding in known:
         if finding.status == "open" and finding.kind in _NETWORK_KINDS:
             usual |= finding.baseline.s_per_byte
-    logs = np.full(len(pace.group), np.nan)
-    for row, way in enumerate(ways_of(pace, topology) if usual else ()):
-        if way in usual:
-            logs[row] = np.log(usual[way])
-    return logs
+    return np.array([np.log(usual[way]) if way in usual else np.nan for way in ways_of(times, topology)])
 
 
-def ways_of(pace: TimePerByte, topology: Topology) -> list[str]:
+def ways_of(times: TimePerByte, topology: Topology) -> list[str]:
     """Name the rows: a pair by its ends, a communicator by its group."""
-    names = [f"group {number}" for number in pace.group.tolist()]
-    for row, src, dst in zip(pace.row.tolist(), pace.src.tolist(), pace.dst.tolist(), strict=True):
-        if pace.group[row] < 0:
+    names = [f"group {number}" for number in times.group.tolist()]
+    for row, src, dst in zip(times.row.tolist(), times.src.tolist(), times.dst.tolist(), strict=True):
+        if times.group[row] < 0:
             names[row] = f"{topology.endpoints[src]}->{topology.endpoints[dst]}"
     return names

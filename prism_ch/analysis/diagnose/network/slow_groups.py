@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import Episode, episodes
-from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, identity, make_finding
+from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, identity, make_finding, severity
 from prism_ch.core import robust
-from prism_ch.core.arrays import segment_search
 from prism_ch.model.columns import Float64
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -21,28 +18,15 @@ from prism_ch.model.traffic import Traffic
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Peers:
-    """Data-parallel groups compared with one another: [groups, steps] each.
-
-    `ratio` is a group's seconds per byte over the median of all in the step, `score` how far that stands out.
-    """
-
-    groups: tuple[Group, ...]
-    busy_s: Float64
-    ratio: Float64
-    score: Float64
-
-
 def find_slow_groups(
     traffic: Traffic, kinds: PairKinds, division: Division, group_set: GroupSet, place: Place, topology: Topology
 ) -> tuple[Finding, ...]:
     """Find data-parallel groups slower than their peers over several steps.
 
-    Parameters: as the division and groups of an attempt were found; published steps may be among the division's: a few
-    new ones alone may be too few to tell.
+    Parameters: the traffic, kinds, division and groups of an attempt; published steps may be among the division's: a
+    few new ones alone may be too few to judge.
     Groups are compared by seconds per byte within a step, so that stages of different size compare; with fewer than
-    `min_peers` groups there is nothing to compare with, and nothing is found.
+    `enough` groups nothing is found.
     """
     params = place.params
     groups = tuple(group for group in group_set.groups if group.kind == DP)
@@ -51,15 +35,14 @@ def find_slow_groups(
     busy_s, payload, _ = measure_groups(traffic, kinds, division, groups)
     # More than a step's bytes are several steps in one record, and the silence between them.
     one_step = (payload > 0) & (payload < params.one_step * robust.median(payload, axis=1)[:, None])
-    pace = np.divide(busy_s, payload, out=np.full(busy_s.shape, np.nan), where=one_step)
-    usual = robust.median(pace, axis=0)[None, :]
-    ratio = np.divide(pace, usual, out=np.full(pace.shape, np.nan), where=usual > 0)
+    s_per_byte = np.divide(busy_s, payload, out=np.full(busy_s.shape, np.nan), where=one_step)
+    usual = robust.median(s_per_byte, axis=0)[None, :]
+    ratio = np.divide(s_per_byte, usual, out=np.full(busy_s.shape, np.nan), where=usual > 0)
     score = robust.robust_z(ratio, axis=0, floor=params.network_jitter)
     slow = (np.nan_to_num(score) > params.min_score) & (np.nan_to_num(ratio) > 1 + params.min_peer_excess)
-    peers = _Peers(groups, busy_s, ratio, score)
     return tuple(
-        _describe(peers, row, episode, division, place, topology)
-        for row in range(len(groups))
+        _describe(group, busy_s[row], ratio[row], score[row], episode, division, place, topology)
+        for row, group in enumerate(groups)
         for episode in episodes(slow[row].tolist(), params.repeats)
         if len(episode.abnormal) >= params.repeats
     )
@@ -68,7 +51,7 @@ def find_slow_groups(
 def measure_groups(
     traffic: Traffic, kinds: PairKinds, division: Division, groups: tuple[Group, ...]
 ) -> tuple[Float64, Float64, Float64]:
-    """Measure how long each group moved data in each step, how much, and how much at the most between two endpoints.
+    """Measure the seconds and bytes of each group, and its largest pair's bytes.
 
     Seconds, bytes and bytes, [groups, steps]. The first two are those of the group's fastest pair. A flow that has
     begun waits for a rank that is late, and takes long though the network is not slow; the flows of the late rank
@@ -79,17 +62,16 @@ def measure_groups(
     for row, group in enumerate(groups):
         number[list(group.members)] = row
     pairs, steps = len(collective.pair_src), division.steps
-    ends = division.end_ns[np.searchsorted(division.endpoints, [group.members[0] for group in groups])]
-    first = number[collective.src].astype(np.int64) * steps
-    step = segment_search(ends.ravel(), first, first + steps, collective.end_ns - 1)  # ends before the burst's own
+    firsts = division.rows_of(np.array([group.members[0] for group in groups], dtype=np.int32))
+    step = division.step_of(firsts[number[collective.src]], collective.end_ns)
     inside = step < steps
     place = collective.pair[inside].astype(np.int64) * steps + step[inside]
     length_s = (collective.end_ns - collective.start_ns)[inside] / 1e9
     busy_s = np.bincount(place, weights=length_s, minlength=pairs * steps).astype(np.float64)
     moved = np.bincount(place, weights=collective.payload[inside], minlength=pairs * steps).astype(np.float64)
-    pace = np.divide(busy_s, moved, out=np.full(pairs * steps, np.inf), where=moved > 0)
+    s_per_byte = np.divide(busy_s, moved, out=np.full(pairs * steps, np.inf), where=moved > 0)
     cell = (number[collective.pair_src][:, None] * steps + np.arange(steps)).ravel()
-    order = np.lexsort((pace, cell))
+    order = np.lexsort((s_per_byte, cell))
     fastest = order[np.searchsorted(cell[order], np.arange(len(groups) * steps))]
     shape = (len(groups), steps)
     most = np.zeros(len(groups) * steps)
@@ -98,11 +80,18 @@ def measure_groups(
 
 
 def _describe(
-    peers: _Peers, row: int, episode: Episode, division: Division, place: Place, topology: Topology
+    group: Group,
+    busy_s: Float64,
+    ratio: Float64,
+    score: Float64,
+    episode: Episode,
+    division: Division,
+    place: Place,
+    topology: Topology,
 ) -> Finding:
-    """Put one group's episode into words and numbers."""
-    group, bad = peers.groups[row], list(episode.abnormal)
-    ratio, busy_s = peers.ratio[row, bad], peers.busy_s[row, bad]
+    """Describe a group's episode; `ratio` float64[steps] is to the median of all groups."""
+    bad = list(episode.abnormal)
+    ratio, busy_s = ratio[bad], busy_s[bad]
     times, observed = float(np.median(ratio)), float(np.median(busy_s))
     extent = place.extent(division, episode)
     # In a step that stops for another reason all groups wait, and any is longer than its peers by a part of that.
@@ -116,8 +105,8 @@ def _describe(
         ("group", subject),
         identity(place.job_id, "slow_group", subject, extent.first_step),
         extent,
-        Measured(observed, observed / times, float(np.median(peers.score[row, bad])), slowdown),
-        place.grade(slowdown),
+        Measured(observed, observed / times, float(np.median(score[bad])), slowdown),
+        severity(slowdown, place.params),
         f"Data-parallel group {subject} ({named}) needs {times:.2g} times as long for its bytes as its peers: "
         "check the links between these endpoints.",
         {

@@ -1,4 +1,4 @@
-"""Pace: how long a job's traffic takes for its bytes, by pair or, where all wait for the slowest, by group."""
+"""Time per byte: how long a job's traffic takes for its bytes, by pair or, where all wait for the slowest, by group."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.compute_time import step_of
-from prism_ch.analysis.diagnose.network.collective_turns import find_turns
 from prism_ch.core import robust
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -24,7 +23,7 @@ _NO_TIME_S = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class TimePerByte:
-    """What moves in each step, and for how long: `seconds` and `payload` float64[n, k], NaN and 0 where nothing does.
+    """What moves in each step: `seconds` and `payload` float64[n, k], else NaN and 0.
 
     A row is a directed pair of a pipeline, or a communicator, whose pairs are all as fast as its slowest link. `group`
     int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage that share
@@ -49,13 +48,13 @@ class TimePerByte:
     def log_s_per_byte(self) -> Float64:
         """Logarithms of seconds a byte, float64[n, k], NaN where nothing moved."""
         moved = (self.seconds > 0) & (self.payload > 0)
-        pace = np.divide(self.seconds, self.payload, out=np.full(self.seconds.shape, np.nan), where=moved)
-        return np.asarray(np.log(pace))
+        s_per_byte = np.divide(self.seconds, self.payload, out=np.full(self.seconds.shape, np.nan), where=moved)
+        return np.asarray(np.log(s_per_byte))
 
     def beyond(self, usual: Float64) -> Float64:
-        """Return by how much rows take longer or shorter than usual, at the least, float64[n, k], in logarithms.
+        """Return the least excess over usual times, in logarithms, float64[n, k].
 
-        Parameters: `usual` float64[n, k], logarithms of seconds a byte. What is sent at a steady pace begins for a
+        Parameters: `usual` float64[n, k], logarithms of seconds a byte. What is sent in a steady rhythm begins for a
         while at the same place between two ticks, so that all its messages seem too long, or too short.
         """
         seconds, blur_s = np.where(self.seconds > 0, self.seconds, np.nan), self.blur_s
@@ -74,25 +73,31 @@ def measure_time_per_byte(
     topology: Topology,
     params: TimePerByteParams,
 ) -> TimePerByte:
-    """Measure the pace of all training traffic of a life in each step.
+    """Measure the time per byte of all training traffic of an attempt in each step.
 
     A communicator moves data from when the last of its flows begins: one that has begun waits for a rank that is late,
-    and takes long though the network is not slow. Its pace is that of its fastest pair; a slow link delays all of them.
+    and takes long though the network is not slow. Its time is that of its fastest pair; a slow link delays all of them.
+
+    1. Number the rows, and find the step that each burst belongs to.
+    2. Leave out what is not about a usual step of its pair.
+    3. Measure each pair, from when its data can move.
+    4. Part the rows of groups with several communicators, and take the fastest pair of each row in each step.
     """
     row, number, site = _rows(traffic, kinds, groups, topology)
     steady = np.isin(kinds.kind, (DP, PP))
     step = _step_of_site(traffic, np.where(steady & (row >= 0), site[row], -1), division)
-    training = (row[traffic.pair] >= 0) & (kinds.burst == kinds.kind[traffic.pair])
-    bursts, step = traffic.take(training & (step < division.steps)), step[training & (step < division.steps)]
+    kept = (row[traffic.pair] >= 0) & (kinds.burst == kinds.kind[traffic.pair]) & (step < division.steps)
+    bursts, step = traffic.take(kept), step[kept]
     shape = (len(traffic.pair_src), division.steps)
     cell = bursts.pair.astype(np.int64) * division.steps + step
 
     def summed(weights: Float64 | Int64) -> Float64:
-        """Sum something of the bursts of each pair in each step."""
         return np.bincount(cell, weights=weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
     payload = summed(bursts.payload)
-    payload[~_of_one_step(payload, params)] = 0
+    usual = _usual(payload)[:, None]
+    # More than a usual step are several steps in one record, and less are messages of another kind.
+    payload[~((payload < params.one_step * usual) & (payload > usual / params.one_step))] = 0
     usual = _usual(payload)
     amount = robust.size_classes(usual, params.size_spread)
     turns = find_turns(bursts, step, amount, site[row], steady, params)
@@ -120,14 +125,19 @@ def measure_time_per_byte(
     )
 
 
+def _usual(payload: Float64) -> Float64:
+    """Return a pair's median bytes in the steps with any, float64[pairs]."""
+    return np.nan_to_num(robust.median(np.where(payload > 0, payload, np.nan), axis=1))
+
+
 def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
-    """Return the step that each burst is of, int64[n]: on one site, where its middle lies by when most end the step.
+    """Return the step of each burst, by the usual step ends on its site, int64[n].
 
     What is compared with one another is of one step so, though some end it by an operation too soon or too late, or run
     its last one and the next together. Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that
     they end in, by the sender.
     """
-    sender = np.searchsorted(division.endpoints, traffic.pair_src).clip(max=len(division.endpoints) - 1)
+    sender = division.rows_of(traffic.pair_src).clip(max=len(division.endpoints) - 1)
     sites = int(site.max(initial=-1)) + 1
     usual_ns = np.zeros((sites, division.steps), dtype=np.int64)
     for one in range(sites):
@@ -135,14 +145,13 @@ def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
         usual_ns[one] = np.sort(ends_ns, axis=0)[(len(ends_ns) - 1) // 2] if len(ends_ns) else division.end_ns[0]
     ends_ns = np.concatenate([usual_ns, division.end_ns])
     lines = Division(np.arange(len(ends_ns), dtype=np.int32), ends_ns, np.array(division.whole))
-    by_itself = site[traffic.pair] < 0
     line = np.where(site < 0, sites + sender, site)[traffic.pair]
-    at_ns = np.where(by_itself, traffic.end_ns - 1, (traffic.start_ns + traffic.end_ns) // 2)
-    return step_of(line, at_ns, lines)
+    middle_ns = (traffic.start_ns + traffic.end_ns) // 2
+    return lines.step_of(line, np.where(site[traffic.pair] < 0, traffic.end_ns - 1, middle_ns))
 
 
 def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topology) -> tuple[Int32, Int32, Int32]:
-    """Give each pair its row, int32[pairs], -1 for none, and each row its group_id and its site, -1 for none."""
+    """Give pairs a row, int32[pairs], and rows a group_id and site, -1 for none."""
     row = np.full(len(traffic.pair_src), -1, dtype=np.int32)
     number: list[int] = []
     places: list[tuple[int, int, tuple[int, ...]]] = []
@@ -161,7 +170,7 @@ def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topolo
 
 
 def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
-    """Return the number of the site of each group, int32[groups]; `places` are their kinds, stages and servers.
+    """Return the site of each group, int32[groups]; `places` are kinds, stages and servers.
 
     Each channel of a ring may visit the servers in an order of its own, so that the parts of a data-parallel
     communicator have some servers in common and not all. In others, all ranks of a server belong to one.
@@ -177,10 +186,11 @@ def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
 
 
 def _of_bulk(row: Int32, usual: Float64, params: TimePerByteParams) -> Int32:
-    """Return the rows of pairs without those that move little of what others of their row do, int32[pairs].
+    """Return the rows of pairs, -1 for those that move little, int32[pairs].
 
-    Parameters: `usual` float64[pairs], what each moves in a step.
-    Short messages, as of a tree beside a ring, take the time of a round trip and of who begins last, whatever the pace.
+    Parameters: `usual` float64[pairs], the bytes that each moves in a step.
+    Short messages, such as those of a tree beside a ring, take a round trip and wait for the last rank, however fast
+    the network is.
     """
     most = np.zeros(int(row.max(initial=-1)) + 1)
     np.maximum.at(most, row[row >= 0], usual[row >= 0])
@@ -190,7 +200,7 @@ def _of_bulk(row: Int32, usual: Float64, params: TimePerByteParams) -> Int32:
 
 
 def _parted(row: Int32, number: Int32, site: Int32, amount: Int32, traffic: Traffic) -> tuple[Int32, Int32, Int32]:
-    """Give the communicators inside a group a row each; returns rows of pairs, groups and sites as `_rows` does.
+    """Give each communicator inside a group its own row, returned as by `_rows`.
 
     Gradients of experts go round among those members that hold the same experts, in other amounts than what goes round
     among all, and may be slow by themselves. Parameters: `amount` int32[pairs] numbers pairs by what they move.
@@ -216,26 +226,16 @@ def _parted(row: Int32, number: Int32, site: Int32, amount: Int32, traffic: Traf
     return parted, number[first], site[first]
 
 
-def _of_one_step(payload: Float64, params: TimePerByteParams) -> Bool:
-    """Mask what is about a pair's usual step: more are several steps in one record, or messages of another kind."""
-    usual = _usual(payload)[:, None]
-    return (payload < params.one_step * usual) & (payload > usual / params.one_step)
-
-
-def _usual(payload: Float64) -> Float64:
-    """Return what each pair moves in a step in which it moves something, float64[pairs]."""
-    return np.nan_to_num(robust.median(np.where(payload > 0, payload, np.nan), axis=1))
-
-
 def _fastest(row: Int32, seconds: Float64, payload: Float64, rows: int) -> Int64:
     """Return the pair of each row that is the fastest in each step, int64[rows, k]."""
-    pace = np.divide(seconds, payload, out=np.full(seconds.shape, np.inf), where=(seconds > 0) & (payload > 0))
+    moved = (seconds > 0) & (payload > 0)
+    s_per_byte = np.divide(seconds, payload, out=np.full(seconds.shape, np.inf), where=moved)
     best = np.zeros((rows, seconds.shape[1]), dtype=np.int64)
     least = np.full((rows, seconds.shape[1]), np.inf)
     order = np.flatnonzero(row >= 0)
-    np.minimum.at(least, row[order], pace[order])
+    np.minimum.at(least, row[order], s_per_byte[order])
     for pair in order[::-1].tolist():
-        mine = pace[pair] <= least[row[pair]]
+        mine = s_per_byte[pair] <= least[row[pair]]
         best[row[pair], mine] = pair
     return best
 
@@ -243,7 +243,7 @@ def _fastest(row: Int32, seconds: Float64, payload: Float64, rows: int) -> Int64
 def _alike(
     row: Int32, size: Float64, kind: UInt8, traffic: Traffic, topology: Topology, params: TimePerByteParams
 ) -> Int32:
-    """Tell rows apart by the kind and size of their messages, how many pairs they have, whether they leave a leaf."""
+    """Return a class of rows by kind, size, pair count and leaving a leaf."""
     pairs = np.flatnonzero(row >= 0)
     rows = int(row.max(initial=-1)) + 1
     first = np.zeros(rows, dtype=np.int64)
@@ -256,3 +256,83 @@ def _alike(
     _, way = np.unique(way, return_inverse=True)
     classes: Int32 = robust.size_classes(size[first], params.size_spread, way.astype(np.int32))
     return classes
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Since when bursts move what they end with, `begun_ns` int64[n], and its bytes, `payload` float64[n].
+
+    `payload` is 0 where the beginning is not seen.
+    """
+
+    begun_ns: Int64
+    payload: Float64
+
+
+def find_turns(
+    bursts: Traffic, step: Int64, amount: Int32, site: Int32, steady: Bool, params: TimePerByteParams
+) -> Turns:
+    """Find since when bursts move what they end with.
+
+    Those of pairs that move by themselves do since they begin.
+    Parameters: `step` int64[n], sorted within a pair; of pairs, `amount` int32[pairs] numbers them by what they move,
+    `site` int32[pairs] by the communicator, -1 of those that move by themselves, and `steady` bool[pairs] are those
+    that move the same in every step: of others bursts are counted, whatever their bytes, where pairs have as many.
+
+    An operation of a communicator moves since the last of its flows began, since a flow that has begun waits for a
+    rank that is late. Where ranks are ready early some pairs run operations together into one burst, and others part
+    them.
+
+    1. Place each burst by the share of the step's bytes that it ends with: bursts at one place are of one operation.
+    2. Keep the operations that most pairs share; what ends elsewhere is not seen.
+    3. Let each burst begin with the last one of its operation, and count the bytes since the operation before.
+    """
+    begun_ns, payload = bursts.start_ns.copy(), bursts.payload.astype(np.float64)
+    joint = np.flatnonzero(site[bursts.pair] >= 0)
+    if len(joint) == 0:
+        return Turns(begun_ns, payload)
+    pair, step = bursts.pair[joint], step[joint]
+    moved = np.where(steady[pair], payload[joint], 1.0)
+    opens = run_starts(pair, step)
+    count = np.diff(np.append(opens, len(pair)))
+    total = np.repeat(np.add.reduceat(moved, opens), count)
+    after = np.cumsum(moved)
+    after = (after - np.repeat(after[opens] - moved[opens], count)) / total
+    count = np.repeat(count, count)
+    alike = (site[pair], amount[pair], step, np.where(steady[pair], 0, count))
+    order = order_by(*alike, after)
+    opens_group = np.zeros(len(order), dtype=np.int32)
+    opens_group[run_starts(*(key[order] for key in alike))] = 1
+    together = np.empty(len(order), dtype=np.int32)
+    together[order] = np.cumsum(opens_group) - 1
+    turn, shared = _number_turns(order, together, after, count, params)
+    # A pair with a lost record ends elsewhere from then on.
+    whole = total >= (1 - 0.5 / count) * robust.median_by(together, total)[together]
+    last_ns, before = np.full(len(shared), np.iinfo(np.int64).min), np.zeros(len(shared))
+    np.maximum.at(last_ns, turn[whole], begun_ns[joint][whole])
+    np.maximum.at(before, turn[whole], (after - moved / total)[whole])
+    seen = shared & (last_ns > np.iinfo(np.int64).min)
+    waited = seen[turn] & (last_ns[turn] < bursts.end_ns[joint])
+    begun_ns[joint] = np.where(waited, np.maximum(last_ns[turn], begun_ns[joint]), begun_ns[joint])
+    share = np.where(waited, np.clip((after - before[turn]) * total / moved, 0, 1), 1)
+    payload[joint] *= np.where(seen[turn], share, 0)
+    return Turns(begun_ns, payload)
+
+
+def _number_turns(
+    order: Int64, together: Int32, after: Float64, count: Int64, params: TimePerByteParams
+) -> tuple[Int64, Bool]:
+    """Return the operation of each burst, int64[n], and the mask of shared ones, bool[operations].
+
+    Parameters: `order` int64[n] sorts bursts by `together` int32[n], which numbers what moves in one step on one site,
+    and by `after` float64[n], the share of a step's bytes that a burst of a pair ends with; `count` int64[n], how many
+    bursts the pair has in the step.
+    """
+    pairs, bursts = np.bincount(together, weights=1 / count), np.bincount(together)
+    near = np.minimum(params.same_turn_share, params.same_turn_part * pairs / bursts)
+    group, place = together[order], after[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (np.diff(group) > 0) | (np.diff(place) > near[group[1:]])
+    turn = np.empty(len(order), dtype=np.int64)
+    turn[order] = np.cumsum(first) - 1
+    return turn, 2 * np.bincount(turn) > pairs[group[first]]

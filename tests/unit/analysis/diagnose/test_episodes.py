@@ -62,9 +62,7 @@ class TestEpisodes:
         assert episodes(rows(".x.xx."), 3)[0].abnormal == (1, 3, 4)
 
     @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5))
-    def test_every_abnormal_step_is_in_one_episode_and_episodes_are_far_apart(
-        self, bad: list[bool], close: int
-    ) -> None:
+    def test_each_abnormal_step_in_one_episode_all_far_apart(self, bad: list[bool], close: int) -> None:
         found = episodes(bad, close)
         assert [row for one in found for row in one.abnormal] == [row for row, is_bad in enumerate(bad) if is_bad]
         for one, following in pairwise(found):
@@ -76,7 +74,7 @@ class TestIdentity:
     def test_the_same_trouble_has_the_same_name(self) -> None:
         assert identity("job", "slow_step", "job", 30) == identity("job", "slow_step", "job", 30)
 
-    def test_another_job_kind_subject_or_beginning_is_another_trouble(self) -> None:
+    def test_identity_differs_by_job_kind_subject_and_beginning(self) -> None:
         names = {
             identity("job", "slow_step", "job", 30),
             identity("other", "slow_step", "job", 30),
@@ -101,7 +99,7 @@ class TestCarryOn:
         assert (new.diagnosis_id, new.first_step, new.status) == ("new", 44, "open")
         assert (old.diagnosis_id, old.last_step, old.status) == ("old", 40, "closed")
 
-    def test_an_earlier_episode_in_the_history_is_not_taken_for_the_open_one(self) -> None:
+    def test_open_finding_not_carried_on_by_earlier_episode(self) -> None:
         history = [finding(10, 15, diagnosis_id="long ago", closed=True), finding(50, 55)]
         (said,) = carry_on([finding(50, 52, diagnosis_id="old")], history, 53, PARAMS)
         assert (said.diagnosis_id, said.first_step, said.last_step) == ("old", 50, 55)
@@ -129,9 +127,7 @@ class TestCarryOn:
     @pytest.mark.parametrize(
         "first, last, expected", [(20, 29, False), (20, 30, True), (43, 50, True), (44, 50, False), (30, 40, True)]
     )
-    def test_episodes_that_meet_an_open_finding_or_follow_it_soon_continue_it(
-        self, first: int, last: int, expected: bool
-    ) -> None:
+    def test_episode_continues_finding_it_meets_or_follows_soon(self, first: int, last: int, expected: bool) -> None:
         assert continues(finding(30, 40), first, last, PARAMS) is expected
 
 

@@ -1,15 +1,18 @@
-"""Imbalance: groups that move more bytes than the others from the first step on."""
+"""Imbalance: groups that move more bytes, or stages that compute longer, from the first step on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
+from prism_ch.analysis.diagnose.compute.slow_gpus import compare
 from prism_ch.analysis.diagnose.episodes import carry_on
 from prism_ch.analysis.diagnose.findings import Place
-from prism_ch.analysis.diagnose.imbalance import find_imbalance
+from prism_ch.analysis.diagnose.imbalance import find_imbalance, find_uneven_stages
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import DiagnoseParams
@@ -89,7 +92,7 @@ def test_else_there_is_none(flows: list[Flow]) -> None:
     assert found(flows) == ()
 
 
-def test_a_group_that_takes_longer_for_as_many_bytes_is_no_imbalance() -> None:
+def test_group_slow_for_equal_bytes_is_no_imbalance() -> None:
     assert found([replace(f, length_ms=f.length_ms * (1 + (f.src in {4, 5}))) for f in groups([])]) == ()
 
 
@@ -132,3 +135,57 @@ def test_too_few_steps_to_tell_leave_it_open() -> None:
     assert (said.diagnosis_id, said.last_step, said.status) == (known[0].diagnosis_id, 23, "open")
     assert found(groups([2]), steps=4) == ()
     assert found(groups([2]), steps=0) == ()
+
+
+def work(*lengths_s: float, late: bool = False) -> ComputeTime:
+    """Two replicas of a pipeline whose stages work so long in a step, the last one perhaps in later steps only."""
+    seconds = np.repeat(np.array(lengths_s), 2)[:, None] * np.random.default_rng(1).normal(1, 0.01, (1, STEPS))
+    if late:
+        seconds[-2:, : STEPS // 2] = seconds[-4:-2, : STEPS // 2]
+    seconds[:, 0] = np.nan
+    rows = np.arange(len(seconds), dtype=np.int32)
+    turn_s = seconds.copy()
+    turn_s[:2] = np.nan
+    return ComputeTime(rows, rows // 2, seconds, rows, rows, absolute=True, turn_s=turn_s)
+
+
+def found_stages(measured: ComputeTime, going: Finding | None = None) -> tuple[Finding, ...]:
+    divided = division(measured.endpoints.tolist(), every(1000, STEPS, 1000))
+    return find_uneven_stages((measured,), divided, going, Place("job", 0, PARAMS))
+
+
+def test_last_stage_always_longer_is_the_jobs_shape() -> None:
+    (one,) = found_stages(work(0.4, 0.4, 0.4, 0.6))
+    assert (one.kind, one.subject_type, one.severity, one.status) == ("imbalance", "job", "info", "open")
+    assert [one.observed, one.expected, one.slowdown] == pytest.approx([0.6, 0.4, 0.2], rel=0.02)
+    assert one.summary.startswith("Pipeline stage 3 works up to 1.5 times as long as the others in every step")
+    assert one.evidence["pp_stages"] == [3]
+
+
+def test_uneven_stage_is_no_slow_gpu() -> None:
+    measured = work(0.4, 0.4, 0.4, 0.6)
+    divided = division(measured.endpoints.tolist(), every(1000, STEPS, 1000))
+    assert not any(compared.score.any() for compared in compare((measured,), divided, {}, PARAMS.compute))
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        work(0.4, 0.4, 0.4, 0.44),
+        work(0.4, 0.4, 0.4, 0.6, late=True),
+        work(0.4, 0.6),
+        work(0.004, 0.004, 0.004, 0.006),
+        work(0.4, 0.4, 0.4, 0.0),
+        work(0.4, 0.0, 0.0, 0.4),
+    ],
+    ids=["little", "later", "two stages", "no share of the step", "a stage without work", "most without work"],
+)
+def test_no_uneven_stage_where_load_is_usual_or_unknown(measured: ComputeTime) -> None:
+    assert found_stages(measured) == ()
+
+
+def test_known_uneven_stage_may_come_nearer_to_the_others() -> None:
+    (going,) = found_stages(work(0.4, 0.4, 0.4, 0.6))
+    nearer = work(0.4, 0.4, 0.4, 0.46)
+    assert found_stages(nearer) == ()
+    assert [one.diagnosis_id for one in found_stages(nearer, going)] == [going.diagnosis_id]

@@ -7,11 +7,33 @@ from typing import Any
 
 import pytest
 
-from prism_ch.analysis.diagnose.policies import doubt_in_gaps, no_stall_beside_slow_gpu, one_alarm
+from prism_ch.analysis.diagnose import policies
+from prism_ch.analysis.diagnose.policies import doubt_in_gaps, no_stall_of_slow_gpu, one_alarm, with_samples
 from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity
-from tests.unit.analysis.build import BEGIN_NS, MS, NO_CONTEXT, finding
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, NO_CONTEXT, Flow, batch, finding, topology
 
 SECOND = 1000 * MS
+WHERE = topology(6, leaves=("a", "b"))
+LINK = finding(
+    kind="slow_link",
+    subject_type="link",
+    subject="10.0.100.0->10.0.101.0",
+    start_ns=BEGIN_NS + 1000 * MS,
+    end_ns=BEGIN_NS + 2000 * MS,
+    summary="",
+)
+#: Of each of three pairs: one before the finding, then one fast, two slow, and a control message.
+RECORDS = [
+    Flow(src, dst, at, length, size)
+    for src, dst in ((0, 1), (1, 0), (2, 3))
+    for at, length, size in (
+        (500, 90, MB),
+        (1100, 10, MB),
+        (1300, 20, MB),
+        (1500, 30, MB),
+        (1700, 90, 100),
+    )
+]
 
 
 def lasting(first: int, last: int, **changes: Any) -> Finding:
@@ -30,7 +52,7 @@ class TestSymptoms:
         group = replace(lasting(first, last, subject="3"), kind="slow_group", subject_type="group", severity="critical")
         assert [found.severity for found in one_alarm([slow, group], NO_CONTEXT)] == ["critical", graded]
 
-    def test_slow_groups_that_wait_for_a_gpu_are_evidence_of_the_steps_that_name_it(self) -> None:
+    def test_groups_waiting_for_a_gpu_become_evidence_of_steps(self) -> None:
         slow = replace(lasting(10, 20), cause=Cause("slow_gpu", "10.0.0.1"))
         during, after = (replace(lasting(*steps, subject="3"), kind="slow_group") for steps in ((12, 14), (30, 40)))
         step, kept = one_alarm([slow, during, after], NO_CONTEXT)
@@ -88,4 +110,61 @@ class TestGaps:
 def test_stall_left_out_where_slow_gpu_explains_it(slow: dict[str, Any], stopped: dict[str, Any], left: bool) -> None:
     cause = finding(**{"kind": "slow_gpu", "observed": 4.0} | slow)
     stop = finding(**{"kind": "stall", "first_step": 9, "observed": 3.5} | stopped)
-    assert (stop in no_stall_beside_slow_gpu([stop, cause], NO_CONTEXT)) == left
+    assert (stop in no_stall_of_slow_gpu([stop, cause], NO_CONTEXT)) == left
+
+
+@pytest.fixture(autouse=True)
+def two_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "SAMPLE_FLOWS", 2)
+
+
+def shown(one: Finding) -> list[tuple[str, str, int]]:
+    """Sender, receiver and milliseconds since the scene began of each record shown."""
+    one = with_samples(one, batch(RECORDS), WHERE)
+    samples = one.evidence.get("sample_flows", [])
+    assert all(flow["bytes"] >= MB and flow["time_flow_end_ns"] > flow["time_flow_start_ns"] for flow in samples)
+    return [
+        (flow["src_addr"][-5:], flow["dst_addr"][-5:], (flow["time_flow_start_ns"] - BEGIN_NS) // MS)
+        for flow in samples
+    ]
+
+
+def test_a_link_shows_its_slowest_messages_in_one_direction() -> None:
+    assert shown(LINK) == [("100.0", "101.0", 1300), ("100.0", "101.0", 1500)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "slow_nic", "subject_type": "endpoint", "subject": "10.0.101.0"},
+        {
+            "kind": "slow_group",
+            "subject_type": "group",
+            "subject": "4",
+            "about": ("10.0.100.0", "10.0.101.0"),
+        },
+        {
+            "kind": "slow_gpu",
+            "subject_type": "server",
+            "subject": "host-01",
+            "about": ("10.0.101.0",),
+        },
+    ],
+)
+def test_others_show_messages_of_either_direction(changes: dict[str, Any]) -> None:
+    assert shown(replace(LINK, **changes)) == [("100.0", "101.0", 1500), ("101.0", "100.0", 1500)]
+
+
+def test_a_switch_shows_messages_of_its_endpoints() -> None:
+    switch = replace(LINK, kind="slow_switch", subject_type="switch", subject="b")
+    assert {flow[0] for flow in shown(switch)} <= {"100.0", "101.0", "102.0"}
+    assert len(shown(switch)) == 2
+
+
+def test_a_finding_about_a_job_shows_any_of_its_messages() -> None:
+    assert len(shown(replace(LINK, kind="slow_step", subject_type="job", subject="job"))) == 2
+
+
+def test_where_no_record_is_left_the_evidence_stays() -> None:
+    assert shown(replace(LINK, start_ns=0, end_ns=1)) == []
+    assert with_samples(LINK, batch([]), WHERE) == LINK

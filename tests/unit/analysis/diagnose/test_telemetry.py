@@ -11,9 +11,9 @@ import pytest
 from prism_ch.analysis.diagnose.telemetry import (
     MESSAGE_TIMEOUT_S,
     STEP_TIMEOUT_S,
-    StepsTold,
+    ResolvedSteps,
     find_merged_records,
-    steps_told,
+    resolve_steps,
 )
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.finding import Finding
@@ -25,7 +25,7 @@ PARAMS = MergedParams()
 SECOND = 10**9
 MINUTE = Window(BEGIN_NS + 120 * SECOND, BEGIN_NS + 180 * SECOND)
 STEPS = every(2000, 90, 2000)
-UNTOLD = StepsTold(0, np.zeros(2, dtype=bool), np.nan)
+UNTOLD = ResolvedSteps(0, np.zeros(2, dtype=bool), np.nan)
 
 
 def coarse(src: int, dst: int, exporter: str = "coarse") -> list[Flow]:
@@ -44,7 +44,7 @@ def timeouts(idle_s: float = np.nan, at_most_s: float = np.nan) -> Timeouts:
 
 def found(
     flows: Sequence[Flow],
-    told: StepsTold = UNTOLD,
+    told: ResolvedSteps = UNTOLD,
     inferred: Timeouts | None = None,
     known: Sequence[Finding] = (),
     window: Window = MINUTE,
@@ -95,16 +95,16 @@ class TestFound:
         [one] = find_merged_records("job", rows, everything, UNTOLD, inferred, (), MINUTE, PARAMS)
         assert one.summary.startswith("Exporter without a name joins")
 
-    def test_what_others_show_of_the_pauses_says_which_timeout_would_do(self) -> None:
-        told = StepsTold(90, np.array([False, True]), 1.8)
+    def test_pauses_seen_by_other_exporters_give_the_timeout(self) -> None:
+        told = ResolvedSteps(90, np.array([False, True]), 1.8)
         [one] = found([*coarse(0, 1), *fine(2, 3)], told)
         assert one.expected == pytest.approx(0.9)
         assert "longer than the pauses of 1.8 s between steps that other exporters show; set it to 0.9 s" in one.summary
         assert one.start_ns == MINUTE.start_ns
         assert one.last_step == 89
 
-    def test_where_its_other_records_show_steps_messages_are_what_is_hidden(self) -> None:
-        told = StepsTold(90, np.array([True, False]), 1.8)
+    def test_messages_are_hidden_where_other_records_show_steps(self) -> None:
+        told = ResolvedSteps(90, np.array([True, False]), 1.8)
         [one] = found([*coarse(0, 1), *fine(2, 3, exporter="coarse")], told)
         assert one.expected == MESSAGE_TIMEOUT_S
         assert "longer than the pauses inside a step" in one.summary
@@ -140,14 +140,14 @@ class TestGoingOn:
         assert found(fine(0, 1), known=[replace(self.known(), kind="slow_step")]) == ()
 
 
-class TestStepsTold:
+class TestResolvedSteps:
     """What the other records of a job show of its steps."""
 
-    def told(self, flows: Sequence[Flow], steps: int) -> StepsTold:
+    def told(self, flows: Sequence[Flow], steps: int) -> ResolvedSteps:
         rows = batch(flows, ["coarse", "fine"])
         merged = rows.end_ns - rows.start_ns > 30 * SECOND
         closing = traffic([flow for flow in flows if flow.length_ms < 30_000])
-        return steps_told(rows, merged, closing, steps)
+        return resolve_steps(rows, merged, closing, steps)
 
     def test_it_says_who_shows_them_and_how_long_they_pause(self) -> None:
         told = self.told([*coarse(0, 1), *fine(2, 3, 4)], 90)

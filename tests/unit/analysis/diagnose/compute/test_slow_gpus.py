@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.peers import compare
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
+from prism_ch.analysis.diagnose.compute.slow_gpus import compare, find_slow_gpus
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
@@ -38,7 +37,7 @@ def measured(
     seen = traffic(flows)
     divided = division(sorted({flow.src for flow in flows}), ends_ms)
     kinds = typed(seen, pp) if kinds is None else kinds
-    return measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.work), divided
+    return measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.compute), divided
 
 
 def found(
@@ -91,7 +90,7 @@ def _of_gpu(flows: Sequence[Flow], gpu: int) -> list[Flow]:
 
 
 class TestCollectives:
-    def test_the_rank_that_nobody_sends_to_or_hears_of_is_the_slow_one(self) -> None:
+    def test_rank_that_neither_sends_nor_receives_is_the_slow_one(self) -> None:
         steps = range(10, 18)
         (one,) = found(shaken(late_ring(range(6), 2, steps), 1), ends(steps, 150), topology(6))
         assert (one.kind, one.subject_type, one.subject) == ("slow_gpu", "endpoint", "10.0.102.0")
@@ -99,7 +98,7 @@ class TestCollectives:
         assert one.summary.startswith("10.0.102.0 (host-02, GPU 0) works 15% longer a step")
         assert one.evidence["measure"] == "lateness in collectives"
         assert one.slowdown == pytest.approx(0.15 / 1.15, rel=0.02)
-        assert one.score > PARAMS.work.corrected_score
+        assert one.score > PARAMS.compute.corrected_score
 
     def test_it_is_open_while_it_lasts(self) -> None:
         (one,) = found(late_ring(range(6), 2, range(18, 24)), ends(range(18, 24), 150), topology(6))
@@ -109,7 +108,7 @@ class TestCollectives:
         (one,) = found(late_ring(range(6), 2, range(24)), ends(range(24), 150), topology(6))
         assert (one.subject, one.first_step, one.status) == ("10.0.102.0", 0, "open")
 
-    def test_ranks_of_a_server_that_are_late_together_are_one_finding(self) -> None:
+    def test_ranks_late_together_in_one_server_are_one_finding(self) -> None:
         rings = [late_ring(range(gpu, 12, 2), 4 + gpu, range(8, 24)) for gpu in (0, 1)]
         (one,) = found([*rings[0], *rings[1]], ends(range(8, 24), 150), topology(6, 2))
         assert (one.subject_type, one.subject) == ("server", "host-02")
@@ -133,7 +132,7 @@ class TestCollectives:
     def test_without_steps_there_is_no_work(self) -> None:
         seen = traffic(ring(range(4), [1000.0]))
         divided = Division.none(np.arange(4, dtype=np.int32))
-        assert measure_compute_time(seen, typed(seen), divided, order(seen, typed(seen), divided), PARAMS.work) == ()
+        assert measure_compute_time(seen, typed(seen), divided, order(seen, typed(seen), divided), PARAMS.compute) == ()
 
     def test_where_bursts_ran_together_nothing_is_told(self) -> None:
         even = [
@@ -148,7 +147,7 @@ class TestCollectives:
         (work,), _ = measured([*even, *joined], ends((), 0), PairKinds(kind, np.ones(3), kind[seen.pair]))
         assert np.isnan(work.seconds).all(axis=1).tolist() == [True, False, True]
 
-    def test_a_late_rank_is_told_where_the_rounds_of_those_that_wait_run_into_one_another(self) -> None:
+    def test_late_rank_found_where_rounds_run_together(self) -> None:
         slow, late, members = range(10, 18), 2, range(6)
         flows = []
         for step, end in enumerate(ends(slow, 60)):
@@ -161,7 +160,7 @@ class TestCollectives:
         (one,) = found(shaken(flows, 6), ends(slow, 60), topology(6))
         assert (one.subject, one.first_step, one.last_step) == ("10.0.102.0", 10, 17)
 
-    def test_mates_that_wait_for_one_another_across_servers_are_one_finding(self) -> None:
+    def test_mates_waiting_across_servers_are_one_finding(self) -> None:
         rings = [late_ring(range(0, 12, 2), 4, range(8, 24)), late_ring(range(1, 12, 2), 7, range(8, 24))]
         flows, ends_ms = [*rings[0], *rings[1]], ends(range(8, 24), 150)
         (work,), divided = measured(flows, ends_ms)
@@ -176,7 +175,7 @@ class TestPipelines:
     PAIRS = ([0, 1], [2, 3], [4, 5])
 
     @pytest.mark.parametrize("stage", [0, 1, 2])
-    def test_the_stage_of_the_replica_that_works_longer_is_the_slow_one(self, stage: int) -> None:
+    def test_slow_stage_found_against_its_replicas(self, stage: int) -> None:
         flows = shaken(replicas(3, 4, (stage, 2), range(8, 24)), 3, ms=0.2)
         (one,) = found(flows, ends(range(8, 24), MORE_MS), topology(12), links(self.GRID))
         assert (one.subject, one.first_step, one.status) == (f"10.0.{100 + 4 * stage + 2}.0", 8, "open")
@@ -200,9 +199,7 @@ class TestPipelines:
         assert found(flows, ends(range(24), MORE_MS), topology(12), links(self.GRID)) == ()
 
     @pytest.mark.parametrize("others_s, told", [(0.0, ["10.0.105.0"]), (0.04, [])])
-    def test_what_takes_all_stages_longer_that_it_passes_through_is_long(
-        self, others_s: float, told: list[str]
-    ) -> None:
+    def test_longer_sequences_slow_all_stages_and_no_gpu(self, others_s: float, told: list[str]) -> None:
         """The second of four replicas works for longer in some steps, at its second stage or at all."""
         seconds = np.random.default_rng(8).normal(1, 0.005, (12, STEPS))
         seconds[1::4, 10:18] += others_s
@@ -222,9 +219,7 @@ class TestPipelines:
     @pytest.mark.parametrize(
         "slow, told", [((0, 1, 2, 3), "host-00"), ((0, 1, 4, 5), None), ((0, 1), None)], ids=["half", "both", "some"]
     )
-    def test_the_slower_half_of_a_role_is_a_server_that_has_always_been_slow(
-        self, slow: Sequence[int], told: str | None
-    ) -> None:
+    def test_slower_half_of_a_role_is_an_always_slow_server(self, slow: Sequence[int], told: str | None) -> None:
         seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
         seconds[list(slow)] += 0.1
         each = np.arange(8, dtype=np.int32)
@@ -241,7 +236,7 @@ class TestPipelines:
         each, role = np.arange(8, dtype=np.int32), np.zeros(8, dtype=np.int32)
         for hidden in (False, True):
             work = ComputeTime(each, role, seconds, each, each, absolute=True, hidden=np.full(8, hidden))
-            *_, halves = compare((work,), division(range(8), ends((), 0)), {}, PARAMS.work)
+            *_, halves = compare((work,), division(range(8), ends((), 0)), {}, PARAMS.compute)
             assert bool(halves.score.any()) != hidden
 
     @pytest.mark.parametrize("quicker", [True, False])
@@ -255,11 +250,11 @@ class TestPipelines:
         work = ComputeTime(each, np.zeros(8, dtype=np.int32), seconds, each, each, absolute=True)
         divided = division(range(8), ends((), 0))
         for expected_s in ({}, dict.fromkeys(range(8), 1.0)):
-            *_, halves = compare((work,), divided, expected_s, PARAMS.work)
+            *_, halves = compare((work,), divided, expected_s, PARAMS.compute)
             assert bool(halves.score.any()) != quicker
         # Nothing is known of the time when all was well but what is remembered.
         *_, halves = compare(
-            (replace(work, seconds=seconds[:, 12:]),), division(range(8), ends((), 0)[12:]), {}, PARAMS.work
+            (replace(work, seconds=seconds[:, 12:]),), division(range(8), ends((), 0)[12:]), {}, PARAMS.compute
         )
         assert halves.score.any()
 
@@ -270,7 +265,7 @@ class TestPipelines:
         ways = [(0, 1), (1, 2), *([(0, 2)] if wraps else [])]
         seen = traffic(flows)
         kinds, divided = typed(seen, ways), division(range(3), every(1000, STEPS, 1000))
-        (work,) = measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.work)
+        (work,) = measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.compute)
         assert work.hidden is not None
         assert work.hidden.tolist() == [wraps, False, wraps]
 
@@ -290,14 +285,14 @@ class TestPipelines:
         (one,) = found(flows, ends(range(16, 24), MORE_MS), topology(2, 2), links(([0, 1], [2, 3])))
         assert (one.subject, one.first_step) == ("host-01", 16)
 
-    def test_a_replica_that_waits_inside_its_server_for_another_does_not_work(self) -> None:
+    def test_waiting_inside_a_server_is_no_compute_time(self) -> None:
         slow = range(16, 24)
         flows = [flow for flow in replicas(3, 2, (2, 0), slow) if abs(flow.src - flow.dst) > 1]
         over = ends(slow, MORE_MS)
         last_seen = [end - MORE_MS * (step in slow) for step, end in enumerate(over)]
         seen = traffic(flows)
         kinds, divided = typed(seen, links(self.PAIRS)), division(range(6), [over, last_seen] * 3)
-        (work,) = measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.work)
+        (work,) = measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.compute)
         assert work.seconds[1, 17:] == pytest.approx(work.seconds[1, 1:8], abs=1e-6)
         assert (work.seconds[4, 17:] > 1.1 * work.seconds[4, 1:8]).all()
 
@@ -307,9 +302,9 @@ class TestPipelines:
         each = np.arange(3, dtype=np.int32)
         work = ComputeTime(each, each, seconds, each, each, absolute=True)
         divided = division(range(3), ends((), 0))
-        _, alone, _ = compare((work,), divided, {}, PARAMS.work)
+        _, alone, _ = compare((work,), divided, {}, PARAMS.compute)
         assert not alone.score.any()
-        _, remembered, _ = compare((work,), divided, {1: 1.0}, PARAMS.work)
+        _, remembered, _ = compare((work,), divided, {1: 1.0}, PARAMS.compute)
         assert np.flatnonzero(remembered.score[1]).tolist() == list(range(3, STEPS))
         assert not remembered.score[[0, 2]].any()
 
@@ -318,7 +313,7 @@ class TestPipelines:
         seconds[1] = np.where(np.arange(STEPS) < STEPS // 2, 0.0, 1e-9)
         each = np.arange(3, dtype=np.int32)
         work = ComputeTime(each, each, seconds, each, each, absolute=True)
-        _, past, _ = compare((work,), division(range(3), ends((), 0)), {}, PARAMS.work)
+        _, past, _ = compare((work,), division(range(3), ends((), 0)), {}, PARAMS.compute)
         assert np.isnan(past.excess[1]).all()
         assert not past.score.any()
 
@@ -353,7 +348,7 @@ class TestPipelines:
         assert found(both, ends(steps, 150), topology(12)) == ()
 
 
-def test_a_rank_that_seems_later_than_a_step_is_long_has_its_steps_told_wrongly() -> None:
+def test_lateness_beyond_a_step_is_ignored() -> None:
     """Of eight ranks whose last one is late in eight steps of a second, or seems to be by three of them."""
 
     def scores(late_s: float) -> list[bool]:
@@ -362,7 +357,7 @@ def test_a_rank_that_seems_later_than_a_step_is_long_has_its_steps_told_wrongly(
         nobody = np.arange(8, dtype=np.int32)
         work = ComputeTime(nobody, np.zeros(8, dtype=np.int32), seconds, nobody, nobody, absolute=False)
         divided = division(range(8), [STEP_MS * step for step in range(1, 17)])
-        (compared,) = compare([work], divided, {}, PARAMS.work)
+        (compared,) = compare([work], divided, {}, PARAMS.compute)
         return [bool((row > 0).any()) for row in compared.score]
 
     assert scores(0.8) == [False] * 7 + [True]

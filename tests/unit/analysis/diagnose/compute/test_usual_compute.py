@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
-from prism_ch.analysis.diagnose.compute.usual_compute import recall, remember
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, recall, remember
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
@@ -35,12 +34,12 @@ def two_stages(period_ms: float, answer_ms: float = 110, usual: UsualComputeTime
     ]
     seen = traffic(flows)
     kinds = typed(seen, links(([0, 1], [2, 3])))
-    (work,) = measure_compute_time(seen, kinds, DIVIDED, order(seen, kinds, DIVIDED), PARAMS.work, usual.needs)
+    (work,) = measure_compute_time(seen, kinds, DIVIDED, order(seen, kinds, DIVIDED), PARAMS.compute, usual.needs)
     return work
 
 
 def kept(usual: UsualComputeTime, work: ComputeTime, slow: Sequence[Finding] = ()) -> UsualComputeTime:
-    return remember(usual, (work,), slow, DIVIDED, WHERE, PARAMS.work)
+    return remember(usual, (work,), slow, DIVIDED, WHERE, PARAMS.compute)
 
 
 def worked(seconds: float) -> ComputeTime:
@@ -52,7 +51,7 @@ def test_what_was_found_is_remembered_for_an_hour() -> None:
     first = kept(NOBODY, worked(1.0))
     assert first.seconds == dict.fromkeys(WHERE.endpoints, 1.0)
     assert kept(first, worked(2.0)) == first
-    old = replace(first, found_ns=BEGIN_NS - (PARAMS.work.remembered_s + 1) * SECOND)
+    old = replace(first, found_ns=BEGIN_NS - (PARAMS.compute.remembered_s + 1) * SECOND)
     assert set(kept(old, worked(2.0)).seconds.values()) == {2.0}
     assert kept(old, worked(2.0), (finding(kind="slow_gpu", status="open"),)) == old
     assert set(kept(old, worked(2.0), (finding(kind="slow_gpu", status="closed"),)).seconds.values()) == {2.0}
@@ -60,7 +59,7 @@ def test_what_was_found_is_remembered_for_an_hour() -> None:
 
 def test_a_window_that_measures_nothing_forgets_nothing() -> None:
     first = kept(NOBODY, worked(1.0))
-    assert remember(first, (), (), DIVIDED, WHERE, PARAMS.work) == first
+    assert remember(first, (), (), DIVIDED, WHERE, PARAMS.compute) == first
     assert kept(first, worked(np.nan)) == first
     assert kept(first, replace(worked(1.0), absolute=False)) == first
 
@@ -70,7 +69,7 @@ def test_who_joins_is_remembered_beside_the_others() -> None:
     assert kept(alone, worked(2.0)).seconds == dict.fromkeys(WHERE.endpoints, 2.0) | {"10.0.101.0": 1.0}
 
 
-def test_what_comes_early_because_a_rank_is_late_is_not_what_it_waits_for() -> None:
+def test_early_input_of_a_late_rank_is_not_needed() -> None:
     """An output needs the answer to the last but one. It comes after the next output, if these follow fast.
 
     What comes so late that no operation fits between it and an output is not taken for needed in any case.
@@ -87,7 +86,7 @@ def test_what_comes_early_because_a_rank_is_late_is_not_what_it_waits_for() -> N
     assert find_slow_gpus((alone,), DIVIDED, (), Place("job", 0, PARAMS), WHERE) == ()
 
 
-def test_work_that_is_measured_in_another_way_than_before_is_not_compared() -> None:
+def test_compute_time_not_recalled_when_measured_otherwise() -> None:
     """An answer seemed to wait for the next output, which always came before it, and does not when that comes later."""
     healthy = two_stages(60)
     usual = kept(NOBODY, healthy)

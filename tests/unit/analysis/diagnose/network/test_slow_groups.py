@@ -38,7 +38,7 @@ def found(flows: Sequence[Flow], first_step: int = 0, steps: Division | None = N
     return find_slow_groups(seen, kinds, divided, order(seen, kinds, divided), place, WHERE)
 
 
-def test_a_group_twice_as_slow_as_its_peers_is_found_in_the_steps_it_is() -> None:
+def test_group_found_in_the_steps_it_is_twice_as_slow() -> None:
     (one,) = found(groups(5, range(6, 12)))
     assert (one.kind, one.subject_type, one.subject) == ("slow_group", "group", "1")
     assert (one.first_step, one.last_step, one.status) == (6, 11, "closed")
@@ -48,7 +48,7 @@ def test_a_group_twice_as_slow_as_its_peers_is_found_in_the_steps_it_is() -> Non
     assert one.severity == "warning"
 
 
-def test_a_step_in_which_all_wait_for_something_else_costs_no_more_than_the_others() -> None:
+def test_step_that_all_wait_in_costs_no_more_than_others() -> None:
     slow = groups(5, range(6, 12), times=1.3)
     waiting = [
         replace(flow, start_ms=flow.start_ms - 7 * flow.length_ms, length_ms=8 * flow.length_ms)
@@ -84,7 +84,7 @@ def test_one_that_goes_on_at_the_end_is_open() -> None:
     assert one.status == "open"
 
 
-def test_groups_of_different_size_that_move_their_bytes_alike_are_healthy() -> None:
+def test_groups_of_unlike_size_but_equal_speed_are_healthy() -> None:
     flows = [
         flow for n in range(5) for flow in ring([2 * n, 2 * n + 1], ENDS, length_ms=20 + 20 * n, size=(n + 1) * 20 * MB)
     ]
@@ -109,12 +109,12 @@ def test_where_all_are_slow_none_stands_out() -> None:
     assert found(ring(range(8), ENDS, length_ms=400)) == ()
 
 
-def test_a_group_that_moves_nothing_in_some_steps_is_not_judged_there() -> None:
+def test_group_not_judged_in_steps_it_moves_nothing() -> None:
     silent = [flow for flow in groups(5) if not (flow.src in (2, 3) and 6000 < flow.start_ms < 12_000)]
     assert found(silent) == ()
 
 
-def test_a_group_whose_steps_are_joined_in_one_record_is_not_judged_there() -> None:
+def test_group_not_judged_where_one_record_joins_steps() -> None:
     """Every third step of one group arrives with the two after it, as one record over all three."""
     joined = [
         replace(flow, length_ms=flow.length_ms + 2000, size=3 * flow.size)

@@ -63,7 +63,7 @@ def paced(
     seen = traffic(shaken(flows, 1, ms=0.1), tick_ms=tick_ms)
     kinds = typed(seen, pp)
     divided = division(sorted({flow.src for flow in flows}), [end + 5 for end in ENDS])
-    return measure_time_per_byte(seen, kinds, divided, order(seen, kinds, divided), where, PARAMS.pace), divided
+    return measure_time_per_byte(seen, kinds, divided, order(seen, kinds, divided), where, PARAMS.network), divided
 
 
 def found(
@@ -122,7 +122,7 @@ class TestWhoIsToBlame:
         assert (one.kind, one.subject_type, one.subject) == ("slow_link", "link", "10.0.103.0->10.0.111.0")
         assert (one.first_step, one.last_step, one.status) == (10, 23, "open")
         assert one.observed == pytest.approx(2.0, rel=0.1)
-        assert one.score > PARAMS.pace.corrected_score
+        assert one.score > PARAMS.network.corrected_score
         assert one.evidence["compared_with"] == "others of the same size"
 
     def test_a_hot_row_and_column_are_a_nic(self) -> None:
@@ -177,7 +177,7 @@ class TestWhoIsToBlame:
         assert (one.kind, one.subject) == ("slow_group", "0")
         assert all(where.endpoints[member] in one.summary for member in range(8))
 
-    def test_rings_that_visit_servers_in_orders_of_their_own_are_one_finding(self) -> None:
+    def test_rings_in_several_server_orders_are_one_finding(self) -> None:
         where = topology(16, 2)
         members = [range(first + gpu, first + 6, 2) for first in range(0, 32, 8) for gpu in (0, 3)]
         flows = [flow for each in members for flow in ring([*each, each[-1] + 2], [end - 100 for end in ENDS])]
@@ -193,15 +193,13 @@ class TestWhoIsToBlame:
         assert one.evidence["may_also_be"] == []
 
     @pytest.mark.parametrize("behind, told", [((2, 3), True), ((2,), True), ((2, 3, 4, 5), False)])
-    def test_a_switch_that_just_the_same_flows_cross_may_be_to_blame_as_well(
-        self, behind: Sequence[int], told: bool
-    ) -> None:
+    def test_switch_of_just_the_same_flows_is_listed_as_well(self, behind: Sequence[int], told: bool) -> None:
         where = replace(topology(16, leaves=("a", "b")), leaf=np.isin(np.arange(16), behind).astype(np.int32))
         (one,) = found(slowed(rings(8, members=2), lambda flow: flow.src in {2, 3}), where=where)
         assert (one.kind, "b" in one.evidence["may_also_be"]) == ("slow_link", told)
         assert ("b, which the same flows cross" in one.summary) == told
 
-    def test_a_switch_that_slows_half_of_all_is_told_by_what_was_before(self) -> None:
+    def test_switch_slowing_half_of_all_found_against_the_past(self) -> None:
         grid = TestOneRootCause.GRID
         where = replace(topology(16, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 8))
         flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(grid, STEPS)]
@@ -210,7 +208,7 @@ class TestWhoIsToBlame:
         assert one.evidence["compared_with"] == "before"
 
     @pytest.mark.parametrize("name", ["a", "b"])
-    def test_a_switch_that_most_of_the_same_flows_cross_is_cleared_by_the_others(self, name: str) -> None:
+    def test_switch_cleared_by_other_flows_that_are_not_slow(self, name: str) -> None:
         """All messages of the pipeline cross both switches, the ring of each stage one."""
         grid = (list(range(16)), list(range(16, 32)))
         where = replace(topology(32, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 16))
@@ -241,7 +239,9 @@ class TestWhoIsToBlame:
     def test_a_step_or_two_say_nothing(self) -> None:
         seen = traffic(ring(range(4), [900.0]))
         divided = division(range(4), [1000.0])
-        pace = measure_time_per_byte(seen, typed(seen), divided, order(seen, typed(seen), divided), WHERE, PARAMS.pace)
+        pace = measure_time_per_byte(
+            seen, typed(seen), divided, order(seen, typed(seen), divided), WHERE, PARAMS.network
+        )
         assert find_slow_network(pace, divided, (), PLACE, WHERE) == ()
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.analysis.diagnose.steps.regimes import Moved, newest_run
+from prism_ch.analysis.diagnose.steps.explain import Moved, newest_run
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.job import RecognisedJob
@@ -35,7 +35,7 @@ def spans(findings: Sequence[Finding]) -> list[tuple[int, int, str]]:
 
 
 class TestDrift:
-    def test_what_gets_slower_bit_by_bit_is_found_against_the_oldest_steps(self) -> None:
+    def test_slow_drift_found_against_the_oldest_steps(self) -> None:
         chance = np.random.default_rng(1)
         durations = np.concatenate([np.ones(64), np.linspace(1, 1.1, 190)]) * chance.normal(1, 0.01, 254)
         (one,) = found(durations.tolist())
@@ -54,7 +54,7 @@ class TestDrift:
         (one,) = find_slow_steps(JOB, steps.take(newest | thinned), (), (), 4, WHERE, PARAMS)
         assert (one.last_step, one.status) == (1023, "open")
 
-    def test_a_step_of_long_ago_stands_for_those_that_are_not_known_any_more(self) -> None:
+    def test_old_step_stands_for_those_no_longer_known(self) -> None:
         steps = steps_of([1.0] * 400 + [1.5] * 624)
         known = (steps.step >= 768) | (steps.step % 4 == 0)
         (one,) = find_slow_steps(JOB, steps.take(known), (), (), 4, WHERE, PARAMS)
@@ -65,7 +65,7 @@ class TestDrift:
         assert found(np.random.default_rng(2).normal(1, 0.03, 254).tolist()) == ()
 
     @pytest.mark.parametrize("others", [{}, {"may_also_be": ["10.0.102.0"]}])
-    def test_the_cause_that_lasts_longest_is_told_and_who_else_it_may_be(self, others: dict[str, list[str]]) -> None:
+    def test_longest_cause_named_with_its_alternatives(self, others: dict[str, list[str]]) -> None:
         slow = [1.0] * 20 + [1.5] * 10
         (one,) = found(slow, [0, 1, 2, 3] * 7 + [0, 1])
         cause = replace(one, kind="slow_gpu", subject="10.0.103.0", summary="10.0.103.0 works 50% longer.")
@@ -98,7 +98,7 @@ class TestEpisodes:
         assert found(jitter.tolist()) == ()
         assert found([1.0] * 20 + [0.5] * 20) == ()
 
-    def test_a_little_longer_is_no_trouble_however_regular_the_others_are(self) -> None:
+    def test_slightly_longer_step_is_healthy_however_regular_others(self) -> None:
         assert found([1.0] * 20 + [1.09] * 10) == ()
 
     def test_a_job_that_never_is_regular_needs_more(self) -> None:
@@ -262,7 +262,7 @@ class TestRegimes:
         size = np.array([[100, 40]] * before + [[100, round(40 * times)]] * after)
         return Moved(np.arange(before + after), size)
 
-    def test_steps_that_move_more_are_no_fault_and_what_comes_after_them_is_usual(self) -> None:
+    def test_steps_that_move_more_are_no_fault_and_become_usual(self) -> None:
         durations_s = [*[1.0] * 30, *[2.0] * 40, 3.0, *[2.0] * 5]
         moved = self.payload(30, 46, 2.0)
         first, *later = find_slow_steps(JOB, steps_of(durations_s), (), (), 4, WHERE, PARAMS, moved)
@@ -271,9 +271,7 @@ class TestRegimes:
         assert [(one.first_step, one.last_step, one.expected) for one in later] == [(70, 70, 2.0)]
 
     @pytest.mark.parametrize("severity, blamed", [("info", False), ("warning", True)])
-    def test_steps_that_move_more_are_not_long_by_what_costs_next_to_nothing(
-        self, severity: Severity, blamed: bool
-    ) -> None:
+    def test_steps_that_move_more_not_explained_by_cheap_cause(self, severity: Severity, blamed: bool) -> None:
         durations_s = [*[1.0] * 30, *[2.0] * 10]
         (slow,) = found(durations_s)
         cause = replace(slow, kind="slow_switch", severity=severity, slowdown=0.001, first_step=35, summary="A switch.")
@@ -285,9 +283,7 @@ class TestRegimes:
         assert (told.severity, "root_cause" in told.evidence) == ("critical" if blamed else "info", blamed)
 
     @pytest.mark.parametrize("shows_late, severity, usual", [(True, "info", True), (False, "critical", False)])
-    def test_where_a_late_rank_would_show_steps_that_all_compute_longer_are_no_fault(
-        self, shows_late: bool, severity: str, usual: bool
-    ) -> None:
+    def test_steps_all_ranks_compute_longer_in_are_no_fault(self, shows_late: bool, severity: str, usual: bool) -> None:
         durations_s = [*[1.0] * 30, *[2.0] * 40]
         alike = Moved(np.arange(70), np.full((70, 2), 100), shows_late)
         steps = steps_of(durations_s, [0, 1, 2, 3] * 17 + [0, 1])
@@ -306,7 +302,7 @@ class TestRegimes:
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
         assert (told.severity, told.status) == ("critical", "open")
 
-    def test_the_newest_run_begins_where_steps_begin_to_last_as_long_as_now(self) -> None:
+    def test_newest_run_begins_where_steps_last_as_long_as_now(self) -> None:
         rng = np.random.default_rng(3)
         durations_s = np.repeat([1.0, 2.0, 1.5], [40, 30, 20]) * rng.normal(1, 0.02, 90)
         assert newest_run(durations_s, PARAMS) - 70 in {0, 1}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.context import JobContext, found_beside, what_moved
+from prism_ch.analysis.diagnose.context import JobContext, found_outside, what_moved
 from prism_ch.analysis.diagnose.stops.rests import not_slow
 from prism_ch.analysis.diagnose.stops.stops import find_restart
 from prism_ch.model.finding import Finding
@@ -369,6 +369,6 @@ def test_slowness_with_stops_needs_enough_other_steps() -> None:
     spans = ((8, 9), (9, 10), (10, 10), (10, 11), (9, 11))
     causes = [replace(stall, kind="slow_gpu", first_step=first, last_step=last) for first, last in spans]
     left_out = steps.step[not_slow([], steps, Params().stops)]
-    kept = found_beside(tuple(causes), left_out, Params().diagnose.work.slow_steps)
+    kept = found_outside(tuple(causes), left_out, Params().diagnose.compute.slow_steps)
     assert left_out.tolist() == [10, 21, 32, 43]
     assert [(one.first_step, one.last_step) for one in kept] == [(8, 9), (9, 11)]

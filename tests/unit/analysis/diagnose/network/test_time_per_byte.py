@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.network.collective_turns import find_turns
+from prism_ch.analysis.diagnose.network.time_per_byte import find_turns
 from prism_ch.model.columns import Float64
 from prism_ch.model.params import TimePerByteParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, traffic

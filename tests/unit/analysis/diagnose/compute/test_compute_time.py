@@ -8,8 +8,8 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.compute.compute_time import measure_servers, passes_on_unseen
 from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
-from prism_ch.analysis.diagnose.compute.unseen_hops import measure_servers, passes_on_unseen
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.params import DiagnoseParams
@@ -40,7 +40,7 @@ def test_the_server_of_a_slow_rank_works_longer(rank: int) -> None:
     kinds, divided = typed(seen, LINKS), division(range(4), ends(150))
     shown = (seen, kinds, divided, order(seen, kinds, divided))
     assert passes_on_unseen(*shown, WHERE)
-    work = measure_servers(*shown, WHERE, PARAMS.work, {})
+    work = measure_servers(*shown, WHERE, PARAMS.compute, {})
     assert work[0].seconds.shape == (4, STEPS)
     np.testing.assert_array_equal(work[0].seconds[::2], work[0].seconds[1::2])
     (one,) = find_slow_gpus(work, divided, (), Place("job", 0, PARAMS), WHERE)
@@ -51,11 +51,11 @@ def test_the_server_of_a_slow_rank_works_longer(rank: int) -> None:
 def test_servers_that_work_as_before_are_not_spoken_of() -> None:
     seen = traffic(passes({}, 0))
     kinds, divided = typed(seen, LINKS), division(range(4), ends(0))
-    work = measure_servers(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.work, {})
+    work = measure_servers(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.compute, {})
     assert find_slow_gpus(work, divided, (), Place("job", 0, PARAMS), WHERE) == ()
 
 
-def test_links_that_meet_and_replicas_that_reduce_gradients_show_all() -> None:
+def test_hops_are_seen_where_links_meet_or_replicas_reduce() -> None:
     starts, ends_ms = every(1000, STEPS), ends(0)
     side_by_side = [*pipeline([0, 2], starts), *pipeline([1, 3], starts)]
     crossed = [*pipeline([0, 3], starts), *pipeline([2, 1], starts), *ring([0, 2], ends_ms), *ring([1, 3], ends_ms)]

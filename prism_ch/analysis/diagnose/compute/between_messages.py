@@ -1,0 +1,149 @@
+"""Compute time in pipelines: from when a rank has its input, and is free, until it sends its output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.job import Division
+from prism_ch.model.params import ComputeTimeParams
+from prism_ch.model.traffic import Traffic
+
+#: Moments of each rank's messages by (own stage, other stage), float64[m, k, n], in order in each step.
+_Messages: TypeAlias = dict[tuple[int, int], Float64]
+
+
+def between_messages(
+    pipeline: Traffic, division: Division, role: Int32, needs: dict[str, Sequence[int]], params: ComputeTimeParams
+) -> tuple[Float64, Float64]:
+    """Sum the seconds from when a rank can compute to each of its outputs.
+
+    Returns two float64[m, k], NaN where nothing is known: by the inputs that outputs need, and by those of the same
+    turn. Parameters: `role` int32[m], the pipeline stage; `needs`, see ComputeTime; what is found now is added.
+
+    1. List the moments of outputs and inputs by link, in each step.
+    2. Find since when a rank was free for each output: at its output before, or as the step began.
+    3. Find the inputs that each output needs, and sum the time since the last of them, or since the rank was free.
+    """
+    sent = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, division, role)
+    received = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, division, role)
+    seconds, turn_s = (np.full(division.end_ns.shape, np.nan) for _ in range(2))
+    begin = np.concatenate([division.end_ns[:, :1] * 0, division.end_ns[:, :-1]], axis=1)
+    for stage in np.unique(role).tolist():
+        rows = np.flatnonzero(role == stage)
+        keys = [key for key in sorted(sent) if key[0] == stage]
+        outs = [sent[key][rows] for key in keys]
+        ins = [(key[1], received[key][rows]) for key in sorted(received) if key[0] == stage]
+        if not outs:
+            continue
+        total = np.zeros((len(rows), division.steps))
+        # Ranks of a role agree on their gradients before any of them goes on, be it inside their server, unseen.
+        free = _free_since(outs, np.broadcast_to(begin[rows].max(axis=0), (len(rows), division.steps)))
+        least_ns = params.half * _operation_ns(outs)
+        for (_, to), out, idle in zip(keys, outs, free, strict=True):
+            known = [idle]
+            for source, arrived in ins:
+                way = f"{stage}>{to}<{source}"
+                waits_for = _find_needs(out - least_ns, arrived, needs.get(way, ()), params)
+                needs[way] = waits_for or needs.get(way, [])
+                known.append(_last_needed(arrived, waits_for, out.shape[2]))
+            total += np.maximum(out - np.maximum.reduce(known), 0).sum(axis=2)
+        seconds[rows] = total / 1e9
+        fed = [each for key in keys if (each := _in_turn(key, sent, received)) is not None]
+        if len(fed) == len(keys):
+            since = [np.maximum(idle, each[rows]) for idle, each in zip(free, fed, strict=True)]
+            turn_s[rows] = sum(np.maximum(out - at, 0).sum(axis=2) for out, at in zip(outs, since, strict=True)) / 1e9
+    seconds[:, 0] = turn_s[:, 0] = np.nan  # where the first step began is not known
+    return seconds, turn_s
+
+
+def _messages(mine: Int32, other: Int32, at_ns: Int64, division: Division, role: Int32) -> _Messages:
+    """List the moments of messages, NaN in steps with an unusual number."""
+    row, far = division.rows_of(mine), division.rows_of(other)
+    step = division.step_of(row, at_ns)
+    inside = step < division.steps
+    row, far, step, at = row[inside], far[inside], step[inside], at_ns[inside]
+    found = {}
+    span = int(role.max(initial=0)) + 1
+    code = role[row].astype(np.int64) * span + role[far]
+    order = order_by(code, row, step, at)
+    code, row, step, at = code[order], row[order], step[order], at[order]
+    for low, high in pairwise(np.append(run_starts(code), len(code)).tolist()):
+        key = int(code[low])
+        cell = row[low:high] * division.steps + step[low:high]
+        starts = run_starts(cell)
+        counts = np.diff(np.append(starts, len(cell)))
+        usual = int(np.bincount(counts).argmax())
+        place = np.arange(len(cell)) - np.repeat(starts, counts)
+        kept = np.repeat(counts == usual, counts)
+        ns = np.full((len(division.endpoints) * division.steps, usual), np.nan)
+        ns[cell[kept], place[kept]] = at[low:high][kept]
+        found[key // span, key % span] = ns.reshape(len(division.endpoints), division.steps, usual)
+    return found
+
+
+def _free_since(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
+    """Return since when the rank was free for each output."""
+    together = np.concatenate(outs, axis=2)
+    order = np.argsort(together, axis=2, kind="stable")  # NaN last
+    ordered = np.take_along_axis(together, order, axis=2)
+    before = np.concatenate([begin_ns[:, :, None].astype(np.float64), ordered[:, :, :-1]], axis=2)
+    since = np.empty_like(together)
+    np.put_along_axis(since, order, before, axis=2)
+    return np.split(since, np.cumsum([out.shape[2] for out in outs])[:-1], axis=2)
+
+
+def _operation_ns(outs: list[Float64]) -> float:
+    """Return the lower quartile of the time between outputs of a role."""
+    apart = np.diff(np.sort(np.concatenate(outs, axis=2), axis=2), axis=2)
+    return float(np.nan_to_num(robust.quantile_by(np.zeros(apart.size, dtype=np.int32), apart.ravel(), 0.25, 1)[0]))
+
+
+def _find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: ComputeTimeParams) -> list[int]:
+    """Return the last input that each output needs, -1 for none.
+
+    A schedule is the same in every step and on every replica: an output needs those inputs that have always come before
+    it. When an output is late for long, inputs come before it that it does not wait for: what was found `before` of the
+    same number of outputs rules those out. Empty where no step shows both.
+    """
+    known = ~np.isnan(out[:, :, 0] + arrived[:, :, 0])
+    if not known.any():
+        return []
+    found, sent, come = [], out[known].T, arrived[known].T
+    last = -1  # both are in order: an output needs what the one before it needed, and perhaps more
+    for place in range(len(sent)):
+        while last + 1 < len(come) and np.mean(come[last + 1] <= sent[place]) >= params.causal_share:
+            last += 1
+        found.append(last)
+    if len(found) == len(before):
+        return [min(now, then) for now, then in zip(found, before, strict=True)]
+    return found
+
+
+def _last_needed(arrived: Float64, needs: Sequence[int], outputs: int) -> Float64:
+    """Return when each output's last needed input arrived, [rows, k, outputs], -inf for none."""
+    found = np.full((*arrived.shape[:2], outputs), -np.inf)
+    for place, last in enumerate(needs):
+        if last >= 0:
+            found[:, :, place] = arrived[:, :, last]
+    return found
+
+
+def _in_turn(key: tuple[int, int], sent: _Messages, received: _Messages) -> Float64 | None:
+    """Pair each output of a link with the input it was computed from.
+
+    What goes on comes from the other side, and a last stage answers what it gets. Returns the moments of the inputs,
+    None if the pairing is unknown: first stage, pipeline that wraps round, unequal counts.
+    """
+    stage, other = key
+    fed = received.get((stage, 2 * stage - other))
+    if fed is None and other < stage and not any(mine == stage and far > stage for mine, far in received):
+        fed = received.get(key)
+    steady = abs(stage - other) == 1 and fed is not None and fed.shape == sent[key].shape
+    return fed if steady else None

@@ -1,0 +1,131 @@
+"""Explanations of slow steps: a straggler that the others wait for, or a lasting change that nobody causes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from prism_ch.core import bocd, robust
+from prism_ch.core.significance import trailing_low_median
+from prism_ch.model.columns import Float64, Int32, Int64, freeze
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.result import Steps
+from prism_ch.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """An endpoint, or a `server` >= 0, waited for in `times` of `count` slow steps."""
+
+    endpoint: int
+    server: int
+    times: int
+    count: int
+
+    def name(self, topology: Topology) -> str:
+        """Return the endpoint's address, or the server's name."""
+        return topology.endpoints[self.endpoint] if self.server < 0 else topology.server_names[self.server]
+
+    def sentence(self, topology: Topology) -> str:
+        """Return a sentence that names the straggler, and what to do."""
+        if self.server < 0:
+            place = f"{topology.server_names[topology.server[self.endpoint]]}, GPU {topology.gpu[self.endpoint]}"
+            who, check = f"{self.name(topology)} ({place}), last to be ready", "check that GPU and its host"
+        else:
+            who, check = f"{self.name(topology)}, whose GPUs were last to be ready", "check its GPUs and the host"
+        return f"the others waited for {who} in {self.times} of {self.count} slow steps: {check}."
+
+
+def find_straggler(
+    last_ready: Int32, before: Int32, servers: int, topology: Topology, params: DiagnoseParams
+) -> Straggler | None:
+    """Find whom the others waited for, None if the null model explains it.
+
+    Parameters: `last_ready` int32[n], the last endpoint to be ready in each slow step, and `before`, in the healthy
+    steps before; -1 of one that has left the topology; `servers`, how many the job is on. The GPUs of a server that
+    wait for one another inside it are late together, and any of them is the last: then it is their server that stands
+    out, if it did not before, since some server of few is always last more often than the others.
+    """
+    endpoint, times = most_frequent(last_ready)
+    if stands_out(times, len(last_ready), 1 / servers, servers, params):
+        return Straggler(endpoint, -1, times, len(last_ready))
+    now, usually = (np.where(one >= 0, topology.server[one], -1).astype(np.int32) for one in (last_ready, before))
+    server, of_server = most_frequent(now)
+    usual = float(np.mean(usually == server)) if len(before) else 0.0
+    if stands_out(of_server, len(last_ready), max(usual, 1 / servers), servers, params):
+        return Straggler(endpoint, server, of_server, len(last_ready))
+    return None
+
+
+def stands_out(times: int, count: int, share: float, servers: int, params: DiagnoseParams) -> bool:
+    """Whether somebody is last more often than the null model explains.
+
+    The null model draws the server that is last, since its endpoints are late together, with probability `share`.
+    """
+    expected = float(special.bdtrc(times - 1, count, share)) * servers
+    return times >= params.min_culprit_share * count and expected <= params.max_false_culprits
+
+
+def most_frequent(numbers: Int32) -> tuple[int, int]:
+    """Return the most frequent number and its count; -1 does not count."""
+    times = np.bincount(numbers[numbers >= 0], minlength=1)
+    return int(np.argmax(times)), int(times.max())
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Bytes that steps moved: `payload` int64[steps, kinds] of the steps `number`.
+
+    `shows_late`: ranks are seen to be ready one after the other, so that one that keeps others waiting would be, too.
+    """
+
+    number: Int64
+    payload: Int64
+    shows_late: bool = False
+
+    def __post_init__(self) -> None:
+        """Freeze the columns."""
+        freeze(self, number=np.int64)
+        self.payload.flags.writeable = False
+
+    @classmethod
+    def unknown(cls) -> Moved:
+        """Return that nothing is known."""
+        return cls(np.empty(0, dtype=np.int64), np.empty((0, 1), dtype=np.int64))
+
+    def changed(self, first_step: int, last_step: int, share: float) -> bool:
+        """Whether steps move other bytes than those before, by more than a share."""
+        before, during = self.number < first_step, (self.number >= first_step) & (self.number <= last_step)
+        if not before.any() or not during.any():
+            return False
+        usual, now = (np.median(self.payload[rows], axis=0) for rows in (before, during))
+        return bool((np.abs(now - usual) > share * np.maximum(usual, 1)).any())
+
+
+def newest_run(duration_s: Float64, params: DiagnoseParams) -> int:
+    """Return the row since which steps last as long as now, by BOCD.
+
+    Parameters: `duration_s` float64[n], n >= 1. On logarithms of medians of three, which a single slow step does not
+    lift, so that the row may be one too late; the spread within a run is that of neighbours, which a change in between
+    does not widen.
+    """
+    smooth = trailing_low_median(duration_s, 3)
+    logs = np.log(np.where(np.isnan(smooth), duration_s, smooth))
+    neighbours = np.diff(logs) / np.sqrt(2)
+    spread = max(float(robust.mad(neighbours)) if len(neighbours) else 0.0, params.compute_jitter)
+    prior = bocd.Prior(np.array([float(np.median(logs))]), np.array([spread**2]))
+    offsets = np.array([0, len(logs)], dtype=np.int64)
+    found = bocd.detect(logs, offsets, prior, expected_run=float(params.settled_steps))
+    return len(logs) - 1 - int(found.map_run_length[-1])
+
+
+def computes_longer(seen: Steps, rows: list[int], first: int) -> bool:
+    """Whether most of the excess over rows before `first` is compute time."""
+    if not first:
+        return False
+    excess_s = [
+        float(np.median(column[rows]) - np.median(column[:first])) for column in (seen.compute_s, seen.duration_s)
+    ]
+    return excess_s[0] > excess_s[1] / 2
