@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from importlib.resources import as_file
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -67,13 +68,14 @@ def is_messages(head: bytes) -> bool:
 def insert_messages(store: Store, rows: pa.Table, settings: Mapping[str, Any]) -> None:
     """Insert messages, with the columns that name their source, in one statement."""
     columns = [rows[name].to_pylist() for name in ("landing", "source", "position", "message")]
-    schema = {
-        "format_schema_source": "string",
-        "format_schema": asset("sql/formats/goflow2.proto").read_text(encoding="utf-8"),
-        "format_schema_message_name": "FlowMessage",
-    }
     body = b"".join(_with_source(*row) for row in zip(*columns, strict=True))
-    store.insert_encoded(TABLE, _COLUMNS, body, "Protobuf", settings={**settings, **schema})
+    schema = asset("sql/formats/goflow2.proto")
+    with as_file(schema) as file:
+        # A server takes no file of ours. The embedded engine would cache a text as a file in the working directory.
+        given = ("file", str(file)) if store.embedded else ("string", schema.read_text(encoding="utf-8"))
+        named = dict(zip(("format_schema_source", "format_schema"), given, strict=True))
+        encoded_as = {**settings, **named, "format_schema_message_name": "FlowMessage"}
+        store.insert_encoded(TABLE, _COLUMNS, body, "Protobuf", settings=encoded_as)
 
 
 def _with_source(landing: str, source: str, position: int, message: bytes) -> bytes:

@@ -283,6 +283,11 @@ def test_damaged_messages_lose_only_themselves(store: Store, tmp_path: Path) -> 
     assert store.scalar("SELECT uniq(source) FROM flows_rejected") == 1
 
 
+def test_landing_messages_writes_nothing_where_it_is_run(store: Store) -> None:
+    land_files(store, [str(DATA / "goflow2" / "fine.protobuf_delimited.bin")])
+    assert not Path("__cache__").exists()  # the engine's folder for schemas that are given as text
+
+
 def test_reasons_say_how_to_mend(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     status = print_landing(land_files(store, [str(DATA / "akvorado" / "flows.jsonl")]))
     printed = capsys.readouterr().out
