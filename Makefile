@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_FLOWS := tests/data/real_training/dp4_slow_rank
 DEMO_DATA := prism-data/demo
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 DEMO_URL := chdb://./$(DEMO_DATA)
 
 # The first interpreter that is new enough; PYTHON=... overrides.
@@ -17,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test lint format bench soak accuracy same dashboards dashboards-check previews lock clean
+.PHONY: help demo test test-slow test-all lint format bench soak accuracy same dashboards dashboards-check previews lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -34,8 +35,14 @@ demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded train
 	  '$(BIN)/prism-ch sql "SELECT step, duration_s, compute_s, dp_s, slowest_endpoint FROM steps ORDER BY step"' \
 	  '$(BIN)/prism-ch sql "SHOW TABLES"'
 
-test: $(VENV)/.stamp-dev ## all tests; core and analysis must be covered to 95 %
-	@$(BIN)/pytest --cov --numprocesses auto --maxprocesses 4 --dist loadfile
+test: $(VENV)/.stamp-dev ## all tests but the slow ones
+	@$(PYTEST) -m 'not slow' $(ARGS)
+
+test-slow: $(VENV)/.stamp-dev ## the slow tests, which `make test` leaves out
+	@$(PYTEST) -m slow --hypothesis-profile many $(ARGS)
+
+test-all: $(VENV)/.stamp-dev ## all tests, with more examples; core and analysis must be covered to 95 %
+	@$(PYTEST) --cov --hypothesis-profile many $(ARGS)
 
 lint: $(VENV)/.stamp-dev ## ruff, mypy --strict and the import contract
 	@$(BIN)/ruff check .

@@ -12,8 +12,9 @@ from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 
 # How long an example takes says more of the machine and its load than of the code.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+settings.register_profile("many", deadline=None, max_examples=100)
+settings.register_profile("few", deadline=None, max_examples=25)
+settings.load_profile("few")
 
 _numbers = count(1)
 
@@ -75,9 +76,7 @@ def _schema(store: Store, folder: Path) -> object:
 def _empty(store: Store) -> None:
     """Remove all rows, and with them the memory of deduplication tokens; the migrations stay."""
     # Also a table whose rows are all gone has parts, that were replaced.
-    written = (
-        "SELECT DISTINCT table FROM system.parts WHERE database = {name:String} AND table != 'schema_migrations'"
-    )
+    written = "SELECT DISTINCT table FROM system.parts WHERE database = {name:String} AND table != 'schema_migrations'"
     for (name,) in store.rows(written, {"name": store.database}):
         store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
 

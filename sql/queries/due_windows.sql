@@ -45,7 +45,8 @@ WITH
     (
         SELECT arrayJoin(
             arrayDistinct(arrayConcat(
-                range(last_ns + length_ns, {silent_until_ns:Int64} - length_ns + 1, length_ns),
+                -- Where nothing has arrived, not every window since 1970.
+                range(if(last_ns > 0, last_ns, {silent_until_ns:Int64}) + length_ns, {silent_until_ns:Int64} - length_ns + 1, length_ns),
                 (SELECT groupArray(start_ns) FROM ledger WHERE flows = 0 AND start_ns > final_until_s * 1000000000)
             ))
         ) AS start_ns

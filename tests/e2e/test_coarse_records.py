@@ -13,6 +13,8 @@ from prism_ch.store.client import connect
 from tests.e2e.analysed import Analysed, NewUrl, run
 from tests.scoring import read_simulated_truth, score, strangers
 
+pytestmark = pytest.mark.slow
+
 _FINDINGS = """
 SELECT subject, kind::String, subject_type::String, status::String, severity::String, expected, summary
 FROM diagnoses ORDER BY subject
@@ -52,7 +54,7 @@ def test_the_job_is_found_with_its_members_and_no_step(coarse: Analysed) -> None
     assert found.members_exact
 
 
-def test_each_exporter_is_named_once_with_a_timeout_that_would_do(coarse: Analysed) -> None:
+def test_each_exporter_named_once_with_a_fitting_timeout(coarse: Analysed) -> None:
     with connect(coarse.url) as store:
         findings = store.rows(_FINDINGS)
         exporters = store.rows("SELECT DISTINCT sampler_address FROM flows ORDER BY sampler_address")

@@ -45,6 +45,7 @@ def read(folder: Path) -> Snapshot:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_killed_repeatedly_ends_as_an_undisturbed_one(undisturbed: Snapshot, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 (moments, no secrets)
     folder = tmp_path / "data"
@@ -106,6 +107,7 @@ def land(url: str) -> None:
         assert prism_ch(*command, url=url).status == 0
 
 
+@pytest.mark.slow
 def test_readers_see_whole_windows_wherever_a_run_is_cut_short(
     store: Store, store_url: str, new_url: NewUrl, undisturbed: Snapshot, fuse: Fuse
 ) -> None:

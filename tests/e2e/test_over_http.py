@@ -60,6 +60,7 @@ def user_tables() -> str:
     )
 
 
+@pytest.mark.slow
 def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> None:
     endpoint = Endpoint(service.port, "prism")
     assert endpoint.ask("SELECT 1").body == b"1\n"
@@ -87,6 +88,7 @@ def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> 
     assert health["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_it_answers_beside_an_analysis_that_works_over_it(service: Service) -> None:
     endpoint = Endpoint(service.port, "prism")
     command = [sys.executable, "-m", "prism_ch", "analyse", "--force", "--url", endpoint.url()]

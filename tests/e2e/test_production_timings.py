@@ -49,6 +49,7 @@ def test_sequences_of_uneven_length_are_nobodys_fault(production: Production) ->
     assert "nothing slows it" in analysed.told.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window_s", [30, 120])
 def test_the_length_of_windows_changes_no_step(production: Production, window_s: int) -> None:
     query = "SELECT endpoint, step, start_time, end_time FROM gpu_steps ORDER BY endpoint, step"

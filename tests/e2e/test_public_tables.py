@@ -22,7 +22,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
         yield opened
 
 
-def test_each_step_of_an_endpoint_starts_where_the_one_before_ended(store: Store) -> None:
+def test_steps_of_an_endpoint_follow_without_a_gap(store: Store) -> None:
     apart = """
         SELECT job_id, endpoint, numbers, spans
         FROM
@@ -91,7 +91,7 @@ def test_seconds_by_phase_are_the_lengths_of_the_phases(store: Store) -> None:
     assert store.scalar("SELECT countIf(compute_s > 0 AND dp_s > 0) FROM gpu_steps") > 0
 
 
-def test_steps_last_until_the_last_endpoint_ends_and_hold_the_means(store: Store) -> None:
+def test_step_lasts_to_its_last_endpoint_and_holds_the_means(store: Store) -> None:
     different = """
         SELECT job_id, step
         FROM steps AS s
@@ -134,7 +134,7 @@ def test_steps_follow_one_another(store: Store) -> None:
     assert store.rows(starts, {"table": "steps"}) == store.rows(starts, {"table": "gpu_steps"})
 
 
-def test_a_step_ends_on_an_endpoint_with_a_data_parallel_flow_there(store: Store) -> None:
+def test_step_of_an_endpoint_ends_with_a_dp_flow_of_its_own(store: Store) -> None:
     elsewhere = """
         SELECT job_id, endpoint, step, end_time
         FROM gpu_steps

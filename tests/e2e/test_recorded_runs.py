@@ -35,7 +35,7 @@ def test_the_job_its_groups_and_its_steps(recorded: Recorded, name: str) -> None
     assert found.duration_error <= DURATION_ERROR_MAX
 
 
-def test_a_ring_without_pipeline_has_one_group_and_no_pipeline_pair(recorded: Recorded) -> None:
+def test_ring_without_pipeline_has_one_group_and_no_pp_pair(recorded: Recorded) -> None:
     with connect(recorded("dp4_clean").url) as store:
         assert store.rows("SELECT kind, length(members) FROM groups") == [("DP", 4)]
         assert store.rows("SELECT DISTINCT kind FROM pairs WHERE kind IN ('PP', 'EP', 'CP', 'TP')") == []
@@ -50,7 +50,7 @@ def test_a_healthy_run_gives_no_alarm(recorded: Recorded, name: str) -> None:
     assert "nothing slows it" in run.told.out
 
 
-def test_the_slow_rank_is_found_and_nothing_else_but_the_busy_machine(recorded: Recorded) -> None:
+def test_only_the_slow_rank_and_the_busy_machine_are_found(recorded: Recorded) -> None:
     with connect(recorded("dp4_slow_rank").url) as store:
         alarms = store.rows(
             "SELECT kind, first_step, last_step, summary FROM diagnoses WHERE severity != 'info' ORDER BY first_step"

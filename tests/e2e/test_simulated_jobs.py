@@ -42,7 +42,7 @@ def test_jobs_groups_pairs_and_stages_are_exact(job: Analysed) -> None:
     assert found.recall == dict.fromkeys(found.recall, 1.0)
 
 
-def test_steps_are_found_each_once_and_measured_to_a_third_of_a_percent(job: Analysed) -> None:
+def test_each_step_found_once_and_measured_to_0_3_percent(job: Analysed) -> None:
     with connect(job.url) as store:
         [found] = score(store, read_simulated_truth(job.folder))
     assert found.steps >= 40

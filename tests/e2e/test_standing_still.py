@@ -89,7 +89,7 @@ def test_all_is_silent_and_the_rank_that_hangs_is_named(told: Callable[..., Told
 
 
 @pytest.mark.parametrize("saves, warns", [(1 << 30, []), (0, [("stall", "closed")])])
-def test_a_job_that_waits_stalls_which_is_no_fault_where_it_saves(
+def test_job_that_waits_stalls_without_fault_where_it_saves(
     told: Callable[..., Told], saves: int, warns: list[tuple[str, str]]
 ) -> None:
     run = healthy()
@@ -101,7 +101,7 @@ def test_a_job_that_waits_stalls_which_is_no_fault_where_it_saves(
     assert found.losses == [("stall", 1, 12.0, 0, 0, True)]
 
 
-def test_a_job_that_begins_anew_with_another_server_was_restarted(told: Callable[..., Told]) -> None:
+def test_job_that_begins_anew_on_another_server_was_restarted(told: Callable[..., Told]) -> None:
     run = healthy()
     [attempt] = run.jobs[0].attempts
     again = Attempt(gpus=(64, *attempt.gpus[1:]), start_s=STOPS_S + 10, startup_s=3.0)

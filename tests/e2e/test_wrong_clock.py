@@ -20,6 +20,8 @@ from tests.e2e.analysed import Analysed, NewUrl, run
 from tests.e2e.commands import prism_ch
 from tests.scoring import read_simulated_truth, score, strangers
 
+pytestmark = pytest.mark.slow
+
 SEED = 2
 WINDOW_S = 20
 END = "time_flow_end_ns"

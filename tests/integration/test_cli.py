@@ -1,4 +1,4 @@
-"""The command line as its users run it: a process of its own, with pipes for a terminal."""
+"""The command line as its users run it: mostly a process of its own, with pipes for a terminal."""
 
 import json
 import signal
@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+
+from prism_ch.store.client import Store
+from tests.e2e import commands
 
 RUN = Path(__file__).parents[1] / "data" / "real_training" / "dp4_slow_rank"
 HEADER = "time_flow_start_ns,time_flow_end_ns,src_addr,dst_addr,src_port,dst_port,proto,bytes,packets,sampler_address"
@@ -169,17 +172,17 @@ def test_a_missing_file_is_one_line(migrated: Path, command: list[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_analyse_without_a_topology_says_so(tmp_path: Path) -> None:
+def test_analyse_without_a_topology_says_so(store: Store, store_url: str, tmp_path: Path) -> None:
     flows = lines(tmp_path, "flows.csv", HEADER, GOOD)
     places = ["10.0.0.1,a,0,0,l,p,t", "10.0.0.2,b,0,0,l,p,t"]
     topology = lines(tmp_path, "topology.csv", "endpoint,server,gpu,rail,leaf,pod,tenant", *places)
-    assert prism_ch("migrate", folder=tmp_path).returncode == 0
-    assert prism_ch("ingest", flows, folder=tmp_path).returncode == 0
-    done = prism_ch("analyse", folder=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.startswith("worked 1 window, read 0 flows between known endpoints\nNo topology is loaded")
-    assert prism_ch("topology", topology, folder=tmp_path).returncode == 0
-    assert prism_ch("analyse", folder=tmp_path).stdout == "worked 1 window, read 1 flow between known endpoints\n"
+    assert commands.prism_ch("ingest", flows, url=store_url).status == 0
+    done = commands.prism_ch("analyse", url=store_url)
+    assert done.status == 0
+    assert done.out.startswith("worked 1 window, read 0 flows between known endpoints\nNo topology is loaded")
+    assert commands.prism_ch("topology", topology, url=store_url).status == 0
+    done = commands.prism_ch("analyse", url=store_url)
+    assert done.out == "worked 1 window, read 1 flow between known endpoints\n"
 
 
 def test_bad_lines_of_a_topology_are_named_and_the_others_load(migrated: Path) -> None:
@@ -222,14 +225,16 @@ with connect("chdb://{migrated}/data"):
         ([HEADER, GOOD.replace("10.0.0.", "10.9.9.")], "None of the addresses"),
     ],
 )
-def test_without_a_job_run_says_why(tmp_path: Path, content: list[str], reason: str) -> None:
+def test_without_a_job_run_says_why(
+    store: Store, store_url: str, tmp_path: Path, content: list[str], reason: str
+) -> None:
     flows = lines(tmp_path, "flows.csv", *content)
     places = ["10.0.0.1,a,0,0,l,p,t", "10.0.0.2,b,0,0,l,p,t"]
     topology = lines(tmp_path, "topology.csv", "endpoint,server,gpu,rail,leaf,pod,tenant", *places)
-    done = prism_ch("run", flows, "--topology", topology, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "No training job was recognised" in done.stdout
-    assert reason in " ".join(done.stdout.split())
+    done = commands.prism_ch("run", flows, "--topology", topology, url=store_url)
+    assert (done.status, done.err) == (0, "")
+    assert "No training job was recognised" in done.out
+    assert reason in done.sentences
 
 
 def test_simulate_names_the_field_out_of_bounds(tmp_path: Path) -> None:

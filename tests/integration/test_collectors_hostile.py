@@ -39,7 +39,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 @given(data=st.data())
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rubbish_among_good_records(store: Store, tmp_path: Path, name: str, data: st.DataObject) -> None:
     good, header = pieces(name), FILES[name]
     rubbish = st.one_of(

@@ -105,7 +105,9 @@ def test_it_lands_what_would_land_otherwise(store: Store, tmp_path: Path, monkey
     assert state(store) == otherwise
 
 
-@pytest.mark.parametrize("cut", [1, 35, 61, 99])
+@pytest.mark.parametrize(
+    "cut", [1, pytest.param(35, marks=pytest.mark.slow), 61, pytest.param(99, marks=pytest.mark.slow)]
+)
 def test_cut_short_and_repeated_it_is_complete(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:

@@ -149,6 +149,7 @@ def start(folder: Path, files: list[str]) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_run_again_results_are_equal(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

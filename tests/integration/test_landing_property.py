@@ -125,7 +125,7 @@ def quoted(rows: list[dict[str, Any]], quoting: Any) -> str:
     return text.getvalue()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(flow_records, min_size=1, max_size=30))
 def test_every_record_lands_or_is_rejected_by_the_rules(
     store: Store, tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
@@ -153,7 +153,7 @@ def write_text_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
     return write_parquet(path, text, **dict.fromkeys(COLUMNS, pa.string()))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(noise=st.lists(st.binary(max_size=40), max_size=8), is_json=st.booleans())
 def test_of_any_bytes_each_line_is_accounted_for(
     store: Store, tmp_path_factory: pytest.TempPathFactory, noise: list[bytes], is_json: bool

@@ -70,6 +70,7 @@ def test_the_same_content_twice_lands_once(store: Store, folder: Path) -> None:
     assert store.scalar("SELECT sum(flows) FROM flow_pair_1m") == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
 def test_cut_short_and_repeated_it_is_complete(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, cut: int

@@ -83,6 +83,7 @@ def rows(store: Store, *tables: str) -> list[int]:
     return [store.scalar("SELECT count() FROM {t:Identifier}", {"t": table}) for table in tables]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_can_tell_that_it_was_pruned(store: Store, seed: int) -> None:
     last = publish(store, seed)
@@ -148,6 +149,7 @@ def test_rows_that_were_never_published_go_after_a_day(store: Store) -> None:
     assert prune(store) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 6])
 def test_stopped_anywhere_it_is_completed_the_next_time(store: Store, after: int) -> None:
     publish(store, 3)

@@ -199,6 +199,7 @@ class Killed(BaseException):
     """Ends a landing as a kill does: nobody catches it."""
 
 
+@pytest.mark.slow
 def test_killed_before_any_statement_or_move_it_ends_the_same(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,12 +15,14 @@ NOW_NS = time.time_ns()
 HOUR_AGO_NS = NOW_NS - 3600 * SECOND
 
 
-def land(store: Store, exporter: str, end_ns: int, received_ago_s: float = 0.0) -> None:
+def land(store: Store, exporter: str, end_ns: int, received_ago_s: float = 0.0, *, minutes: int = 1) -> None:
+    """Land a flow that ended then, and one in each minute before."""
     store.command(
         "INSERT INTO flow_landing (source, time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, proto, bytes,"
-        " packets, sampler_address, received_at) SELECT 'test', {end_ns:Int64} - 1000, {end_ns:Int64}, '10.0.0.1',"
-        " '10.0.0.2', 17, 100, 1, {exporter:String}, now64(3) - toIntervalMillisecond({ago_ms:UInt64})",
-        {"end_ns": end_ns, "exporter": exporter, "ago_ms": int(received_ago_s * 1000)},
+        " packets, sampler_address, received_at) SELECT 'test', ended - 1000, ended, '10.0.0.1',"
+        " '10.0.0.2', 17, 100, 1, {exporter:String}, now64(3) - toIntervalMillisecond({ago_ms:UInt64})"
+        " FROM (SELECT toInt64({end_ns:Int64} - number * 60000000000) AS ended FROM numbers({minutes:UInt8}))",
+        {"end_ns": end_ns, "exporter": exporter, "ago_ms": int(received_ago_s * 1000), "minutes": minutes},
     )
 
 
