@@ -18,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test test-slow test-all lint format bench soak accuracy same dashboards dashboards-check previews lock clean
+.PHONY: help demo test test-slow test-all lint format bench soak accuracy same dashboards dashboards-check previews reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -78,6 +78,9 @@ dashboards-check: $(VENV)/.stamp-dev ## check dashboards/: their form, and every
 
 previews: $(VENV)/.stamp-dev ## draw dashboards/previews/*.png: the dashboards' queries on a made-up cluster
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.previews dashboards/previews
+
+reference: $(VENV)/.stamp-dev ## write docs/reference/ from the code
+	@$(BIN)/python -m tools.reference
 
 lock: ## write the lock files anew from pyproject.toml (needs uv)
 	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \

@@ -31,6 +31,7 @@ class UserSettings(BaseModel):
     password: str = Field(
         repr=False, pattern=r"^scrypt:\d{1,7}:\d{1,2}:\d{1,2}:[A-Za-z0-9+/=]{22,88}:[A-Za-z0-9+/=]{44}$"
     )
+    #: What the user may do: everything, read everything, read one tenant's rows, or deliver flow records.
     role: Literal["operator", "reader", "tenant", "collector"]
     #: Whose rows a user of the role tenant reads, as the topology names it.
     tenant: str = ""
@@ -56,6 +57,7 @@ class ServeSettings(BaseModel):
     schedule: Path | None = None
     #: Where HTTP is served; everyone who reaches the port may read /healthz and /metrics.
     host: str = "127.0.0.1"
+    #: The port there; 0 takes any that is free.
     port: int = Field(default=9478, ge=0, le=65_535)
     #: Certificate (with its chain) and key, PEM files; with them HTTPS is served instead of HTTP.
     tls_certificate: Path | None = None
@@ -112,6 +114,7 @@ class GrafanaSettings(BaseModel):
     url: str = Field(default="http://127.0.0.1:3000", pattern=r"^https?://[^@/?#\s]+(/[^@?#\s]*)?$", repr=False)
     #: An administrator of the server, who may make organisations.
     user: str = "admin"
+    #: The administrator's password, without which nothing but a token opens Grafana.
     password: SecretStr | None = None
     #: Token of a service account instead: it belongs to one organisation, which is then the operators'.
     token: SecretStr | None = None

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from bench.accuracy import ablation, faults, invariance, layout, report
+from bench.accuracy import ablation, faults, invariance, layout, page, report
 from bench.accuracy.rows import Row, all_rows
 from bench.accuracy.sweep import Failed, Task, run
 from bench.accuracy.tally import Tally, total
@@ -32,7 +33,7 @@ _PARTS = ("rows", "checks", "ablations", "faults")
 
 
 def main() -> None:
-    """Work what was chosen and print it; as Markdown, the rows go to stderr as they come, and tables to stdout."""
+    """Work what was chosen and print it; as Markdown, rows go to stderr as they come, tables to stdout and the page."""
     chosen = _arguments()
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     rows = [row for row in all_rows() if chosen.only in row.name and "rows" in chosen.parts]
@@ -49,13 +50,13 @@ def main() -> None:
         _say("\n".join((*report.LEGEND, worked)), chosen)
     checks = _check(seeds[:_CHECK_SEEDS], chosen) if "checks" in chosen.parts else {}
     if rated or checks:
-        _show(report.bounds_table(rated, checks), chosen)
+        _show("bounds", report.bounds_table(rated, checks), chosen)
     if rated:
         if chosen.markdown:
-            _show(report.family_table(rated), chosen)
-        _show(report.calibration_table(everything.claims), chosen)
+            _show("families", report.family_table(rated), chosen)
+        _show("calibration", report.calibration_table(everything.claims), chosen)
     if "ablations" in chosen.parts:
-        _show(report.ablation_table(_ablate(seeds[:_ABLATION_SEEDS], chosen)), chosen)
+        _show("methods", report.ablation_table(_ablate(seeds[:_ABLATION_SEEDS], chosen)), chosen)
     if "faults" in chosen.parts:
         _find_faults(seeds, chosen)
 
@@ -68,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only rows whose name holds this text")
     parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS, help="(default: all)")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
-    parser.add_argument("--markdown", action="store_true", help="print tables as the README shows them")
+    parser.add_argument("--markdown", action="store_true", help="write the tables into docs/accuracy.md")
     return parser.parse_args()
 
 
@@ -114,10 +115,10 @@ def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
     )
     found = [(case, _told(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
     heard = [(healthy, _told(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
-    for table in (faults.kinds_table(found), faults.magnitudes_table(found)):
-        _show(table, chosen)
-    for table in (faults.healthy_table(heard), faults.thresholds_table(heard)):
-        _show(table, chosen)
+    _show("faults", faults.kinds_table(found), chosen)
+    _show("magnitudes", faults.magnitudes_table(found), chosen)
+    _show("healthy", faults.healthy_table(heard), chosen)
+    _show("thresholds", faults.thresholds_table(heard), chosen)
 
 
 def _told(name: str, result: Result | Failed, instead: Result) -> Result:
@@ -133,15 +134,17 @@ def _say(text: str, chosen: argparse.Namespace) -> None:
     print(text, file=sys.stderr if chosen.markdown else sys.stdout, flush=True)
 
 
-def _show(table: report.Table, chosen: argparse.Namespace) -> None:
-    """Print a whole table, if it has a row."""
-    if table.rows:
-        lines = (
-            layout.markdown(table.header, table.rows)
-            if chosen.markdown
-            else layout.table(*table[:2], prose=table.prose)
-        )
-        print("", *lines, sep="\n", flush=True)
+def _show(name: str, table: report.Table, chosen: argparse.Namespace) -> None:
+    """Print a whole table, if it has a row; as Markdown, write it into the page as well."""
+    if not table.rows:
+        return
+    if not chosen.markdown:
+        print("", *layout.table(*table[:2], prose=table.prose), sep="\n", flush=True)
+        return
+    lines = layout.markdown(table.header, table.rows)
+    print("", *lines, sep="\n", flush=True)
+    command = f"make accuracy ARGS='{shlex.join(sys.argv[1:])}'"
+    page.PAGE.write_text(page.put(page.PAGE.read_text(encoding="utf-8"), name, command, lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -67,10 +67,10 @@ def test_run_tells_the_job_and_what_slows_it(analysed: tuple[Path, str]) -> None
     assert max(map(len, summary(printed).splitlines())) <= 100
 
 
-def test_the_readme_shows_what_the_demo_prints(analysed: tuple[Path, str]) -> None:
+def test_readme_shows_what_the_demo_prints(analysed: tuple[Path, str]) -> None:
     _, printed = analysed
     readme = (RUN.parents[3] / "README.md").read_text(encoding="utf-8")
-    assert summary(printed) in readme.partition("The demo prints:")[2]
+    assert summary(printed) in readme.partition("It prints:")[2]
 
 
 def test_run_again_changes_nothing(analysed: tuple[Path, str]) -> None:

@@ -89,11 +89,11 @@ def test_tables_drop_whole_parts_by_the_named_column(kept: Store) -> None:
             assert "ttl_only_drop_parts = 1" in text
 
 
-def test_the_readme_tells_every_class_and_its_default() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `(\w+)` \| (\d+) (day|year)s \|", readme, re.MULTILINE)
+def test_page_names_every_class_and_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs/howto/retention.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(\w+)` \| (\d+) (day|year)s \|", page, re.MULTILINE)
     wanted = {name: item.kept_days for name, item in classes().items()}
-    assert {name: int(number) * {"day": 1, "year": 365}[unit] for name, number, unit in told} == wanted
+    assert {name: int(number) * {"day": 1, "year": 365}[unit] for name, number, unit in named} == wanted
 
 
 def test_classes_say_why_and_name_classes_that_there_are() -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -109,11 +108,6 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
     options = [parameter for parameter in cli.commands[name].params if isinstance(parameter, click.Option)]
     assert options
     assert [option.name for option in options if not option.help] == []
-
-
-def test_every_command_is_in_the_readme() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    assert [name for name in cli.commands if f"`{name}" not in readme] == []
 
 
 def test_help_does_not_wait_for_the_engine() -> None:

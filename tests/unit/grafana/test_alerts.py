@@ -51,10 +51,10 @@ def test_duration_written_in_largest_fitting_unit(seconds: int, text: str) -> No
     assert duration(seconds) == text
 
 
-def test_readme_says_which_rules_fire_without_data() -> None:
-    readme = (PROVISIONING.parents[1] / "README.md").read_text(encoding="utf-8")
+def test_page_says_which_rules_fire_without_data() -> None:
+    page = (PROVISIONING.parents[1] / "docs/howto/grafana.md").read_text(encoding="utf-8")
     for alert in ALERTS:
-        (row,) = re.findall(rf"^\| {alert.title} \|.*\| (.*) \|$", readme, re.MULTILINE)
+        (row,) = re.findall(rf"^\| {alert.title} \|.*\| (.*) \|$", page, re.MULTILINE)
         assert row.startswith("fires") == (alert.no_data == "Alerting")
 
 
