@@ -44,11 +44,12 @@ test-slow: $(VENV)/.stamp-dev ## the slow tests, which `make test` leaves out
 test-all: $(VENV)/.stamp-dev ## all tests, with more examples; core and analysis must be covered to 95 %
 	@$(PYTEST) --cov --hypothesis-profile many $(ARGS)
 
-lint: $(VENV)/.stamp-dev ## ruff, mypy --strict and the import contract
+lint: $(VENV)/.stamp-dev ## ruff, mypy --strict, the import contract, and how the code is written
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python .ci/prose.py
 
 format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .

@@ -149,7 +149,7 @@ def tables_page(store: Store) -> str:
 
 
 def _columns_of(store: Store, name: str, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """List the columns of a view with parameters, which the engine knows only once these have values."""
+    """List the columns of a view whose parameters need values first."""
     values = ", ".join(f"{each} = {_ANY_VALUE[type_]}" for each, type_ in parameters)
     rows = store.rows(f"DESCRIBE (SELECT * FROM {name}({values}))")  # noqa: S608 - a name of our own schema
     return [(f"`{column}`", f"`{type_}`", comment) for column, type_, _, _, comment, *_ in rows]
@@ -171,7 +171,7 @@ def thresholds_page() -> str:
 
 
 def glossary_page() -> str:
-    """Explain the field's words, and those of the code by the docstrings of what they name."""
+    """Explain the words of the field and of the code."""
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
     of_field = [(word, meaning) for word, meaning in words["field"].items()]
     of_code = [(word, _first_sentence(resolve(path)), f"`{path}`") for word, path in words["code"].items()]
@@ -194,7 +194,10 @@ def resolve(path: str) -> Any:
 
 
 def _fields(file: Path) -> dict[str, list[Field]]:
-    """Return the fields of each class of a module; one without a `#:` comment shares that of the field above."""
+    """Read the fields of each class of a module.
+
+    A field without a `#:` comment shares that of the field above.
+    """
     source = file.read_text(encoding="utf-8")
     lines, found = source.splitlines(), {}
     for item in ast.parse(source).body:

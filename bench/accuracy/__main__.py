@@ -33,7 +33,10 @@ _PARTS = ("rows", "checks", "ablations", "faults")
 
 
 def main() -> None:
-    """Work what was chosen and print it; as Markdown, rows go to stderr as they come, tables to stdout and the page."""
+    """Work what was chosen and print it.
+
+    As Markdown, rows go to stderr as they come, tables to stdout and into the page.
+    """
     chosen = _arguments()
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     rows = [row for row in all_rows() if chosen.only in row.name and "rows" in chosen.parts]
@@ -74,7 +77,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _rate(rows: Sequence[Row], seeds: Sequence[int], workers: int) -> Iterator[tuple[Row, Tally]]:
-    """Work every scenario of every row; yield a row as soon as its last scenario is done."""
+    """Yield every row as soon as its last scenario is done."""
     planned = [(row, seeds[:1] if row.recorded else seeds) for row in rows]
     results = run([Task(row.name, work, (row, seed)) for row, chosen in planned for seed in chosen], workers)
     for row, chosen in planned:
@@ -83,7 +86,7 @@ def _rate(rows: Sequence[Row], seeds: Sequence[int], workers: int) -> Iterator[t
 
 
 def _check(seeds: Sequence[int], chosen: argparse.Namespace) -> dict[str, list[tuple[str, bool]]]:
-    """Say whether results stay the same however records arrive and however long windows are."""
+    """Compare results of other arrivals and other windows."""
     subjects = [(row, seed) for row in invariance.SUBJECTS if chosen.only in row.name for seed in seeds]
     results = run([Task(row.name, invariance.check, (row, seed)) for row, seed in subjects], chosen.workers)
     names = [f"{row.name} {seed}" for row, seed in subjects]
@@ -113,16 +116,16 @@ def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
         + [Task(healthy.name, faults.listen, (healthy,)) for healthy in runs],
         chosen.workers,
     )
-    found = [(case, _told(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
-    heard = [(healthy, _told(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
+    found = [(case, _or_nothing(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
+    heard = [(healthy, _or_nothing(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
     _show("faults", faults.kinds_table(found), chosen)
     _show("magnitudes", faults.magnitudes_table(found), chosen)
     _show("healthy", faults.healthy_table(heard), chosen)
     _show("thresholds", faults.thresholds_table(heard), chosen)
 
 
-def _told(name: str, result: Result | Failed, instead: Result) -> Result:
-    """Return a result; say why there is none, and what counts in its place."""
+def _or_nothing(name: str, result: Result | Failed, instead: Result) -> Result:
+    """Return a result, or print why there is none and return what counts `instead`."""
     if not isinstance(result, Failed):
         return result
     print(f"{name}: {result.reason}", file=sys.stderr)
@@ -135,7 +138,7 @@ def _say(text: str, chosen: argparse.Namespace) -> None:
 
 
 def _show(name: str, table: report.Table, chosen: argparse.Namespace) -> None:
-    """Print a whole table, if it has a row; as Markdown, write it into the page as well."""
+    """Print a table that has rows; as Markdown, write it into the page as well."""
     if not table.rows:
         return
     if not chosen.markdown:
