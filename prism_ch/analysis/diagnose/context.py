@@ -162,9 +162,10 @@ def is_of_steps(finding: Finding) -> bool:
 def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     """Put together what steps of attempts moved, and whether ready times differ by rank."""
     newest = seen[-1]
-    late_s = newest.lateness_s.max(axis=0, initial=0) - np.median(newest.lateness_s, axis=0)
+    lateness_s = newest.attempt.lateness_s
+    late_s = lateness_s.max(axis=0, initial=0) - np.median(lateness_s, axis=0)
     spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
-    spread_s = max(spread_s, params.diagnose.twice * newest.traffic.tick_s)
+    spread_s = max(spread_s, params.diagnose.twice * newest.attempt.bursts.tick_s)
     shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
     return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late)

@@ -285,20 +285,17 @@ def steps_seen(
     members, meetings = range(4), list(met)
     bursts = traffic([*ring(members, ends_ms), *meetings], tick_ms=tick_ms)
     kinds = typed(bursts, other=[(flow.src, flow.dst) for flow in meetings])
-    ends_ns = division(members, ends_ms).job_end_ns()
+    steps = division(members, ends_ms)
+    ends_ns = steps.job_end_ns()
     late_s = np.zeros((4, len(ends_ms)))
     late_s[2] = late_ms / 1000
+    attempt = rebuilt_attempt(bursts, kinds, steps)
+    new = replace(attempt.rebuilt, steps=attempt.rebuilt.steps.take(np.arange(first_new, len(ends_ms))))
     return StepsSeen(
-        number=np.arange(len(ends_ms)),
-        end_ns=ends_ns,
+        replace(attempt, first_new=first_new, rebuilt=new, lateness_s=late_s),
         duration_s=np.append(np.nan, np.diff(ends_ns) / 1e9),
         rests=find_rests(bursts, kinds, ends_ns),
         storage=np.zeros(len(ends_ms), dtype=bool),
-        first_new=first_new,
-        endpoints=np.arange(4, dtype=np.int32),
-        lateness_s=late_s,
-        traffic=bursts,
-        kinds=kinds,
     )
 
 

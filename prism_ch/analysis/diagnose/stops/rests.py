@@ -76,23 +76,16 @@ class Rests:
 
 @dataclass(frozen=True, slots=True)
 class StepsSeen:
-    """The steps of an attempt in a window; those from `first_new` on are new.
+    """The steps of an attempt in a window, those looked at again included.
 
-    One row a step: its `number`, `end_ns`, `duration_s` (NaN if its beginning was not seen) and `rests`. `storage`
-    bool[steps]: the job waited for storage in the rest. `lateness_s` float64[endpoints, steps]: how much later than its
-    peers each of `endpoints` begins. `traffic` and `kinds` are the attempt's bursts.
+    One row a step: `duration_s` float64[steps], NaN if its beginning was not seen, `rests`, and `storage` bool[steps]:
+    the job waited for storage in the rest.
     """
 
-    number: Int64
-    end_ns: Int64
+    attempt: RebuiltAttempt
     duration_s: Float64
     rests: Rests
     storage: Bool
-    first_new: int
-    endpoints: Int32
-    lateness_s: Float64
-    traffic: Traffic
-    kinds: PairKinds
 
     @classmethod
     def of(cls, one: RebuiltAttempt, around: FlowBatch, params: StopParams) -> StepsSeen:
@@ -104,18 +97,18 @@ class StepsSeen:
         duration_s[published:] = np.where(new.complete == 1, new.duration_s, np.nan)
         rests = find_rests(one.bursts, one.kinds, ends)
         rests = with_endpoint_rests(rests, duration_s, one.bursts, one.kinds, ends, params)
-        return cls(
-            one.first_step + np.arange(one.division.steps),
-            ends,
-            duration_s,
-            rests,
-            wait_for_storage(rests, duration_s, around, one.division.endpoints, params),
-            one.first_new,
-            one.division.endpoints,
-            one.lateness_s,
-            one.bursts,
-            one.kinds,
-        )
+        storage = wait_for_storage(rests, duration_s, around, one.division.endpoints, params)
+        return cls(one, duration_s, rests, storage)
+
+    @property
+    def number(self) -> Int64:
+        """The number of each step, int64[steps]."""
+        return self.attempt.first_step + np.arange(self.attempt.division.steps)
+
+    @property
+    def endpoints(self) -> Int32:
+        """The members of the attempt, sorted."""
+        return self.attempt.division.endpoints
 
     @property
     def step_s(self) -> float:
@@ -124,8 +117,8 @@ class StepsSeen:
 
     def only_twos(self) -> bool:
         """Return whether endpoints only exchange gradients, each with one other."""
-        kind = self.kinds.kind
-        partners = np.bincount(np.searchsorted(self.endpoints, self.traffic.pair_src[kind == DP]))
+        kind = self.attempt.kinds.kind
+        partners = np.bincount(np.searchsorted(self.endpoints, self.attempt.bursts.pair_src[kind == DP]))
         return not np.isin(kind, (DP, OTHER), invert=True).any() and int(partners.max(initial=0)) == 1
 
     def stopped(self, params: StopParams) -> Bool:
@@ -135,8 +128,8 @@ class StepsSeen:
         explains only a part of a step's excess, unless others go on until they wait for a straggler. With few known
         steps nothing is usual, and none is masked.
         """
-        if len(self.number) < params.enough:
-            return np.zeros(len(self.number), dtype=bool)
+        if len(self.rests) < params.enough:
+            return np.zeros(len(self.rests), dtype=bool)
         long = (self.rests.too_long(self.step_s, params) | self.storage) & ~np.isnan(self.duration_s)
         single = long.copy()
         single[1:] &= ~long[:-1]
@@ -153,18 +146,19 @@ class StepsSeen:
         """
         limit = params.half * len(self.endpoints)
         lost_s = float(self.rests.length_s[row]) - self.rests.usual_s()
-        late: Int32 = self.endpoints[self.lateness_s[:, row] >= params.half * lost_s]
+        late: Int32 = self.endpoints[self.attempt.lateness_s[:, row] >= params.half * lost_s]
         if 0 < len(late) <= limit and self._have_peers(late, params):
             return late
         if row < params.enough:
             return self.endpoints[:0]
-        typed = np.flatnonzero(self.kinds.kind != OTHER)
-        number = np.full(len(self.kinds.kind), -1)
-        number[typed] = np.arange(len(typed))
-        pairs = TrainingPairs(self.traffic.pair_src[typed], self.traffic.pair_dst[typed], self.kinds.kind[typed])
+        bursts, kind = self.attempt.bursts, self.attempt.kinds.kind
+        typed = np.flatnonzero(kind != OTHER)
+        pair = np.full(len(kind), -1)
+        pair[typed] = np.arange(len(typed))
+        pairs = TrainingPairs(bursts.pair_src[typed], bursts.pair_dst[typed], kind[typed])
         middle_ns = (self.rests.start_ns[row] + self.rests.end_ns[row]) // 2
-        sends = Sends(number[self.traffic.pair], self.traffic.start_ns).before(int(middle_ns))
-        begin_ns = self.end_ns[max(row - 1 - params.recent_steps, 0) : row]
+        sends = Sends(pair[bursts.pair], bursts.start_ns).before(int(middle_ns))
+        begin_ns = self.attempt.division.job_end_ns()[max(row - 1 - params.recent_steps, 0) : row]
         named = find_hang_culprits(sends, pairs, begin_ns, self.step_s, params).named
         return named if 0 < len(named) <= limit and self._have_peers(named, params) else named[:0]
 
@@ -173,10 +167,10 @@ class StepsSeen:
 
         A whole stage is late in an evaluation, which is only forward.
         """
-        gradients = np.flatnonzero(self.kinds.kind == DP)
+        bursts, gradients = self.attempt.bursts, np.flatnonzero(self.attempt.kinds.kind == DP)
         if not len(gradients):
             return True
-        ends = (self.traffic.pair_src[gradients], self.traffic.pair_dst[gradients])
+        ends = (bursts.pair_src[gradients], bursts.pair_dst[gradients])
         src, dst = (np.searchsorted(self.endpoints, end).astype(np.int32) for end in ends)
         group = components(len(self.endpoints), src, dst)
         members = np.bincount(group)

@@ -157,7 +157,7 @@ def find_past_stops(
     """
     usual = history.step[periodic_pauses(history, params.stops)]
     found = []
-    for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.first_new)).tolist():
+    for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.attempt.first_new)).tolist():
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
         slowdown = (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s)
@@ -173,7 +173,7 @@ def find_past_stops(
 
 def _met_anew(seen: StepsSeen, span: Interval, params: StopParams) -> bool:
     """Return whether nearly all endpoints met others than their training peers."""
-    others = seen.traffic.take(seen.kinds.burst == OTHER)
+    others = seen.attempt.bursts.take(seen.attempt.kinds.burst == OTHER)
     met = others.take((others.end_ns > span.start_ns) & (others.start_ns < span.end_ns))
     if len(met) <= params.twice * usual_count(others.start_ns, span.start_ns, span.end_ns):
         return False

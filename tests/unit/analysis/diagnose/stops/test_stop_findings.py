@@ -156,7 +156,7 @@ def test_a_step_that_holds_a_stop_is_not_slow() -> None:
 @pytest.mark.parametrize("lost_ms, severity", [(900.0, "info"), (1100.0, "warning")])
 def test_stop_below_a_second_is_a_hiccup_despite_a_straggler(lost_ms: float, severity: str) -> None:
     seen = steps_seen([*every(300, 20, 300), *every(300, 5, 6300 + lost_ms)])
-    seen.lateness_s[1, 20] = lost_ms / 1000
+    seen.attempt.lateness_s[1, 20] = lost_ms / 1000
     (stall,) = found(seen)
     assert (stall.kind, stall.subject, stall.severity) == ("stall", RING.endpoints[1], severity)
 
@@ -174,8 +174,8 @@ def test_rest_explaining_part_of_a_long_step_is_slowness(more_ms: float, is_stop
 
 def test_others_may_compute_on_while_a_straggler_is_late() -> None:
     seen = steps_seen(ENDS_MS)
-    duration_s, late_s = seen.duration_s.copy(), seen.lateness_s.copy()
+    duration_s, late_s = seen.duration_s.copy(), seen.attempt.lateness_s.copy()
     duration_s[6] += 4
     late_s[2, 6] = 8
-    (stall,) = found(replace(seen, duration_s=duration_s, lateness_s=late_s))
+    (stall,) = found(replace(seen, attempt=replace(seen.attempt, lateness_s=late_s), duration_s=duration_s))
     assert (stall.kind, stall.subject) == ("stall", "10.0.102.0")
