@@ -289,7 +289,7 @@ def _check_queries(session: Session, organisations: Mapping[str, str | None]) ->
 
 @contextmanager
 def _database(session: Session) -> Iterator[Ask]:
-    """Yield a function that answers SQL, by the service if it has the embedded database open."""
+    """Yield a function that answers SQL, by the service if that holds the database."""
     from prism_ch.query.answer import answer_bytes
 
     try:
