@@ -1,6 +1,6 @@
 """Checks how the code is written, as far as a script can: run by `make lint`. Exits with 1 and a line for each place.
 
-- The first sentence of a docstring has at most 15 words, and none that only this code would use.
+- The first sentence of a function's docstring has at most 15 words, and none that only this code would use.
 - A test's name has at most 60 characters.
 - A module has at most 400 lines, a function at most 70.
 - A comment can be read alone: it neither begins nor ends with dots.
@@ -29,7 +29,7 @@ def check(path: Path) -> Iterator[tuple[int, str]]:
     if not is_test and text.count("\n") > _MODULE_LINES:
         yield 1, f"more than {_MODULE_LINES} lines"
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from ((node.lineno, problem) for problem in _definition(node, is_test=is_test))
     if not is_test:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -37,12 +37,12 @@ def check(path: Path) -> Iterator[tuple[int, str]]:
                 yield token.start[0], "a comment that goes on elsewhere"
 
 
-def _definition(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, *, is_test: bool) -> Iterator[str]:
+def _definition(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_test: bool) -> Iterator[str]:
     if is_test:
         if node.name.startswith("test") and len(node.name) > _NAME:
             yield f"{node.name} has more than {_NAME} characters"
         return
-    if not isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno >= _FUNCTION_LINES:
+    if (node.end_lineno or 0) - node.lineno >= _FUNCTION_LINES:
         yield f"{node.name} has more than {_FUNCTION_LINES} lines"
     first = re.split(r"[.:]\s", " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()))[0]
     if len(first.split()) > _WORDS:

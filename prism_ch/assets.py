@@ -10,7 +10,7 @@ from prism_ch.errors import PrismError
 
 @cache
 def _root() -> Traversable:
-    """Locate the assets: in the package of a wheel, next to the package in a checkout."""
+    """Locate the assets, in a wheel or next to the package in a checkout."""
     packaged = files("prism_ch") / "_assets"
     return packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent
 

@@ -27,24 +27,10 @@ from prism_ch.store.migrate import apply_migrations
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
 _NOTE = "<!-- Written by `make reference`; edit the code that it describes. -->"
+_SQL = Path(__file__).with_name("sql")
 _WORDS = Path(__file__).with_name("glossary.toml")
-_TABLES = """
-    SELECT name, comment, create_table_query
-    FROM system.tables
-    WHERE database = currentDatabase() AND (engine = 'View' OR name IN {inputs:Array(String)})
-    ORDER BY name
-"""
-_COLUMNS = """
-    SELECT table, name, type, comment
-    FROM system.columns
-    WHERE database = currentDatabase()
-        AND table IN (
-            SELECT name
-            FROM system.tables
-            WHERE database = currentDatabase() AND (engine = 'View' OR name IN {inputs:Array(String)})
-        )
-    ORDER BY table, position
-"""
+_TABLES = (_SQL / "reference_tables.sql").read_text(encoding="utf-8")
+_COLUMNS = (_SQL / "reference_columns.sql").read_text(encoding="utf-8")
 #: A parameter of a view in its statement, and a value for each type of one.
 _PARAMETER = re.compile(r"\{(\w+):(\w+)")
 _ANY_VALUE = {"DateTime": "'2026-01-01 00:00:00'", "UInt32": "1", "UInt64": "1"}

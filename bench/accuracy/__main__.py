@@ -117,7 +117,7 @@ def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
         chosen.workers,
     )
     found = [(case, _or_nothing(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
-    heard = [(healthy, _or_nothing(healthy.name, next(results), faults.NOTHING_HEARD)) for healthy in runs]
+    heard = [(healthy, _or_nothing(healthy.name, next(results), faults.FAILED_RUN)) for healthy in runs]
     _show("faults", faults.kinds_table(found), chosen)
     _show("magnitudes", faults.magnitudes_table(found), chosen)
     _show("healthy", faults.healthy_table(heard), chosen)

@@ -206,7 +206,9 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
 @shared_options
 @pass_session
 def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
-    """Find what slows the jobs in recorded flows: migrate, topology, ingest, analyse, and say what was found.
+    """Find what slows the jobs in recorded flows, and print it.
+
+    The same as migrate, topology, ingest and analyse, one after the other.
 
     \b
     Examples:

@@ -102,7 +102,7 @@ def _write(content: bytes, output: Path | None) -> None:
 @shared_options
 @pass_session
 def retention(session: Session, orders: tuple[str, ...]) -> None:
-    """Say how long the rows of each class of tables are kept and what they take, or change how long.
+    """Show how long the rows of each class of tables are kept, or change it.
 
     TIME is a number of days, weeks or years: 30d, 6w, 2y. It counts from when a row was written here, not from the time
     that the row tells of: records of last year that are landed today are kept as long as today's. Rows go in whole
@@ -164,7 +164,9 @@ def _row(state: ClassState) -> tuple[str, ...]:
 @click.group(short_help="Give tenants users of their own on a server.")
 @shared_options
 def tenants() -> None:
-    """Give the topology's tenants users of their own on a ClickHouse server, each of whom sees its own rows only.
+    """Give tenants users of their own on a ClickHouse server.
+
+    Each user sees the rows of its own tenant only.
 
     \b
     Example:
@@ -177,7 +179,9 @@ def tenants() -> None:
 @shared_options
 @pass_session
 def apply(session: Session, only_print: bool) -> None:  # noqa: FBT001 - click's form
-    """Make roles, users, row policies and quotas for every tenant of the topology; safe to repeat.
+    """Make roles, users, row policies and quotas for every tenant of the topology.
+
+    It is safe to repeat.
 
     A user can log in once it has a password: ALTER USER `prism_user_NAME` IDENTIFIED BY '...' HOST ANY. A tenant that
     has left the topology keeps its user, who sees what its jobs left. The server's configuration must have

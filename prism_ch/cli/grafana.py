@@ -95,7 +95,7 @@ def apply(session: Session, /, *, dry_run: bool, **options: Any) -> None:
 @shared_options
 @pass_session
 def diff(session: Session, /, **options: Any) -> None:
-    """Say what `apply` would write with the same options.
+    """Show what `apply` would write with the same options.
 
     Nothing is written. Values are not shown, only where they differ.
 
@@ -289,7 +289,7 @@ def _check_queries(session: Session, organisations: Mapping[str, str | None]) ->
 
 @contextmanager
 def _database(session: Session) -> Iterator[Ask]:
-    """Yield a function that answers SQL, by the service if that holds the database."""
+    """Yield a function that answers SQL; a service that holds the database answers itself."""
     from prism_ch.query.answer import answer_bytes
 
     try:

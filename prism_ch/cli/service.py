@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @shared_options
 @pass_session
 def serve(session: Session, spool: Path | None, listen: str | None, schedule: Path | None) -> None:
-    """Run the schedule until stopped: land what appears in the spool, work windows as they close, mind its health.
+    """Land and analyse until stopped.
+
+    Lands what appears in the spool, works windows as they close, and watches its own health.
 
     Files appear in the spool whole, under their final names; those that start with a dot or end in .tmp or .part are
     left alone. Each is landed once and moved to done/, or to failed/ with the reason in a file .error beside it.
@@ -86,7 +88,9 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
 @shared_options
 @pass_session
 def doctor(session: Session) -> int:
-    """Look at configuration, database, topology, exporters and their clocks, spool and disk, and say how to mend them.
+    """Check the installation, and show how to mend what is wrong.
+
+    Checked are configuration, database, topology, exporters and their clocks, spool and disk.
 
     Each line says ok, warn or bad, and what was found; a line below it says what to do. Exits with 1 unless all is ok.
 
@@ -108,9 +112,10 @@ def doctor(session: Session) -> int:
 @click.command("hash-password", short_help="Make the hash of a password for the settings.")
 @shared_options
 def hash_password() -> None:
-    """Ask for a password and print what stands for it in the settings, as `password` of [serve.users.NAME].
+    """Ask for a password and print its hash for the settings.
 
-    At a terminal it is asked for twice; else it is the first line of stdin. It is shown and kept nowhere.
+    The hash is the `password` of [serve.users.NAME]. At a terminal the password is asked for twice; else it is the
+    first line of stdin. It is shown and kept nowhere.
 
     \b
     Example:

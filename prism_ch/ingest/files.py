@@ -213,7 +213,7 @@ def _read(source: Source, fmt: str) -> _SmallFile:
 
 
 def _send(store: Store, files: Sequence[tuple[_SmallFile, Content]]) -> None:
-    """Send the records of files in one statement a kind of rows, the same in any order of files."""
+    """Send the records of files by one statement for each kind of rows."""
     ordered = sorted(files, key=lambda each: each[1].landing)
     groups: dict[tuple[str, pa.Schema], list[pa.Table]] = defaultdict(list)
     for file, content in ordered:

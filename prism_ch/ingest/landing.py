@@ -153,7 +153,7 @@ def land_content(store: Store, content: Content, progress: Callable[[int], None]
 
 
 def _send_all(store: Store, content: Content, progress: Callable[[int], None]) -> None:
-    """Send the chunks in order, a few at once over connections of their own, and wait for all."""
+    """Send the chunks in order over a few connections, and wait for all."""
     idle: SimpleQueue[Store] = SimpleQueue()
     idle.put(store)
     sending: deque[Future[int]] = deque()
