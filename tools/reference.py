@@ -76,8 +76,8 @@ def _commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple
 
 def _command(path: tuple[str, ...], command: click.Command) -> str:
     """Write a command's section: its help as a terminal of 100 columns shows it."""
-    settings_of = {**command.context_settings, "max_content_width": 100, "terminal_width": 100}
-    context = click.Context(command, info_name=" ".join(path), **settings_of)
+    # A command has the switches for help of the outermost group, whose context it does not have here.
+    context = click.Context(command, info_name=" ".join(path), terminal_width=100, **cli.context_settings)
     return f"## {' '.join(path)}\n\n```\n{command.get_help(context)}\n```\n"
 
 
