@@ -91,8 +91,8 @@ def _effect(fault: Fault, truth: JobTruth, healthy: Sequence[AttemptRun], scenar
     else:
         start_ns, end_ns = _span_ns(fault, scenario)
         during = step[(begin[1:] > start_ns) & (begin[:-1] < end_ns)]
-    if fault.kind == "hang":  # which is not the one in the middle of which the GPU fell ill, but the next
-        during = during[-1:]
+    if fault.kind == "hang":
+        during = _hanging_step(fault, truth.runs, scenario)
     if not len(during):
         return None
     healthy_s = np.diff(np.concatenate([run.begin_ns for run in healthy])) / 1e9
@@ -111,6 +111,18 @@ def _effect(fault: Fault, truth: JobTruth, healthy: Sequence[AttemptRun], scenar
         "baseline_std_s": np.std(healthy_s),
         "dp_impact": _dp_seconds(truth.runs, during) / max(_dp_seconds(healthy, during), 1e-9) - 1.0,
     }
+
+
+def _hanging_step(fault: Fault, runs: Sequence[AttemptRun], scenario: Scenario) -> Int64:
+    """Return the first step that the GPU never finishes, int64[1] or empty.
+
+    It is the last of its attempt, and not the one in the middle of which the GPU fell ill, but the next.
+    """
+    last = np.cumsum([len(run.begin_ns) for run in runs]) - 1
+    for step, run in zip(last, runs, strict=True):
+        if (run.busy_s[-1:, run.grid.gpu == fault.gpu] > scenario.duration_s).any():
+            return np.array([step])
+    return np.array([], dtype=np.int64)
 
 
 def _dp_seconds(runs: Sequence[AttemptRun], steps: Int64) -> float:
