@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prism_ch.cli.session import shared_options
 from prism_ch.errors import InputError, UsageError
 
+if TYPE_CHECKING:
+    from prism_ch.simulate import Scenario, Simulation
+
+#: The longest recording, in seconds: a week has tens of millions of records even for a small job.
+_LONGEST_S = 7 * 86_400
+
+
+def _known(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """Return a known name; print all of them and end for `list`."""
+    if name is None or context.resilient_parsing:
+        return name
+    from prism_ch.simulate.families import CONDITIONS, FAMILIES
+
+    names = list(FAMILIES if option.name == "family" else CONDITIONS)
+    if name == "list":
+        click.echo("\n".join(names))
+        context.exit()
+    if name not in names:
+        raise UsageError(f"no {option.name} {name!r}; `prism-ch simulate --{option.name} list` shows them")
+    return name
+
 
 @click.command(short_help="Make flow records whose truth is known.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
+@click.option(
+    "--family",
+    metavar="NAME",
+    is_eager=True,
+    callback=_known,
+    help="Draw the jobs, their cluster and other traffic from this family; `list` shows all.",
+)
+@click.option(
+    "--condition", metavar="NAME", is_eager=True, callback=_known, help="How records are taken; `list` shows all."
+)
+@click.option(
+    "--fault",
+    "faults",
+    type=(str, str, str, str, str),
+    multiple=True,
+    metavar="KIND SUBJECT MAGNITUDE FROM_S TO_S",
+    help="Make something slow, as described above; may be repeated.",
+)
 @click.option("--tp", default=4, show_default=True, help="Tensor-parallel size, at most 8; stays inside a server.")
 @click.option("--pp", default=4, show_default=True, help="Pipeline stages.")
 @click.option("--dp", default=4, show_default=True, help="Data-parallel size.")
@@ -36,40 +77,101 @@ from prism_ch.errors import InputError, UsageError
     metavar="RANK PEER FACTOR FROM TO",
     help="Leave the link RANK to PEER only FACTOR (< 1) of its bandwidth from second FROM to second TO.",
 )
-@click.option("--seed", default=0, show_default=True, help="The same seed makes the same records.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed makes the same records."
+)
 @shared_options
 def simulate(
     folder: Path,
-    jobs: int,
-    tp: int,
-    pp: int,
-    dp: int,
-    gpus: int | None,
+    family: str | None,
+    condition: str | None,
+    faults: tuple[tuple[str, ...], ...],
     **options: Any,
 ) -> None:
-    """Make flow records of training jobs in a rail-optimised cluster, and their truth.
+    """Make flow records of training jobs, and their truth.
 
-    FOLDER receives flows/*.parquet, topology.csv and truth/: jobs, members, pairs, groups, steps, phases, faults. The
-    jobs are tensor x pipeline x data parallel, scheduled 1F1B, with the noise of real computing.
+    FOLDER receives flows/*.parquet, topology.csv and truth/: jobs, members, pairs, groups, steps, phases, faults.
+    Without --family the jobs are tensor x pipeline x data parallel in a rail-optimised cluster, scheduled 1F1B, with
+    the noise of real computing. With it, --seed, --duration-s, --condition and --fault are all there is to choose.
+
+    --fault slows SUBJECT from second FROM_S of the recording to second TO_S (- for its end):
+
+    \b
+    KIND         SUBJECT   MAGNITUDE
+    slow_gpu     GPU       computing takes this many times as long (> 1)
+    slow_drift   GPU       the same, reached slowly until TO_S; it stays
+    hang         GPU       -; it never ends: TO_S is - as well
+    slow_nic     GPU       share of the bandwidth left (< 1), both directions
+    slow_link    GPU->GPU  share of the bandwidth left, in this direction
+    slow_switch  leaf      share of the bandwidth left, on all of its ports
+
+    A GPU is a number from 0, SERVER/GPU, or its endpoint's address; names are those of topology.csv.
 
     \b
     Examples:
       prism-ch simulate sim
       prism-ch simulate sim --tp 8 --pp 2 --dp 8 --slow-gpu 5 2.5 20 35
+      prism-ch simulate --family list
+      prism-ch simulate sim --family zero3 --seed 7 --condition loss-2%
+      prism-ch simulate sim --fault slow_gpu 5 1.5 40 80 --fault hang server-00003/2 - 120 -
+      prism-ch simulate sim --fault slow_link '10.16.0.2->10.16.0.1' 0.2 40 -
       prism-ch run 'sim/flows/*.parquet' --topology sim/topology.csv
     """
     from pydantic import ValidationError
 
-    from prism_ch.simulate import generate, textbook, write
+    from prism_ch.simulate import generate, write
+    from prism_ch.simulate.families import CONDITIONS
+    from prism_ch.simulate.subjects import read_fault
 
-    size = -(-jobs * tp * pp * dp // 8) * 8 if gpus is None else gpus
     try:
-        simulation = generate(textbook(size, tp, pp, dp, jobs=jobs, **options))
+        scenario = _textbook(**options) if family is None else _drawn(family, **options)
+        if scenario.duration_s > _LONGEST_S:
+            raise UsageError(f"a recording lasts at most {_LONGEST_S:,} s, not {scenario.duration_s:,.0f}")
+        if condition is not None:
+            path = scenario.observation.path or CONDITIONS[condition].path
+            scenario = replace(scenario, observation=replace(CONDITIONS[condition], path=path))
+        added = tuple(read_fault(words, scenario) for words in faults)
+        simulation = generate(replace(scenario, faults=scenario.faults + added))
         write(simulation, folder)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise UsageError(f"{wrong['loc'][-1]}: {wrong['msg']}, not {wrong['input']}") from None
     except OSError as error:
         raise InputError(f"{folder}: can't be written: {error.strerror}") from error
-    click.echo(f"wrote {len(simulation.flows):,} flow records of {size} GPUs, topology and truth to {folder}")
+    gpus = scenario.cluster.servers * scenario.cluster.gpus
+    click.echo(f"wrote {len(simulation.flows):,} flow records of {gpus} GPUs, topology and truth to {folder}")
+    for line in _effects(simulation, len(added)):
+        click.echo(line)
     click.echo(f"analyse them: prism-ch run '{folder}/flows/*.parquet' --topology {folder}/topology.csv")
+
+
+def _textbook(jobs: int, tp: int, pp: int, dp: int, gpus: int | None, **options: Any) -> Scenario:
+    from prism_ch.simulate import textbook
+
+    size = -(-jobs * tp * pp * dp // 8) * 8 if gpus is None else gpus
+    return textbook(size, tp, pp, dp, jobs=jobs, **options)
+
+
+def _drawn(family: str, *, seed: int, duration_s: float | None, **others: Any) -> Scenario:
+    """Draw a scenario of a family. Raises UsageError if one of the other options is given."""
+    from prism_ch.simulate.families import FAMILIES
+
+    context = click.get_current_context()
+    for name in others:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{name.replace('_', '-')} goes without --family, which draws its jobs by itself")
+    scenario = FAMILIES[family](seed)
+    return scenario if duration_s is None else replace(scenario, duration_s=duration_s)
+
+
+def _effects(simulation: Simulation, count: int) -> Iterator[str]:
+    """Describe what the last `count` faults cost, one line each."""
+    rows = simulation.truth["faults"].to_pylist()
+    for row in rows[len(rows) - count :]:
+        if not row["effective"]:
+            cost = "slows no job"
+        elif row["kind"] == "hang":
+            cost = f"stops {row['job_id']}"
+        else:
+            cost = f"steps of {row['job_id']} take {row['impact']:.0%} longer"
+        yield f"{row['fault_id']}: {row['kind']} {row['subject']}: {cost}"

@@ -52,6 +52,7 @@ def textbook(  # noqa: PLR0913 - the flags of `prism-ch simulate`, one by one
     require(1 <= tp <= 8 and 8 % tp == 0, f"a tensor group is 1, 2, 4 or 8 GPUs of one server, not {tp}")
     each = tp * pp * dp
     require(jobs >= 1 and jobs * each <= gpus, f"{jobs} x {each} GPUs do not fit into a cluster of {gpus}")
+    cluster = Cluster(servers=gpus // 8)
     require(steps is None or duration_s is None, "give the number of steps or a duration, not both")
     require(step_s > 0, f"a step takes more than 0 s, not {step_s}")
     if duration_s is None:
@@ -63,7 +64,7 @@ def textbook(  # noqa: PLR0913 - the flags of `prism-ch simulate`, one by one
     ]
     made = Scenario(
         name="textbook",
-        cluster=Cluster(servers=gpus // 8),
+        cluster=cluster,
         jobs=tuple(replace(job, queue_pairs=queue_pairs) for job in described),
         duration_s=duration_s,
         seed=seed,

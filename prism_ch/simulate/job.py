@@ -12,8 +12,8 @@ from prism_ch.errors import UsageError
 
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble"]
 SyncMode = Literal["none", "allreduce", "distributed_optimizer", "zero2", "zero3"]
@@ -22,7 +22,7 @@ FaultKind = Literal["slow_gpu", "slow_drift", "hang", "slow_nic", "slow_link", "
 
 #: Faults of computing; the others are of the network.
 COMPUTE_FAULTS = ("slow_gpu", "slow_drift", "hang")
-#: How many times longer a GPU that hangs computes: longer than any recording.
+#: How many times longer a GPU that hangs computes: longer than any recording. No faults together are slower.
 HANG_FACTOR = 1e6
 #: How all parts of a scenario are checked.
 STRICT = ConfigDict(extra="forbid")
@@ -92,7 +92,7 @@ class Pipeline:
     """
 
     schedule: Schedule = "1f1b"
-    microbatches: Count = 8
+    microbatches: Annotated[int, Field(ge=1, le=10_000)] = 8
     chunks: Count = 1
     message_bytes: Count = 64 << 20
 
@@ -291,6 +291,8 @@ class Fault:
     def __post_init__(self) -> None:
         slower = self.factor >= 1 if self.kind in COMPUTE_FAULTS else self.factor <= 1
         require(slower, f"{self.kind} with factor {self.factor} would be faster, not slower")
+        bearable = 1 / HANG_FACTOR <= self.factor <= HANG_FACTOR
+        require(bearable, f"{self.kind} with factor {self.factor} is more than {HANG_FACTOR:,.0f} times slower")
         require(self.kind != "slow_link" or self.peer >= 0, "a slow link needs both its ends")
         require((self.first_step < 0) == (self.last_step < 0), "a span in steps has both a first and a last one")
         require(self.kind != "slow_drift" or self.end_s < float("inf"), "a drift needs to know when it gets there")

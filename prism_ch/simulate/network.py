@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
 from prism_ch.model.result import CP, DP, EP, OTHER, PAIR_KINDS, PP, TP
-from prism_ch.simulate.job import COMPUTE_FAULTS, Fault, Layout
+from prism_ch.simulate.job import COMPUTE_FAULTS, HANG_FACTOR, Fault, Layout
 from prism_ch.simulate.scenario import Cluster
 
 Index = npt.NDArray[np.integer]
@@ -190,7 +190,7 @@ class Links:
             hit = (out & into) if fault.kind == "slow_link" else (out | into)
             during = (time_s >= fault.start_s) & (time_s < fault.end_s)
             factor = factor * np.where(hit & during, 1.0 / fault.factor, 1.0)
-        return factor
+        return np.minimum(factor, HANG_FACTOR) if self._faults else factor
 
 
 def _slow_ends(fault: Fault, network: Network) -> tuple[Bool, Bool]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.model.columns import Float64, Int64
-from prism_ch.simulate.job import COMPUTE_FAULTS, Attempt, Fault, Pause
+from prism_ch.simulate.job import COMPUTE_FAULTS, HANG_FACTOR, Attempt, Fault, Pause
 from prism_ch.simulate.network import (
     MONITOR,
     NETWORK_LATENCY_S,
@@ -162,7 +162,7 @@ class _AttemptEngine:
             else:
                 share = ((begin_s >= fault.start_s) & (begin_s < fault.end_s)).astype(np.float64)
             slow = slow * np.where(hit, 1 + (fault.factor - 1) * share, 1.0)
-        return slow
+        return np.minimum(slow, HANG_FACTOR)
 
     def _flows(self, plan: Flows, times: FlowTimes, step: int) -> Flows:
         ns, job = self._scenario.ns, np.where(plan.kind == STORAGE, -1, self._place[0])
