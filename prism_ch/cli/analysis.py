@@ -127,22 +127,29 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
 
 @click.command(short_help="Load topology.csv: who sits where.")
 @click.argument("file", metavar="FILE")
+@click.option("--check", is_flag=True, help="Show what is wrong in the file; load nothing.")
 @shared_options
 @pass_session
-def topology(session: Session, file: str) -> int:
+def topology(session: Session, file: str, *, check: bool) -> int:
     """Load topology.csv: which endpoint sits in which server, and whose it is.
 
     The header is endpoint,server,gpu,rail,leaf,pod,tenant and, optionally, valid_from,valid_to (RFC 3339). The whole
     topology is replaced. Lines that can't be used are reported with their number; the others load.
 
-    \b
-    Example:
-      prism-ch topology topology.csv
+    --check looks for mistakes: GPU indices, rails, missing NICs and misspelt tenants in the file; and, if the database
+    has flows, leaves, rails and tenants that traffic contradicts. A line is wrong where nearly all others agree.
 
-    Exits with 1 if no line could be used.
+    \b
+    Examples:
+      prism-ch topology topology.csv
+      prism-ch topology topology.csv --check
+
+    Exits with 1 if no line could be used, with --check if anything is wrong.
     """
     from prism_ch.ingest.topology_file import load_topology
 
+    if check:
+        return _check_topology(session, file)
     with session.store() as store:
         report = load_topology(store, session.path(file))
     return print_topology(report, file)
@@ -252,6 +259,32 @@ def print_landing(report: LandingReport) -> int:
         for reason in filter(report.rejected.get, _HINTS):
             click.echo(f"  {reason}: {_HINTS[reason]}")
     return 1 if report.failures or (report.records and not report.landed) else 0
+
+
+def _check_topology(session: Session, file: str) -> int:
+    """Print a line for each mistake in a topology file. Returns 1 if there is one, else 0."""
+    from prism_ch.ingest.topology_check import examine_topology
+    from prism_ch.ingest.topology_file import read_topology_file
+    from prism_ch.store.url import EmbeddedLocation, parse_url
+
+    content = read_topology_file(session.path(file))
+    location = parse_url(session.settings().url)
+    # The engine would make a folder that is not there, and a check leaves nothing behind.
+    if isinstance(location, EmbeddedLocation) and not (location.folder / "metadata").is_dir():
+        report = examine_topology(content.rows, None)
+    else:
+        with session.store() as store:
+            report = examine_topology(content.rows, store)
+    wrong = [(content.numbers[each.row], f"{each.reason}: {each.mend}") for each in report.problems]
+    wrong += [(line, f"{problem}: the line is left out when the file is loaded") for line, problem in content.problems]
+    for line, problem in sorted(wrong):
+        click.echo(f"{file}:{line}: {problem}")
+    against = (
+        f"itself and the traffic of {count(report.pairs, 'pair')}" if report.pairs else "itself; there is no traffic"
+    )
+    found = count(len(wrong), "problem") if wrong else "nothing wrong"
+    click.echo(f"checked {count(report.endpoints, 'endpoint')} of {file} against {against}: {found}")
+    return 1 if wrong or not content.rows else 0
 
 
 def print_topology(report: TopologyReport, file: str) -> int:

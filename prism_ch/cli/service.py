@@ -90,7 +90,7 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
 def doctor(session: Session) -> int:
     """Check the installation, and show how to mend what is wrong.
 
-    Checked are configuration, database, topology, exporters and their clocks, spool and disk.
+    Checked are configuration, database, topology (also against traffic), exporters and their clocks, spool and disk.
 
     Each line says ok, warn or bad, and what was found; a line below it says what to do. Exits with 1 unless all is ok.
 

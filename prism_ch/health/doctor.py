@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from prism_ch.errors import SettingsError, StoreError
 from prism_ch.health.checks import Check, check_machine, check_service, guarded
+from prism_ch.ingest.topology_check import examine_topology
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
+from prism_ch.store.topology import read_topology_rows
 
 #: A clock offset above this, in seconds, spoils the order of events; the shortest steps take a few times as long.
 _OFFSET_S = 0.1
+#: Mistakes in the topology that are shown; all are by `prism-ch topology FILE --check`.
+_SHOWN = 3
 #: An idle timeout above this share of a step merges the bursts of the step into one record.
 _IDLE_SHARE = 0.05
 
@@ -63,7 +67,8 @@ def _check_database(store: Store, settings: Settings) -> list[Check]:
     if checks[0].state == "bad":
         return checks
     exporters = [_Inferred(*row) for row in store.rows(statement("doctor_exporters"))]
-    return [*checks, _check_topology(store), _check_clocks(exporters), _check_idle_timeouts(exporters)]
+    topology = [_check_topology(store), *_check_places(store)]
+    return [*checks, *topology, _check_clocks(exporters), _check_idle_timeouts(exporters)]
 
 
 def _check_topology(store: Store) -> Check:
@@ -78,6 +83,21 @@ def _check_topology(store: Store) -> Check:
     what = f"{unknown:,} addresses in flows are not in it ({', '.join(examples)}): {share:.1%} of the records"
     mend = "add the GPUs among them to topology.csv and load it again; others may stay out"
     return Check(name, "warn" if seen else "bad", what, mend)
+
+
+def _check_places(store: Store) -> list[Check]:
+    """Check the loaded topology against itself and traffic, if there is one."""
+    name, rows = "places of endpoints", read_topology_rows(store)
+    if not rows:
+        return []
+    report = examine_topology(rows, store)
+    against = f"itself and the traffic of {report.pairs:,} pairs" if report.pairs else "itself, as it has no traffic"
+    if not report.problems:
+        return [Check(name, "ok", f"nothing is wrong in the topology, checked against {against}")]
+    shown = [f"{problem.reason} ({problem.mend})" for problem in report.problems[:_SHOWN]]
+    more = len(report.problems) - len(shown)
+    what = "; ".join(shown) + (f"; and {more:,} more" if more else "")
+    return [Check(name, "warn", what, "see the lines with `prism-ch topology topology.csv --check`, and load it again")]
 
 
 def _check_clocks(exporters: Sequence[_Inferred]) -> Check:

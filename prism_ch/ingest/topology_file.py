@@ -36,14 +36,31 @@ class TopologyReport:
     changed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TopologyFile:
+    """The usable lines of a topology file, `numbers` their numbers, and why each other one can't be used."""
+
+    rows: list[EndpointRow]
+    numbers: list[int]
+    problems: list[tuple[int, str]]
+
+
 def load_topology(store: Store, path: str | Path) -> TopologyReport:
     """Replace the topology with a file's usable lines, if there are any.
 
-    Of lines that place the same endpoint at the same time the first counts.
     Raises InputError if the file can't be read or lacks a column.
     """
-    rows: list[EndpointRow] = []
-    problems: list[tuple[int, str]] = []
+    file = read_topology_file(path)
+    changed = bool(file.rows) and write_topology(store, file.rows, str(path))
+    return TopologyReport(len({row.endpoint for row in file.rows}), file.problems, changed)
+
+
+def read_topology_file(path: str | Path) -> TopologyFile:
+    """Read a file's lines. Of those that place the same endpoint at the same time the first counts.
+
+    Raises InputError if the file can't be read or lacks a column.
+    """
+    file = TopologyFile([], [], [])
     placed: dict[str, list[tuple[EndpointRow, int]]] = {}
     columns: list[str] = []
     for number, line in _lines(Path(path)):
@@ -54,14 +71,14 @@ def load_topology(store: Store, path: str | Path) -> TopologyReport:
             row = _parse_endpoint(_fields(line, columns))
             _refuse_overlap(row, placed.setdefault(row.endpoint, []))
         except ValueError as problem:
-            problems.append((number, str(problem)))
+            file.problems.append((number, str(problem)))
             continue
         placed[row.endpoint].append((row, number))
-        rows.append(row)
+        file.rows.append(row)
+        file.numbers.append(number)
     if not columns:
         raise InputError(f"{path}: is empty; its first line must be {','.join(REQUIRED)}")
-    changed = bool(rows) and write_topology(store, rows, str(path))
-    return TopologyReport(len({row.endpoint for row in rows}), problems, changed)
+    return file
 
 
 def canonical_address(text: str) -> str | None:

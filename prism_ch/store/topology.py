@@ -67,6 +67,11 @@ def read_topology(store: Store, at_ns: int | None = None) -> Topology:
     )
 
 
+def read_topology_rows(store: Store) -> list[EndpointRow]:
+    """Read all rows of the latest topology, whenever they hold."""
+    return [EndpointRow(*row) for row in store.rows(statement("topology_rows"))]
+
+
 def topology_digest(store: Store) -> int:
     """Return a 64-bit digest of the latest topology, 0 if none was ever loaded."""
     [(_, digest, _, _)] = store.rows(statement("latest_topology_load"))

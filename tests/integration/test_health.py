@@ -119,6 +119,17 @@ def test_the_topology(store: Store, examined: Callable[[str], Check], tmp_path: 
     assert "it covers all addresses seen" in examined("topology").what
 
 
+def test_mistakes_in_the_topology(store: Store, examined: Callable[[str], Check], tmp_path: Path) -> None:
+    places = tmp_path / "topology.csv"
+    url = f"chdb://{store.location}?database={store.database}"
+    lines = [f"10.{nic}.0.{server},s{server},{nic},{nic},l{nic},p,t" for server in range(1, 5) for nic in range(4)]
+    for line, state in ((lines[5], "ok"), (lines[5].replace(",1,1,", ",1,9,"), "warn")):
+        places.write_text("\n".join(["endpoint,server,gpu,rail,leaf,pod,tenant", *lines[:5], line, *lines[6:]]))
+        assert prism_ch("topology", places, url=url).status == 0
+        assert examined("places of endpoints").state == state
+    assert examined("places of endpoints").what.startswith("10.1.0.2 is on rail 9, which no other server has")
+
+
 def test_clocks_and_idle_timeouts_that_were_inferred(store: Store, examined: Callable[[str], Check]) -> None:
     assert examined("clocks").what == "no offset could be inferred"
     assert examined("idle timeouts").what == "none could be inferred"

@@ -8,6 +8,7 @@ from prism_ch.errors import InputError
 from prism_ch.ingest.topology_file import load_topology
 from prism_ch.store.client import Store
 from prism_ch.store.topology import read_topology, topology_digest
+from tests.e2e.commands import prism_ch
 from tests.records import write
 
 HEADER = "endpoint,server,gpu,rail,leaf,pod,tenant"
@@ -185,3 +186,54 @@ def test_columns_may_come_in_any_order_with_others(store: Store, tmp_path: Path)
     load_topology(store, topology_file(tmp_path, "t,3,host,hello,10.0.0.1,pod,leaf,5", header=header))
     topology = read_topology(store)
     assert (topology.endpoints, topology.gpu.tolist(), topology.rail.tolist()) == (("10.0.0.1",), [3], [5])
+
+
+def land_ring(store: Store, rail: int, servers: int, exporter: str) -> None:
+    """Land what each server's NIC of a rail sends to the next server's."""
+    store.command(
+        "INSERT INTO flow_landing (source, time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, proto, bytes,"
+        " packets, sampler_address, received_at) SELECT 'test', {end:Int64} - 1000, {end:Int64},"
+        " format('10.{}.0.{}', {rail:String}, toString(number + 1)),"
+        " format('10.{}.0.{}', {rail:String}, toString((number + 1) % {servers:UInt8} + 1)),"
+        " 17, 1000000, 1000, {exporter:String}, now64(3) FROM numbers({servers:UInt8})",
+        {"end": Y2026_NS, "rail": str(rail), "servers": servers, "exporter": exporter},
+    )
+
+
+def test_check_names_lines_and_loads_nothing(store: Store, store_url: str, tmp_path: Path) -> None:
+    lines = [f"10.{nic}.0.{server},s{server},{nic},{nic},l{nic},p,t" for server in range(1, 5) for nic in range(4)]
+    file = topology_file(tmp_path, *lines)
+    done = prism_ch("topology", file, "--check", url=store_url)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"checked 16 endpoints of {file} against itself; there is no traffic: nothing wrong\n"
+    for rail in range(4):
+        land_ring(store, rail, 4, f"192.0.2.{rail}")
+    assert prism_ch("topology", file, "--check", url=store_url).out.endswith("the traffic of 16 pairs: nothing wrong\n")
+    lines[6] = lines[6].replace("l2", "l3")
+    done = prism_ch("topology", topology_file(tmp_path, *lines, "nowhere,s,0,0,l,p,t"), "--check", url=store_url)
+    assert done.status == 1
+    seen = "what 10.2.0.2 sends is first seen by 192.0.2.2, not by its leaf l3"
+    assert done.out.splitlines()[0] == f"{file}:8: {seen}: write l2, or the server that it sits in"
+    assert done.out.splitlines()[1].startswith(f"{file}:18: endpoint 'nowhere' is not an IPv4 or IPv6 address: ")
+    assert done.out.splitlines()[2].endswith(": 2 problems")
+    assert store.scalar("SELECT count() FROM topology_loads") == 0
+
+
+def test_check_needs_no_database_and_makes_none(tmp_path: Path) -> None:
+    file = topology_file(tmp_path, "10.0.0.1,host,0,0,leaf,pod,t")
+    done = prism_ch("topology", file, "--check", url=f"chdb://{tmp_path}/data")
+    assert (done.status, (tmp_path / "data").exists()) == (0, False)
+
+
+def test_moved_endpoint_is_checked_against_traffic_after_it(store: Store, store_url: str, tmp_path: Path) -> None:
+    lines = [f"10.{nic}.0.{server},s{server},{nic},{nic},l{nic},p,t," for server in range(1, 5) for nic in range(4)]
+    for rail in range(4):
+        land_ring(store, rail, 4, f"192.0.2.{rail}")
+    moved = lines[6].replace("l2", "l3") + "2025-12-31T23:59:50Z"
+    file = topology_file(tmp_path, *lines[:6], moved, *lines[7:], header=f"{HEADER},valid_from")
+    assert prism_ch("topology", file, "--check", url=store_url).status == 1
+    early = moved.replace("2025-12-31T23:59:50Z", "2025-12-31T23:59:50Z,2025-12-31T23:59:55Z")
+    again = lines[6] + "2025-12-31T23:59:55Z,"
+    rest = [f"{line}," for line in lines[:6] + lines[7:]]
+    file = topology_file(tmp_path, *rest, early, again, header=TIMED)
+    assert prism_ch("topology", file, "--check", url=store_url).status == 0
