@@ -85,7 +85,7 @@ def right_rows(name: str, rng: np.random.Generator) -> Rows:
 
 
 def traffic_of(rows: Rows, rng: np.random.Generator) -> pa.Table:
-    """What the first or every switch exports, named as the topology names it or not, and flows of an unknown address."""
+    """What the first or every switch exports, under the leaf's name or another, and flows of an unknown address."""
     every, named = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
     seen: list[tuple[str, str, str, float]] = []
     for (one, other), size in moved_bytes(rows, rng).items():
