@@ -93,7 +93,7 @@ def check_topology(rows: Sequence[EndpointRow], traffic: pa.Table | None = None)
 
 
 def rows_at(rows: Sequence[EndpointRow], at_ns: int) -> tuple[list[int], int]:
-    """Select the rows that hold at a time; if none does, those that held last.
+    """Pick the rows that hold at a time; if none does, those that hold last.
 
     Returns their places, and since when all of them hold, nanoseconds since the epoch.
     """
@@ -125,9 +125,10 @@ class _Servers:
         return self._of_pod[self.pod[server]]
 
     def of_tenant(self, server: str) -> list[str]:
-        """List the servers of the same pod and tenant, or of the same pod, or all, where those are fewer than three.
+        """List the servers of the same pod and tenant.
 
-        A server that is alone in its pod has none like it.
+        If they are fewer than three, those of the same pod; if these are two, all. A server that is alone in its pod is
+        like no other.
         """
         mine, pod = self._of_tenant[self.pod[server], self.tenant[server]], self.of_pod(server)
         return next((group for group in (mine, pod) if len(group) > 2), self._all if len(pod) > 1 else pod)
@@ -138,7 +139,7 @@ def _commonest(values: Iterator[str]) -> str:
 
 
 def _check_gpus(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
-    """Find endpoints that share a GPU index in one server, unless servers of its size do so.
+    """Find endpoints of one server with the same GPU index.
 
     Several NICs a GPU are a layout if all GPUs of the server have as many, or nearly all other servers of its size have
     the same, in its pod or anywhere.
@@ -175,12 +176,18 @@ def _check_gpus(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
 
 
 def _check_rails(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
-    """Find rails of one server alone, if it lacks one that nearly all like it have, and is like them else."""
+    """Find rails that only one server has.
+
+    The server lacks a rail that nearly all others have; its other rails are as theirs.
+    """
     servers = _Servers(rows)
     rails = {server: {rows[place].rail for place in held} for server, held in servers.places.items()}
     holders = Counter(rail for held in rails.values() for rail in held)
+    strange = {server: {rail for rail in held if rail and holders[rail] == 1} for server, held in rails.items()}
+    if sum(map(bool, strange.values())) > max(2, (1 - NEARLY_ALL) * len(rails)):
+        return
     for server, mine in rails.items():
-        odd = {rail for rail in mine if rail and holders[rail] == 1}
+        odd = strange[server]
         if not odd or (len(mine) > 1 and len(odd) * 2 > len(mine)):
             continue
         # A server of one rail is compared with its pod only: pods may name their rails as they like.
@@ -206,10 +213,11 @@ def _is_numbered(rails: set[str]) -> bool:
 
 
 def _check_sizes(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
-    """Find servers with an endpoint more, or one fewer, than nearly all of their tenant and pod."""
+    """Find servers with one endpoint more or fewer than nearly all like them have."""
     servers = _Servers(rows)
     sizes = {server: len(held) for server, held in servers.places.items()}
     counted: dict[int, Counter[int]] = {}
+    nics: dict[int, Counter[tuple[int, str]]] = {}
     for server, size in sizes.items():
         alike = servers.of_tenant(server)
         if id(alike) not in counted:
@@ -218,14 +226,14 @@ def _check_sizes(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
         usual, number = max(counts.items(), key=lambda each: (each[1] - (each[0] == size), each[0]))
         if len(alike) < 3 or abs(size - usual) != 1 or number < NEARLY_ALL * (len(alike) - 1):
             continue
-        others = [other for other in alike if other != server]
-        held = servers.places[server]
-        common = Counter((rows[p].gpu, rows[p].rail) for other in others for p in servers.places[other])
-        usual_nics = {nic for nic, times in common.items() if times >= NEARLY_ALL * len(others)}
+        if id(alike) not in nics:
+            nics[id(alike)] = Counter((rows[p].gpu, rows[p].rail) for other in alike for p in servers.places[other])
+        held, others = servers.places[server], len(alike) - 1
         mine = Counter((rows[place].gpu, rows[place].rail) for place in held)
+        usual_nics = {nic for nic, times in nics[id(alike)].items() if times - mine[nic] >= NEARLY_ALL * others}
         odd = [place for place in held if (rows[place].gpu, rows[place].rail) not in usual_nics]
         names = [f"GPU {gpu} on rail {rail or '?'}" for gpu, rail in sorted(usual_nics) if (gpu, rail) not in mine]
-        where = f"where {number} of {len(others)} others like it have {usual}"
+        where = f"where {number} of {others} others like it have {usual}"
         reason = f"server {server} has {size} endpoint{'s' * (size != 1)} {where}"
         if size < usual:
             what = f"add the endpoint of {' or '.join(names)}" if names else "add the endpoint that is missing"
@@ -236,7 +244,10 @@ def _check_sizes(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
 
 
 def _check_tenants(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
-    """Find tenants on few endpoints of another's servers, whose name is one letter apart from it."""
+    """Find tenants whose names are misspelt.
+
+    They have few endpoints, all on servers of a tenant whose name is one letter apart.
+    """
     servers = _Servers(rows)
     size = Counter(row.tenant for row in rows)
     places: dict[str, list[int]] = defaultdict(list)
@@ -275,7 +286,7 @@ def _one_letter_apart(one: str, other: str) -> bool:
 
 
 def _check_leaves(rows: Sequence[EndpointRow], seen: PairTraffic) -> Iterator[TopologyProblem]:
-    """Find endpoints that another leaf's exporter sees, where nearly all agree, and leaves without an exporter."""
+    """Find endpoints that another leaf's exporter sees, and leaves without an exporter."""
     leaves, leaf = _codes([row.leaf for row in rows])
     homes = find_homes(leaf, leaves, seen)
     without: dict[int, list[int]] = defaultdict(list)
@@ -298,7 +309,10 @@ def _check_leaves(rows: Sequence[EndpointRow], seen: PairTraffic) -> Iterator[To
 
 
 def _check_peers(rows: Sequence[EndpointRow], seen: PairTraffic) -> Iterator[TopologyProblem]:
-    """Find endpoints whose peers are nearly all of one other rail, where nearly all others keep to theirs."""
+    """Find endpoints whose peers are on another rail.
+
+    Nearly all other endpoints keep to their rails.
+    """
     rails, rail = _codes([row.rail for row in rows])
     _, server = _codes([row.server for row in rows])
     on_rails = _several(server, rail)
@@ -320,14 +334,14 @@ def _check_tenant_traffic(rows: Sequence[EndpointRow], seen: PairTraffic) -> Ite
         reason = f"{rows[place].endpoint} is of tenant {rows[place].tenant}, but its peers are of {tenants[other]}"
         yield TopologyProblem(place, reason, f"write {tenants[other]}, if that is meant")
     size = Counter(tenant.tolist())
-    told: set[tuple[int, int]] = set()
+    found: set[tuple[int, int]] = set()
     for one, other in crossings.pairs:
         if one in misfits or other in misfits:
             continue
         few, many = sorted((one, other), key=lambda place: (size[int(tenant[place])], place))
         key = (int(tenant[few]), int(tenant[many]))
-        if key not in told:
-            told.add(key)
+        if key not in found:
+            found.add(key)
             ends = f"{rows[few].endpoint} of tenant {rows[few].tenant} and {rows[many].endpoint} of {rows[many].tenant}"
             yield TopologyProblem(few, f"{ends} exchange traffic as in one job", "give both the tenant of the job")
 
@@ -339,7 +353,10 @@ def _several(server: Int64, rail: Int64) -> Bool:
 
 
 def _codes(names: Sequence[str]) -> tuple[list[str], Int64]:
-    """Return the distinct names in order, and the number of each, int64[n]; -1 is the empty name."""
+    """Return the distinct names in order, and the number of each, int64[n].
+
+    The empty name is -1.
+    """
     known = sorted(set(names) - {""})
     numbers = {name: number for number, name in enumerate(known)} | {"": -1}
     return known, np.array([numbers[name] for name in names], dtype=np.int64)

@@ -65,7 +65,10 @@ class Crossings:
 
 
 def pair_traffic(endpoints: Sequence[str], table: pa.Table) -> PairTraffic:
-    """Turn a table of src_addr, dst_addr, exporter and bytes into pairs of rows of the topology."""
+    """Build pairs of the topology's rows from traffic.
+
+    Parameters: `table` has src_addr, dst_addr, exporter and bytes.
+    """
     number = {name: row for row, name in enumerate(endpoints)}
     names: dict[str, Int64] = {}
     for column in ("src_addr", "dst_addr"):
@@ -129,7 +132,10 @@ def find_homes(leaf: Int64, leaves: Sequence[str], seen: PairTraffic) -> Homes:
 
 
 def _mistakes(leaf: Int64, home: Int64) -> int:
-    """Count the mistakes behind endpoints of one leaf that are seen at another; an exchange of two is one."""
+    """Count the mistakes behind endpoints that are seen at another leaf than theirs.
+
+    An exchange of two is one.
+    """
     moves = Counter(zip(leaf.tolist(), home.tolist(), strict=True))
     exchanged = sum(number == 1 and moves.get((there, here)) == 1 for (here, there), number in moves.items())
     return len(leaf) - exchanged // 2
@@ -152,7 +158,10 @@ def _sightings(rows: int, seen: PairTraffic) -> tuple[Int64, Int64, Float64]:
 
 
 def _majority(group: Int64, label: Int64, groups: int, labels: int) -> Int64:
-    """Return the label that more than half of a group's members have, int64[groups]; -1 if none has."""
+    """Return the label of more than half of a group's members, int64[groups].
+
+    It is -1 if no label has so many.
+    """
     found = np.full(groups, -1, dtype=np.int64)
     keys, number = np.unique(group * max(labels, 1) + label, return_counts=True)
     of, most = np.divmod(keys, max(labels, 1))
@@ -162,7 +171,7 @@ def _majority(group: Int64, label: Int64, groups: int, labels: int) -> Int64:
 
 
 def find_crossings(label: Int64, server: Int64, seen: PairTraffic) -> Crossings:
-    """Find the endpoints whose peers have another label than they, and the pairs that cross labels.
+    """Find endpoints whose peers have another label, and pairs that cross labels.
 
     Parameters: `label`, int64[rows], -1 if unknown; `server`, int64[rows].
 
@@ -195,9 +204,10 @@ def find_crossings(label: Int64, server: Int64, seen: PairTraffic) -> Crossings:
 
 
 def _training_pairs(server: Int64, seen: PairTraffic, usable: Bool) -> tuple[Int64, Int64, Float64]:
-    """Select the pairs of usable rows on different servers that carry a share of both ends' bytes.
+    """Pick the pairs that carry a share of both ends' bytes.
 
-    The ends carry a share of what endpoints carry on average. Returns both ends, int64[n] each, and bytes, float64[n].
+    The ends are usable rows on different servers, and carry a share of what endpoints carry on average.
+    Returns both ends, int64[n] each, and bytes, float64[n].
     """
     both = (seen.src >= 0) & (seen.dst >= 0)
     src, dst = seen.src[both], seen.dst[both]
