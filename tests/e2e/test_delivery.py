@@ -18,6 +18,8 @@ from tests.e2e.commands import Done, prism_ch
 from tests.records import csv_text, json_text
 from tests.scoring import read_simulated_truth, score
 
+pytestmark = pytest.mark.slow
+
 WINDOW_S = 20
 END = "time_flow_end_ns"
 
@@ -220,7 +222,6 @@ def test_another_topology_makes_all_windows_due(
     assert delivery.results() == undisturbed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("window_s", [10, 30, 60])
 def test_results_do_not_depend_on_the_length_of_windows(
     delivery: Delivery, flows: pa.Table, at_once: Store, window_s: int

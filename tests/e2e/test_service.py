@@ -19,6 +19,8 @@ from tests.e2e.commands import Done, command_line, prism_ch_process
 from tests.e2e.service import Service, serving, until
 from tests.e2e.test_killed import read
 
+pytestmark = pytest.mark.slow
+
 RUN = RECORDED / "dp4_slow_rank"
 #: So often the service is killed while it lands and analyses.
 KILLS = 6
@@ -144,7 +146,6 @@ def undisturbed(cluster: Path, new_url: NewUrl) -> Snapshot:
         return snapshot(store)
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_where_one_batch_does(
     pieces: list[Path], cluster: Path, undisturbed: Snapshot, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ from prism_ch.store.migrate import migrate
 from prism_ch.worker import analyse
 from tests.e2e.analysed import NewUrl
 
+pytestmark = pytest.mark.slow
+
 SECOND = 10**9
 WINDOW_S = 10
 STEP_S = 1.5

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from prism_ch.store.client import Store
 from tools import reference
 
@@ -26,6 +28,7 @@ def test_reference_holds_every_view(store: Store) -> None:
     assert not re.search(r"\| --- \|\n\n", page), "a table without columns"
 
 
+@pytest.mark.slow
 def test_tutorial_shows_what_its_commands_print(tmp_path: Path) -> None:
     tutorial = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
     steps = re.findall(r"^```console\n\$ prism-ch (.*?)\n(.*?)^```", tutorial, re.MULTILINE | re.DOTALL)

@@ -34,6 +34,7 @@ def test_applying_twice_is_a_no_op(empty_store: Store) -> None:
     require_schema(empty_store)
 
 
+@pytest.mark.slow
 def test_killed_after_any_statement_and_run_again_it_completes(store: Store, store_url: str) -> None:
     wanted = [(name, text.replace(store.database, "")) for name, text in tables(store)]
     statements = [text for migration in migrations() for text in migration.statements]
