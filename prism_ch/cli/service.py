@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prism_ch.cli.execute import execute_for_client
 from prism_ch.cli.session import LOG_FORMAT, Session, pass_session, shared_options
 from prism_ch.cli.terminal import streams_by_thread
 from prism_ch.errors import UsageError
@@ -47,7 +48,6 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
       curl -s http://127.0.0.1:9478/healthz
       curl -s http://127.0.0.1:9478 --data-binary "SELECT kind, subject, summary FROM diagnoses"
     """
-    from prism_ch.cli.root import execute_for_client  # the root imports this module
     from prism_ch.daemon.control import controlled
     from prism_ch.daemon.daemon import Daemon
     from prism_ch.daemon.tasks import load_schedule
