@@ -117,12 +117,15 @@ class Service:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def is_done(self, files: int) -> bool:
-        """Tell whether so many files have been moved aside, and every closed window has been worked."""
+    def is_done(self, files: int, windows: int = 1) -> bool:
+        """Return whether that many files were moved aside, and every closed window was worked, at least `windows`.
+
+        The last window of a recording closes only once all exporters are silent.
+        """
         if len(list((self.spool / "done").iterdir())) < files:
             return False
         measures = self.measures()
-        return measures["windows_worked"] > 0 and measures["windows_behind"] == 0
+        return measures["windows_worked"] >= windows and measures["windows_behind"] == 0
 
     def _schedule(self) -> Path:
         """Write a schedule that is woken more often than the shipped one."""

@@ -80,7 +80,7 @@ def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> 
         answers = clients.map(ask, range(CLIENTS))
         service.drop(RUN / "flows.parquet", "flows.parquet")
         assert min(answers) >= 1
-    until(lambda: service.is_done(1), service.process)
+    until(lambda: service.is_done(1, windows=2), service.process)
     assert service.memory_bytes() - before < 1 << 30
     assert endpoint.ask("SELECT steps FROM jobs").body == b"70\n"
     health = service.health()

@@ -32,7 +32,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service to which the recorded run was given through its spool."""
     with serving(tmp_path_factory.mktemp("service"), RUN / "topology.csv") as started:
         started.drop(RUN / "flows.parquet", "flows.parquet")
-        until(lambda: started.is_done(1), started.process)
+        until(lambda: started.is_done(1, windows=2), started.process)
         yield started
 
 
