@@ -11,6 +11,7 @@ from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
 from prism_ch.analysis.diagnose.network.sharing import join_slow_switches
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
+from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.analysis.observe.observe import WindowFlows, observe
@@ -35,6 +36,7 @@ def analyse_window(
     3. Divide the time of each into steps, and put those of one job together.
     4. Rebuild each job's new steps, and diagnose what slows them.
     5. Settle what became of known jobs that the window does not show.
+    6. Put findings together as incidents, over all jobs, and grade them by what they cost.
     """
     seen = observe(flows, topology, params)
     traffic = JobTraffic.of(seen, topology, params)
@@ -62,4 +64,6 @@ def analyse_window(
     claims = [claim for _, found in shown for claim in found.switches]
     switches = join_slow_switches(claims, seen.known.findings, seen.window)
     revision = WindowRevision(tuple(revisions), withdrawn, switches, seen.exporters)
-    return revision, remember_window(memory, revision, seen.window, params.going_on)
+    known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
+    revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
+    return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)

@@ -20,7 +20,7 @@ FindingKind = Literal[
     "imbalance",
     "telemetry",
 ]
-SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter"]
+SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter", "stage"]
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -58,6 +58,9 @@ class Finding:
     `evidence` is for readers: the analysis writes it and never reads it. What it goes by itself is typed: `about`, the
     addresses and ways ("a->b") that the finding concerns, `may_also_be`, others that explain the same flows, `cause`,
     and `baseline`, the only one of these that is remembered.
+    `confidence`, in 0..1, is the probability that the subject is right. `incident_id` names the incident that it
+    belongs to, empty where it belongs to none. `lost_s` are the seconds that a job lost to a stop so far; of what is
+    slow, the steps tell. `jobs` are those that a place concerns where it is no single one.
     """
 
     diagnosis_id: str
@@ -80,3 +83,7 @@ class Finding:
     may_also_be: tuple[str, ...] = ()
     cause: Cause | None = None
     baseline: Baseline = field(default_factory=Baseline)
+    confidence: float = 0.0
+    incident_id: str = ""
+    lost_s: float = 0.0
+    jobs: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident
 from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
 from prism_ch.model.window import Window
@@ -86,11 +87,16 @@ def clocks_since_ns(window: Window, jobs: Iterable[JobMemory], params: Params) -
 
 @dataclass(frozen=True, slots=True)
 class WindowMemory:
-    """All that was known before a window: jobs by job_id, open findings about no single job, and exporters' clocks."""
+    """All that was known before a window.
+
+    That is jobs by job_id, open findings about no single job, exporters' clocks, and the incidents that are open or
+    were closed a short while ago.
+    """
 
     jobs: tuple[JobMemory, ...] = ()
     findings: tuple[Finding, ...] = ()
     exporters: ExporterHistory = field(default_factory=ExporterHistory.empty)
+    incidents: tuple[Incident, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +153,12 @@ class WindowRevision:
     """All that one working of a window publishes.
 
     `withdrawn` are known jobs that turned out to be parts of others; `findings` are about no single job and replace
-    those that start in the window or later.
+    those that start in the window or later. `incidents` are those that are open or changed, each whole and in its
+    tenants' parts.
     """
 
     jobs: tuple[JobRevision, ...]
     withdrawn: tuple[str, ...]
     findings: tuple[Finding, ...]
     exporters: ExporterStates
+    incidents: tuple[Incident, ...] = ()

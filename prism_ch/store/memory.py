@@ -1,4 +1,4 @@
-"""Writes what the analysis remembers of jobs and findings as JSON, and reads it back."""
+"""Writes what the analysis remembers of jobs, findings and incidents as JSON, and reads it back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from prism_ch.errors import StoreError
 from prism_ch.model.finding import Baseline
+from prism_ch.model.incident import JobCost
 from prism_ch.model.memory import Attempt, UsualComputeTime
 
 
@@ -23,6 +24,7 @@ class JobNotes:
 
 _JOB = TypeAdapter(JobNotes)
 _BASELINE = TypeAdapter(Baseline)
+_COSTS = TypeAdapter(tuple[JobCost, ...])
 
 
 def write_job_notes(notes: JobNotes) -> str:
@@ -46,3 +48,13 @@ def write_baseline(baseline: Baseline) -> str:
 def read_baseline(text: str) -> Baseline:
     """Read a finding's baseline."""
     return _BASELINE.validate_json(text) if text else Baseline()
+
+
+def write_costs(costs: tuple[JobCost, ...]) -> str:
+    """Write what an incident cost each job as JSON."""
+    return _COSTS.dump_json(costs).decode()
+
+
+def read_costs(text: str) -> tuple[JobCost, ...]:
+    """Read what an incident cost each job."""
+    return _COSTS.validate_json(text)

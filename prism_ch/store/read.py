@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -16,13 +16,14 @@ from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int64
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobMemory, RememberedSteps, WindowMemory, clocks_since_ns
 from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
-from prism_ch.store.memory import read_baseline, read_job_notes
+from prism_ch.store.memory import read_baseline, read_costs, read_job_notes
 from prism_ch.store.statements import statement
 
 #: Number of the first kind in the database's Enum; the model's codes count from 0.
@@ -35,7 +36,9 @@ def read_memory(store: Store, topology: Topology, window: Window, params: Params
     """Return all that was known before a window."""
     jobs = read_jobs(store, topology, window.start_ns, params.going_on)
     exporters = read_exporter_history(store, clocks_since_ns(window, jobs, params), window.start_ns)
-    return WindowMemory(tuple(jobs), tuple(read_cluster_findings(store, window.start_ns)), exporters)
+    findings = tuple(read_cluster_findings(store, window.start_ns))
+    since_ns = window.start_ns - params.incident.quiet_s * 10**9
+    return WindowMemory(tuple(jobs), findings, exporters, read_incidents(store, window.start_ns, since_ns))
 
 
 def read_jobs(
@@ -99,6 +102,15 @@ def read_cluster_findings(store: Store, before_ns: int) -> list[Finding]:
     """Return findings about no single job, open before a window, by start and diagnosis_id."""
     before = {"job_ids": [""], "before_ns": before_ns}
     return _findings(store.arrow(statement("state_diagnoses"), before))[""]
+
+
+def read_incidents(store: Store, before_ns: int, since_ns: int) -> tuple[Incident, ...]:
+    """Return the incidents that were open before a window, or ended since `since_ns`, by start and incident_id."""
+    rows = store.arrow(statement("state_incidents"), {"before_ns": before_ns, "since_ns": since_ns}).to_pylist()
+    typed: Iterator[dict[str, Any]] = (
+        {"may_also_be": tuple(row.pop("may_also_be")), "costs": read_costs(row.pop("costs"))} for row in rows
+    )
+    return tuple(Incident(**row, **more) for row, more in zip(rows, typed, strict=True))
 
 
 def live_jobs_from(store: Store, from_ns: int) -> list[str]:

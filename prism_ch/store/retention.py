@@ -33,6 +33,7 @@ _DEAD = {
     "dead_states": ("job_members_log", "pairs_log", "groups_log", "jobs_log"),
     "dead_steps": ("timeline_log", "gpu_steps_log", "steps_log"),
     "dead_findings": ("diagnoses_log",),
+    "dead_incidents": ("incidents_log",),
     "dead_exporters": ("exporters_log",),
     "dead_revisions": ("revisions",),
 }

@@ -15,12 +15,13 @@ from prism_ch.core.arrays import run_starts
 from prism_ch.errors import ClaimedError
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobRevision, WindowRevision
 from prism_ch.model.result import PAIR_KINDS, GpuSteps, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
-from prism_ch.store.memory import JobNotes, write_baseline, write_job_notes
+from prism_ch.store.memory import JobNotes, write_baseline, write_costs, write_job_notes
 from prism_ch.store.statements import statement
 
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
@@ -141,13 +142,15 @@ def _finding_rows(revisions: Sequence[JobRevision], cluster_findings: Sequence[F
     owners = [(item.job.job_id, item.job.tenant) for item in revisions for _ in item.findings]
     owners += [("", "")] * len(cluster_findings)
     found = [*(finding for item in revisions for finding in item.findings), *cluster_findings]
-    texts = ("diagnosis_id", "kind", "subject_type", "subject", "status", "severity", "summary")
-    numbers = ("observed", "expected", "score", "slowdown")
+    texts = ("diagnosis_id", "kind", "subject", "status", "severity", "summary", "incident_id")
+    numbers = ("observed", "expected", "score", "slowdown", "confidence")
     return pa.table(
         {
             "job_id": _texts(job_id for job_id, _ in owners),
             "tenant": _texts(tenant for _, tenant in owners),
             **{name: _texts(getattr(finding, name) for finding in found) for name in texts},
+            # The ranks of a stage are a group of the job.
+            "subject_type": _texts("group" if one.subject_type == "stage" else one.subject_type for one in found),
             "evidence": _texts(json.dumps(finding.evidence) for finding in found),
             "baseline": _texts(write_baseline(finding.baseline) for finding in found),
             "first_step": pa.array([finding.first_step for finding in found], pa.uint64()),
@@ -155,6 +158,25 @@ def _finding_rows(revisions: Sequence[JobRevision], cluster_findings: Sequence[F
             "start_time": _times([finding.start_ns for finding in found]),
             "end_time": _times([finding.end_ns for finding in found]),
             **{name: pa.array([getattr(finding, name) for finding in found], pa.float64()) for name in numbers},
+        }
+    )
+
+
+def _incident_rows(incidents: Sequence[Incident]) -> pa.Table:
+    texts = ("incident_id", "tenant", "kind", "subject_type", "subject", "status", "severity", "summary", "action")
+    lists = ("may_also_be", "jobs", "tenants")
+    numbers = ("confidence", "lost_gpu_h", "slowdown")
+    return pa.table(
+        {
+            **{name: _texts(getattr(one, name) for one in incidents) for name in texts},
+            **{name: pa.array([getattr(one, name) for one in incidents], pa.list_(pa.string())) for name in lists},
+            **{name: pa.array([getattr(one, name) for one in incidents], pa.float64()) for name in numbers},
+            "gpus": pa.array([one.gpus for one in incidents], pa.uint32()),
+            "noted_time": _times([one.noted_ns for one in incidents]),
+            "start_time": _times([one.start_ns for one in incidents]),
+            "end_time": _times([one.end_ns for one in incidents]),
+            "costs": _texts(write_costs(one.costs) for one in incidents),
+            "is_withdrawn": pa.array([one.is_withdrawn for one in incidents], pa.bool_()).cast(pa.uint8()),
         }
     )
 
@@ -298,6 +320,7 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
         "pairs_log": _pair_rows(topology, jobs),
         "groups_log": _group_rows(topology, jobs),
         "diagnoses_log": _finding_rows(jobs, found.findings),
+        "incidents_log": _incident_rows(found.incidents),
         "exporters_log": _exporter_rows(window, found.exporters),
         "jobs_log": _job_rows(topology, jobs),
         # Last: from here on readers see the rows above.

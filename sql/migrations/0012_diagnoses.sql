@@ -19,13 +19,15 @@ CREATE TABLE IF NOT EXISTS diagnoses_log
     start_time DateTime64(9) COMMENT 'When it began, UTC',
     end_time DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
     status Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
-    severity Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'How much it matters',
+    severity Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'What it costs: warning from 5 % of the job''s time or 10 GPU-minutes, critical from 20 % or 10 GPU-hours',
     observed Float64 COMMENT 'What was measured: seconds for steps, groups and GPUs, bytes per second for switches and links',
     expected Float64 COMMENT 'What it should have been, in the unit of observed',
     score Float64 COMMENT 'Distance of the two, robust standard deviations',
     slowdown Float64 COMMENT 'Share of the job''s time lost while it lasts, 0 to 1',
     summary String COMMENT 'One sentence a person can act on',
     evidence String COMMENT 'What it rests on, JSON',
+    incident_id String COMMENT 'The incident that it belongs to; empty where it belongs to none',
+    confidence Float64 COMMENT 'Probability that the subject is right, 0 to 1',
     baseline String COMMENT 'What later windows compare with, JSON; internal',
     written_at DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
@@ -53,19 +55,22 @@ CREATE VIEW IF NOT EXISTS diagnoses
     start_time DateTime64(9) COMMENT 'When it began, UTC',
     end_time DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
     status Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
-    severity Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'How much it matters',
+    severity Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'What it costs: warning from 5 % of the job''s time or 10 GPU-minutes, critical from 20 % or 10 GPU-hours',
     observed Float64 COMMENT 'What was measured: seconds for steps, groups and GPUs, bytes per second for switches and links',
     expected Float64 COMMENT 'What it should have been, in the unit of observed',
     score Float64 COMMENT 'Distance of the two, robust standard deviations',
     slowdown Float64 COMMENT 'Share of the job''s time lost while it lasts, 0 to 1',
     summary String COMMENT 'One sentence a person can act on',
-    evidence String COMMENT 'What it rests on, JSON'
+    evidence String COMMENT 'What it rests on, JSON',
+    incident_id String COMMENT 'The incident that it belongs to; empty where it belongs to none',
+    confidence Float64 COMMENT 'Probability that the subject is right, 0 to 1'
 )
 COMMENT 'Findings, one row each'
 AS
 SELECT
     l.diagnosis_id, l.job_id, l.tenant, l.kind, l.subject_type, l.subject, l.first_step, l.last_step,
-    l.start_time, l.end_time, l.status, l.severity, l.observed, l.expected, l.score, l.slowdown, l.summary, l.evidence
+    l.start_time, l.end_time, l.status, l.severity, l.observed, l.expected, l.score, l.slowdown, l.summary, l.evidence,
+    l.incident_id, l.confidence
 FROM diagnoses_log AS l
 ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
 WHERE (c.revision = 0 OR l.start_time < c.until_time) AND l.revision IN (SELECT revision FROM published)

@@ -28,6 +28,8 @@ SELECT
     slowdown,
     summary,
     evidence,
+    incident_id,
+    confidence,
     baseline
 FROM
 (

@@ -10,6 +10,7 @@ from prism_ch.analysis.lookback import FlowSpan, read_window
 from prism_ch.analysis.window import analyse_window
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobRevision, WindowMemory
 from prism_ch.model.params import Params
 from prism_ch.model.result import GpuSteps, Steps, Timeline
@@ -66,6 +67,7 @@ class Results:
 
     jobs: dict[str, Published] = field(default_factory=dict)
     cluster: dict[str, Finding] = field(default_factory=dict)
+    incidents: dict[str, Incident] = field(default_factory=dict)
     memory: WindowMemory = field(default_factory=WindowMemory)
 
     @property
@@ -97,3 +99,5 @@ def work_window(results: Results, batch: FlowBatch, topology: Topology, window: 
     for job_id in found.withdrawn:
         del results.jobs[job_id]
     results.cluster |= {one.diagnosis_id: one for one in found.findings}
+    whole = results.incidents | {one.incident_id: one for one in found.incidents if not one.tenant}
+    results.incidents = {name: one for name, one in whole.items() if not one.is_withdrawn}

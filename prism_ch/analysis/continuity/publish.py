@@ -14,6 +14,7 @@ from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Float64, Int32, Int64, UInt8
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.incident import Incident
 from prism_ch.model.job import GroupSet
 from prism_ch.model.memory import (
     JobMemory,
@@ -266,7 +267,7 @@ def _seen(endpoints: Int64, pairs: Pairs) -> tuple[Int64, Int64]:
 
 
 def remember_window(
-    memory: WindowMemory, revision: WindowRevision, window: Window, params: ContinueParams
+    memory: WindowMemory, revision: WindowRevision, window: Window, params: ContinueParams, quiet_s: int
 ) -> WindowMemory:
     """Return what is known after a window."""
     jobs = {job.job.job_id: job for job in memory.jobs if job.job.job_id not in revision.withdrawn}
@@ -277,7 +278,15 @@ def remember_window(
         tuple(jobs[job_id] for job_id in sorted(jobs)),
         _still_open(findings.values()),
         memory.exporters.followed_by(revision.exporters, window.start_ns),
+        _recent(memory.incidents, revision.incidents, window.end_ns - quiet_s * 10**9),
     )
+
+
+def _recent(before: Iterable[Incident], now: Iterable[Incident], since_ns: int) -> tuple[Incident, ...]:
+    """Return the incidents that are open or ended since, by start and identity."""
+    whole = {one.incident_id: one for one in (*before, *now) if not one.tenant}
+    kept = (one for one in whole.values() if not one.is_withdrawn and (one.status == "open" or one.end_ns >= since_ns))
+    return tuple(sorted(kept, key=lambda one: (one.start_ns, one.incident_id)))
 
 
 def _remember_job(before: JobMemory | None, revision: JobRevision, params: ContinueParams) -> JobMemory:

@@ -130,7 +130,7 @@ DETECTORS: tuple[Detector, ...] = (
 
 #: The policies in order: each changes what those before it left.
 POLICIES: tuple[Policy, ...] = (
-    policies.one_alarm,
+    policies.without_waiting_groups,
     policies.with_sample_flows,
     policies.no_stall_of_slow_gpu,
     policies.doubt_in_gaps,

@@ -15,6 +15,9 @@ from prism_ch.model.params import DiagnoseParams
 #: Rows of evidence kept with a finding: enough to check it, few enough to read.
 EVIDENCE_ROWS = 64
 
+#: Confidence in a subject that evidence singles out, and in a job, where it singles out none of its parts.
+NAMED, UNNAMED = 0.95, 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -68,6 +71,9 @@ class Typed(TypedDict, total=False):
     may_also_be: tuple[str, ...]
     cause: Cause | None
     baseline: Baseline
+    confidence: float
+    lost_s: float
+    jobs: tuple[str, ...]
 
 
 def make_finding(

@@ -15,9 +15,6 @@ from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.topology import Topology
 
-#: Kinds of findings that localise a part of the network.
-_OF_NETWORK = ("slow_nic", "slow_link", "slow_switch")
-
 #: Flow records shown with a finding: enough to look it up, few enough to read.
 SAMPLE_FLOWS = 5
 
@@ -43,31 +40,16 @@ def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
     return not causing.isdisjoint(waiting)
 
 
-def one_alarm(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Leave one alarm for what slows a job at one time; its symptoms become information.
-
-    1. What is slow in the network is the alarm, and the steps that it slows are its symptom.
-    2. Else the slow steps are the alarm, which name the GPU that slows them where it is known. Groups that wait for
-       that GPU take long, and are listed in the evidence of the steps.
-    """
-    network = [finding for finding in found if finding.kind in _OF_NETWORK]
-    steps = [finding for finding in found if finding.kind == "slow_step"]
-    above = {"slow_step": network, "slow_group": steps, "slow_gpu": steps}
-    graded = [
-        replace(finding, severity="info")
-        if any(together(finding, alarm) and alarm.severity != "info" for alarm in above.get(finding.kind, ()))
-        or (finding.kind == "slow_group" and any(together(finding, step) for step in steps))
-        else finding
-        for finding in found
-    ]
-    named = [one for one in graded if one.kind == "slow_step" and one.cause and one.cause.kind == "slow_gpu"]
-    waiting = [one for one in graded if one.kind == "slow_group" and any(together(one, step) for step in named)]
+def without_waiting_groups(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
+    """Leave out groups that take long because they wait for a GPU; the steps that it slows list them."""
+    named = [one for one in found if one.kind == "slow_step" and one.cause and one.cause.kind == "slow_gpu"]
+    waiting = [one for one in found if one.kind == "slow_group" and any(together(one, step) for step in named)]
 
     def with_waiting(step: Finding) -> Finding:
         groups = [group.subject for group in waiting if together(group, step)]
         return replace(step, evidence={**step.evidence, "slow_groups": groups})
 
-    return tuple(with_waiting(one) if one in named else one for one in graded if one not in waiting)
+    return tuple(with_waiting(one) if one in named else one for one in found if one not in waiting)
 
 
 def with_sample_flows(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:

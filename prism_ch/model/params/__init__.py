@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from prism_ch.model.params.diagnose import ComputeTimeParams, DiagnoseParams, StopParams, TimePerByteParams
+from prism_ch.model.params.incidents import IncidentParams
 from prism_ch.model.params.jobs import RecogniseParams
 from prism_ch.model.params.observe import ClockParams, MergedParams, ObserveParams, TimeoutParams
 from prism_ch.model.params.roles import IdentifyParams
@@ -21,6 +22,7 @@ __all__ = [
     "DiagnoseParams",
     "DivideParams",
     "IdentifyParams",
+    "IncidentParams",
     "MergedParams",
     "ObserveParams",
     "Params",
@@ -44,6 +46,7 @@ class Params:
     divide: DivideParams = field(default_factory=DivideParams)
     diagnose: DiagnoseParams = field(default_factory=DiagnoseParams)
     stops: StopParams = field(default_factory=StopParams)
+    incident: IncidentParams = field(default_factory=IncidentParams)
     going_on: ContinueParams = field(default_factory=ContinueParams)
 
     def digest(self) -> int:

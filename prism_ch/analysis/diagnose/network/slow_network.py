@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share, step_seconds
-from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, NAMED, Measured, Place, identity, make_finding, severity
 from prism_ch.analysis.diagnose.network.delay import Delay, over_past, over_peers, remembered_s_per_byte, ways_of
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
@@ -304,6 +304,7 @@ def _describe(
         },
         about=tuple(shown),
         may_also_be=named.others,
+        confidence=NAMED / (1 + len(named.others)),
         baseline=Baseline(s_per_byte=usual),
     )
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import Episode, continues, episodes
-from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Extent, Measured, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import (
+    EVIDENCE_ROWS,
+    NAMED,
+    UNNAMED,
+    Extent,
+    Measured,
+    identity,
+    make_finding,
+    severity,
+)
 from prism_ch.analysis.diagnose.steps import explain
 from prism_ch.core import robust
 from prism_ch.core.significance import trailing_low_median
@@ -188,7 +197,9 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
     seen, bad, params = compared.steps, list(episode.abnormal), context.params
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
     other_volume = context.moves_other_volume(first, last, going)
-    cause = _cause(first, last, [one for one in context.causes if one.severity != "info" or not other_volume])
+    cause = _cause(
+        first, last, [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
+    )
     servers = context.servers()
     # What gets slower bit by bit was so before it was found: the oldest steps show what is usual.
     before = seen.slowest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]
@@ -237,7 +248,7 @@ def _as_usual(finding: Finding, seen: Steps, begin: int) -> Finding:
     end = min(begin + 1, len(seen) - 1)
     return replace(
         finding,
-        status="open" if finding.severity == "info" else "closed",
+        status="open" if finding.baseline.other_work else "closed",
         summary=f"{finding.summary.removesuffix('.')}. Since step {since} that is usual.",
         last_step=int(seen.step[end]),
         end_ns=int(seen.end_ns[end]),
@@ -288,6 +299,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         evidence,
         about=(topology.endpoints[last_ready],) if times else (),
         cause=named,
+        confidence=UNNAMED if named is None else NAMED / (1 + len(named.may_also_be)),
         baseline=Baseline(other_work=nobodys),
     )
 

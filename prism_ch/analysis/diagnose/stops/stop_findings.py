@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.findings import Extent, Measured, identity, make_finding
+from prism_ch.analysis.diagnose.findings import NAMED, UNNAMED, Extent, Measured, identity, make_finding
 from prism_ch.analysis.diagnose.findings import severity as grade
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, periodic_pauses, unusual_background
 from prism_ch.core.robust import usual_count
@@ -75,6 +75,8 @@ def stop_finding(
         summary,
         {"lost_s": round(stop.lost_s, 6), **evidence},
         baseline=Baseline(records_missing=kind == "telemetry"),
+        confidence=UNNAMED if subject is None or subject[0] == "job" else NAMED,
+        lost_s=0.0 if kind == "telemetry" else stop.lost_s,
     )
 
 

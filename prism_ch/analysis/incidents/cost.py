@@ -1,0 +1,130 @@
+"""What an incident costs: the time that its jobs' steps take beyond their usual one, and the time of its stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prism_ch.analysis.incidents.groups import Group
+from prism_ch.model.columns import Bool
+from prism_ch.model.finding import Finding, Severity
+from prism_ch.model.incident import Incident, JobCost
+from prism_ch.model.memory import JobMemory
+from prism_ch.model.params import IncidentParams
+from prism_ch.model.result import Steps
+
+_STOPS = ("stall", "hang", "restart")
+
+
+def grade(incident: Incident, params: IncidentParams) -> Severity:
+    """Grade what an incident costs (contract)."""
+    lost_gpu_s, share = incident.lost_gpu_h * 3600, incident.slowdown
+    if share >= params.critical_share or lost_gpu_s >= params.critical_gpu_s:
+        return "critical"
+    return "warning" if share >= params.warning_share or lost_gpu_s >= params.warning_gpu_s else "info"
+
+
+def costs_of(
+    group: Group, before: Sequence[JobCost], jobs: dict[str, JobMemory], others: Sequence[Group], params: IncidentParams
+) -> tuple[JobCost, ...]:
+    """Return what an incident cost each of its jobs so far.
+
+    Parameters: `before`, what it was known to have cost; `jobs`, with their steps, by job_id; `others`, the groups of
+    all incidents, which may share a step's excess.
+    """
+    known = {cost.job_id: cost for cost in before}
+    concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
+    for job_id in sorted(concerned & jobs.keys()):
+        job = jobs[job_id]
+        cost = known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job)))
+        own = group.of_job(job_id)
+        if own and own[0].kind in _STOPS:
+            known[job_id] = _of_stops(cost, own)
+        else:
+            beside = [other for other in others if other is not group and other.of_job(job_id)]
+            known[job_id] = _of_steps(cost, own, job, beside, params)
+    return tuple(known[job_id] for job_id in sorted(known))
+
+
+def _gpus(job: JobMemory) -> int:
+    """Count the GPUs of a job's newest step; those of earlier attempts are members, too."""
+    newest = job.gpu_steps.step == job.gpu_steps.step.max(initial=-1)
+    return int(np.count_nonzero(newest)) or len(job.members)
+
+
+def _of_stops(cost: JobCost, stops: Sequence[Finding]) -> JobCost:
+    """Add the time that stops last; what is counted is not counted again."""
+    lost_s = sum(one.lost_s for one in stops)
+    time_s = sum((one.end_ns - one.start_ns) / 1e9 for one in stops)
+    until_ns = max(one.end_ns for one in stops)
+    if until_ns < cost.until_ns:
+        return cost
+    return replace(cost, lost_s=max(cost.lost_s, lost_s), time_s=max(cost.time_s, time_s), until_ns=until_ns)
+
+
+def _of_steps(
+    cost: JobCost, slow: Sequence[Finding], job: JobMemory, beside: Sequence[Group], params: IncidentParams
+) -> JobCost:
+    """Add the excess of the steps that are new."""
+    steps = job.steps
+    inside = _covered(steps, slow) & (steps.end_ns > cost.until_ns)
+    stopped = [one for group in beside for one in group.of_job(job.job.job_id) if one.kind in _STOPS]
+    inside &= ~_covered(steps, stopped)
+    if not inside.any():
+        return cost
+    duration_s = steps.duration_s
+    excess_s = _excess_s(steps, slow, job, beside, params)
+    return replace(
+        cost,
+        lost_s=cost.lost_s + float(excess_s[inside].sum()),
+        time_s=cost.time_s + float(duration_s[inside].sum()),
+        until_ns=int(steps.end_ns[inside].max()),
+    )
+
+
+def _excess_s(
+    steps: Steps, slow: Sequence[Finding], job: JobMemory, beside: Sequence[Group], params: IncidentParams
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return what steps take beyond the usual one, float64[n]; of a job that never was healthy, by the cause's share.
+
+    What several incidents slow together counts to each by the share of time that it is known to lose.
+    """
+    job_id, duration_s = job.job.job_id, steps.duration_s
+    others = [one for group in beside for one in group.of_job(job_id) if one.kind not in (*_STOPS, "telemetry")]
+    share = max(one.slowdown for one in slow)
+    usual_s = _usual_s(steps, (*slow, *others), job, params)
+    if usual_s is None:
+        return np.asarray(duration_s * share)
+    meeting = sum(max(one.slowdown for one in group.of_job(job_id)) for group in beside if _meets(group, slow, job_id))
+    part = share / (share + meeting) if meeting else 1.0
+    return np.asarray(np.maximum(duration_s - usual_s, 0) * part)
+
+
+def _usual_s(steps: Steps, slow: Sequence[Finding], job: JobMemory, params: IncidentParams) -> float | None:
+    """Return the usual duration of steps outside of all that is slow, in seconds; None where too few are known."""
+    known = [one.expected for one in slow if one.kind == "slow_step" and one.expected > 0]
+    if known:
+        return float(np.median(known))
+    history = Steps.concat([job.baseline_steps, steps])
+    healthy = ~_covered(history, slow) & (history.complete == 1)
+    if np.count_nonzero(healthy) < params.reference_steps:
+        return None
+    return float(np.median(history.duration_s[healthy][-params.settled_steps :]))
+
+
+def _meets(group: Group, slow: Sequence[Finding], job_id: str) -> bool:
+    return any(
+        one.kind not in (*_STOPS, "telemetry") and one.first_step <= mine.last_step and mine.first_step <= one.last_step
+        for one in group.of_job(job_id)
+        for mine in slow
+    )
+
+
+def _covered(steps: Steps, findings: Sequence[Finding]) -> Bool:
+    """Mask the steps that findings concern, bool[n]."""
+    mask = np.zeros(len(steps), dtype=bool)
+    for one in findings:
+        mask |= (steps.step >= one.first_step) & (steps.step <= one.last_step)
+    return mask

@@ -1,0 +1,184 @@
+"""Which findings are of one incident, and which of them names its cause.
+
+In synchronous training everybody waits for the slowest, so that one cause shows on many ranks, links and jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from prism_ch.model.finding import Finding
+from prism_ch.model.params import IncidentParams
+
+#: Kinds of findings that localise a part of the network.
+_OF_NETWORK = ("slow_nic", "slow_link", "slow_switch", "congestion")
+_STOPS = ("stall", "hang", "restart")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A finding and the job that it is on, empty where it is on no single job."""
+
+    job_id: str
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The claims of one incident, the cause first."""
+
+    claims: tuple[Claim, ...]
+
+    @property
+    def cause(self) -> Finding:
+        """The finding that names the cause."""
+        return self.claims[0].finding
+
+    @property
+    def is_telemetry(self) -> bool:
+        """Whether it is about records rather than training."""
+        return self.cause.kind == "telemetry"
+
+    @property
+    def place(self) -> tuple[bool, str, str]:
+        """Where it is, the same for all jobs that meet there: a group is one of its job."""
+        job_id = self.claims[0].job_id if self.cause.subject_type == "group" else ""
+        return self.is_telemetry, named(self.cause), job_id
+
+    @property
+    def jobs(self) -> frozenset[str]:
+        """The jobs that it concerns."""
+        return frozenset((*(claim.job_id for claim in self.claims), *self.cause.jobs)) - {""}
+
+    def of_job(self, job_id: str) -> tuple[Finding, ...]:
+        """Return the findings on a job."""
+        return tuple(claim.finding for claim in self.claims if claim.job_id == job_id)
+
+
+def named(finding: Finding) -> str:
+    """Return the culprit that a finding names: of a slow step, whom the others waited for."""
+    return finding.cause.subject if finding.kind == "slow_step" and finding.cause is not None else finding.subject
+
+
+def is_contradicted(finding: Finding, cause: Finding) -> bool:
+    """Whether a finding names another culprit than the cause of its incident, or one that it lists."""
+    if finding is cause or not names_place(finding):
+        return False
+    others = () if cause.cause is None else cause.cause.may_also_be
+    return named(finding) not in (named(cause), *cause.may_also_be, *cause.about, *others)
+
+
+def names_place(finding: Finding) -> bool:
+    """Whether a finding says where something is wrong, and not only that it is."""
+    if finding.kind == "slow_step":
+        return finding.cause is not None
+    return finding.kind != "slow_group" or finding.subject_type == "stage"
+
+
+def costs_nothing(finding: Finding) -> bool:
+    """Whether nobody is to blame: another amount of work, a shape of the job, or a habit."""
+    if finding.kind == "telemetry":
+        return False
+    return finding.kind == "imbalance" or finding.baseline.other_work or finding.slowdown <= 0
+
+
+def grouped(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
+    """Group claims by incident.
+
+    1. Group those of each job: a symptom goes to its cause, and of causes that began together the best supported stays.
+    2. Let what is slow at a place that several jobs share explain what is slow in each of them.
+    3. Join groups of different jobs at one place and time.
+    """
+    by_job: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_job.setdefault(claim.job_id, []).append(claim)
+    shared = [Group((claim,)) for claim in by_job.pop("", ())]
+    own = [group for of_job in by_job.values() for group in _of_one_job(of_job, params)]
+    return _joined(_explained(shared, own))
+
+
+def _of_one_job(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
+    alone = [Group((claim,)) for claim in claims if claim.finding.kind == "telemetry"]
+    stops = [claim for claim in claims if claim.finding.kind in _STOPS]
+    slow = [claim for claim in claims if claim.finding.kind not in (*_STOPS, "telemetry")]
+    ranked = sorted(slow, key=lambda claim: _support(claim.finding), reverse=True)
+    groups: list[list[Claim]] = []
+    for claim in ranked:
+        home = next((group for group in groups if _is_of(claim.finding, group[0].finding, params)), None)
+        if home is None:
+            groups.append([claim])
+        else:
+            home.append(claim)
+    return [*alone, *(Group(tuple(group)) for group in (*groups, *_touching(stops)))]
+
+
+def _support(finding: Finding) -> tuple[bool, bool, float, float]:
+    """Return what a finding counts for as a cause: a place before a symptom, then the time that it explains."""
+    return names_place(finding), finding.kind not in ("slow_step", "slow_group"), finding.slowdown, finding.score
+
+
+def _is_of(finding: Finding, cause: Finding, params: IncidentParams) -> bool:
+    """Whether a finding on a job is of the incident that another one on it is the cause of.
+
+    A symptom meets its cause in some steps. Of two causes, one accuses the wrong one where they began together; what
+    began by itself is something else.
+    """
+    if not (finding.first_step <= cause.last_step and cause.first_step <= finding.last_step):
+        return False
+    if not names_place(finding) or not is_contradicted(finding, cause):
+        return True
+    return abs(finding.first_step - cause.first_step) <= params.repeats
+
+
+def _touching(stops: Sequence[Claim]) -> list[list[Claim]]:
+    """Join stops of one job that follow one another without a pause, the newest first: what it was shows in the end."""
+    groups: list[list[Claim]] = []
+    for claim in sorted(stops, key=lambda claim: claim.finding.start_ns):
+        if groups and claim.finding.start_ns <= groups[-1][0].finding.end_ns:
+            groups[-1].insert(0, claim)
+        else:
+            groups.append([claim])
+    return groups
+
+
+def _explained(shared: Sequence[Group], own: Iterable[Group]) -> list[Group]:
+    """Let shared places take over the groups of jobs that they explain."""
+    taken: list[list[Claim]] = [list(group.claims) for group in shared]
+    left = []
+    for group in own:
+        home = next((claims for claims in taken if _explains(claims[0].finding, group)), None)
+        if home is None:
+            left.append(group)
+        else:
+            home.extend(group.claims)
+    return [*(Group(tuple(claims)) for claims in taken), *left]
+
+
+def _explains(place: Finding, group: Group) -> bool:
+    cause, job_id = group.cause, group.claims[0].job_id
+    if job_id not in place.jobs or not _meet(place, cause):
+        return False
+    if place.kind == "telemetry":
+        return cause.kind == "telemetry"
+    return cause.kind not in (*_STOPS, "telemetry")
+
+
+def _joined(groups: Sequence[Group]) -> list[Group]:
+    """Join groups at one place and time, the best supported cause first."""
+    by_place: dict[tuple[bool, str, str], list[Group]] = {}
+    for group in groups:
+        by_place.setdefault(group.place, []).append(group)
+    found = []
+    for same in by_place.values():
+        left = sorted(same, key=lambda group: _support(group.cause), reverse=True)
+        while left:
+            first, *others = left
+            mine = [other for other in others if _meet(first.cause, other.cause)]
+            left = [other for other in others if other not in mine]
+            found.append(Group(tuple(claim for group in (first, *mine) for claim in group.claims)))
+    return found
+
+
+def _meet(one: Finding, other: Finding) -> bool:
+    return one.start_ns < other.end_ns and other.start_ns < one.end_ns

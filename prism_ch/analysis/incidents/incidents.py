@@ -1,0 +1,210 @@
+"""Incidents: the findings of all jobs, put together by what is wrong and where, and graded by what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain
+
+from prism_ch.analysis.incidents.cost import costs_of, grade
+from prism_ch.analysis.incidents.groups import Claim, Group, costs_nothing, grouped, is_contradicted, named, names_place
+from prism_ch.analysis.incidents.words import agreeing, part_of, tell, told_before
+from prism_ch.model.finding import Finding, Severity
+from prism_ch.model.incident import Incident
+from prism_ch.model.memory import JobMemory, WindowMemory, WindowRevision
+from prism_ch.model.params import IncidentParams
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+
+_GRADES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An incident, and the findings of its group as they are to be published, by diagnosis_id."""
+
+    incident: Incident
+    findings: Mapping[str, Finding]
+
+
+def find_incidents(
+    revision: WindowRevision,
+    before: WindowMemory,
+    after: WindowMemory,
+    window: Window,
+    topology: Topology,
+    params: IncidentParams,
+) -> WindowRevision:
+    """Return a window's revision with its incidents, its findings naming them and graded by what they cost.
+
+    Parameters: `before` and `after`, what was known before the window and is known with the revision.
+
+    1. Gather the findings that are open or that the window closed, without those that cost nothing.
+    2. Group them by incident, and let each group go on with an incident that was known.
+    3. Add what it cost since, grade that, and name the culprit.
+    4. Close the known incidents of which nothing is found any more.
+    5. Give each finding its incident and a grade not above it; what names another culprit is dropped.
+    """
+    jobs = {job.job.job_id: job for job in after.jobs}
+    groups = grouped(list(_claims(revision, before)), params)
+    left = list(before.incidents)
+    judged: list[_Judged] = []
+    for group in sorted(groups, key=lambda group: (group.cause.start_ns, group.place)):
+        same = _known(group, left, params)
+        left = [one for one in left if one not in same]
+        judged.append(_judge(group, same, jobs, groups, window, topology, params))
+        judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
+    over = [one for one in left if one.status == "open" and not _waits(one, jobs)]
+    judged += [_Judged(_over(one, jobs), {}) for one in over]
+    incidents = [one.incident for one in judged]
+    parts = [part for one in incidents for part in _parts(one, jobs, topology, params)]
+    return _with_incidents(revision, before, judged, (*incidents, *parts))
+
+
+def _claims(revision: WindowRevision, before: WindowMemory) -> Iterable[Claim]:
+    """List what the window says is wrong, or is no longer, with the incidents that it was known to be of.
+
+    Of jobs that it says nothing of, incidents stay as they are.
+    """
+    known = {one.diagnosis_id: one.incident_id for one in _known_findings(before)}
+    found = [Claim(job.job.job_id, finding) for job in revision.jobs for finding in job.findings]
+    found += [Claim("", finding) for finding in revision.findings]
+    for claim in found:
+        if not costs_nothing(claim.finding):
+            incident_id = known.get(claim.finding.diagnosis_id, "")
+            yield Claim(claim.job_id, replace(claim.finding, incident_id=incident_id))
+
+
+def _known_findings(before: WindowMemory) -> Iterable[Finding]:
+    return chain(before.findings, *(job.findings for job in before.jobs))
+
+
+def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> list[Incident]:
+    """Return the known incidents that a group goes on with, the one that keeps its name first."""
+    names = {claim.finding.incident_id for claim in group.claims} - {""}
+    mine = [one for one in left if one.incident_id in names]
+    if not mine:
+        mine = [one for one in left if _is_same_place(one, group) and _follows(one, group.cause, params)][:1]
+    return sorted(mine, key=lambda one: (one.start_ns, one.incident_id))
+
+
+def _is_same_place(one: Incident, group: Group) -> bool:
+    """Whether what is slow goes on with a known incident; each stop is one of its own.
+
+    It does at one of the places that either names; and where either names none, in the same job.
+    """
+    stops = ("stall", "hang", "restart")
+    if one.kind in stops or group.cause.kind in stops or (one.kind == "telemetry") != group.is_telemetry:
+        return False
+    theirs = {named(group.cause), *group.cause.may_also_be, *group.cause.about}
+    if not theirs.isdisjoint((one.subject, *one.may_also_be)):
+        return one.subject_type != "group" or not group.jobs.isdisjoint(one.jobs)
+    nowhere = one.subject_type == "job" or not names_place(group.cause)
+    return nowhere and not group.jobs.isdisjoint(one.jobs)
+
+
+def _follows(one: Incident, cause: Finding, params: IncidentParams) -> bool:
+    return cause.start_ns <= one.end_ns + params.quiet_s * 10**9
+
+
+def _judge(
+    group: Group,
+    same: Sequence[Incident],
+    jobs: dict[str, JobMemory],
+    groups: Sequence[Group],
+    window: Window,
+    topology: Topology,
+    params: IncidentParams,
+) -> _Judged:
+    told = tell(group, topology)
+    if same and not names_place(group.cause) and same[0].subject_type != "job":
+        told = told_before(same[0])
+    findings = [claim.finding for claim in group.claims]
+    start_ns = min([*(one.start_ns for one in findings), *(one.start_ns for one in same)])
+    before = tuple({cost.job_id: cost for one in reversed(same) for cost in one.costs}.values())
+    name = blake2b(
+        "\n".join((*map(str, group.place), group.cause.kind, str(start_ns))).encode(), digest_size=8
+    ).hexdigest()
+    incident = Incident(
+        same[0].incident_id if same else name,
+        told.kind,
+        told.subject_type,
+        told.subject,
+        told.may_also_be,
+        told.confidence,
+        same[0].noted_ns if same else window.start_ns,
+        start_ns,
+        max(one.end_ns for one in findings),
+        "open" if any(one.status == "open" for one in findings) else "closed",
+        "info",
+        told.summary,
+        told.action,
+        costs_of(group, before, jobs, groups, params),
+    )
+    severity = grade(incident, params) if told.kind != "telemetry" else group.cause.severity
+    incident = replace(incident, severity=severity)
+    cause = group.cause
+    kept = {}
+    for finding in findings:
+        one = finding
+        if is_contradicted(finding, cause):
+            if finding.kind != "slow_step":
+                continue
+            one = agreeing(finding, cause)
+        own = severity if finding is cause or told.kind == "telemetry" else _share_grade(finding, params)
+        own = min(own, severity, key=_GRADES.index)
+        kept[one.diagnosis_id] = replace(one, incident_id=incident.incident_id, severity=own)
+    return _Judged(incident, kept)
+
+
+def _share_grade(finding: Finding, params: IncidentParams) -> Severity:
+    if finding.slowdown >= params.critical_share:
+        return "critical"
+    return "warning" if finding.slowdown >= params.warning_share else "info"
+
+
+def _over(one: Incident, jobs: Mapping[str, JobMemory]) -> Incident:
+    """Close an incident; where none of its jobs is left, there never was one."""
+    gone = bool(one.costs) and not any(cost.job_id in jobs for cost in one.costs)
+    return replace(one, status="closed", is_withdrawn=gone)
+
+
+def _waits(one: Incident, jobs: Mapping[str, JobMemory]) -> bool:
+    """Whether a finding of an open incident is still open, on a job that the window says nothing of."""
+    known = [jobs[cost.job_id] for cost in one.costs if cost.job_id in jobs]
+    return any(finding.incident_id == one.incident_id for job in known for finding in job.findings)
+
+
+def _parts(
+    whole: Incident, jobs: Mapping[str, JobMemory], topology: Topology, params: IncidentParams
+) -> Iterable[Incident]:
+    for tenant in whole.tenants:
+        mine = [jobs[cost.job_id] for cost in whole.costs if cost.tenant == tenant and cost.job_id in jobs]
+        members = {int(member) for job in mine for member in job.members.endpoint.tolist()}
+        own = {topology.endpoints[member] for member in members}
+        own |= {topology.server_names[topology.server[member]] for member in members}
+        part = part_of(whole, tenant, own)
+        yield part if whole.kind == "telemetry" else replace(part, severity=grade(part, params))
+
+
+def _with_incidents(
+    revision: WindowRevision, before: WindowMemory, judged: Sequence[_Judged], incidents: tuple[Incident, ...]
+) -> WindowRevision:
+    """Put incidents into a revision, and into its findings."""
+    kept = {name: finding for one in judged for name, finding in one.findings.items()}
+    published = {one.diagnosis_id for one in _known_findings(before)}
+
+    def final(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        found = []
+        for one in findings:
+            if one.diagnosis_id in kept:
+                found.append(kept[one.diagnosis_id])
+            elif costs_nothing(one):
+                found.append(replace(one, severity="info", incident_id=""))
+            elif one.diagnosis_id in published:
+                found.append(replace(one, status="closed", severity="info", incident_id=""))
+        return tuple(found)
+
+    jobs = tuple(replace(job, findings=final(job.findings)) for job in revision.jobs)
+    return replace(revision, jobs=jobs, findings=final(revision.findings), incidents=incidents)
