@@ -51,7 +51,14 @@ _PROMISE = {
         " subject_type Enum(job, group, endpoint, server, switch, link, exporter); subject String;"
         " first_step UInt64; last_step UInt64; start_time DateTime64(9); end_time DateTime64(9);"
         " status Enum(open, closed); severity Enum(info, warning, critical); observed Float64; expected Float64;"
-        " score Float64; slowdown Float64; summary String; evidence String"
+        " score Float64; slowdown Float64; summary String; evidence String; incident_id String; confidence Float64"
+    ),
+    "incidents": (
+        f"incident_id String; kind Enum({_KINDS});"
+        " subject_type Enum(job, group, endpoint, server, switch, link, exporter, stage); subject String;"
+        " may_also_be Array(String); confidence Float64; start_time DateTime64(9); end_time DateTime64(9);"
+        " status Enum(open, closed); severity Enum(info, warning, critical); jobs Array(String);"
+        " tenants Array(String); gpus UInt32; lost_gpu_h Float64; slowdown Float64; summary String; action String"
     ),
     "diagnosed_steps": (
         "job_id String; tenant String; step UInt64; start_time DateTime64(9); end_time DateTime64(9);"
@@ -100,7 +107,7 @@ VOLATILE = {
 _SUMS = ("losses", "tenant_summary")
 
 #: The analysis's results: tables that are the same whichever way the same records came in.
-RESULTS = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses")
+RESULTS = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses", "incidents")
 
 Columns = dict[str, str]
 Snapshot = dict[str, list[str]]

@@ -71,7 +71,13 @@ _BY_TYPE = {
     "UInt8": "1",
     "": "{number} + number",
 }
-_BY_NAME = {"tenant": "'{name}'", "job_id": "'{name}-job'", "revision": "{revision}", "load": "1"}
+_BY_NAME = {
+    "tenant": "'{name}'",
+    "job_id": "'{name}-job'",
+    "revision": "{revision}",
+    "load": "1",
+    "is_withdrawn": "0",
+}
 
 
 def _value(column: str, kind: str, tenant: Tenant) -> str:

@@ -12,7 +12,8 @@ from prism_ch.model.finding import FindingKind, Severity, SubjectType
 class JobCost:
     """What an incident cost one job so far.
 
-    It lost `lost_s` of the `time_s` seconds that it took while the incident lasted; steps count up to `until_ns`.
+    It lost `lost_s` of the `time_s` seconds that it took while the incident lasted; steps count up to `until_ns`. The
+    lost share is taken of `least_s` seconds at the least: what is over after a step is no share of the job's time.
     """
 
     job_id: str
@@ -20,6 +21,7 @@ class JobCost:
     gpus: int
     lost_s: float = 0.0
     time_s: float = 0.0
+    least_s: float = 0.0
     until_ns: int = 0
 
     @property
@@ -76,5 +78,5 @@ class Incident:
     @property
     def slowdown(self) -> float:
         """The lost share of those jobs' time while it lasts, in 0..1."""
-        taken_gpu_s = sum(cost.time_s * cost.gpus for cost in self.costs)
+        taken_gpu_s = sum(max(cost.time_s, cost.least_s) * cost.gpus for cost in self.costs)
         return min(self.lost_gpu_h * 3600 / taken_gpu_s, 1.0) if taken_gpu_s > 0 else 0.0

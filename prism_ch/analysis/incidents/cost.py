@@ -38,7 +38,8 @@ def costs_of(
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
-        cost = known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job)))
+        least_s = params.severity_steps * job.job.step_s_median
+        cost = known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job), least_s=least_s))
         own = group.of_job(job_id)
         if own and own[0].kind in _STOPS:
             known[job_id] = _of_stops(cost, own)

@@ -64,8 +64,11 @@ def pairs(found: Published, where: Topology, kind: str) -> frozenset[frozenset[s
 
 
 def findings(found: Published) -> list[Finding]:
-    """The findings on a job that say more than `info`."""
-    return sorted((one for one in found.findings.values() if one.severity != "info"), key=lambda one: one.start_ns)
+    """The findings on a job that say more than `info`, of a symptom and its cause the slow steps."""
+    said = [one for one in found.findings.values() if one.severity != "info"]
+    slow = {one.incident_id for one in said if one.kind == "slow_step"}
+    kept = (one for one in said if one.kind == "slow_step" or one.incident_id not in slow)
+    return sorted(kept, key=lambda one: one.start_ns)
 
 
 def assert_steps_tile(found: Published) -> None:

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from prism_ch.analysis.diagnose import policies
-from prism_ch.analysis.diagnose.policies import doubt_in_gaps, no_stall_of_slow_gpu, one_alarm, with_samples
-from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity
+from prism_ch.analysis.diagnose.policies import (
+    doubt_in_gaps,
+    no_stall_of_slow_gpu,
+    with_samples,
+    without_waiting_groups,
+)
+from prism_ch.model.finding import Baseline, Cause, Finding, Severity
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, NO_CONTEXT, Flow, batch, finding, topology
 
 SECOND = 1000 * MS
@@ -42,36 +47,13 @@ def lasting(first: int, last: int, **changes: Any) -> Finding:
 
 
 class TestSymptoms:
-    """A slow group beside a slow step is a hint of it, not a finding of its own."""
-
-    @pytest.mark.parametrize("first,last,graded", [(10, 12, "info"), (14, 20, "info"), (21, 30, "critical")])
-    def test_a_slow_group_counts_where_no_slow_step_says_the_same(
-        self, first: int, last: int, graded: Severity
-    ) -> None:
-        slow = replace(lasting(10, 20), severity="critical")
-        group = replace(lasting(first, last, subject="3"), kind="slow_group", subject_type="group", severity="critical")
-        assert [found.severity for found in one_alarm([slow, group], NO_CONTEXT)] == ["critical", graded]
+    """Groups that wait for a slow GPU are a hint of it, not findings of their own."""
 
     def test_groups_waiting_for_a_gpu_become_evidence_of_steps(self) -> None:
         slow = replace(lasting(10, 20), cause=Cause("slow_gpu", "10.0.0.1"))
         during, after = (replace(lasting(*steps, subject="3"), kind="slow_group") for steps in ((12, 14), (30, 40)))
-        step, kept = one_alarm([slow, during, after], NO_CONTEXT)
+        step, kept = without_waiting_groups([slow, during, after], NO_CONTEXT)
         assert (step.evidence["slow_groups"], kept) == (["3"], after)
-
-    @pytest.mark.parametrize("graded", ["info", "warning"])
-    def test_a_slow_gpu_is_the_alarm_unless_slow_steps_are(self, graded: Severity) -> None:
-        slow = replace(lasting(10, 20), severity=graded)
-        gpu = replace(lasting(12, 18), kind="slow_gpu", severity="warning")
-        assert {found.severity for found in one_alarm([slow, gpu], NO_CONTEXT)} == {"warning", "info"}
-
-    @pytest.mark.parametrize("kind", ["slow_nic", "slow_switch"])
-    def test_slow_network_outranks_the_steps_it_slows(self, kind: FindingKind) -> None:
-        slow = replace(lasting(10, 20), severity="critical")
-        nic = replace(lasting(9, 30), kind=kind, severity="warning")
-        (first, *_) = one_alarm([slow, nic], NO_CONTEXT)
-        assert first.severity == "info"
-        (kept, *_) = one_alarm([slow, replace(nic, severity="info")], NO_CONTEXT)
-        assert kept.severity == "critical"
 
 
 class TestGaps:

@@ -104,10 +104,10 @@ class TestStalls:
     def test_a_pause_of_all_is_a_stall_and_no_slow_step(self, window_s: int) -> None:
         found = worked(paused(3.0), window_s).only
         (stall,) = stops(found)
-        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "info", "closed")
+        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "warning", "closed")
         assert stall.observed == pytest.approx(3.2, abs=0.3)
         assert "all paused together" in stall.summary
-        assert [one for one in found.findings.values() if one.severity != "info"] == []
+        assert [one for one in found.findings.values() if one.severity != "info"] == [stall]
 
     @pytest.mark.parametrize("saves, kind", [(True, "stall"), (False, "slow_step")])
     def test_short_pause_shows_by_storage_when_computing_in_one_go(self, saves: bool, kind: str) -> None:
@@ -169,17 +169,17 @@ class TestHangs:
         flows = job(GRID, 20)
         assert [one.kind for one in stops(worked(flows, 5, until_s=24).only)] == []
         (stall,) = stops(worked(flows, 5, until_s=28).only)
-        assert (stall.kind, stall.severity, stall.status) == ("stall", "info", "open")
+        assert (stall.kind, stall.severity, stall.status) == ("stall", "critical", "open")
         (later,) = stops(worked(flows, 5, until_s=40).only)
-        assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "info", stall.diagnosis_id)
+        assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "critical", stall.diagnosis_id)
         assert "it may have ended" in later.summary
 
     def test_job_hangs_after_some_time_if_none_begins_alone(self) -> None:
         flows = ring(range(6), every(1000, 20, 1000))
         (stall,) = stops(worked(flows, 5, until_s=28).only)
-        assert (stall.kind, stall.severity) == ("stall", "info")
+        assert (stall.kind, stall.severity) == ("stall", "critical")
         (hang,) = stops(worked(flows, 5, until_s=40).only)
-        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "info", stall.diagnosis_id)
+        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "critical", stall.diagnosis_id)
 
     @pytest.mark.parametrize("window_s", [5, 10, 60])
     def test_what_goes_on_was_a_stall(self, window_s: int) -> None:
@@ -215,7 +215,7 @@ class TestRestarts:
         ]
         found = worked([*cut(job(GRID, 21), 20_400), *meeting, *shifted(job(GRID, 30), 28_000)], window_s).only
         (restart,) = stops(found)
-        assert (restart.kind, restart.severity) == ("restart", "warning")
+        assert (restart.kind, restart.severity) == ("restart", "critical")
         assert restart.evidence["members_after"] == 6
 
     @pytest.mark.parametrize("window_s", [10, 30])
@@ -243,26 +243,26 @@ class TestRestarts:
         who = [2, 3, 4, 5, 6, 7]
         again = shifted(renamed(job(GRID, 1, 3000), who), 28_000)
         (restart,) = stops(worked([*self.connected(who), *again], window_s).only)
-        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "warning", "open")
         assert restart.observed == pytest.approx(3.8, abs=0.1)
         assert "without host-00, host-01, with host-06, host-07" in restart.summary
         again = shifted(renamed(job(GRID, 6, 3000), who), 28_000)
         (confirmed,) = stops(worked([*self.connected(who), *again], window_s).only)
-        assert (confirmed.diagnosis_id, confirmed.severity) == (restart.diagnosis_id, "warning")
+        assert (confirmed.diagnosis_id, confirmed.severity) == (restart.diagnosis_id, "critical")
 
     def test_presumed_restart_is_closed_if_it_is_another_job(self) -> None:
         who = [2, 3, 4, 5, 6, 7]
         other = shifted(renamed(job(GRID, 40, 800, microbatches=6), who), 28_000)
         one, two = worked([*self.connected(who), *other], 5).jobs.values()
         (presumed,) = stops(one)
-        assert (presumed.severity, presumed.status) == ("info", "closed")
+        assert (presumed.severity, presumed.status) == ("warning", "closed")
         assert "another one began on its endpoints" in presumed.summary
         assert (len(one.steps), len(two.steps), stops(two)) == (20, 40, [])
 
     def test_members_left_meeting_only_replacements_seem_to_restart(self) -> None:
         meeting = [Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in (0, 1, 2) for dst in (6, 7)]
         (restart,) = stops(worked([*cut(job(GRID, 21), 20_400), *meeting], 5, until_s=40).only)
-        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "warning", "open")
         assert "without host-03, host-04, host-05, with host-06, host-07" in restart.summary
 
     def test_restart_is_presumed_with_next_step_in_same_window(self) -> None:
@@ -292,7 +292,7 @@ class TestRestarts:
         meeting = [Flow(src, (src + far) % 6, 24_000 + 60 * src, 2, 9000) for src in range(6) for far in (2, 3)]
         again = shifted(job(GRID, 19), 25_000)
         (presumed,) = stops(worked([*job(GRID, 20), *meeting, *again[:60]], 5).only)
-        assert (presumed.kind, presumed.severity, presumed.status) == ("restart", "info", "open")
+        assert (presumed.kind, presumed.severity, presumed.status) == ("restart", "warning", "open")
         (stall,) = stops(worked([*job(GRID, 20), *meeting, *again], 5).only)
         assert (stall.kind, stall.status, stall.diagnosis_id) == ("stall", "closed", presumed.diagnosis_id)
 
