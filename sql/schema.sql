@@ -2871,7 +2871,8 @@ AS WITH
         SELECT
             job_id,
             arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(indexOf(from_the_root, CAST(kind, 'String'))) AS rank,
+            min(if(slowdown > 0, indexOf(from_the_root, CAST(kind, 'String')), length(from_the_root) + 1)) AS rank,
+            max(slowdown) AS share,
             max(((kind IN ('restart', 'hang', 'stall')) AND (step = first_step), start_time, end_time)) AS standstill
         FROM diagnoses
         WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String')) AND (end_time >= (since - toIntervalDay(1))) AND (start_time <= until)
@@ -2886,6 +2887,7 @@ AS WITH
             s.job_id = '' AS is_standstill,
             if(is_standstill, c.step, s.step) AS step,
             c.rank AS rank,
+            c.share AS share,
             if(is_standstill, c.standstill.2, s.start_time) AS start_time,
             if(is_standstill, c.standstill.3, s.end_time) AS end_time,
             (s.complete = 1) AND (c.rank = 0) AS is_healthy,
@@ -2910,7 +2912,7 @@ AS WITH
         SELECT
             job_id,
             quantileExactIf(0.5)(duration_s, is_healthy) AS healthy_s,
-            groupArrayIf((step, start_time, end_time, duration_s, rank, is_standstill), (end_time >= since) AND (end_time <= until)) AS shown
+            groupArrayIf((step, start_time, end_time, duration_s, rank, is_standstill, share), (end_time >= since) AND (end_time <= until)) AS shown
         FROM parts
         GROUP BY job_id
     )
@@ -2923,7 +2925,7 @@ SELECT
     part.4 AS duration_s,
     from_the_root[part.5] AS cause,
     duration_s * j.endpoints AS gpu_s,
-    multiIf(part.6, gpu_s, (part.5) = 0, 0, greatest(duration_s - if(isNaN(o.healthy_s), j.step_s_median, o.healthy_s), 0) * j.endpoints) AS lost_gpu_s
+    multiIf(part.6, gpu_s, cause = '', 0, isNaN(o.healthy_s), (duration_s * (part.7)) * j.endpoints, greatest(duration_s - o.healthy_s, 0) * j.endpoints) AS lost_gpu_s
 FROM of_jobs AS o
 INNER JOIN
 (
@@ -2953,7 +2955,8 @@ AS WITH
         SELECT
             job_id,
             arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(indexOf(from_the_root, CAST(kind, 'String'))) AS rank
+            min(if(slowdown > 0, indexOf(from_the_root, CAST(kind, 'String')), length(from_the_root) + 1)) AS rank,
+            max(slowdown) AS share
         FROM diagnoses
         WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String'))
         GROUP BY
@@ -2967,8 +2970,7 @@ AS WITH
             max(s.step) AS last_step,
             sum(s.duration_s) AS taken_s,
             quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
-            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s,
-            groupArrayIf((c.rank, s.duration_s), c.rank > 0) AS concerned
+            groupArrayIf((c.rank, s.duration_s, c.share), c.rank > 0) AS concerned
         FROM steps AS s
         LEFT JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
         GROUP BY s.job_id
@@ -2977,7 +2979,7 @@ SELECT
     job_id,
     last_step,
     taken_s,
-    arrayMap(nth -> arraySum(arrayMap(of -> if((of.1) = nth, greatest((of.2) - usual_s, 0), 0), concerned)), arrayEnumerate(from_the_root)) AS lost_s
+    arrayMap(nth -> arraySum(arrayMap(of -> multiIf((of.1) != nth, 0, isNaN(healthy_s), (of.2) * (of.3), greatest((of.2) - healthy_s, 0)), concerned)), arrayEnumerate(from_the_root)) AS lost_s
 FROM judged;
 
 CREATE VIEW IF NOT EXISTS job_timeline

@@ -1,7 +1,8 @@
 -- What slowness and standstill cost, by cause, by tenant and over time, no second of a job twice.
 
 -- A step with findings on it lost what it took beyond the job's usual step, which is the median of its whole steps without
--- any. That counts to one cause, the nearest to the root: a slow NIC makes a slow group and slow steps.
+-- any. That counts to one cause, the nearest to the root: a slow NIC makes a slow group and slow steps. Of a job that never was
+-- healthy, a step lost the share of time that its findings say. What slows nobody, as a larger batch, is neither usual nor lost.
 CREATE VIEW IF NOT EXISTS job_losses
 (
     job_id String COMMENT 'The job',
@@ -17,7 +18,11 @@ WITH
     ] AS from_the_root,
     causes AS
     (
-        SELECT job_id, arrayJoin(range(first_step, last_step + 1)) AS step, min(indexOf(from_the_root, kind::String)) AS rank
+        SELECT
+            job_id,
+            arrayJoin(range(first_step, last_step + 1)) AS step,
+            min(if(slowdown > 0, indexOf(from_the_root, kind::String), length(from_the_root) + 1)) AS rank,
+            max(slowdown) AS share
         FROM diagnoses
         WHERE job_id != '' AND has(from_the_root, kind::String)
         GROUP BY job_id, step
@@ -29,8 +34,7 @@ WITH
             max(s.step) AS last_step,
             sum(s.duration_s) AS taken_s,
             quantileExactIf(0.5)(s.duration_s, s.complete = 1 AND c.rank = 0) AS healthy_s,
-            if(isNaN(healthy_s), min(s.duration_s), healthy_s) AS usual_s,
-            groupArrayIf((c.rank, s.duration_s), c.rank > 0) AS concerned
+            groupArrayIf((c.rank, s.duration_s, c.share), c.rank > 0) AS concerned
         FROM steps AS s
         LEFT JOIN causes AS c ON s.job_id = c.job_id AND s.step = c.step
         GROUP BY s.job_id
@@ -40,7 +44,11 @@ SELECT
     last_step,
     taken_s,
     arrayMap(
-        nth -> arraySum(arrayMap(of -> if(of.1 = nth, greatest(of.2 - usual_s, 0), 0), concerned)),
+        nth -> arraySum(
+            arrayMap(
+                of -> multiIf(of.1 != nth, 0, isNaN(healthy_s), of.2 * of.3, greatest(of.2 - healthy_s, 0)), concerned
+            )
+        ),
         arrayEnumerate(from_the_root)
     ) AS lost_s
 FROM judged;
@@ -167,8 +175,7 @@ GROUP BY j.tenant;
 
 -- As in losses no second counts twice: a step with findings on it lost what it took beyond the job's usual step, to the one
 -- cause that is nearest to the root; a job that stands still has no step yet to lose time in, and loses the time itself.
--- Usual is the median of the whole steps without findings from a day before the span until its end; of a job that has none,
--- the median of its latest steps. No step is longer than that day: the analysis looks back no further.
+-- Usual is the median of the whole steps without findings from a day before the span until its end. No step is longer than that day: the analysis looks back no further.
 CREATE VIEW IF NOT EXISTS gpu_time
 (
     job_id String COMMENT 'The job',
@@ -194,7 +201,8 @@ WITH
         SELECT
             job_id,
             arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(indexOf(from_the_root, kind::String)) AS rank,
+            min(if(slowdown > 0, indexOf(from_the_root, kind::String), length(from_the_root) + 1)) AS rank,
+            max(slowdown) AS share,
             max((kind IN ('restart', 'hang', 'stall') AND step = first_step, start_time, end_time)) AS standstill
         FROM diagnoses
         WHERE job_id != '' AND has(from_the_root, kind::String) AND end_time >= since - INTERVAL 1 DAY AND start_time <= until
@@ -207,6 +215,7 @@ WITH
             s.job_id = '' AS is_standstill,
             if(is_standstill, c.step, s.step) AS step,
             c.rank AS rank,
+            c.share AS share,
             if(is_standstill, c.standstill.2, s.start_time) AS start_time,
             if(is_standstill, c.standstill.3, s.end_time) AS end_time,
             s.complete = 1 AND c.rank = 0 AS is_healthy,
@@ -226,7 +235,7 @@ WITH
             job_id,
             quantileExactIf(0.5)(duration_s, is_healthy) AS healthy_s,
             groupArrayIf(
-                (step, start_time, end_time, duration_s, rank, is_standstill), end_time >= since AND end_time <= until
+                (step, start_time, end_time, duration_s, rank, is_standstill, share), end_time >= since AND end_time <= until
             ) AS shown
         FROM parts
         GROUP BY job_id
@@ -242,8 +251,9 @@ SELECT
     duration_s * j.endpoints AS gpu_s,
     multiIf(
         part.6, gpu_s,
-        part.5 = 0, 0,
-        greatest(duration_s - if(isNaN(o.healthy_s), j.step_s_median, o.healthy_s), 0) * j.endpoints
+        cause = '', 0,
+        isNaN(o.healthy_s), duration_s * part.7 * j.endpoints,
+        greatest(duration_s - o.healthy_s, 0) * j.endpoints
     ) AS lost_gpu_s
 FROM of_jobs AS o
 INNER JOIN (SELECT job_id, tenant, endpoints, steps, step_s_median FROM jobs) AS j ON o.job_id = j.job_id

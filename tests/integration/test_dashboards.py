@@ -138,8 +138,8 @@ ALL_SLOW = """
     WITH {end:UInt32} - 80 + number * 20 AS start_s
     SELECT 'job', 1, 'alpha', number, toDateTime(start_s), toDateTime(start_s + 20), 20, 0 FROM numbers(4);
     INSERT INTO diagnoses_log
-        (job_id, revision, diagnosis_id, tenant, kind, first_step, last_step, start_time, end_time)
-    SELECT 'job', 1, 'one', 'alpha', 'slow_gpu', 2, 3, toDateTime({end:UInt32} - 40), toDateTime({end:UInt32});
+        (job_id, revision, diagnosis_id, tenant, kind, first_step, last_step, start_time, end_time, slowdown)
+    SELECT 'job', 1, 'one', 'alpha', 'slow_gpu', 2, 3, toDateTime({end:UInt32} - 40), toDateTime({end:UInt32}), 0.25;
     INSERT INTO jobs_log (job_id, revision, tenant, first_seen, last_seen, endpoints, steps, step_s_median)
     SELECT 'job', 1, 'alpha', toDateTime({end:UInt32} - 80), toDateTime({end:UInt32}), 8, 4, 15;
     INSERT INTO revisions (job_id, revision, window_start, cuts, next_step, last_time)
@@ -147,7 +147,7 @@ ALL_SLOW = """
 """
 
 
-def test_job_without_healthy_steps_compared_with_its_median(store: Store) -> None:
+def test_job_without_healthy_steps_lost_what_its_findings_say(store: Store) -> None:
     for made in split_statements(ALL_SLOW):
         store.command(made, {"end": END_S})
     sql = f"SELECT step, cause, gpu_s, lost_gpu_s FROM {gpu_time(BEGIN, END)} ORDER BY step"  # noqa: S608 - as above

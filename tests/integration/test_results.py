@@ -436,9 +436,9 @@ def test_a_stop_costs_its_step_and_one_that_lasts_itself(store: Store) -> None:
     ]
 
 
-def test_job_with_slow_steps_only_is_measured_by_the_shortest(store: Store) -> None:
+def test_job_with_slow_steps_only_lost_what_its_findings_say(store: Store) -> None:
     slow = diagnosis(1, T0, first_step=0, last_step=2)
     write_revisions(
         store, ENDPOINTS, window(0), 1, [lasting(revision("one", 0, [1.0] * 3, findings=(slow,)), [2, 3, 4])]
     )
-    assert store.rows(LOSSES) == [("slow_gpu", 1, 3.0, 6.0, 0, 0.0, 0, 0)]
+    assert store.rows(LOSSES) == [("slow_gpu", 1, 1.125, 2.25, 0, 0.0, 0, 0)]
