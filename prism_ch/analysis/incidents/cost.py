@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.incidents.groups import Group
+from prism_ch.analysis.incidents.groups import STOPS, Group
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import IncidentParams
 from prism_ch.model.result import Steps
-
-_STOPS = ("stall", "hang", "restart")
 
 
 def grade(incident: Incident, params: IncidentParams) -> Severity:
@@ -41,11 +39,14 @@ def costs_of(
         least_s = params.severity_steps * job.job.step_s_median
         cost = known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job), least_s=least_s))
         own = group.of_job(job_id)
-        if own and own[0].kind in _STOPS:
+        if group.is_telemetry:
+            known[job_id] = cost
+        elif own and own[0].kind in STOPS:
             known[job_id] = _of_stops(cost, own)
         else:
             beside = [other for other in others if other is not group and other.of_job(job_id)]
-            known[job_id] = _of_steps(cost, own, job, beside, params)
+            slow = own or (_in_steps_of(job, group.cause),)
+            known[job_id] = _of_steps(cost, slow, job, beside, params)
     return tuple(known[job_id] for job_id in sorted(known))
 
 
@@ -53,6 +54,14 @@ def _gpus(job: JobMemory) -> int:
     """Count the GPUs of a job's newest step; those of earlier attempts are members, too."""
     newest = job.gpu_steps.step == job.gpu_steps.step.max(initial=-1)
     return int(np.count_nonzero(newest)) or len(job.members)
+
+
+def _in_steps_of(job: JobMemory, place: Finding) -> Finding:
+    """Return the finding on a place as one on the steps of a job that it slows and that shows nothing else."""
+    steps = job.steps
+    concerned = steps.step[(steps.end_ns > place.start_ns) & (steps.start_ns < place.end_ns)]
+    first, last = (int(concerned[0]), int(concerned[-1])) if len(concerned) else (1, 0)
+    return replace(place, first_step=first, last_step=last)
 
 
 def _of_stops(cost: JobCost, stops: Sequence[Finding]) -> JobCost:
@@ -71,7 +80,7 @@ def _of_steps(
     """Add the excess of the steps that are new."""
     steps = job.steps
     inside = _covered(steps, slow) & (steps.end_ns > cost.until_ns)
-    stopped = [one for group in beside for one in group.of_job(job.job.job_id) if one.kind in _STOPS]
+    stopped = [one for group in beside for one in group.of_job(job.job.job_id) if one.kind in STOPS]
     inside &= ~_covered(steps, stopped)
     if not inside.any():
         return cost
@@ -93,7 +102,7 @@ def _excess_s(
     What several incidents slow together counts to each by the share of time that it is known to lose.
     """
     job_id, duration_s = job.job.job_id, steps.duration_s
-    others = [one for group in beside for one in group.of_job(job_id) if one.kind not in (*_STOPS, "telemetry")]
+    others = [one for group in beside for one in group.of_job(job_id) if one.kind not in (*STOPS, "telemetry")]
     share = max(one.slowdown for one in slow)
     usual_s = _usual_s(steps, (*slow, *others), job, params)
     if usual_s is None:
@@ -117,7 +126,7 @@ def _usual_s(steps: Steps, slow: Sequence[Finding], job: JobMemory, params: Inci
 
 def _meets(group: Group, slow: Sequence[Finding], job_id: str) -> bool:
     return any(
-        one.kind not in (*_STOPS, "telemetry") and one.first_step <= mine.last_step and mine.first_step <= one.last_step
+        one.kind not in (*STOPS, "telemetry") and one.first_step <= mine.last_step and mine.first_step <= one.last_step
         for one in group.of_job(job_id)
         for mine in slow
     )

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import IncidentParams
 
-#: Kinds of findings that localise a part of the network.
-_OF_NETWORK = ("slow_nic", "slow_link", "slow_switch", "congestion")
-_STOPS = ("stall", "hang", "restart")
+#: Kinds of findings on a job that stands still.
+STOPS = ("stall", "hang", "restart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,8 @@ def grouped(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
 
 def _of_one_job(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
     alone = [Group((claim,)) for claim in claims if claim.finding.kind == "telemetry"]
-    stops = [claim for claim in claims if claim.finding.kind in _STOPS]
-    slow = [claim for claim in claims if claim.finding.kind not in (*_STOPS, "telemetry")]
+    stops = [claim for claim in claims if claim.finding.kind in STOPS]
+    slow = [claim for claim in claims if claim.finding.kind not in (*STOPS, "telemetry")]
     ranked = sorted(slow, key=lambda claim: _support(claim.finding), reverse=True)
     groups: list[list[Claim]] = []
     for claim in ranked:
@@ -161,7 +160,7 @@ def _explains(place: Finding, group: Group) -> bool:
         return False
     if place.kind == "telemetry":
         return cause.kind == "telemetry"
-    return cause.kind not in (*_STOPS, "telemetry")
+    return cause.kind not in (*STOPS, "telemetry")
 
 
 def _joined(groups: Sequence[Group]) -> list[Group]:

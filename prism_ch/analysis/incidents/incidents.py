@@ -8,7 +8,16 @@ from hashlib import blake2b
 from itertools import chain
 
 from prism_ch.analysis.incidents.cost import costs_of, grade
-from prism_ch.analysis.incidents.groups import Claim, Group, costs_nothing, grouped, is_contradicted, named, names_place
+from prism_ch.analysis.incidents.groups import (
+    STOPS,
+    Claim,
+    Group,
+    costs_nothing,
+    grouped,
+    is_contradicted,
+    named,
+    names_place,
+)
 from prism_ch.analysis.incidents.words import agreeing, part_of, tell, told_before
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.incident import Incident
@@ -94,8 +103,7 @@ def _is_same_place(one: Incident, group: Group) -> bool:
 
     It does at one of the places that either names; and where either names none, in the same job.
     """
-    stops = ("stall", "hang", "restart")
-    if one.kind in stops or group.cause.kind in stops or (one.kind == "telemetry") != group.is_telemetry:
+    if one.kind in STOPS or group.cause.kind in STOPS or (one.kind == "telemetry") != group.is_telemetry:
         return False
     theirs = {named(group.cause), *group.cause.may_also_be, *group.cause.about}
     if not theirs.isdisjoint((one.subject, *one.may_also_be)):

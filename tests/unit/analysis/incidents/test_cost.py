@@ -1,0 +1,93 @@
+"""What an incident costs: beyond the usual step, once a step, and by its share where a job never was healthy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prism_ch.analysis.incidents.cost import costs_of, grade
+from prism_ch.analysis.incidents.groups import Claim, Group
+from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident, JobCost
+from prism_ch.model.memory import JobMemory
+from prism_ch.model.params import IncidentParams
+from prism_ch.model.result import Steps
+from tests.unit.analysis.build import BEGIN_NS, MS, known_job, steps_of
+from tests.unit.analysis.incidents.test_groups import NIC, SWITCH, said
+
+PARAMS = IncidentParams()
+
+
+def job(durations_s: list[float]) -> JobMemory:
+    """A job of four GPUs with steps of the given lengths."""
+    return replace(known_job("one", range(4), steps=1), steps=steps_of(durations_s), baseline_steps=Steps.empty())
+
+
+def group(*findings: Finding, job_id: str = "one") -> Group:
+    return Group(tuple(Claim(job_id, one) for one in findings))
+
+
+def cost(known: JobMemory, mine: Group, *others: Group, before: tuple[JobCost, ...] = ()) -> JobCost:
+    (one,) = costs_of(mine, before, {"one": known}, [mine, *others], PARAMS)
+    return one
+
+
+class TestSteps:
+    """Ten steps of a second, then six of 1.5 s."""
+
+    known = job([1.0] * 10 + [1.5] * 6)
+    nic = said("slow_nic", 10, 15, NIC, slowdown=0.3)
+
+    def test_steps_cost_what_they_take_beyond_the_usual_one(self) -> None:
+        one = cost(self.known, group(self.nic))
+        assert (one.gpus, one.lost_s, one.time_s) == (4, pytest.approx(3), pytest.approx(9))
+
+    def test_no_step_counts_twice(self) -> None:
+        first = cost(self.known, group(replace(self.nic, last_step=12)))
+        both = cost(self.known, group(self.nic), before=(first,))
+        assert (first.lost_s, both.lost_s) == (pytest.approx(1.5), pytest.approx(3))
+        assert cost(self.known, group(self.nic), before=(both,)) == both
+
+    def test_two_incidents_share_what_they_slow_together(self) -> None:
+        other = group(said("slow_gpu", 10, 15, "10.0.105.0", slowdown=0.1))
+        assert cost(self.known, group(self.nic), other).lost_s == pytest.approx(3 * 0.75)
+
+    def test_what_slow_steps_were_compared_with_is_usual(self) -> None:
+        slow = said("slow_step", 10, 15, expected=1.25)
+        assert cost(self.known, group(self.nic, slow)).lost_s == pytest.approx(1.5)
+
+    def test_a_job_that_never_was_healthy_lost_the_share_of_its_cause(self) -> None:
+        assert cost(self.known, group(replace(self.nic, first_step=0))).lost_s == pytest.approx(0.3 * 19)
+
+    def test_a_place_costs_a_job_that_shows_nothing_else(self) -> None:
+        place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), end_ns=BEGIN_NS + 60_000 * MS)
+        assert cost(self.known, group(place, job_id="")).lost_s == pytest.approx(3)
+
+    def test_missing_records_cost_no_time(self) -> None:
+        assert cost(self.known, group(said("telemetry", 10, 15))).lost_s == 0
+
+
+def test_a_stop_costs_its_own_time_once() -> None:
+    known, hang = job([1.0] * 10), said("hang", 10, 10, lost_s=20.0, end_ns=BEGIN_NS + 31_000 * MS)
+    first = cost(known, group(hang))
+    assert (first.lost_s, first.time_s) == (20, 21)
+    assert cost(known, group(replace(hang, lost_s=25.0)), before=(first,)).lost_s == 25
+
+
+@pytest.mark.parametrize(
+    "lost_s, time_s, gpus, severity",
+    [
+        (4.0, 100.0, 4, "info"),
+        (5.0, 100.0, 4, "warning"),
+        (20.0, 100.0, 4, "critical"),
+        (0.5, 1.0, 4, "info"),  # half of one step of a second, but a fortieth of 20
+        (4.0, 1000.0, 150, "warning"),  # 10 GPU-minutes
+        (40.0, 10_000.0, 900, "critical"),  # 10 GPU-hours
+    ],
+)
+def test_grade_follows_the_share_or_the_gpu_time_lost(lost_s: float, time_s: float, gpus: int, severity: str) -> None:
+    costs = (JobCost("one", "acme", gpus, lost_s, time_s, least_s=20.0),)
+    told: Any = ("1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "")
+    assert grade(Incident(*told, costs), PARAMS) == severity

@@ -1,0 +1,153 @@
+"""Incidents over windows: one keeps its name while it lasts, and its findings never say more than it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from prism_ch.analysis.continuity.publish import remember_window, unchanged
+from prism_ch.analysis.incidents.incidents import find_incidents
+from prism_ch.analysis.incidents.words import HIDDEN
+from prism_ch.model.exporter import ExporterStates
+from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident
+from prism_ch.model.memory import JobMemory, WindowMemory, WindowRevision
+from prism_ch.model.params import Params
+from prism_ch.model.window import Window
+from tests.unit.analysis.build import BEGIN_NS, MS, known_job, topology
+from tests.unit.analysis.incidents.test_groups import NIC, SWITCH, said
+
+NO_EXPORTERS = ExporterStates.unknown(())
+PARAMS, WHERE = Params(), topology(8, leaves=(SWITCH, "leaf-b"))
+ONE, TWO = known_job("one", range(4), steps=40), known_job("two", range(4, 8), tenant="bolt", steps=40)
+STEPS = said("slow_step", 10, 20, slowdown=0.3)
+NIC_SLOW = said("slow_nic", 10, 20, NIC, slowdown=0.3, confidence=0.9)
+
+
+def window(number: int) -> Window:
+    """Windows of a minute from the beginning on."""
+    return Window(BEGIN_NS + number * 60_000 * MS, BEGIN_NS + (number + 1) * 60_000 * MS)
+
+
+class Story:
+    """Windows worked one after the other."""
+
+    def __init__(self) -> None:
+        self.memory = WindowMemory(jobs=(ONE, TWO))
+        self.number = 0
+        self.revision = WindowRevision((), (), (), NO_EXPORTERS)
+
+    def next(self, found: dict[str, tuple[Finding, ...]], withdrawn: tuple[str, ...] = ()) -> dict[str, Incident]:
+        """Work a window in which jobs show findings; return the incidents that it publishes, whole."""
+        known = {job.job.job_id: job for job in self.memory.jobs}
+        jobs = tuple(self._revised(known[name], of) for name, of in found.items() if name)
+        revision, now = WindowRevision(jobs, withdrawn, found.get("", ()), NO_EXPORTERS), window(self.number)
+        after = remember_window(self.memory, revision, now, PARAMS.going_on, PARAMS.incident.quiet_s)
+        self.revision = find_incidents(revision, self.memory, after, now, WHERE, PARAMS.incident)
+        quiet_s = PARAMS.incident.quiet_s
+        self.memory = remember_window(self.memory, self.revision, now, PARAMS.going_on, quiet_s)
+        self.number += 1
+        return {one.incident_id: one for one in self.revision.incidents if not one.tenant}
+
+    @staticmethod
+    def _revised(job: JobMemory, findings: tuple[Finding, ...]) -> Any:
+        return replace(unchanged(job), findings=findings)
+
+    def findings(self, job: str) -> list[Finding]:
+        """The findings on a job that the last window publishes."""
+        return [one for revision in self.revision.jobs if revision.job.job_id == job for one in revision.findings]
+
+
+def closed(*findings: Finding) -> tuple[Finding, ...]:
+    return tuple(replace(one, status="closed") for one in findings)
+
+
+class TestOverWindows:
+    """An incident begins as a symptom, is named, and ends."""
+
+    def test_one_name_from_the_first_symptom_to_the_end(self) -> None:
+        story = Story()
+        ((name, first),) = story.next({"one": (STEPS,)}).items()
+        ((same, named),) = story.next({"one": (STEPS, NIC_SLOW)}).items()
+        ((last, over),) = story.next({"one": closed(STEPS, NIC_SLOW)}).items()
+        assert name == same == last
+        assert [(one.kind, one.subject, one.status) for one in (first, named, over)] == [
+            ("slow_step", "job", "open"),
+            ("slow_nic", NIC, "open"),
+            ("slow_nic", NIC, "closed"),
+        ]
+        assert {one.incident_id for one in story.findings("one")} == {name}
+
+    def test_the_name_of_the_culprit_stays_where_only_a_symptom_is_left(self) -> None:
+        story = Story()
+        ((name, _),) = story.next({"one": (NIC_SLOW,)}).items()
+        story.next({"one": closed(NIC_SLOW)})
+        ((again, one),) = story.next({"one": (said("slow_step", 24, 30, slowdown=0.3),)}).items()
+        assert (again, one.kind, one.subject, one.status) == (name, "slow_nic", NIC, "open")
+
+    def test_slow_again_at_the_same_place_is_the_same(self) -> None:
+        story = Story()
+        ((name, _),) = story.next({"one": (NIC_SLOW,)}).items()
+        story.next({"one": closed(NIC_SLOW)})
+        later = said("slow_nic", 30, 35, NIC, slowdown=0.3)
+        ((again, one),) = story.next({"one": (later,)}).items()
+        assert (again, one.status, one.start_ns) == (name, "open", NIC_SLOW.start_ns)
+
+    def test_a_job_that_says_nothing_keeps_its_incident(self) -> None:
+        story = Story()
+        story.next({"one": (NIC_SLOW,)})
+        assert story.next({"two": ()}) == {}
+        assert [one.status for one in story.memory.incidents] == ["open"]
+
+    def test_an_incident_of_a_job_that_was_none_is_withdrawn(self) -> None:
+        story = Story()
+        story.next({"one": (NIC_SLOW,)})
+        (gone,) = story.next({}, withdrawn=("one",)).values()
+        assert gone.is_withdrawn
+
+    def test_symptoms_of_two_jobs_become_one_incident_with_their_place(self) -> None:
+        story, steps = Story(), {name: (said("slow_step", 10, 20, name, slowdown=0.3),) for name in ("one", "two")}
+        first = story.next(steps)
+        switch = said("slow_switch", 0, 0, SWITCH, jobs=("one", "two"), slowdown=0.3, end_ns=STEPS.end_ns)
+        both = story.next({**steps, "": (switch,)})
+        assert (len(first), sorted(one.is_withdrawn for one in both.values())) == (2, [False, True])
+        (kept,) = (one for one in both.values() if not one.is_withdrawn)
+        assert (kept.subject, kept.jobs, kept.tenants, kept.gpus) == (SWITCH, ("one", "two"), ("acme", "bolt"), 8)
+        assert kept.incident_id in first
+
+
+class TestFindings:
+    """What is published of findings agrees with their incident."""
+
+    def test_a_symptom_never_outranks_its_cause(self) -> None:
+        story = Story()
+        (incident,) = story.next({"one": (STEPS, replace(NIC_SLOW, slowdown=0.01))}).values()
+        grades = {one.kind: one.severity for one in story.findings("one")}
+        assert grades["slow_nic"] == incident.severity
+        assert grades["slow_step"] in (incident.severity, "info")
+
+    def test_what_names_another_culprit_is_dropped(self) -> None:
+        story = Story()
+        other = said("slow_gpu", 10, 20, "10.0.105.0", slowdown=0.2)
+        story.next({"one": (other,)})
+        (incident,) = story.next({"one": (NIC_SLOW, other)}).values()
+        gone = next(one for one in story.findings("one") if one.kind == "slow_gpu")
+        assert (incident.subject, gone.status, gone.incident_id, gone.severity) == (NIC, "closed", "", "info")
+
+    def test_what_costs_nothing_is_no_incident(self) -> None:
+        story = Story()
+        assert story.next({"one": (said("imbalance", 0, 30, slowdown=0.0),)}) == {}
+        (shape,) = story.findings("one")
+        assert (shape.incident_id, shape.severity) == ("", "info")
+
+
+def test_a_tenant_sees_his_part_and_no_name_of_others() -> None:
+    story = Story()
+    switch = said("slow_switch", 0, 0, SWITCH, jobs=("one", "two"), slowdown=0.3, end_ns=STEPS.end_ns)
+    switch = replace(switch, may_also_be=("10.0.101.0",), summary=f"Flows through {SWITCH} are slow")
+    story.next({"one": (STEPS,), "two": (STEPS,), "": (switch,)})
+    (part,) = (one for one in story.revision.incidents if one.tenant == "bolt")
+    assert (part.jobs, part.tenants, part.gpus, part.subject, part.may_also_be) == (("two",), ("bolt",), 4, HIDDEN, ())
+    assert SWITCH not in part.summary + part.action
+    (whole,) = (one for one in story.revision.incidents if not one.tenant)
+    assert whole.lost_gpu_h == sum(one.lost_gpu_h for one in story.revision.incidents if one.tenant)
