@@ -13,7 +13,8 @@ class JobCost:
     """What an incident cost one job so far.
 
     It lost `lost_s` of the `time_s` seconds that it took while the incident lasted; steps count up to `until_ns`. The
-    lost share is taken of `least_s` seconds at the least: what is over after a step is no share of the job's time.
+    lost share is taken of `least_s` seconds at the least: steps vary, and where no part of the job is named, one long
+    step is no share of its time.
     """
 
     job_id: str

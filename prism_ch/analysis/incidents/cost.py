@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.incidents.groups import STOPS, Group
+from prism_ch.analysis.incidents.groups import STOPS, Group, names_place
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
@@ -24,6 +24,10 @@ def grade(incident: Incident, params: IncidentParams) -> Severity:
     return "warning" if share >= params.warning_share or lost_gpu_s >= params.warning_gpu_s else "info"
 
 
+#: Kinds of causes in the network.
+OF_NETWORK = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
+
+
 def costs_of(
     group: Group, before: Sequence[JobCost], jobs: dict[str, JobMemory], others: Sequence[Group], params: IncidentParams
 ) -> tuple[JobCost, ...]:
@@ -36,8 +40,8 @@ def costs_of(
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
-        least_s = params.severity_steps * job.job.step_s_median
-        cost = known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job), least_s=least_s))
+        least_s = 0.0 if names_place(group.cause) else params.severity_steps * job.job.step_s_median
+        cost = replace(known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job))), least_s=least_s)
         own = group.of_job(job_id)
         if group.is_telemetry:
             known[job_id] = cost
@@ -104,12 +108,14 @@ def _excess_s(
     job_id, duration_s = job.job.job_id, steps.duration_s
     others = [one for group in beside for one in group.of_job(job_id) if one.kind not in (*STOPS, "telemetry")]
     share = max(one.slowdown for one in slow)
+    # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
+    most_s = duration_s * (share if slow[0].kind in OF_NETWORK else 1.0)
     usual_s = _usual_s(steps, (*slow, *others), job, params)
     if usual_s is None:
         return np.asarray(duration_s * share)
     meeting = sum(max(one.slowdown for one in group.of_job(job_id)) for group in beside if _meets(group, slow, job_id))
     part = share / (share + meeting) if meeting else 1.0
-    return np.asarray(np.maximum(duration_s - usual_s, 0) * part)
+    return np.asarray(np.clip(duration_s - usual_s, 0, most_s) * part)
 
 
 def _usual_s(steps: Steps, slow: Sequence[Finding], job: JobMemory, params: IncidentParams) -> float | None:

@@ -72,7 +72,7 @@ def names_place(finding: Finding) -> bool:
     """Whether a finding says where something is wrong, and not only that it is."""
     if finding.kind == "slow_step":
         return finding.cause is not None
-    return finding.kind != "slow_group" or finding.subject_type == "stage"
+    return finding.subject_type not in ("job", "group")
 
 
 def costs_nothing(finding: Finding) -> bool:

@@ -126,7 +126,8 @@ def _judge(
     params: IncidentParams,
 ) -> _Judged:
     told = tell(group, topology)
-    if same and not names_place(group.cause) and same[0].subject_type != "job":
+    is_symptom = not names_place(group.cause) and group.cause.kind not in STOPS
+    if same and is_symptom and same[0].subject_type != "job":
         told = told_before(same[0])
     findings = [claim.finding for claim in group.claims]
     start_ns = min([*(one.start_ns for one in findings), *(one.start_ns for one in same)])

@@ -38,11 +38,14 @@ class TestSteps:
     """Ten steps of a second, then six of 1.5 s."""
 
     known = job([1.0] * 10 + [1.5] * 6)
-    nic = said("slow_nic", 10, 15, NIC, slowdown=0.3)
+    nic = said("slow_nic", 10, 15, NIC, slowdown=0.4)
 
     def test_steps_cost_what_they_take_beyond_the_usual_one(self) -> None:
         one = cost(self.known, group(self.nic))
         assert (one.gpus, one.lost_s, one.time_s) == (4, pytest.approx(3), pytest.approx(9))
+
+    def test_what_is_slow_in_the_network_costs_no_more_than_itself(self) -> None:
+        assert cost(self.known, group(replace(self.nic, slowdown=0.1))).lost_s == pytest.approx(0.1 * 9)
 
     def test_no_step_counts_twice(self) -> None:
         first = cost(self.known, group(replace(self.nic, last_step=12)))
@@ -52,17 +55,17 @@ class TestSteps:
 
     def test_two_incidents_share_what_they_slow_together(self) -> None:
         other = group(said("slow_gpu", 10, 15, "10.0.105.0", slowdown=0.1))
-        assert cost(self.known, group(self.nic), other).lost_s == pytest.approx(3 * 0.75)
+        assert cost(self.known, group(self.nic), other).lost_s == pytest.approx(3 * 0.8)
 
     def test_what_slow_steps_were_compared_with_is_usual(self) -> None:
         slow = said("slow_step", 10, 15, expected=1.25)
         assert cost(self.known, group(self.nic, slow)).lost_s == pytest.approx(1.5)
 
     def test_a_job_that_never_was_healthy_lost_the_share_of_its_cause(self) -> None:
-        assert cost(self.known, group(replace(self.nic, first_step=0))).lost_s == pytest.approx(0.3 * 19)
+        assert cost(self.known, group(replace(self.nic, first_step=0))).lost_s == pytest.approx(0.4 * 19)
 
     def test_a_place_costs_a_job_that_shows_nothing_else(self) -> None:
-        place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), end_ns=BEGIN_NS + 60_000 * MS)
+        place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), slowdown=0.4, end_ns=BEGIN_NS + 60_000 * MS)
         assert cost(self.known, group(place, job_id="")).lost_s == pytest.approx(3)
 
     def test_missing_records_cost_no_time(self) -> None:
@@ -89,5 +92,5 @@ def test_a_stop_costs_its_own_time_once() -> None:
 )
 def test_grade_follows_the_share_or_the_gpu_time_lost(lost_s: float, time_s: float, gpus: int, severity: str) -> None:
     costs = (JobCost("one", "acme", gpus, lost_s, time_s, least_s=20.0),)
-    told: Any = ("1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "")
+    told: tuple[Any, ...] = ("1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "")
     assert grade(Incident(*told, costs), PARAMS) == severity
