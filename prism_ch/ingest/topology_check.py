@@ -82,7 +82,9 @@ def check_topology(rows: Sequence[EndpointRow], traffic: pa.Table | None = None)
 
     Returns the problems by row; of several at one row the first of this order.
     """
-    found = [*_check_gpus(rows), *_check_rails(rows), *_check_sizes(rows), *_check_tenants(rows)]
+    servers = _Servers(rows)
+    checks = (_check_gpus, _check_rails, _check_sizes, _check_tenants)
+    found = [problem for check in checks for problem in check(rows, servers)]
     if traffic is not None and len(traffic):
         seen = pair_traffic([row.endpoint for row in rows], traffic)
         found += [*_check_leaves(rows, seen), *_check_peers(rows, seen), *_check_tenant_traffic(rows, seen)]
@@ -138,13 +140,12 @@ def _commonest(values: Iterator[str]) -> str:
     return Counter(values).most_common(1)[0][0]
 
 
-def _check_gpus(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
+def _check_gpus(rows: Sequence[EndpointRow], servers: _Servers) -> Iterator[TopologyProblem]:
     """Find endpoints of one server with the same GPU index.
 
     Several NICs a GPU are a layout if all GPUs of the server have as many, or nearly all other servers of its size have
     the same, in its pod or anywhere.
     """
-    servers = _Servers(rows)
     places = servers.places
     counts = {server: Counter(rows[place].gpu for place in held) for server, held in places.items()}
     layouts = {server: tuple(sorted(count.values())) for server, count in counts.items()}
@@ -175,12 +176,11 @@ def _check_gpus(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
             yield TopologyProblem(odd, reason, "give it its own gpu, or the server that it sits in")
 
 
-def _check_rails(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
+def _check_rails(rows: Sequence[EndpointRow], servers: _Servers) -> Iterator[TopologyProblem]:
     """Find rails that only one server has.
 
     The server lacks a rail that nearly all others have; its other rails are as theirs.
     """
-    servers = _Servers(rows)
     rails = {server: {rows[place].rail for place in held} for server, held in servers.places.items()}
     holders = Counter(rail for held in rails.values() for rail in held)
     strange = {server: {rail for rail in held if rail and holders[rail] == 1} for server, held in rails.items()}
@@ -212,9 +212,8 @@ def _is_numbered(rails: set[str]) -> bool:
     return len(numbers) == len(rails) > 0 and numbers[0] <= 1 and numbers[-1] - numbers[0] + 1 == len(numbers)
 
 
-def _check_sizes(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
+def _check_sizes(rows: Sequence[EndpointRow], servers: _Servers) -> Iterator[TopologyProblem]:
     """Find servers with one endpoint more or fewer than nearly all like them have."""
-    servers = _Servers(rows)
     sizes = {server: len(held) for server, held in servers.places.items()}
     counted: dict[int, Counter[int]] = {}
     nics: dict[int, Counter[tuple[int, str]]] = {}
@@ -243,12 +242,11 @@ def _check_sizes(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
             yield TopologyProblem(place, reason, f"see whether {rows[place].endpoint} sits in it")
 
 
-def _check_tenants(rows: Sequence[EndpointRow]) -> Iterator[TopologyProblem]:
+def _check_tenants(rows: Sequence[EndpointRow], servers: _Servers) -> Iterator[TopologyProblem]:
     """Find tenants whose names are misspelt.
 
     They have few endpoints, all on servers of a tenant whose name is one letter apart.
     """
-    servers = _Servers(rows)
     size = Counter(row.tenant for row in rows)
     places: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):

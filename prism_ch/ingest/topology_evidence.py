@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from prism_ch.core.pairs import links_of
 from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params.shared import SharedParams
 
-#: Share of the others that must agree before one that does not is taken to be wrong; the analysis uses the same share.
-NEARLY_ALL = 0.9
+#: Share of the others that must agree before one that does not is taken to be wrong.
+NEARLY_ALL = SharedParams().nearly_all
 #: Share of the bytes of both ends that makes a pair one of training: a ring's hop carries about half of them, and reads
 #: of storage, monitoring and stray flows a few percent.
 _SHARE = 1 - NEARLY_ALL
@@ -211,9 +213,9 @@ def _training_pairs(server: Int64, seen: PairTraffic, usable: Bool) -> tuple[Int
     """
     both = (seen.src >= 0) & (seen.dst >= 0)
     src, dst = seen.src[both], seen.dst[both]
-    keys, inverse = np.unique(np.minimum(src, dst) * len(server) + np.maximum(src, dst), return_inverse=True)
-    moved = np.bincount(inverse, weights=seen.bytes[both], minlength=len(keys))
-    low, high = np.divmod(keys, max(len(server), 1))
+    links = links_of(src, dst)
+    low, high = links.low.astype(np.int64), links.high.astype(np.int64)
+    moved = np.bincount(links.of_pair, weights=seen.bytes[both], minlength=len(low))
     active = seen.volume[seen.volume > 0]
     enough = _SHARE * (float(active.mean()) if len(active) else 0.0)
     trains = (server[low] != server[high]) & usable[low] & usable[high]
