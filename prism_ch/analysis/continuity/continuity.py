@@ -20,7 +20,7 @@ from prism_ch.model.columns import Float64
 from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import Params
-from prism_ch.model.result import GpuSteps, Group, Reconstruction, Steps
+from prism_ch.model.result import OTHER, GpuSteps, Group, Reconstruction, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -106,7 +106,8 @@ def continue_jobs(
 
     steps: list[AttemptSteps | None] = list(each(divided, attempts))
     ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
-    wholes, parts = join_lockstep(attempts, ends, known.jobs, topology, params.recognise)
+    bursts = [_moves(one, attempt, traffic) for one, attempt in zip(steps, attempts, strict=True)]
+    wholes, parts = join_lockstep(attempts, ends, known.jobs, topology, params.recognise, bursts)
     joined = [steps[rows[0]] if len(rows) == 1 else divided(whole) for whole, rows in zip(wholes, parts, strict=True)]
     training = [replace(one, attempt=whole) for one, whole in zip(joined, wholes, strict=True) if one is not None]
     jobs = join_attempts(
@@ -114,6 +115,14 @@ def continue_jobs(
     )
     idle = [whole.job_id for whole, one in zip(wholes, joined, strict=True) if one is None and whole.known]
     return Continued(tuple(tuple(training[row] for row in job) for job in jobs), tuple(wholes), tuple(idle))
+
+
+def _moves(one: AttemptSteps | None, attempt: RecognisedJob, around: JobTraffic) -> Traffic:
+    """Return the bursts of an attempt's steps; of one without, those of its recurring pairs."""
+    if one is None:
+        seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns)
+        return seen.bursts.keep_pairs(seen.recurring)
+    return one.bursts.take(one.kinds.burst != OTHER)
 
 
 def rebuild_job(

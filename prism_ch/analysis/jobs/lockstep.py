@@ -3,24 +3,33 @@
 A pipeline that passes on to its next stage inside a server, and only then to another server, shows as links that never
 meet, each busy at other moments of a step. What they have in common is when steps end: the ends of jobs that have
 nothing to do with one another drift apart, a little more with every step.
+
+A straggler's part may show no steps of its own: it never rests. But the other parts rest until it is done, so they
+begin each step at a steady distance after one of its bursts, which is its end of the step before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
+from prism_ch.core import robust
 from prism_ch.core.graph import components, overlap_matrix
 from prism_ch.model.columns import Bool, Int64
-from prism_ch.model.job import RecognisedJob
+from prism_ch.model.job import FOREVER_NS, RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
 
 #: Two distances between ends, and two durations, are the least that vary.
 _LEAST_STEPS = 3
+
+#: Moments at which the null model is measured: enough for several between any two bursts that matter.
+_MOMENTS = 4096
 
 
 def join_lockstep(
@@ -29,10 +38,12 @@ def join_lockstep(
     known: Sequence[JobMemory],
     topology: Topology,
     params: RecogniseParams,
+    bursts: Sequence[Traffic] = (),
 ) -> tuple[list[RecognisedJob], list[list[int]]]:
     """Join the attempts that are parts of one.
 
-    Parameters: `end_ns`, the ends of each attempt's steps, int64[steps]; `known`, the jobs of earlier windows.
+    Parameters: `end_ns`, the ends of each attempt's steps, int64[steps]; `known`, the jobs of earlier windows;
+    `bursts`, what each attempt moves in its steps.
     What was apart for long stays apart, and what was one is harder to part: what slows one part moves its ends. Parts
     that follow those of one job, too, are joined after a few steps.
     Returns all attempts, and the rows of `attempts` that each of them consists of.
@@ -40,11 +51,18 @@ def join_lockstep(
     left, right = np.nonzero(np.triu(_may_be_one(attempts, known, topology, params), k=1))
     were_one = _were_one(attempts, left, right, known)
     share = np.where(were_one, 1 / params.half, 1) * params.little
-    measured = [_drift(end_ns[one], end_ns[other]) for one, other in zip(left.tolist(), right.tolist(), strict=True)]
+    listed = list(zip(left.tolist(), right.tolist(), strict=True))
+    measured = [_drift(end_ns[one], end_ns[other]) for one, other in listed]
+    if bursts:
+        rest = _Rest(end_ns, bursts, params)
+        measured = [min(pair, rest.wait(*rows), key=itemgetter(1)) for pair, rows in zip(measured, listed, strict=True)]
     steps, strays = np.array([each[0] for each in measured]), np.array([each[1] for each in measured])
-    least = np.where(were_one, params.repeats, params.lockstep_steps)
     in_step = strays < share
-    alike = in_step & (steps >= least)
+    # The nearer to steady a distance is, the fewer steps show it.
+    with np.errstate(divide="ignore"):
+        nearer = np.log(np.where(in_step, strays, params.little)) / np.log(params.little)
+    least = np.maximum(params.lockstep_steps / nearer, params.judged_steps)
+    alike = in_step & (steps >= np.where(were_one, params.repeats, least))
     label = components(len(attempts), left[alike], right[alike])
     # Parts that took over endpoints from the same job are that job begun anew, maybe.
     number = {one.job_id: int(label[row]) for row, one in enumerate(attempts)}
@@ -76,6 +94,46 @@ def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
     # A step of the one ends nearest to that of the other which it is, or to the one after it.
     apart = [other[1:steps] - one[: steps - 1], other[:steps] - one[:steps], other[: steps - 1] - one[1:steps]]
     return steps, float(min(np.var(each) for each in apart) / walk) if walk else np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """Parts that rest while they wait for another: see `join_lockstep`."""
+
+    end_ns: Sequence[Int64]
+    bursts: Sequence[Traffic]
+    params: RecogniseParams
+
+    def wait(self, one: int, other: int) -> tuple[int, float]:
+        """Return how many steps one part waits for another, and how that varies.
+
+        The one that has far fewer steps rests in each of them, and the other within steps if at all. Distances are
+        from the last burst of the busy part to the first of the waiting part in its next step. Their deviation,
+        squared, is a share of that of the null model, which is the lesser of two: of a moment at random between two
+        bursts, and as in `_drift`. Deviations are median ones: before the straggler got slow, the distance was another.
+        """
+        counts = [len(self.end_ns[row]) for row in (one, other)]
+        waiting, busy = (one, other) if counts[0] <= counts[1] else (other, one)
+        if not min(counts) or max(counts) < self.params.one_step * min(counts):
+            return 0, np.inf
+        moved_ns, begin_ns = np.unique(self.bursts[busy].end_ns), np.sort(self.bursts[waiting].start_ns)
+        place = np.searchsorted(begin_ns, self.end_ns[waiting], side="right")
+        begin_ns = begin_ns[place[place < len(begin_ns)]]
+        begin_ns = begin_ns[(begin_ns >= moved_ns.min(initial=FOREVER_NS)) & (begin_ns <= moved_ns.max(initial=0))]
+        steps = len(begin_ns)
+        if steps < _LEAST_STEPS:
+            return steps, np.inf
+        last_ns = _last_before(moved_ns, begin_ns)
+        any_ns = np.linspace(begin_ns[0], begin_ns[-1], _MOMENTS).astype(np.int64)
+        at_random = float(robust.mad(any_ns - _last_before(moved_ns, any_ns)))
+        own, other_own = (float(robust.mad(np.diff(each))) for each in (begin_ns, last_ns))
+        null = min(at_random**2, (own**2 + other_own**2) * steps / 6)
+        return steps, float(robust.mad(begin_ns - last_ns)) ** 2 / null if null else np.inf
+
+
+def _last_before(moments: Int64, at_ns: Int64) -> Int64:
+    """Return the last of rising moments before each of others, int64[n]."""
+    return moments[np.searchsorted(moments, at_ns, side="right") - 1]
 
 
 def _were_one(attempts: Sequence[RecognisedJob], left: Int64, right: Int64, known: Sequence[JobMemory]) -> Bool:

@@ -13,7 +13,7 @@ from prism_ch.analysis.roles.links import answer_log_odds, find_links, is_one_wa
 from prism_ch.core import robust
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import LinkTable, links_of
-from prism_ch.model.columns import Bool, Float64, UInt8
+from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams, MergedParams
 from prism_ch.model.result import DP, OTHER, PP
@@ -30,8 +30,9 @@ def hidden_answers(traffic: Traffic, recurring: Bool, params: IdentifyParams) ->
     """Mask the pairs whose records may hide that messages go back and forth, bool[pairs].
 
     Parameters: `recurring` bool[pairs], those looked at. A burst that moves next to nothing for a good part of the time
-    is several messages in one record. Those of the two directions overlap then, as a collective's do, whoever answers
-    whom; where they do not, they show answers all the same.
+    is several messages in one record, or one that waits for a straggler. Several messages overlap in the two
+    directions, as a collective's do, whoever answers whom; where they do not, they show answers all the same. One that
+    waits has its like on the straggler's own links, which move as much without a pause.
     """
     hidden = np.zeros(len(traffic.pair_src), dtype=bool)
     steady = traffic.keep_pairs(recurring)
@@ -43,12 +44,27 @@ def hidden_answers(traffic: Traffic, recurring: Bool, params: IdentifyParams) ->
     if not (covers & (rate < params.sparse_share * rate.max(initial=0.0))).any():
         return hidden  # most jobs are spared the comparison of directions
     links = find_links(steady)
-    pipeline = answer_log_odds(links, link_classes(links, params), params) > 0
+    classes = link_classes(links, params)
+    pipeline = answer_log_odds(links, classes, params) > 0
     collective = ~pipeline & ~ties_one_pipeline(links, pipeline)
     of_collective = collective[links.of_pair]
-    sparse = covers & (rate < params.sparse_share * rate[of_collective].max(initial=0.0))
+    least_rate = params.sparse_share * rate[of_collective].max(initial=0.0)
+    sparse = covers & (rate < least_rate) & ~_moves_at_once(steady, classes[links.of_pair], least_rate, params)
     hidden[recurring] = sparse & of_collective & ~is_one_way(links, params)[links.of_pair]
     return hidden
+
+
+def _moves_at_once(traffic: Traffic, pair_class: Int32, least_rate: float, params: IdentifyParams) -> Bool:
+    """Mask the pairs of classes that move usual bursts without a pause, bool[pairs].
+
+    Parameters: `pair_class` int32[pairs], pairs of one kind (see `link_classes`); `least_rate`, bytes a second at which
+    a burst has no pause. What holds several messages is never moved at once, on whatever link of its class.
+    """
+    of_burst = pair_class[traffic.pair]
+    whole = traffic.payload >= params.half * robust.median_by(of_burst, traffic.payload)[of_burst]
+    length_s = np.maximum((traffic.end_ns - traffic.start_ns) / 1e9, _CLOCK_S)
+    at_once = whole & (traffic.payload / length_s >= least_rate)
+    return np.asarray((np.bincount(of_burst[at_once], minlength=int(of_burst.max()) + 1) >= params.repeats)[pair_class])
 
 
 def either_way(traffic: Traffic, merged: Bool) -> Bool:

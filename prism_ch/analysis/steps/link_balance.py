@@ -31,7 +31,8 @@ def pipeline_ends(
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
        each pipeline whether at the least or at the most, by which way activations go.
     3. Segment the links by the volume that is usual between rests.
-    4. Cut links at rest within a step where another link of their pipeline is cut.
+    4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
+       are, those of a straggler, before the others go on.
     """
     downward = _downward(traffic)[traffic.pair]
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
@@ -44,7 +45,8 @@ def pipeline_ends(
     step_volume, share = most_regular(sequences, ends, params)
     closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
     closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)
-    return _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)
+    closed = _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)
+    return _cut_as_replicas(sequences, closed, params)
 
 
 def _downward(traffic: Traffic) -> Bool:
@@ -158,13 +160,47 @@ def _cut_as_pipeline(
     return cut
 
 
+def _cut_as_replicas(sequences: Sequences, closed: Bool, params: DivideParams) -> Bool:
+    """Cut links that rest within steps before the others go on, bool[n].
+
+    While a straggler computes its next activation all gradients of the ones before come back, so that its pipeline
+    rests within a step. The other pipelines wait for it: its last message before any of them begins the next step is
+    the last of its own.
+    """
+    step_volume, share = most_regular(sequences, closed, params)
+    alike = robust.size_classes(sequences.volume, params.same_volume)
+    rests = np.zeros(len(sequences), dtype=bool)
+    preferred = np.zeros(len(closed), dtype=bool)
+    for number in np.unique(alike).tolist():
+        mine = np.flatnonzero(alike == number)
+        usual = np.sort(step_volume[mine])[len(mine) // 2]
+        whole = mine[np.abs(step_volume[mine] - usual) < params.same_volume * usual]
+        within = mine[params.one_step * step_volume[mine] < usual]
+        others = np.flatnonzero(closed & np.isin(sequences.line, whole) & np.isfinite(sequences.gap_s))
+        if not len(within) or not len(others):
+            continue
+        model = whole[np.argmax(share[whole])]
+        begin_ns = np.sort(sequences.start_ns[others + 1])
+        place = np.searchsorted(begin_ns, sequences.end_ns[closed & (sequences.line == model)])
+        next_ns = begin_ns[place[place < len(begin_ns)]]
+        for link in within.tolist():
+            rows = sequences.rows(link)
+            last = np.searchsorted(sequences.end_ns[rows], next_ns, side="right") - 1
+            preferred[rows.start + last[last >= 0]] = True
+        rests[within], step_volume[within] = True, step_volume[model]
+    if not rests.any():
+        return closed
+    by_volume = segment(sequences, step_volume, np.where(preferred, params.log_odds, -params.log_odds), params)
+    return np.where(rests[sequences.line], by_volume, closed)
+
+
 def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: DivideParams) -> Int64:
     """Move the ends of links that stray to when the others end, int64[links, steps].
 
     Parameters: `ends` int64[links, steps]; `chain` int32[links], the pipeline of each. Lost messages shift single
     links, or those of one rail; a delay shifts a tensor group, one pipeline of which is on every rail. So a link strays
     if it ends a step at an unusual distance with few others, or with few pipelines: then it ended the step with its
-    last message by the usual time.
+    last message by the usual time, and before another link began the next one.
     """
     lag = np.median(ends - np.median(ends, axis=0), axis=1)
     centre = np.median(ends - lag[:, None], axis=0)
@@ -179,8 +215,25 @@ def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: Divi
         strays[moved, number] = (links < params.repeats) | (pipelines < params.half * of_chain.shape[1])
     link, step = np.nonzero(strays)
     by_ns = (centre[step] + lag[link] + near).astype(np.int64)
+    by_ns = np.minimum(by_ns, _amid_rest(sequences, ends, ~strays)[step])
     last = group_search(sequences.line, sequences.end_ns, link.astype(np.int32), by_ns) - 1
     known = last >= sequences.offsets[link]
     settled = ends.copy()
     settled[link[known], step[known]] = sequences.end_ns[last[known]]
     return np.maximum.accumulate(settled, axis=1)
+
+
+def _amid_rest(sequences: Sequences, ends: Int64, known: Bool) -> Int64:
+    """Find the middle of the pause in which all links rest, int64[steps].
+
+    Parameters: `ends` int64[links, steps], of which those `known` bool[links, steps] count.
+    """
+    links, steps = ends.shape
+    line = np.repeat(np.arange(links, dtype=np.int32), steps)
+    after = group_search(sequences.line, sequences.end_ns, line, ends.ravel())
+    begins = (after < sequences.offsets[line + 1]) & known.ravel()
+    begin_ns = np.full(links * steps, np.iinfo(np.int64).max)
+    begin_ns[begins] = sequences.start_ns[after[begins]]
+    next_ns = begin_ns.reshape(links, steps).min(axis=0)
+    last_ns = np.where(known, ends, np.iinfo(np.int64).min).max(axis=0)
+    return np.asarray(np.where(last_ns < next_ns, next_ns // 2 + last_ns // 2, next_ns))

@@ -111,7 +111,8 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     count = np.bincount(line, minlength=lines)
     reference = end[line == int(np.argmax(count))]
     step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
-    lag = np.nan_to_num(robust.median_by(line, _after_nearest(reference, end), lines)).astype(np.int64)
+    after = _after_nearest(reference, end) if chain is None else _after_same_step(sequences, ends, reference, end)
+    lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
     step = _number(line, moment, step_ns, params)
     steps = int(step.max()) + 1
@@ -165,6 +166,20 @@ def _after_nearest(reference: Int64, end: Int64) -> Int64:
     after = np.minimum(after, len(reference) - 1)
     to_before, to_after = end - reference[before], end - reference[after]
     return np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
+
+
+def _after_same_step(sequences: Sequences, ends: Bool, reference: Int64, end: Int64) -> Int64:
+    """Return how long after the reference's end of the step each end is, in ns.
+
+    No pipeline ends a step later than any begins the next one; a straggler may end it by more than half a step later
+    than the others.
+    """
+    rows = np.flatnonzero(ends)
+    line = sequences.line[rows]
+    mine = rows[line == int(np.argmax(np.bincount(line, minlength=len(sequences))))]
+    begin_ns = np.append(sequences.start_ns, np.iinfo(np.int64).max)[mine + 1]
+    begin_ns[np.isinf(sequences.gap_s[mine])] = np.iinfo(np.int64).max
+    return end - reference[np.minimum(np.searchsorted(begin_ns, end), len(reference) - 1)]
 
 
 def _number(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> Int64:

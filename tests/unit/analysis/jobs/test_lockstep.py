@@ -65,8 +65,15 @@ def test_jobs_that_run_by_themselves_drift_apart(seed: int) -> None:
     assert joined([ends(seed), ends(100 + seed)]) == APART
 
 
+def test_fewer_steps_show_what_keeps_a_steadier_distance() -> None:
+    steps = PARAMS.lockstep_steps // 2
+    near, far = ends(1, steps, part=1), ends(1, steps, part=1) + np.arange(steps) % 2 * 20_000_000
+    assert joined([ends(1, steps), near]) == [([0, 1, 2, 3], "a")]
+    assert joined([ends(1, steps), far]) == APART
+
+
 def test_few_steps_say_nothing() -> None:
-    few = PARAMS.lockstep_steps - 1
+    few = PARAMS.judged_steps - 1
     assert joined([ends(1, few), ends(1, few, part=1)]) == APART
     assert joined([ends(1, 0), ends(1)]) == APART
     later = ends(1, part=1) + (STEPS - few) * 10**9

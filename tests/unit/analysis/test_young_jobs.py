@@ -1,0 +1,86 @@
+"""Jobs in which one GPU is slow from their first steps on: pairs, members, steps and the culprit are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.model.params import Params
+from prism_ch.model.result import PAIR_KINDS
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+from prism_ch.simulate import Simulation, generate, textbook
+from tests.unit.chain import Published, Results, work_window
+
+#: The slow GPU is the sixth of the first server, of the second tensor group of four or the third of two.
+RANK = 5
+
+
+def made(tp: int, pp: int, dp: int, seed: int, slow: tuple[float, int], duration_s: float = 60) -> Simulation:
+    """Records of a job whose rank is slow by a factor from a step on."""
+    factor, first = slow
+    slow_gpu = (RANK, factor, first, 1000)
+    return generate(textbook(tp * pp * dp, tp, pp, dp, step_s=1.0, duration_s=duration_s, seed=seed, slow_gpu=slow_gpu))
+
+
+def work(recorded: Simulation, window_s: int = 60) -> tuple[Results, Topology]:
+    """Work the recording window by window."""
+    topology, results = read_topology(recorded.topology), Results()
+    flows = read_flows(recorded.flows, topology)
+    first, last = recorded.summary["window_start_ns"], recorded.summary["window_end_ns"]
+    for at in range(first, last, window_s * 10**9):
+        work_window(results, flows, topology, Window(at, min(at + window_s * 10**9, last)), Params())
+    return results, topology
+
+
+def wrong_pairs(job: Published, recorded: Simulation, topology: Topology) -> list[str]:
+    """The pairs whose kind is not that of the truth."""
+    kinds = {(row["src_addr"], row["dst_addr"]): row["kind"] for row in recorded.truth["pairs"].to_pylist()}
+    name = topology.endpoints
+    found = zip(job.last.pairs.src.tolist(), job.last.pairs.dst.tolist(), job.last.pairs.kind.tolist(), strict=True)
+    named = [((name[src], name[dst]), PAIR_KINDS[kind]) for src, dst, kind in found]
+    return [f"{pair}: {kind}" for pair, kind in named if kinds[pair] != kind]
+
+
+def phase_error(job: Published, recorded: Simulation, topology: Topology) -> float:
+    """The mean error of compute, PP and DP time of a GPU-step, as a share of the step."""
+    truth = {(row["endpoint"], row["end_ns"]): row for row in recorded.truth["gpu_steps"].to_pylist()}
+    errors = []
+    gpu_steps = job.gpu_steps.take(job.gpu_steps.complete == 1)
+    for row in range(len(gpu_steps)):
+        true = truth.get((topology.endpoints[gpu_steps.endpoint[row]], int(gpu_steps.end_ns[row])))
+        if true is None:
+            errors.append(1.0)
+        elif true["complete"]:
+            off = [abs(getattr(gpu_steps, name)[row] - true[name]) for name in ("compute_s", "pp_s", "dp_s")]
+            errors.append(max(off) / true["duration_s"])
+    return float(np.mean(errors))
+
+
+def culprits(results: Results) -> set[tuple[str, str]]:
+    return {
+        (finding.kind, finding.subject)
+        for job in results.jobs.values()
+        for finding in job.findings.values()
+        if finding.kind != "slow_step"
+    }
+
+
+@pytest.mark.parametrize("seed, slow", [(3, (2.5, 0)), (8, (2.0, 0)), (4, (2.5, 3)), (5, (4.0, 0))])
+def test_who_waits_for_a_straggler_keeps_its_kind(seed: int, slow: tuple[float, int]) -> None:
+    recorded = made(4, 2, 4, seed, slow)
+    results, topology = work(recorded)
+    assert wrong_pairs(results.only, recorded, topology) == []
+    assert phase_error(results.only, recorded, topology) < 0.001
+    assert culprits(results) == {("slow_gpu", "server-00000")}
+
+
+@pytest.mark.parametrize("seed, slow", [(18, (2.5, 0)), (5, (4.0, 0)), (2, (2.0, 5)), (3, (1.5, 10))])
+def test_a_stragglers_pipeline_stays_in_its_job(seed: int, slow: tuple[float, int]) -> None:
+    """Gradients are reduced inside the two servers, so nothing but waiting joins the pipelines."""
+    recorded = made(2, 2, 4, seed, slow)
+    results, topology = work(recorded)
+    assert len(results.only.last.members) == 16
+    assert phase_error(results.only, recorded, topology) < 0.01
+    assert culprits(results) == {("slow_gpu", "server-00000")}
