@@ -104,6 +104,8 @@ def simulate(
     slow_nic     GPU       share of the bandwidth left (< 1), both directions
     slow_link    GPU->GPU  share of the bandwidth left, in this direction
     slow_switch  leaf      share of the bandwidth left, on all of its ports
+    slow_spine   spine     the same; flows between leaves cross one, by port
+    slow_uplink  LEAF->SPINE  share of the bandwidth left, in this direction
 
     A GPU is a number from 0, SERVER/GPU, or its endpoint's address; names are those of topology.csv.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ class FlowBatch(Columns):
     """Flow observations, one a row, without exact repeats, sorted by (src, dst, start_ns, end_ns, src_port).
 
     Times are nanoseconds since the epoch. `src` and `dst` are rows of the Topology the batch was read with.
-    `exporter` is an index into `exporters`. `bytes` and `packets` already count the sampling rate.
+    `exporter` is an index into `exporters`. `bytes` and `packets` already count the sampling rate. `way` is an index
+    into `ways`, the switches that the flow crossed, in order; -1 where they are unknown.
     """
 
     start_ns: Int64
@@ -35,7 +37,9 @@ class FlowBatch(Columns):
     bytes: Int64
     packets: Int64
     exporter: Int32
+    way: Int32
     exporters: tuple[str, ...] = ("",)
+    ways: tuple[tuple[str, ...], ...] = ()
 
     def moved(self, by_ns: Int64) -> FlowBatch:
         """Return the batch with every observation later by int64[n], sorted anew."""
@@ -72,14 +76,21 @@ class FlowBatch(Columns):
 
     @classmethod
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
-        """Join batches that share no observation and name exporters differently, sorted as a batch is."""
+        """Join batches that share no observation and name exporters and ways differently, sorted as a batch is."""
         exporters = tuple(sorted({name for batch in batches for name in batch.exporters}))
+        ways = tuple(sorted({way for batch in batches for way in batch.ways}))
         renumbered = [
-            replace(b, exporter=np.array([exporters.index(name) for name in b.exporters], dtype=np.int32)[b.exporter])
+            replace(b, exporter=_renumbered(b.exporters, exporters)[b.exporter], way=_renumbered(b.ways, ways)[b.way])
             for b in batches
         ]
-        joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters)
+        joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters, ways=ways)
         return _sorted(joined) if len(batches) > 1 else joined
+
+
+def _renumbered(names: Sequence[Any], among: Sequence[Any]) -> Int32:
+    """Return the place of each name among others, int32[names + 1]; the last is -1, that of no name."""
+    place = {name: number for number, name in enumerate(among)}
+    return np.array([*(place[name] for name in names), -1], dtype=np.int32)
 
 
 def _sorted(batch: FlowBatch) -> FlowBatch:

@@ -142,7 +142,12 @@ class Collective:
         edges = self.edges
         begin = ready_s[self._groups].max(axis=1)
         scatter = rng.uniform(1 - EFFICIENCY_SPREAD, 1 + EFFICIENCY_SPREAD, len(edges))
-        edge_s = size * self._byte_s * scatter * self._links.slowdown(self._src, self._dst, begin[edges.group])
+        edge_s = (
+            size
+            * self._byte_s
+            * scatter
+            * self._links.slowdown(self._src, self._dst, begin[edges.group], edges.channel)
+        )
         longest = np.full(len(self._groups), size * self._links.inside_byte_s)
         np.maximum.at(longest, edges.group, edge_s)
         end = begin + NETWORK_LATENCY_S * self._groups.shape[1] + longest

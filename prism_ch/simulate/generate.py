@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from prism_ch.simulate.network import Flows, Network
+from prism_ch.model.result import PP
+from prism_ch.simulate.network import Flows, Links, Network
 from prism_ch.simulate.records import Observed, observe, pieces_of
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.traffic import run_job, startup_flows, surrounding_flows
@@ -80,11 +81,12 @@ def write(simulation: Simulation, folder: Path) -> list[Path]:
 
 def _run_job(scenario: Scenario, number: int, network: Network) -> JobTruth:
     job, seed = scenario.jobs[number], scenario.seed
+    links = Links(network, scenario.faults, job.queue_pairs)
     runs = tuple(
         replace(
             run,
-            flows=_split_queues(run.flows, job.queue_pairs, [seed, 2, number, attempt]),
-            unfinished=_split_queues(run.unfinished, job.queue_pairs, [seed, 8, number, attempt]),
+            flows=_split_queues(run.flows, job.queue_pairs, links, scenario, [seed, 2, number, attempt]),
+            unfinished=_split_queues(run.unfinished, job.queue_pairs, links, scenario, [seed, 8, number, attempt]),
         )
         for attempt, run in enumerate(run_job(scenario, number, network, scenario.faults))
     )
@@ -92,8 +94,12 @@ def _run_job(scenario: Scenario, number: int, network: Network) -> JobTruth:
     return JobTruth(number, job, runs, flows, scenario)
 
 
-def _split_queues(flows: Flows, queue_pairs: int, seed: list[int]) -> Flows:
-    """Divide large messages over a pair's queue pairs; the last ends with the message."""
+def _split_queues(flows: Flows, queue_pairs: int, links: Links, scenario: Scenario, seed: list[int]) -> Flows:
+    """Divide large messages over a pair's queue pairs; the last ends with the message.
+
+    A part of a pipeline's message that takes a faster way than others is there before them. In collectives all wait for
+    the next piece of data, which is not there before the slowest has brought the last one.
+    """
     if queue_pairs == 1 or not len(flows):
         return flows
     parts = np.where(flows.payload_bytes >= _QUEUE_MIN_BYTES, queue_pairs, 1)
@@ -101,12 +107,19 @@ def _split_queues(flows: Flows, queue_pairs: int, seed: list[int]) -> Flows:
     whole = flows.take(rows)
     size, rest = np.divmod(whole.payload_bytes, parts[rows])
     spread = np.minimum(_QUEUE_SPREAD_S * 1e9, 0.1 * (whole.end_ns - whole.start_ns))
-    early = np.where(part == 0, 0, spread * np.random.default_rng(seed).uniform(0.0, 1.0, len(whole))).astype(np.int64)
+    early = np.where(part == 0, 0, spread * np.random.default_rng(seed).uniform(0.0, 1.0, len(whole)))
+    queue = (whole.queue * queue_pairs + part).astype(np.int32)
+    begun_s = (whole.start_ns - scenario.start_ns) / 1e9
+    mine, longest = (
+        links.queue_slowdown(whole.src, whole.dst, begun_s, queue),
+        links.slowdown(whole.src, whole.dst, begun_s, whole.queue),
+    )
+    ahead = np.where(whole.kind == PP, 1 - mine / longest, 0.0) * (whole.end_ns - whole.start_ns)
     return replace(
         whole,
         payload_bytes=size + (part < rest),
-        end_ns=whole.end_ns - early,
-        queue=(whole.queue * queue_pairs + part).astype(np.int32),
+        end_ns=whole.end_ns - np.maximum(early, ahead).astype(np.int64),
+        queue=queue,
     )
 
 

@@ -18,7 +18,9 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble"]
 SyncMode = Literal["none", "allreduce", "distributed_optimizer", "zero2", "zero3"]
 RingExit = Literal["rail", "rotate"]
-FaultKind = Literal["slow_gpu", "slow_drift", "hang", "slow_nic", "slow_link", "slow_switch"]
+FaultKind = Literal[
+    "slow_gpu", "slow_drift", "hang", "slow_nic", "slow_link", "slow_switch", "slow_spine", "slow_uplink"
+]
 
 #: Faults of computing; the others are of the network.
 COMPUTE_FAULTS = ("slow_gpu", "slow_drift", "hang")
@@ -275,14 +277,16 @@ class Fault:
     `slow_gpu`: computing takes `factor` times as long (> 1). `slow_drift`: the same, but it gets there evenly over the
     span, and stays. `hang`: the GPU never finishes the step that it begins next, and those that need it wait for ever;
     `factor` is left out. The others leave `factor` (< 1) of the bandwidth: `slow_nic` both directions of the GPU's NIC,
-    `slow_link` the direction `gpu` -> `peer` alone, `slow_switch` all ports of the NIC's leaf. For a slow GPU, a span
-    in steps of its job may take the place of seconds.
+    `slow_link` the direction `gpu` -> `peer` alone, `slow_switch` all ports of the NIC's leaf, `slow_spine` all ports
+    of spine number `spine` (`gpu` means nothing), `slow_uplink` the direction from the NIC's leaf to that spine. For a
+    slow GPU, a span in steps of its job may take the place of seconds.
     """
 
     kind: FaultKind
     gpu: int
     factor: Positive = HANG_FACTOR
     peer: int = -1
+    spine: int = -1
     start_s: float = 0.0
     end_s: float = float("inf")
     first_step: int = -1
@@ -294,6 +298,8 @@ class Fault:
         bearable = 1 / HANG_FACTOR <= self.factor <= HANG_FACTOR
         require(bearable, f"{self.kind} with factor {self.factor} is more than {HANG_FACTOR:,.0f} times slower")
         require(self.kind != "slow_link" or self.peer >= 0, "a slow link needs both its ends")
+        through_spine = self.kind in ("slow_spine", "slow_uplink")
+        require(not through_spine or self.spine >= 0, f"a {self.kind} needs the number of its spine")
         require((self.first_step < 0) == (self.last_step < 0), "a span in steps has both a first and a last one")
         require(self.kind != "slow_drift" or self.end_s < float("inf"), "a drift needs to know when it gets there")
         require(self.first_step < 0 or self.kind == "slow_gpu", f"the span of a {self.kind} is given in seconds")

@@ -28,6 +28,8 @@ NETWORK_LATENCY_S = 8e-6
 #: The share of its line rate that a healthy NIC makes of long messages: mean and half width of the scatter.
 EFFICIENCY = 0.94
 EFFICIENCY_SPREAD = 0.03
+#: Ports of senders: the first of them, and how many are in use.
+_FIRST_EPHEMERAL, _EPHEMERAL_PORTS = 49_152, 16_381
 #: Machines other than GPU servers that share a leaf.
 _SERVICE_LEAF_MACHINES = 32
 
@@ -151,6 +153,12 @@ class Network:
         """Mark the flows that leave a server."""
         return np.asarray(self.server[src] != self.server[dst], dtype=np.bool_)
 
+    def ports(self, src: Index, dst: Index, queue: Index | int, once: Int64 | int = 0) -> Int64:
+        """Return the source port of each flow, int64[n]: a queue pair keeps its own, unless `once` draws another."""
+        mixed = src.astype(np.int64) * 2_654_435_761 + dst.astype(np.int64) * 40_503
+        entropy = mixed % _EPHEMERAL_PORTS + np.asarray(queue, dtype=np.int64) * 613 + once
+        return np.asarray(_FIRST_EPHEMERAL + entropy % _EPHEMERAL_PORTS, dtype=np.int64)
+
     def route(self, src: Int32, dst: Int32, entropy: Int64) -> Int32:
         """Return the switches each flow crosses in order, int32[n, 3], -1 where there is none.
 
@@ -160,9 +168,26 @@ class Network:
         path = np.full((len(src), 3), -1, dtype=np.int32)
         path[:, 0] = self.leaf[src]
         far = self.leaf[src] != self.leaf[dst]
-        path[far, 1] = self.leaves + entropy[far] % self.cluster.spines
+        path[far, 1] = self.leaves + self.spine(entropy[far])
         path[far, 2] = self.leaf[dst][far]
         return path
+
+    def spine(self, entropy: Int64) -> Int64:
+        """Return the number of the spine that flows between two leaves cross, by their ports."""
+        return entropy % self.cluster.spines
+
+    def slowed_by(self, fault: Fault, src: Index, dst: Index, queue: Index | int) -> Bool:
+        """Mark the flows that cross what a fault of the network slows, by their queue pairs."""
+        first, second = self.ends(fault)
+        if fault.kind in ("slow_spine", "slow_uplink"):
+            through = self.spine(self.ports(src, dst, queue)) == fault.spine
+            through &= self.leaf[src] != self.leaf[dst]
+            return np.asarray(through & ((self.leaf[src] == self.leaf[first]) | (fault.kind == "slow_spine")))
+        if fault.kind == "slow_switch":
+            return np.asarray((self.leaf[src] == self.leaf[first]) | (self.leaf[dst] == self.leaf[first]))
+        if fault.kind == "slow_link":
+            return np.asarray((src == first) & (dst == second))
+        return np.asarray((src == first) | (dst == first))
 
 
 def _host(number: int) -> str:
@@ -170,36 +195,40 @@ def _host(number: int) -> str:
 
 
 class Links:
-    """How long messages take over a network, and how much longer under faults."""
+    """How long messages take over a network, and how much longer under faults.
 
-    def __init__(self, network: Network, faults: tuple[Fault, ...] = ()) -> None:
-        self.network, self.faults = network, faults
+    A large message is divided over `queue_pairs` of its pair, which the fabric carries by different ways.
+    """
+
+    def __init__(self, network: Network, faults: tuple[Fault, ...] = (), queue_pairs: int = 1) -> None:
+        self.network, self.faults, self._queue_pairs = network, faults, queue_pairs
         self.inside_byte_s = 8e-9 / network.cluster.nvlink_gbps
         self._byte_s = 8e-9 / (network.cluster.link_gbps * EFFICIENCY)
-        self._faults = [(fault, *_slow_ends(fault, network)) for fault in faults if fault.kind not in COMPUTE_FAULTS]
+        self._faults = [fault for fault in faults if fault.kind not in COMPUTE_FAULTS]
 
     def byte_s(self, src: Index, dst: Index, share: float = 1.0) -> Float64:
         """Return the seconds a byte takes, with `share` of a NIC's rate or over NVLink."""
         return np.where(self.network.crosses(src, dst), self._byte_s / share, self.inside_byte_s)
 
-    def slowdown(self, src: Index, dst: Index, time_s: Float64) -> Float64 | float:
-        """Return how many times longer messages take that start at `time_s`, of any leading axes."""
-        factor: Float64 | float = 1.0
-        for fault, slow_out, slow_in in self._faults:
-            out, into = slow_out[src], slow_in[dst]
-            hit = (out & into) if fault.kind == "slow_link" else (out | into)
+    def slowdown(self, src: Index, dst: Index, time_s: Float64, channel: Index | int = 0) -> Float64 | float:
+        """Return how many times longer messages take that start at `time_s`, of any leading axes.
+
+        A message is there when the last of its queue pairs is.
+        """
+        if not self._faults:
+            return 1.0
+        first = np.asarray(channel) * self._queue_pairs
+        parts = [self.queue_slowdown(src, dst, time_s, first + part) for part in range(self._queue_pairs)]
+        return np.asarray(np.maximum.reduce(parts))
+
+    def queue_slowdown(self, src: Index, dst: Index, time_s: Float64, queue: Index | int) -> Float64:
+        """Return how many times longer the parts of messages take that queue pairs carry."""
+        factor = np.ones(np.shape(time_s))
+        for fault in self._faults:
             during = (time_s >= fault.start_s) & (time_s < fault.end_s)
-            factor = factor * np.where(hit & during, 1.0 / fault.factor, 1.0)
-        return np.minimum(factor, HANG_FACTOR) if self._faults else factor
-
-
-def _slow_ends(fault: Fault, network: Network) -> tuple[Bool, Bool]:
-    first, second = network.ends(fault)
-    if fault.kind == "slow_switch":
-        same_leaf: Bool = network.leaf == network.leaf[first]
-        return same_leaf, same_leaf
-    place = np.arange(len(network.addresses))
-    return place == first, place == (second if fault.kind == "slow_link" else first)
+            slow = self.network.slowed_by(fault, src, dst, queue)
+            factor = factor * np.where(slow & during, 1.0 / fault.factor, 1.0)
+        return np.minimum(factor, HANG_FACTOR)
 
 
 class RankGrid:

@@ -22,8 +22,6 @@ ROCE_HEADER_BYTES, TCP_HEADER_BYTES = 44, 52
 TCP_MTU_BYTES = 1448
 #: What a switch may count besides: nothing, Ethernet, Ethernet with its checksum.
 _EXTRA_HEADER_BYTES = np.array([0, 14, 18])
-#: Ports of senders: the first of them, and how many are in use.
-_FIRST_EPHEMERAL, _EPHEMERAL_PORTS = 49_152, 16_381
 _SURROUNDING = (STORAGE, MONITOR, STARTUP, STRAY)
 
 
@@ -105,11 +103,9 @@ def first_records(flows: Flows, observation: Observation, network: Network, seed
     if tcp.any():
         uneven = np.random.default_rng(seed).gamma(1.5, 0.15, len(packets))
         packets = np.where(tcp, np.rint(packets * (1 + uneven)).astype(np.int64), packets)
-    mixed = flows.src.astype(np.int64) * 2_654_435_761 + flows.dst.astype(np.int64) * 40_503
-    # a queue pair keeps its port; every TCP connection of the surroundings has one of its own
+    # every TCP connection of the surroundings has a port of its own
     once = np.where(surrounding, flows.start_ns // 1000, 0)
-    entropy = mixed % _EPHEMERAL_PORTS + flows.queue.astype(np.int64) * 613 + once
-    port = _FIRST_EPHEMERAL + entropy % _EPHEMERAL_PORTS
+    port = network.ports(flows.src, flows.dst, flows.queue, once)
     route = network.route(flows.src, flows.dst, port)
     return Records(
         start_ns=flows.start_ns,

@@ -177,6 +177,8 @@ class Scenario:
                 taken.append((attempt.start_s, attempt.end_s))
         for fault in self.faults:
             require(max(fault.gpu, fault.peer) < gpus, f"{fault.kind} on a GPU that a cluster of {gpus} has not")
+            spines = self.cluster.spines
+            require(fault.spine < spines, f"{fault.kind} at a spine that a cluster with {spines} of them has not")
 
     def ns(self, seconds: npt.ArrayLike) -> Int64:
         """Turn seconds of the recording into nanoseconds since the epoch."""

@@ -22,7 +22,8 @@ def read_fault(words: Sequence[str], scenario: Scenario) -> Fault:
     """Turn kind, subject, magnitude, start and end into a fault of the scenario.
 
     A GPU is a number, `server/gpu`, or the address of its NIC (of the first GPU that shares it); a link is `a->b` of
-    two of these in different servers; a switch is the address of a GPU's leaf. Seconds count from the begin of the
+    two of these in different servers; a switch is the address of a GPU's leaf, a spine its own, an uplink
+    `leaf->spine`. Seconds count from the begin of the
     recording. A hang has `-` for magnitude and end; an end `-` is that of the recording.
     Raises UsageError for what is not in the scenario's cluster or recording, and for a fault that would not be slow.
     """
@@ -44,14 +45,18 @@ def read_fault(words: Sequence[str], scenario: Scenario) -> Fault:
 
 
 def _place(kind: str, subject: str, network: Network) -> dict[str, Any]:
-    """Return the fields `gpu` and `peer` of a fault."""
+    """Return the fields `gpu`, `peer` and `spine` of a fault."""
     require(subject != _NONE, "it needs a subject")
     if kind == "slow_switch":
         return {"gpu": _gpu_at_leaf(subject, network)}
-    if kind != "slow_link":
+    if kind == "slow_spine":
+        return {"gpu": 0, "spine": _spine(subject, network)}
+    if kind not in ("slow_link", "slow_uplink"):
         return {"gpu": _gpu(subject, network)}
     ends = subject.split("->")
     require(len(ends) == 2, f"a link is written a->b, not {subject!r}")
+    if kind == "slow_uplink":
+        return {"gpu": _gpu_at_leaf(ends[0].strip(), network), "spine": _spine(ends[1].strip(), network)}
     gpu, peer = (_gpu(name.strip(), network) for name in ends)
     require(gpu // network.cluster.gpus != peer // network.cluster.gpus, "both ends are in one server")
     return {"gpu": gpu, "peer": peer}
@@ -78,6 +83,13 @@ def _gpu_at_leaf(name: str, network: Network) -> int:
     gpus = _first_gpus(np.flatnonzero(network.switches[network.leaf] == name), network)
     require(len(gpus) > 0, f"no leaf {name!r} of GPUs; see column leaf of topology.csv, {network.switches[0]} ff.")
     return int(gpus[0])
+
+
+def _spine(name: str, network: Network) -> int:
+    spines = network.switches[network.leaves :]
+    found = np.flatnonzero(spines == name)
+    require(len(found) > 0, f"no spine {name!r}: there are {spines[0]} to {spines[-1]}")
+    return int(found[0])
 
 
 def _first_gpus(endpoints: Index, network: Network) -> Index:

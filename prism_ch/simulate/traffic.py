@@ -73,7 +73,7 @@ class AttemptRun:
 
 def run_job(scenario: Scenario, number: int, network: Network, faults: tuple[Fault, ...]) -> list[AttemptRun]:
     """Run job `number` of a scenario under all of its faults, or some for comparison."""
-    links = Links(network, faults)
+    links = Links(network, faults, scenario.jobs[number].queue_pairs)
     runs: list[AttemptRun] = []
     step = 0
     for index in range(len(scenario.jobs[number].attempts)):

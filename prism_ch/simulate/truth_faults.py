@@ -48,7 +48,11 @@ _ACCEPTED = {
     "slow_nic": ["slow_nic", "slow_link", "slow_group", "slow_step"],
     "slow_link": ["slow_link", "slow_nic", "slow_group", "slow_step"],
     "slow_switch": ["slow_switch", "congestion", "slow_group", "slow_step"],
+    "slow_spine": ["slow_switch", "congestion", "slow_group", "slow_step"],
+    "slow_uplink": ["slow_link", "congestion", "slow_group", "slow_step"],
 }
+#: Faults that flows between leaves meet, by the spine that each of them crosses.
+_OF_SPINES = ("slow_spine", "slow_uplink")
 
 
 def fault_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -> dict[str, pa.Table]:
@@ -60,7 +64,7 @@ def fault_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -
         mine = [
             {"fault_id": name, "grid": truth.runs[0].grid} | effect
             for truth in truths
-            if any(_touches(fault, run.grid, network) for run in truth.runs)
+            if any(_touches(fault, run, network) for run in truth.runs)
             and (effect := _effect(fault, truth, healthy(truth.number), scenario)) is not None
         ]
         faults.append({"fault_id": name} | _fault_row(fault, mine, scenario, network))
@@ -71,10 +75,13 @@ def fault_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -
     }
 
 
-def _touches(fault: Fault, grid: RankGrid, network: Network) -> bool:
+def _touches(fault: Fault, run: AttemptRun, network: Network) -> bool:
     first, second = network.ends(fault)
+    grid = run.grid
     if fault.kind in COMPUTE_FAULTS:
         return bool((grid.gpu == fault.gpu).any())
+    if fault.kind in _OF_SPINES:
+        return bool(network.slowed_by(fault, run.flows.src, run.flows.dst, run.flows.queue).any())
     if fault.kind == "slow_switch":
         return bool((network.leaf[grid.endpoint] == network.leaf[first]).any())
     return {first, second if fault.kind == "slow_link" else first} <= set(grid.endpoint.tolist())
@@ -151,7 +158,7 @@ def _fault_row(fault: Fault, effects: list[dict[str, Any]], scenario: Scenario, 
         "kind": fault.kind,
         "job_id": worst["job_id"],
         "affected_jobs": [effect["job_id"] for effect in effects],
-        "server": network.server_names[network.server[network.ends(fault)[0]]],
+        "server": "" if fault.kind in _OF_SPINES else network.server_names[network.server[network.ends(fault)[0]]],
         "start_ns": start_ns,
         "end_ns": end_ns,
         "effect_start_ns": worst["start_ns"],
@@ -173,6 +180,10 @@ def _subject(fault: Fault, grid: RankGrid | None, network: Network) -> dict[str,
         kind, subject, others = "link", f"{name}->{peer}", [name, peer]
     elif fault.kind == "slow_switch":
         kind, subject, others = "switch", network.switches[network.leaf[first]], []
+    elif fault.kind in _OF_SPINES:
+        leaf, spine = network.switches[[network.leaf[first], network.leaves + fault.spine]]
+        through_all = fault.kind == "slow_spine"
+        kind, subject, others = ("switch", spine, []) if through_all else ("link", f"{leaf}->{spine}", [])
     elif grid is not None:
         tensor_groups = grid.endpoint.reshape(-1, grid.tp)
         mine = np.flatnonzero((tensor_groups == first).any(axis=1))

@@ -15,6 +15,10 @@ from prism_ch.model.topology import Topology
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
+#: Stands between the switches of a way, see read_flows.sql.
+_BETWEEN = "\n"
+#: What tells no record from another: merges fold records that are alike but for these.
+_NOT_OF_RECORD = ("exporters", "way", "ways")
 #: More addresses are not sent as a parameter, of which a server takes 128 KiB.
 _MAX_ADDRESSES = 2000
 
@@ -51,6 +55,7 @@ def read_flows(
         return FlowBatch.empty()
     rows = {topology.endpoints[row]: int(row) for row in (range(len(topology)) if crossing else wanted)}
     exporter, exporters = _codes(table["sampler_address"])
+    way, ways = _ways(table["way"])
     batch = FlowBatch(
         start_ns=table["time_flow_start_ns"].to_numpy(),
         end_ns=table["time_flow_end_ns"].to_numpy(),
@@ -64,6 +69,8 @@ def read_flows(
         packets=table["packets"].to_numpy().view(np.int64),
         exporter=exporter,
         exporters=exporters,
+        way=way,
+        ways=ways,
     )
     usable = (batch.src >= 0) & (batch.dst >= 0) & _is_new(batch)
     if crossing:
@@ -76,6 +83,15 @@ def _codes(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:
     return merged.indices.to_numpy().astype(np.int32), tuple(merged.dictionary.to_pylist())
 
 
+def _ways(column: pa.ChunkedArray) -> tuple[Int32, tuple[tuple[str, ...], ...]]:
+    """Return the way of each flow, int32[n], -1 where it is unknown, and the switches of each way."""
+    codes, texts = _codes(column)
+    known = [number for number, text in enumerate(texts) if text]
+    place = np.full(len(texts), -1, dtype=np.int32)
+    place[known] = np.arange(len(known), dtype=np.int32)
+    return place[codes], tuple(tuple(texts[number].split(_BETWEEN)) for number in known)
+
+
 def _rows(column: pa.ChunkedArray, rows: dict[str, int]) -> Int32:
     """Map addresses, a dictionary column, to rows of the topology, int32[n], -1 for unknown ones."""
     codes, addresses = _codes(column)
@@ -85,6 +101,6 @@ def _rows(column: pa.ChunkedArray, rows: dict[str, int]) -> Int32:
 def _is_new(batch: FlowBatch) -> Bool:
     """Mask the rows of a sorted batch that differ from the row before them, bool[n]."""
     differs = np.ones(len(batch), dtype=bool)
-    columns = [getattr(batch, field.name) for field in fields(batch) if field.name != "exporters"]
+    columns = [getattr(batch, field.name) for field in fields(batch) if field.name not in _NOT_OF_RECORD]
     differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return differs

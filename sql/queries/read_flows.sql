@@ -1,9 +1,9 @@
 -- Purpose: read the flow records that end in a span of time, between endpoints of any topology ever loaded.
 -- Parameters: from_ns, to_ns: the span [from, to) of the time at which flows end, nanoseconds since the epoch;
 --   addresses: where not empty, only flows of which so many `ends` are among these: 2 between them, 1 beside them.
--- Result: the columns of a flow record but sampling_rate and path, addresses as dictionaries; sorted so that exact repeats,
---   which are not folded here, follow one another. One day is one part of the table and one minute one prefix of its key, so
---   that little else is read.
+-- Result: the columns of a flow record but sampling_rate, addresses as dictionaries, the path as the dictionary `way`, its
+--   switches one a line; sorted so that exact repeats, which are not folded here, follow one another. One day is one part of
+--   the table and one minute one prefix of its key, so that little else is read.
 SELECT
     time_flow_start_ns,
     time_flow_end_ns,
@@ -14,7 +14,8 @@ SELECT
     proto,
     bytes,
     packets,
-    sampler_address
+    sampler_address,
+    toLowCardinality(arrayStringConcat(path, '\n')) AS way
 FROM flows_log
 WHERE time_flow_end_ns >= {from_ns:Int64}
     AND time_flow_end_ns < {to_ns:Int64}

@@ -100,6 +100,7 @@ def _flows(path: Path, topology: Topology) -> FlowBatch:
         bytes=column["bytes"],
         packets=column["packets"],
         exporter=exporter.astype(np.int32),
+        way=np.full(len(src), -1, dtype=np.int32),
         exporters=tuple(exporters.tolist()),
     )
     return batch.take(order_by(batch.src, batch.dst, batch.start_ns, batch.end_ns, batch.src_port))

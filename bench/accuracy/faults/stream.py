@@ -23,6 +23,9 @@ _PARAMS = Params()
 
 _LONG_WINDOW_S = 30.0
 
+#: Stands between the switches of a way.
+_BETWEEN = "\n"
+
 
 @dataclass(frozen=True, slots=True)
 class JobFinding:
@@ -63,11 +66,17 @@ def windows(
 
 def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:
     """Return the records between endpoints of a topology as the store does, without duplicates."""
-    table = table.drop_columns([name for name in table.column_names if name == "path"])
+    path = pc.binary_join(table["path"], _BETWEEN) if "path" in table.column_names else pa.array([""] * len(table))
+    table = table.drop_columns([name for name in table.column_names if name == "path"]).append_column("path", path)
     table = table.group_by(table.column_names).aggregate([])
     rows = {name: _rows(table[name], topology) for name in ("src_addr", "dst_addr")}
     known = (rows["src_addr"] >= 0) & (rows["dst_addr"] >= 0)
     exporter = pc.cast(table["sampler_address"], pa.string()).combine_chunks().dictionary_encode()
+    way = pc.cast(table["path"], pa.string()).combine_chunks().dictionary_encode()
+    ways = [tuple(text.split(_BETWEEN)) if text else () for text in way.dictionary.to_pylist()]
+    known_ways = [number for number, switches in enumerate(ways) if switches]
+    place = np.full(len(ways), -1, dtype=np.int32)
+    place[known_ways] = np.arange(len(known_ways))
     columns = {
         "start_ns": table["time_flow_start_ns"],
         "end_ns": table["time_flow_end_ns"],
@@ -78,7 +87,9 @@ def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:
         src=rows["src_addr"][known],
         dst=rows["dst_addr"][known],
         exporter=exporter.indices.to_numpy()[known],
+        way=place[way.indices.to_numpy()][known],
         exporters=tuple(exporter.dictionary.to_pylist()),
+        ways=tuple(ways[number] for number in known_ways),
     )
     return batch.take(order_by(batch.src, batch.dst, batch.start_ns, batch.end_ns, batch.src_port))
 

@@ -3,8 +3,9 @@
 1. Leave out flows between members of jobs at rest: nothing of theirs ends in the window.
 2. Estimate how far the exporters' clocks are off, and correct all times.
 3. Leave out flows of jobs and attempts that are over.
-4. Elect one exporter's records of each flow, and join them to bursts of payload.
-5. Find pairs whose records run on over many steps, and after what silence each exporter closes its records.
+4. Find the ways of flows by what several exporters saw of them.
+5. Elect one exporter's records of each flow, and join them to bursts of payload.
+6. Find pairs whose records run on over many steps, and after what silence each exporter closes its records.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.timeouts import coarse_pairs, infer_timeouts
+from prism_ch.analysis.observe.ways import find_ways
 from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.flow import FlowBatch
@@ -70,10 +72,11 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     offsets = seen.clocks.followed_by(exporters, window.start_ns)
     ticks_ns = read.ticks_ns()
     blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
-    flows, counted = (
-        elect(known.without_past(clocks.correct(each, offsets, params.clocks)), blurs_ns)
-        for each in (read, read.take(~is_new))
+    seen_all, seen_before = (
+        known.without_past(clocks.correct(each, offsets, params.clocks)) for each in (read, read.take(~is_new))
     )
+    flows = elect(find_ways(seen_all, topology, params.observe), blurs_ns)
+    counted = elect(seen_before, blurs_ns)
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
     timeouts = infer_timeouts(read, params.timeouts)
     # A window without any flow is worked only where those who wait for more have given up.

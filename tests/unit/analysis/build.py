@@ -39,7 +39,7 @@ ROCE_HEADER = 62
 
 @dataclass(frozen=True)
 class Flow:
-    """One message from one endpoint to another, seen by one exporter."""
+    """One message from one endpoint to another, seen by one exporter; `way` is known where there is one."""
 
     src: int
     dst: int
@@ -49,6 +49,7 @@ class Flow:
     exporter: str = ""
     port: int = 50_000
     proto: int = UDP
+    way: tuple[str, ...] = ()
 
     @property
     def start_ns(self) -> int:
@@ -88,6 +89,7 @@ def batch(flows: Iterable[Flow], exporters: Sequence[str] | None = None) -> Flow
     rows = sorted(set(flows), key=lambda f: (f.src, f.dst, f.start_ns, f.end_ns, f.port, f.exporter))
     if not rows:
         return FlowBatch.empty()
+    ways = tuple(sorted({flow.way for flow in rows} - {()}))
     packets = np.array([max(1, -(-flow.size // 4096)) for flow in rows])
     header = np.array([52 if flow.proto == TCP else ROCE_HEADER for flow in rows])
     return FlowBatch(
@@ -101,7 +103,9 @@ def batch(flows: Iterable[Flow], exporters: Sequence[str] | None = None) -> Flow
         bytes=np.array([flow.size for flow in rows]) + header * packets,
         packets=packets,
         exporter=np.array([names.index(flow.exporter) for flow in rows]),
+        way=np.array([ways.index(flow.way) if flow.way else -1 for flow in rows]),
         exporters=names,
+        ways=ways,
     )
 
 

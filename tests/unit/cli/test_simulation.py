@@ -15,8 +15,13 @@ from prism_ch.simulate.subjects import FAULT_KINDS
 
 ROOT = Path(__file__).parents[3]
 SHORT = ("--duration-s", "12")
-SUBJECTS = {"slow_link": "10.16.0.2->10.16.0.1", "slow_switch": "172.16.0.3"}
-PEER = {"slow_link": "link", "slow_switch": "switch"}
+SUBJECTS = {
+    "slow_link": "10.16.0.2->10.16.0.1",
+    "slow_switch": "172.16.0.3",
+    "slow_spine": "172.31.0.2",
+    "slow_uplink": "172.16.0.1->172.31.0.2",
+}
+PEER = {"slow_link": "link", "slow_switch": "switch", "slow_spine": "switch", "slow_uplink": "link"}
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ flows = st.lists(
         start_ms=st.integers(0, 9),
         port=st.integers(1, 3),
         exporter=st.sampled_from(["", "leaf", "spine"]),
+        way=st.sampled_from([(), ("leaf", "spine"), ("leaf", "core", "leaf")]),
     ),
     unique=True,
     max_size=20,
@@ -27,10 +28,12 @@ flows = st.lists(
 
 
 def columns(flows_: FlowBatch) -> list[tuple[object, ...]]:
-    """The rows, with exporters by name."""
+    """The rows, with exporters and ways by name."""
     names = [flows_.exporters[code] for code in flows_.exporter]
-    numbers = [getattr(flows_, field.name).tolist() for field in fields(FlowBatch) if "exporter" not in field.name]
-    return list(zip(*numbers, names, strict=True))
+    ways = [flows_.ways[code] if code >= 0 else () for code in flows_.way]
+    others = ("exporter", "exporters", "way", "ways")
+    numbers = [getattr(flows_, field.name).tolist() for field in fields(FlowBatch) if field.name not in others]
+    return list(zip(*numbers, names, ways, strict=True))
 
 
 @given(flows, st.lists(st.integers(0, 2), min_size=20, max_size=20))

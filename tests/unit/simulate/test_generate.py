@@ -17,6 +17,7 @@ from prism_ch.simulate import Scenario, Simulation, generate, textbook, write
 from prism_ch.simulate.job import Attempt, Compute, Fault, GradientSync, Job, Layout, Pipeline, SyncMode
 from prism_ch.simulate.records import ROCE_HEADER_BYTES
 from prism_ch.simulate.scenario import Cluster
+from prism_ch.simulate.subjects import read_fault
 
 
 def column(table: pa.Table, name: str) -> npt.NDArray[Any]:
@@ -183,6 +184,30 @@ def test_slow_switch_slows_all_that_passes_it() -> None:
     assert told["subject_type"] == "switch"
     assert np.median(rate[through & during & small]) < 0.4 * np.median(rate[through & ~during & small])
     assert np.median(rate[~through & during & small]) > 0.9 * np.median(rate[~through & ~during & small])
+
+
+@pytest.mark.parametrize("kind", ["slow_spine", "slow_uplink"])
+@pytest.mark.parametrize("queue_pairs", [1, 3])
+def test_slow_way_slows_the_queue_pairs_that_take_it(kind: Any, queue_pairs: int) -> None:
+    base = textbook(32, 2, 4, 4, duration_s=20.0, step_s=1.0, seed=3, queue_pairs=queue_pairs)
+    base = dataclasses.replace(base, cluster=dataclasses.replace(base.cluster, pod_servers=2, spines=2))
+    healthy = columns(generate(base).flows)
+    used = next(path for path in healthy["path"][healthy["bytes"] < 80_000_000] if len(path) == 3)
+    subject = {"slow_spine": used[1], "slow_uplink": f"{used[0]}->{used[1]}"}[kind]
+    fault = read_fault((kind, subject, "0.25", "8", "15"), base)
+    found = generate(dataclasses.replace(base, faults=(fault,)))
+    told = found.truth["faults"].to_pylist()[0]
+    flows = columns(found.flows)
+    rate = flows["bytes"] / (flows["time_flow_end_ns"] - flows["time_flow_start_ns"])
+    since_s = (flows["time_flow_start_ns"] - found.summary["window_start_ns"]) / 1e9
+    message = (flows["bytes"] > 1_000_000) & (flows["bytes"] < 80_000_000)
+    during, before = message & (since_s > 8.5) & (since_s < 14.5), message & (since_s < 7.5)
+    place = told["subject"].split("->")
+    through = np.array([place == path[-1 - len(place) : -1] for path in found.flows["path"].to_pylist()])
+    assert told["subject"] == subject
+    assert told["subject_type"] == {"slow_spine": "switch", "slow_uplink": "link"}[kind]
+    assert np.median(rate[through & during]) < 0.3 * np.median(rate[through & before])
+    assert rate[~through & during].min() > 0.8 * rate[~through & before].min()
 
 
 def test_two_gpus_may_share_a_nic() -> None:

@@ -49,6 +49,19 @@ def test_every_nic_and_leaf_of_a_family_is_found(family: str) -> None:
         assert network.leaf[network.ends(fault)[0]] == leaf
 
 
+def test_spine_and_uplink_are_found_by_their_addresses(scenario: Scenario) -> None:
+    spine = read_fault(("slow_spine", "172.31.0.2", "0.5", "5", "9"), scenario)
+    uplink = read_fault(("slow_uplink", "172.16.0.3->172.31.0.1", "0.5", "5", "9"), scenario)
+    assert (spine.kind, spine.spine) == ("slow_spine", 1)
+    assert (Network(scenario.cluster).leaf[uplink.gpu], uplink.spine) == (2, 0)
+
+
+@pytest.mark.parametrize("words", ["slow_spine 172.16.0.1", "slow_spine 3", "slow_uplink 172.16.0.1->172.16.0.2"])
+def test_what_is_no_spine_is_refused(scenario: Scenario, words: str) -> None:
+    with pytest.raises(UsageError, match=r"no spine .*: there are 172\.31\.0\.1 to 172\.31\.0\.4"):
+        read_fault([*words.split(), "0.5", "5", "9"], scenario)
+
+
 @pytest.mark.parametrize("name", ["64", "-1", "9" * 5000, "٣", "", "/", "server-00000/8", "server-00000/", "10.16.9.9"])
 @pytest.mark.parametrize("kind,form", [("slow_gpu", "{}"), ("slow_link", "0->{}"), ("slow_switch", "{}")])
 def test_subject_that_does_not_exist_is_refused(scenario: Scenario, name: str, kind: str, form: str) -> None:
@@ -94,6 +107,7 @@ def test_every_kind_needs_a_subject(scenario: Scenario, kind: str) -> None:
         ("slow_gpu 3 2 5 30.1", "not inside the recording"),
         ("slow_gpu 3 2 30 -", "not inside the recording"),
         ("slow_drift 3 2 5 -", "when it gets there"),
+        ("slow_uplink 172.16.0.1 0.5 5 9", "written a->b"),
         ("hang 3 2 5 -", "neither magnitude nor end"),
         ("hang 3 - 5 9", "neither magnitude nor end"),
         ("slow_link 3 0.5 5 9", "written a->b, not '3'"),
