@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from prism_ch.analysis.continuity.continuity import continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs
 from prism_ch.analysis.continuity.resume import AttemptSteps
+from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
-from prism_ch.analysis.diagnose.network.sharing import join_slow_switches
+from prism_ch.analysis.diagnose.network.sharing import join_shared
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
@@ -34,7 +35,7 @@ def analyse_window(
     1. Read the flows as bursts of payload, each once and by right clocks.
     2. Recognise the attempts of jobs among the endpoints.
     3. Divide the time of each into steps, and put those of one job together.
-    4. Rebuild each job's new steps, and diagnose what slows them.
+    4. Rebuild each job's new steps, and diagnose what slows them: of the network, by all jobs together.
     5. Settle what became of known jobs that the window does not show.
     6. Put findings together as incidents, over all jobs, and grade them by what they cost.
     """
@@ -42,16 +43,18 @@ def analyse_window(
     traffic = JobTraffic.of(seen, topology, params)
     attempts = recognise(traffic, seen.known.active, topology, params.recognise)
 
-    def described(job: Sequence[AttemptSteps]) -> tuple[JobRevision, Diagnosis] | None:
+    def examined(job: Sequence[AttemptSteps]) -> JobContext | None:
         rebuilt = rebuild_job(job, traffic, seen.known, params)
-        if rebuilt is None:
-            return None
-        found = diagnose(rebuilt, seen, topology, params)
-        return job_revision(rebuilt, found.findings, found.usual_compute, stands_still=found.stands_still), found
+        return None if rebuilt is None else JobContext.of(rebuilt, seen, topology, params)
+
+    def described(job: JobContext) -> tuple[JobRevision, Diagnosis]:
+        found = diagnose(job)
+        return job_revision(job.job, found.findings, found.usual_compute, stands_still=found.stands_still), found
 
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         continued = continue_jobs(attempts, traffic, seen.known, topology, params, pool.map)
-        shown = [one for one in pool.map(described, continued.jobs) if one is not None]
+        jobs = [one for one in pool.map(examined, continued.jobs) if one is not None]
+        shown = list(pool.map(described, JobContext.with_network(jobs, pool.map)))
     revisions = [revision for revision, _ in shown]
     # Some are both: not training by themselves, and part of what is.
     withdrawn = tuple(dict.fromkeys((*absorbed(seen.known.jobs, revisions), *continued.not_training)))
@@ -61,9 +64,9 @@ def analyse_window(
     stops = find_standstills(seen, topology, params)
     stops |= find_connecting(idle, seen, continued, topology, params)
     revisions.extend(silent_jobs(left, seen.until_ns, stops, params.going_on))
-    claims = [claim for _, found in shown for claim in found.switches]
-    switches = join_slow_switches(claims, seen.known.findings, seen.window)
-    revision = WindowRevision(tuple(revisions), withdrawn, switches, seen.exporters)
+    claims = [claim for _, found in shown for claim in found.shared]
+    shared = join_shared(claims, seen.known.findings, seen.window)
+    revision = WindowRevision(tuple(revisions), withdrawn, shared, seen.exporters)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
     return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)

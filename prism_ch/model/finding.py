@@ -29,7 +29,7 @@ class Baseline:
     """What a finding was compared with, which later windows go on comparing with.
 
     `compute_s`: usual seconds of computing in a step, by endpoint address. `s_per_byte`: usual seconds a byte, by way
-    ("a->b", or "group N"). `usual_since`: the step since which slow steps count as usual, None where they don't.
+    ("a->b", or "group N of JOB"). `usual_since`: the step since which slow steps count as usual, None where they don't.
     `other_work`: the steps do something else, and nobody slows them. `records_missing`: an exporter fell silent.
     `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
     """

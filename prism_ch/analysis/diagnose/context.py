@@ -8,10 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
+from prism_ch.analysis.continuity.continuity import ContinuedJob, Each, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
 from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, recall, remember
 from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.analysis.diagnose.network.localise import NetworkView, look_at
+from prism_ch.analysis.diagnose.network.queue_pairs import by_queue_pair
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
 from prism_ch.analysis.diagnose.steps.explain import Moved
@@ -32,7 +34,8 @@ class AttemptContext:
     """One attempt of a job, and what its traffic shows.
 
     `place` is where its steps lie in the job, `known` are the findings that were open before, those on switches among
-    them, and `usual` are its ranks' compute times that earlier windows remembered.
+    them, and `usual` are its ranks' compute times that earlier windows remembered. `network` are the NICs, links,
+    switches and groups that take longer for their bytes, as all jobs together show them.
     """
 
     attempt: RebuiltAttempt
@@ -42,6 +45,7 @@ class AttemptContext:
     seen: Observed
     topology: Topology
     params: Params
+    network: tuple[Finding, ...] = ()
 
     @property
     def typed_traffic(self) -> tuple[Traffic, PairKinds, Division, GroupSet]:
@@ -49,14 +53,14 @@ class AttemptContext:
         one = self.attempt
         return one.bursts, one.kinds, one.division, one.groups
 
-    @cached_property
-    def network(self) -> tuple[Finding, ...]:
-        """NICs, links, switches and groups that take longer for their bytes."""
-        division = self.attempt.division
-        if division.steps == 0:
-            return ()
-        times = measure_time_per_byte(*self.typed_traffic, self.topology, self.params.diagnose.network)
-        return find_slow_network(times, division, self.known, self.place, self.topology)
+    def look_at_network(self) -> NetworkView | None:
+        """Measure how long its traffic takes for its bytes, and on which ways; None without steps enough."""
+        one, params = self.attempt, self.params.diagnose.network
+        if one.division.steps == 0:
+            return None
+        bursts, kinds, taken = by_queue_pair(one.bursts, one.kinds, one.traffic.flows, params)
+        times = measure_time_per_byte(bursts, kinds, one.division, one.groups, self.topology, params, taken)
+        return look_at(times, one.division, self.known, self.place, self.topology)
 
     @cached_property
     def compute_times(self) -> tuple[compute_time.ComputeTime, ...]:
@@ -118,6 +122,19 @@ class JobContext:
         steps_seen = [one.steps_seen for one in attempts]
         mask = not_slow(steps_seen, job.steps, params.stops)
         return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)
+
+    @classmethod
+    def with_network(cls, contexts: Sequence[JobContext], each: Each = map) -> list[JobContext]:
+        """Return all jobs of a window with what is slow in the network between them."""
+        attempts = [attempt for context in contexts for attempt in context.attempts]
+        views: list[NetworkView | None] = list(each(AttemptContext.look_at_network, attempts))
+        seen = [view for view in views if view is not None]
+        found = iter(find_slow_network(seen, contexts[0].topology) if seen else ())
+        done = iter(
+            attempt if view is None else replace(attempt, network=next(found))
+            for attempt, view in zip(attempts, views, strict=True)
+        )
+        return [replace(one, attempts=tuple(next(done) for _ in one.attempts)) for one in contexts]
 
     def with_found(self, found: tuple[Finding, ...]) -> JobContext:
         """Return it with what was found so far."""

@@ -11,22 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from prism_ch.analysis.continuity.continuity import ContinuedJob
 from prism_ch.analysis.diagnose import policies
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.imbalance import find_imbalance
-from prism_ch.analysis.diagnose.network.sharing import without_congestion
+from prism_ch.analysis.diagnose.network.sharing import is_shared, without_congestion
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.diagnose.stops.stops import find_restart, find_stops
 from prism_ch.analysis.diagnose.telemetry import find_merged_records, resolve_steps
-from prism_ch.analysis.observe.observe import Observed
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
-from prism_ch.model.params import Params
 from prism_ch.model.result import Steps
-from prism_ch.model.topology import Topology
 
 Findings: TypeAlias = tuple[Finding, ...]
 Detector: TypeAlias = Callable[[JobContext], Findings]
@@ -35,10 +31,10 @@ Policy: TypeAlias = Callable[[Findings, JobContext], Findings]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The findings on a job and on switches, and the compute time to be remembered."""
+    """The findings on a job and on places that it shares with others, and the compute time to be remembered."""
 
     findings: Findings
-    switches: Findings
+    shared: Findings
     usual_compute: UsualComputeTime
 
     @property
@@ -53,10 +49,10 @@ def slow_network(context: JobContext) -> Findings:
     `network/slow_network.py` finds and names them. What other flows on the same port explain becomes congestion.
     """
     found = [one for attempt in context.attempts for one in attempt.network]
-    own = context.outside_stops(tuple(one for one in found if one.kind != "slow_switch"))
+    own = context.outside_stops(tuple(one for one in found if not is_shared(one)))
     params = context.params.diagnose.network
     own = without_congestion(own, context.job_id, context.seen.flows, context.endpoints, context.topology, params)
-    return (*own, *(one for one in found if one.kind == "slow_switch"))
+    return (*own, *filter(is_shared, found))
 
 
 def slow_gpus(context: JobContext) -> Findings:
@@ -138,16 +134,15 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
-def diagnose(job: ContinuedJob, seen: Observed, topology: Topology, params: Params) -> Diagnosis:
+def diagnose(context: JobContext) -> Diagnosis:
     """Find what slows or stops a job."""
-    context = JobContext.of(job, seen, topology, params)
     found: Findings = ()
     for detector in DETECTORS:
         found = (*found, *detector(context.with_found(found)))
     for policy in POLICIES:
         found = policy(found, context)
     return Diagnosis(
-        tuple(one for one in found if one.kind != "slow_switch"),
-        tuple(one for one in found if one.kind == "slow_switch"),
+        tuple(one for one in found if not is_shared(one)),
+        tuple(filter(is_shared, found)),
         context.attempts[-1].remembered(),
     )

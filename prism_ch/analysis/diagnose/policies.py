@@ -9,6 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.context import AttemptContext, JobContext, is_of_steps
 from prism_ch.analysis.diagnose.episodes import carry_on, together
+from prism_ch.analysis.diagnose.network.sharing import is_shared
 from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, is_stop
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
@@ -31,7 +32,7 @@ def not_by_network(found: Sequence[Finding], attempt: AttemptContext) -> tuple[F
 def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
     if not together(cause, symptom):
         return False
-    if symptom.kind == "slow_group" or cause.kind == "slow_switch":
+    if symptom.kind == "slow_group" or is_shared(cause):
         return True
     causing, waiting = (
         {int(topology.server[topology.index[end]]) for end in ends if end in topology.index}
@@ -136,9 +137,9 @@ def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...
 
 def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
     """Let findings continue open ones, and close the other open ones."""
-    own = [one for one in found if is_of_steps(one) and one.kind != "slow_switch"]
+    own = [one for one in found if is_of_steps(one) and not is_shared(one)]
     stops = [one for one in found if is_stop(one)]
-    others = [one for one in found if not is_stop(one) and (one.kind in ("telemetry", "slow_switch"))]
+    others = [one for one in found if not is_stop(one) and (one.kind == "telemetry" or is_shared(one))]
     last_known_ns = int(context.job.steps.end_ns[:-1].max(initial=0))
     return (
         *carry_on(context.known_of_steps, own, context.first_new_step, context.params.diagnose),

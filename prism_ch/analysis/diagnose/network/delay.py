@@ -72,18 +72,18 @@ def over_past(times: TimePerByte, remembered: Float64, params: TimePerByteParams
     return Delay(excess, usual, spread, np.ones(len(excess), dtype=bool))
 
 
-def remembered_s_per_byte(known: Sequence[Finding], times: TimePerByte, topology: Topology) -> Float64:
+def remembered_s_per_byte(known: Sequence[Finding], times: TimePerByte, topology: Topology, job_id: str) -> Float64:
     """Return the logarithm of remembered usual seconds a byte, float64[n], else NaN."""
     usual: dict[str, float] = {}
     for finding in known:
         if finding.status == "open" and finding.kind in _NETWORK_KINDS:
             usual |= finding.baseline.s_per_byte
-    return np.array([np.log(usual[way]) if way in usual else np.nan for way in ways_of(times, topology)])
+    return np.array([np.log(usual[way]) if way in usual else np.nan for way in ways_of(times, topology, job_id)])
 
 
-def ways_of(times: TimePerByte, topology: Topology) -> list[str]:
-    """Name the rows: a pair by its ends, a communicator by its group."""
-    names = [f"group {number}" for number in times.group.tolist()]
+def ways_of(times: TimePerByte, topology: Topology, job_id: str) -> list[str]:
+    """Name the rows: a pair by its ends, a communicator by its job and group."""
+    names = [f"group {number} of {job_id}" for number in times.group.tolist()]
     for row, src, dst in zip(times.row.tolist(), times.src.tolist(), times.dst.tolist(), strict=True):
         if times.group[row] < 0:
             names[row] = f"{topology.endpoints[src]}->{topology.endpoints[dst]}"

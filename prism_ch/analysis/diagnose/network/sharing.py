@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.findings import identity
+from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, identity
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
@@ -110,18 +110,23 @@ def _moved(flows: FlowBatch, rows: Int64, at_ns: Int64) -> Float64:
     return moved
 
 
-def join_slow_switches(claims: Sequence[Finding], known: Sequence[Finding], window: Window) -> tuple[Finding, ...]:
-    """Join the findings of all jobs on each switch in one window (LLMPrism, section V-C).
+def is_shared(finding: Finding) -> bool:
+    """Whether a finding is on a part of the network that flows of several jobs may cross."""
+    return finding.kind in ("slow_switch", "slow_link") and bool(finding.jobs)
 
-    Parameters: `claims`, findings of jobs that a switch slows; `known`, findings open before the window: one on the
-    same switch goes on, one whose switch is no longer slow is closed.
+
+def join_shared(claims: Sequence[Finding], known: Sequence[Finding], window: Window) -> tuple[Finding, ...]:
+    """Join the findings of all jobs on each switch, and link of switches, in one window (LLMPrism, section V-C).
+
+    Parameters: `claims`, findings of jobs that such a place slows; `known`, findings open before the window: one on the
+    same place goes on, one whose place is no longer slow is closed.
     """
-    going = {finding.subject: finding for finding in known if finding.kind == "slow_switch"}
-    by_switch: dict[str, list[Finding]] = {}
+    going = {finding.subject: finding for finding in known if is_shared(finding)}
+    by_place: dict[str, list[Finding]] = {}
     for claim in claims:
         if claim.status == "open" or claim.end_ns >= window.start_ns:
-            by_switch.setdefault(claim.subject, []).append(claim)
-    found = [_join(of_switch, going.pop(switch, None)) for switch, of_switch in by_switch.items()]
+            by_place.setdefault(claim.subject, []).append(claim)
+    found = [_join(of_place, going.pop(place, None)) for place, of_place in by_place.items()]
     found.extend(replace(finding, status="closed") for finding in going.values())
     return tuple(found)
 
@@ -129,14 +134,27 @@ def join_slow_switches(claims: Sequence[Finding], known: Sequence[Finding], wind
 def _join(claims: Sequence[Finding], going: Finding | None) -> Finding:
     worst = max(claims, key=lambda claim: (claim.slowdown, claim.score))
     begin_ns = min(claim.start_ns for claim in claims) if going is None else going.start_ns
+    jobs = tuple(sorted({job_id for claim in claims for job_id in claim.jobs}))
+    usual = {way: seconds for claim in claims for way, seconds in claim.baseline.s_per_byte.items()}
+    # What each job can't tell apart, others may.
+    others = tuple(one for one in worst.may_also_be if all(one in claim.may_also_be for claim in claims))
     return replace(
         worst,
-        diagnosis_id=identity("", "slow_switch", worst.subject, begin_ns) if going is None else going.diagnosis_id,
+        diagnosis_id=identity("", worst.kind, worst.subject, begin_ns) if going is None else going.diagnosis_id,
         first_step=0,
         last_step=0,
         start_ns=begin_ns,
         end_ns=max(claim.end_ns for claim in claims),
         status="open" if any(claim.status == "open" for claim in claims) else "closed",
         score=float(np.sqrt(sum(claim.score**2 for claim in claims))),
-        evidence={**worst.evidence, "jobs": len(claims)},
+        evidence={
+            **worst.evidence,
+            "jobs": list(jobs),
+            "may_also_be": [one for one in worst.may_also_be if one in others],
+        },
+        about=tuple(dict.fromkeys(way for claim in claims for way in claim.about))[:EVIDENCE_ROWS],
+        may_also_be=others,
+        baseline=Baseline(s_per_byte=usual),
+        confidence=max(claim.confidence for claim in claims),
+        jobs=jobs,
     )

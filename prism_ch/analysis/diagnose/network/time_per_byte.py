@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components
@@ -29,7 +30,8 @@ class TimePerByte:
     int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage that share
     servers, which may be parts of one communicator, joined inside the servers. `like` int32[n] numbers those that move
     messages of one size the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
-    The ways that a row crosses are entries of `row`, `src` and `dst` int32[r]. `blur_s` float64[n, k] is by how much
+    What a row crosses are entries of `row`, `src`, `dst` and `way` int32[r], the last an index into `ways`, -1 where it
+    is unknown: an entry for each way of a pair, or for each of its queue pairs. `blur_s` float64[n, k] is by how much
     times that are cut to ticks may make `seconds` too long or too short.
     """
 
@@ -43,6 +45,8 @@ class TimePerByte:
     src: Int32
     dst: Int32
     blur_s: Float64
+    way: Int32
+    ways: tuple[tuple[str, ...], ...] = ()
 
     @property
     def log_s_per_byte(self) -> Float64:
@@ -72,8 +76,11 @@ def measure_time_per_byte(
     groups: GroupSet,
     topology: Topology,
     params: TimePerByteParams,
+    taken: WaysTaken | None = None,
 ) -> TimePerByte:
     """Measure the time per byte of all training traffic of an attempt in each step.
+
+    Parameters: `taken`, the ways of the traffic's pairs, by default one unknown way each.
 
     A communicator moves data from when the last of its flows begins: one that has begun waits for a rank that is late,
     and takes long though the network is not slow. Its time is that of its fastest pair; a slow link delays all of them.
@@ -109,7 +116,10 @@ def measure_time_per_byte(
     blurs_s = times * summed(bursts.pair_tick_ns[bursts.pair] / 1e9 * (turns.payload > 0))
     row, number, site = _parted(_of_bulk(row, usual, params), number, site, amount, traffic)
     fastest = _fastest(row, seconds, payload, len(number))
-    pairs, each = np.flatnonzero(row >= 0), np.arange(division.steps)[None]
+    each = np.arange(division.steps)[None]
+    taken = WaysTaken.unknown(traffic) if taken is None else taken
+    crossed = np.flatnonzero(row[taken.pair] >= 0)
+    pairs = taken.pair[crossed]
     size = payload.sum(axis=1) / np.maximum(np.bincount(bursts.pair, minlength=shape[0]), 1)
     return TimePerByte(
         seconds[fastest, each],
@@ -122,6 +132,8 @@ def measure_time_per_byte(
         traffic.pair_src[pairs],
         traffic.pair_dst[pairs],
         blurs_s[fastest, each],
+        taken.way[crossed],
+        taken.names,
     )
 
 

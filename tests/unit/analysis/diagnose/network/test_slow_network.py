@@ -11,6 +11,7 @@ import pytest
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import slow_gpus, slow_groups, slow_network
 from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.analysis.diagnose.network.localise import look_at
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte, measure_time_per_byte
 from prism_ch.analysis.roles.stage_order import order
@@ -72,8 +73,14 @@ def found(
     where: Topology = WHERE,
     known: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
-    pace, divided = paced(flows, pp, where)
-    return find_slow_network(pace, divided, known, PLACE, where)
+    return localised(*paced(flows, pp, where), where, known)
+
+
+def localised(
+    pace: TimePerByte, divided: Division, where: Topology = WHERE, known: Sequence[Finding] = ()
+) -> tuple[Finding, ...]:
+    view = look_at(pace, divided, known, PLACE, where)
+    return () if view is None else find_slow_network([view], where)[0]
 
 
 def pipelines() -> list[Flow]:
@@ -97,9 +104,7 @@ class TestTicks:
     def test_what_ticks_explain_is_not_slow(self, tick_ms: float, times: float, told: bool) -> None:
         flows = slowed(pipelines(), lambda flow: (flow.src, flow.dst) == (3, 11), times)
         pace, divided = paced(flows, links(GRID), tick_ms=tick_ms)
-        assert [one.subject for one in find_slow_network(pace, divided, (), PLACE, WHERE)] == (
-            ["10.0.103.0->10.0.111.0"] if told else []
-        )
+        assert [one.subject for one in localised(pace, divided)] == (["10.0.103.0->10.0.111.0"] if told else [])
 
     def test_what_is_longer_or_shorter_by_more_is_so_by_the_rest(self) -> None:
         pace, _ = paced(pipelines(), links(GRID), tick_ms=1)
@@ -133,7 +138,7 @@ class TestWhoIsToBlame:
         assert "10.0.105.0 (host-05, GPU 0)" in one.summary
 
     def test_hot_rows_and_columns_of_its_endpoints_are_a_switch(self) -> None:
-        (one,) = found(slowed(pipelines(), lambda flow: flow.src % 4 == flow.dst % 4 == 1), links(GRID))
+        (one,) = found(slowed(pipelines(), lambda flow: flow.length_ms > 10 or flow.src % 4 == 1), links(GRID))
         assert (one.kind, one.subject_type, one.subject) == ("slow_switch", "switch", "b")
 
     def test_of_a_ring_no_more_can_be_told_than_the_ring(self) -> None:
@@ -242,7 +247,7 @@ class TestWhoIsToBlame:
         pace = measure_time_per_byte(
             seen, typed(seen), divided, order(seen, typed(seen), divided), WHERE, PARAMS.network
         )
-        assert find_slow_network(pace, divided, (), PLACE, WHERE) == ()
+        assert localised(pace, divided) == ()
 
 
 class TestWhileItLasts:
@@ -266,7 +271,7 @@ class TestWhileItLasts:
         pace, divided = paced(slowed(rings(4), lambda flow: flow.src < 4, steps=steps))
         longer_ns = 500_000_000 * np.cumsum(np.isin(np.arange(STEPS), steps))
         slower = Division(divided.endpoints, divided.end_ns + longer_ns, divided.whole)
-        (one,) = find_slow_network(pace, slower, (), PLACE, WHERE)
+        (one,) = localised(pace, slower)
         extra_s = float(pace.seconds[0, 12] - pace.seconds[0, 11])
         assert one.slowdown == pytest.approx(extra_s / 1.5, rel=0.05)
         assert 0 < one.slowdown < PARAMS.warning_slowdown < 0.5 / 1.5
@@ -282,6 +287,7 @@ class TestOneRootCause:
         context = JobContext.of(
             continued_job([rebuilt_attempt(seen, kinds, divided)]), observed(batch([])), WHERE, Params()
         )
+        (context,) = JobContext.with_network([context])
         return [*slow_network(context), *slow_groups(context)]
 
     def test_group_behind_slow_nic_is_left_out(self) -> None:

@@ -1,0 +1,92 @@
+"""Places: what flows cross, and which of them something slow is told apart by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
+from prism_ch.model.columns import Int64
+from prism_ch.model.finding import FindingKind
+from prism_ch.model.topology import Topology
+
+#: Which rows each candidate touches: 1, else 0.
+Touches: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
+
+#: What a finding on a place is called, and the place: a link or uplink is `a->b`.
+Named: TypeAlias = tuple[FindingKind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Links, endpoints, switches and uplinks, by kind and name; `touches` [h, n] are their rows."""
+
+    named: tuple[Named, ...]
+    touches: Touches
+
+
+def list_candidates(times: TimePerByte, topology: Topology, *, lone_leaves: bool = False) -> Candidates:
+    """List what the rows cross: links of NICs, NICs, leaves, and by known ways the switches and links between them.
+
+    Parameters: `lone_leaves`, whether to list the leaf of a single endpoint, which explains no more than its NIC.
+    """
+    links, link = np.unique(np.stack([times.src, times.dst], axis=1), axis=0, return_inverse=True)
+    endpoints, endpoint = np.unique(np.concatenate([times.src, times.dst]), return_inverse=True)
+    switches, switch = np.unique(topology.leaf[endpoints], return_inverse=True)
+    several = np.bincount(switch) > (0 if lone_leaves else 1)
+    row = np.concatenate([times.row, np.tile(times.row, 2), np.tile(times.row, 2)])
+    number = np.concatenate([link.ravel(), len(links) + endpoint, len(links) + len(endpoints) + switch[endpoint]])
+    kept = number < len(links) + len(endpoints)
+    kept[~kept] = several[switch[endpoint]]
+    named: list[Named] = [
+        *(("slow_link", f"{topology.endpoints[src]}->{topology.endpoints[dst]}") for src, dst in links.tolist()),
+        *(("slow_nic", topology.endpoints[one]) for one in endpoints.tolist()),
+        *(("slow_switch", topology.leaf_names[one]) for one in switches.tolist()),
+    ]
+    between, way_row, place = _between_leaves(times)
+    number = np.concatenate([number[kept], len(named) + place])
+    row = np.concatenate([row[kept].astype(np.int64), way_row])
+    named += between
+    return Candidates(tuple(named), incidence(number, row, len(named), len(times.group)))
+
+
+def _between_leaves(times: TimePerByte) -> tuple[list[Named], Int64, Int64]:
+    """Name the places on known ways, and return rows and places that meet, int64[m] each."""
+    number: dict[Named, int] = {}
+    places = [[number.setdefault(name, len(number)) for name in _on_way(way)] for way in times.ways]
+    count = np.array([len(each) for each in places], dtype=np.int64)
+    begin = np.cumsum(count) - count
+    flat = np.array([one for each in places for one in each], dtype=np.int64)
+    known = np.flatnonzero(times.way >= 0)
+    many = count[times.way[known]] if len(known) else np.empty(0, dtype=np.int64)
+    within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
+    place = flat[np.repeat(begin[times.way[known]], many) + within] if len(flat) else within
+    return list(number), np.repeat(times.row[known].astype(np.int64), many), place
+
+
+def _on_way(way: tuple[str, ...]) -> Iterator[Named]:
+    """Yield the switches of a way but its leaves, and the links between switches."""
+    for switch in way[1:-1]:
+        yield "slow_switch", switch
+    for here, there in pairwise(way):
+        yield "slow_link", f"{here}->{there}"
+
+
+def is_between_leaves(named: Named, topology: Topology) -> bool:
+    """Whether a place is a switch above the leaves, or a link between two switches."""
+    kind, name = named
+    if kind == "slow_link":
+        return name.partition("->")[0] not in topology.index
+    return kind == "slow_switch" and name not in topology.leaf_names
+
+
+def incidence(number: Int64, row: Int64, candidates: int, rows: int) -> Touches:
+    """Return the matrix that is 1 where a candidate touches a row, however often."""
+    touches = csr_array((np.ones(len(row)), (number, row)), shape=(candidates, rows))
+    touches.data[:] = 1.0
+    return touches

@@ -1,0 +1,266 @@
+"""All jobs together: the smallest set of places that explains what is slow in any of them, and nothing that is not.
+
+A switch, or a link between switches, is crossed by flows of several jobs: what one job shows of it may be a NIC, a
+link or a leaf as well, until another job's flows over that are seen to be as fast as ever (Boolean tomography:
+Duffield, "Network Tomography of Binary Network Performance Characteristics", IEEE Trans. Inf. Theory 52, 2006).
+
+1. Take the rows of all jobs in the time in which a job by itself finds something slow: each is slow then, or it is not.
+2. Take the place that most slow rows cross and no others, or hardly any; then that of the rest, and so on.
+3. Where ways are not known, flows between leaves may be slow by what lies between: it explains any of them. A place is
+   believed against that if so many slow rows do not meet on it by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import comb, log
+from typing import TypeAlias
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
+from prism_ch.analysis.diagnose.network.places import Named, Touches, incidence, is_between_leaves, list_candidates
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params import TimePerByteParams
+from prism_ch.model.topology import Topology
+
+#: Places that explain the same, and the units that they explain, bool[units].
+_Chosen: TypeAlias = tuple[list[int], Bool]
+
+#: What lies between the leaves, where the records name no switch there.
+SPINES = "spines"
+
+#: Places that are taken one after the other at the most, before the rest counts as unexplained.
+_MAX_PLACES = 64
+
+#: Shares of ways that may be slow, among which the likeliest is taken.
+_SLOW_SHARES = np.geomspace(1 / 512, 1 / 2, 32)
+
+#: The probability at most that the slow rows of one way are just those of a NIC or leaf.
+_COINCIDENCE = 0.01
+
+#: A unit without a way between leaves is hardly ever slow by one.
+_NO_WAY = 1e-6
+#: How often what crosses a slow place shows it.
+_SHOWS = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of all views, one after the other, and the places that they cross.
+
+    `touches` [places, n]; `view` int64[n] and `row` int64[n] say whose each is; `unseen` int64[n] counts its ways
+    between leaves that are not known; `site` int64[n], see TimePerByte, numbered over all views, -1 for none.
+    """
+
+    named: tuple[Named, ...]
+    touches: Touches
+    view: Int64
+    row: Int64
+    unseen: Int64
+    site: Int64
+
+    @classmethod
+    def of(cls, views: Sequence[NetworkView], topology: Topology) -> _Rows:
+        """Put the rows of all views together."""
+        number: dict[Named, int] = {}
+        places, rows, unseen, sites = [], [], [], []
+        counts = [len(view.times.group) for view in views]
+        begin = np.cumsum([0, *counts])
+        site_base = 0
+        for view, first in zip(views, begin.tolist(), strict=False):
+            times = view.times
+            listed = list_candidates(times, topology, lone_leaves=True)
+            mine, row = listed.touches.nonzero()
+            numbers = np.array([number.setdefault(name, len(number)) for name in listed.named], dtype=np.int64)
+            places.append(numbers[mine])
+            rows.append(first + row.astype(np.int64))
+            away = (times.way < 0) & (topology.leaf[times.src] != topology.leaf[times.dst])
+            unseen.append(np.bincount(times.row[away], minlength=len(times.group)))
+            sites.append(np.where(times.site >= 0, site_base + times.site.astype(np.int64), -1))
+            site_base += int(times.site.max(initial=-1)) + 1
+        view_of = np.repeat(np.arange(len(views)), counts)
+        touches = incidence(np.concatenate(places), np.concatenate(rows), len(number), len(view_of))
+        own = np.arange(len(view_of)) - begin[view_of]
+        return cls(tuple(number), touches, view_of, own, np.concatenate(unseen), np.concatenate(sites))
+
+    def spines(self, topology: Topology) -> tuple[Named, ...]:
+        """Return the switches above the leaves that have a name in any known way."""
+        found = [one for one in self.named if one[0] == "slow_switch" and is_between_leaves(one, topology)]
+        return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Places that explain the same `rows` bool[n] of all views, the best first."""
+
+    places: tuple[Named, ...]
+    rows: Bool
+
+
+def localise_together(views: Sequence[NetworkView], topology: Topology) -> list[tuple[Localised, ...]]:
+    """Return what is slow in each view, by the places that all views agree on."""
+    if not any(view.found for view in views):
+        return [() for _ in views]
+    rows = _Rows.of(views, topology)
+    agreed: list[list[Localised]] = [[] for _ in views]
+    everything = [(number, one) for number, view in enumerate(views) for one in view.found]
+    for number, one in sorted(everything, key=lambda each: -each[1].gain):
+        found = _agree(number, one, views, rows, topology)
+        same = [other for other in agreed[number] if other.candidates[0] == found.candidates[0]]
+        if not any(other.episode.meets(found.episode) for other in same):
+            agreed[number].append(found)
+    return [tuple(found) for found in agreed]
+
+
+def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Rows, topology: Topology) -> Localised:
+    """Return what one view finds slow, by the place that explains it best in all views together."""
+    view = views[number]
+    params = view.place.params.network
+    mine = np.flatnonzero(rows.view == number)[one.rows]
+    excess = _excess_during(one, view, views)
+    most = np.nan_to_num(excess[mine])
+    usual = robust.median(most[most >= most.max(initial=0) / 2])
+    least = max(float(np.nan_to_num(usual)), float(np.log1p(params.network_excess))) / 2
+    slow, known = excess >= least, ~np.isnan(excess)
+    best: _Explained | None = None
+    for each in _explain(slow, known, rows, topology, view.place.params.max_false_culprits, params):
+        if best is None or each.rows[mine].sum() > best.rows[mine].sum():
+            best = each
+    if best is None or not best.rows[mine].any():
+        return one
+    shared = tuple(candidate for candidate in one.candidates if candidate in best.places)
+    if shared:
+        others = tuple(place for place in best.places if is_between_leaves(place, topology) and place not in shared)
+        return replace(one, candidates=(*shared, *others))
+    within = best.rows[rows.view == number]
+    found = view.touched_by(best.places[0], within, one.episode) or replace(one, rows=within)
+    return replace(found, candidates=best.places)
+
+
+def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> Float64:
+    """Return the median excess of the rows of all views over the time of an episode, float64[n]; NaN if none moved."""
+    end_ns = view.division.job_end_ns()
+    start_ns, until_ns = int(end_ns[max(one.episode.first - 1, 0)]), int(end_ns[one.episode.last])
+    found = []
+    for other in views:
+        ends = other.division.job_end_ns()
+        begins = np.append(ends[0] - np.median(np.diff(ends)), ends[:-1])
+        inside = (begins + ends) / 2
+        during = (inside > start_ns) & (inside <= until_ns)
+        if other is view:
+            during = np.isin(np.arange(len(ends)), one.episode.abnormal)
+        none = np.full(len(other.times.group), np.nan)
+        found.append(robust.median(other.delay.excess[:, during], axis=1) if during.any() else none)
+    return np.concatenate(found)
+
+
+def _explain(
+    slow: Bool, known: Bool, rows: _Rows, topology: Topology, max_false: float, params: TimePerByteParams
+) -> Iterator[_Explained]:
+    """Yield the smallest set of places that explains the slow rows, bool[n], and hardly any other known ones."""
+    unit = _units(slow, rows)
+    used, unit = np.unique(np.where(known, unit, -1), return_inverse=True)
+    none = int(used[0] < 0)
+    of_rows = incidence((unit - none)[known], np.flatnonzero(known), len(used) - none, len(slow))
+    touches: Touches = rows.touches @ of_rows.T
+    touches.data[:] = 1.0
+    is_slow = (of_rows @ slow.astype(np.float64)) > 0
+    unseen = np.zeros(len(is_slow))
+    np.maximum.at(unseen, (unit - none)[known], rows.unseen[known])
+    chosen = list(_smallest(touches, is_slow, params))
+    kept, by_chance = _believed(chosen, touches, is_slow, unseen, max_false)
+    left = is_slow & (unseen > 0)
+    for _, covered in chosen:
+        left &= ~covered
+    for tied, covered in kept:
+        places = tuple(rows.named[place] for place in tied)
+        # What one pair alone crosses is not told apart from the pair.
+        lone = covered.sum() == 1 and bool((unseen[covered] > 0).all())
+        yield _Explained((*places, *(rows.spines(topology) if lone else ())), _rows_of(covered, of_rows) & slow)
+    if by_chance:
+        covered = np.any([covered for _, covered in by_chance], axis=0) | left
+        alone = by_chance[0][0] if len(by_chance) == 1 else []
+        places = (*(rows.spines(topology) or (("slow_switch", SPINES),)), *(rows.named[place] for place in alone))
+        yield _Explained(places, _rows_of(covered, of_rows) & slow)
+
+
+def _rows_of(units: Bool, of_rows: Touches) -> Bool:
+    """Mask the rows of some units, bool[n]."""
+    return np.asarray((of_rows.T @ units.astype(np.float64)) > 0)
+
+
+def _units(slow: Bool, rows: _Rows) -> Int64:
+    """Give rows that are slow together one number, int64[n]: parts of a communicator wait for one another."""
+    unit = np.arange(len(slow))
+    parts = np.flatnonzero(slow & (rows.site >= 0))
+    _, first, which = np.unique(rows.site[parts], return_index=True, return_inverse=True)
+    unit[parts] = parts[first][which]
+    return unit
+
+
+def _smallest(touches: Touches, is_slow: Bool, params: TimePerByteParams) -> Iterator[_Chosen]:
+    """Yield places that explain as much, and the slow units that they explain, bool[units]: the most first."""
+    others = touches @ (~is_slow).astype(np.float64)
+    all_slow = touches @ is_slow.astype(np.float64)
+    fits = all_slow >= params.together_share * (all_slow + others)
+    left = is_slow.copy()
+    for _ in range(_MAX_PLACES):
+        gain = np.where(fits, touches @ left.astype(np.float64) - others, 0)
+        if gain.max(initial=0) <= 0:
+            return
+        alike = np.flatnonzero(gain == gain.max())
+        covered = (touches[alike].toarray() > 0) & left
+        same = (covered == covered[0]).all(axis=1)
+        yield alike[same].tolist(), covered[0]
+        left &= ~covered[0]
+
+
+def _believed(
+    chosen: Sequence[_Chosen], touches: Touches, is_slow: Bool, unseen: Float64, max_false: float
+) -> tuple[list[_Chosen], list[_Chosen]]:
+    """Part the places into those that are believed, and those on which slow rows may meet by chance.
+
+    The null model: what lies between the leaves is slow on a share of its ways, which flows take at random.
+    Of one place alone nothing else shows that share: a set of so many rows is one of a place by chance.
+    """
+    kept: list[_Chosen] = []
+    by_chance: list[_Chosen] = []
+    sizes = touches @ (unseen > 0).astype(np.float64)
+    taken = np.zeros(len(is_slow), dtype=bool)
+    for tied, covered in chosen:
+        crossed = touches[[tied[0]]].toarray()[0] > 0
+        among = (unseen > 0) & ~crossed & ~taken
+        if (unseen[covered] == 0).any() or (covered.sum() == 1 and len(chosen) == 1):
+            believed = True
+        elif (among & is_slow).any():
+            log_ratio = _log_ratio(is_slow[crossed], unseen[crossed], is_slow[among], unseen[among])
+            believed = log_ratio > np.log(touches.shape[0] / max_false)
+        else:
+            size = int(covered.sum())
+            sets = comb(int((unseen > 0).sum()), size)
+            believed = bool(np.count_nonzero(sizes == size) <= _COINCIDENCE * sets)
+        (kept if believed else by_chance).append((tied, covered))
+        taken |= covered if believed else False
+    if len(by_chance) == 1 and len(kept) > 0:
+        return [*kept, *by_chance], []
+    return kept, by_chance
+
+
+def _log_ratio(slow: Bool, ways: Float64, slow_others: Bool, ways_others: Float64) -> float:
+    """Return the log likelihood ratio of a slow place against slow ways at random, for the units that cross it.
+
+    Parameters: which units are slow, and how many ways each takes, of those that cross the place and of the others.
+    """
+
+    def log_likelihood(is_slow: Bool, count: Float64, share: Float64) -> Float64:
+        fast = np.outer(count, np.log1p(-share))
+        return np.asarray(np.where(is_slow[:, None], np.log(-np.expm1(np.minimum(fast, -1e-12))), fast).sum(axis=0))
+
+    share = _SLOW_SHARES[[int(np.argmax(log_likelihood(slow_others, ways_others, _SLOW_SHARES)))]]
+    ways = np.maximum(ways, _NO_WAY)
+    at_random = float(log_likelihood(slow, ways, share)[0])
+    shown = int(np.count_nonzero(slow))
+    return shown * log(_SHOWS) + (len(slow) - shown) * log(1 - _SHOWS) - at_random
