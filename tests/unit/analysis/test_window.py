@@ -190,7 +190,7 @@ class TestFindingsOverWindows:
         where = topology(16, leaves=("a", "b", "c", "d"))
         flows = [
             replace(flow, length_ms=3 * flow.length_ms)
-            if flow.src % 4 == flow.dst % 4 == 1 and 60_000 <= flow.start_ms < 120_000
+            if (flow.src % 4 == flow.dst % 4 == 1 or flow.length_ms > 10) and 60_000 <= flow.start_ms < 120_000
             else flow
             for flow in job([list(range(8)), list(range(8, 16))], 180)
         ]
