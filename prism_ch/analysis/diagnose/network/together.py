@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import comb, log
+from math import log
 from typing import TypeAlias
 
 import numpy as np
+from scipy.special import logsumexp
 
+from prism_ch.analysis.diagnose.findings import NAMED
 from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
 from prism_ch.analysis.diagnose.network.places import Named, Touches, incidence, is_between_leaves, list_candidates
 from prism_ch.core import robust
@@ -35,11 +37,8 @@ SPINES = "spines"
 #: Places that are taken one after the other at the most, before the rest counts as unexplained.
 _MAX_PLACES = 64
 
-#: Shares of ways that may be slow, among which the likeliest is taken.
-_SLOW_SHARES = np.geomspace(1 / 512, 1 / 2, 32)
-
-#: The probability at most that the slow rows of one way are just those of a NIC or leaf.
-_COINCIDENCE = 0.01
+#: Shares of ways that may be slow: one of two spines, up to one of so many links to spines.
+_SLOW_SHARES = np.geomspace(1 / 128, 1 / 2, 32)
 
 #: A unit without a way between leaves is hardly ever slow by one.
 _NO_WAY = 1e-6
@@ -180,8 +179,8 @@ def _explain(
         # What one pair alone crosses is not told apart from the pair.
         lone = covered.sum() == 1 and bool((unseen[covered] > 0).all())
         yield _Explained((*places, *(rows.spines(topology) if lone else ())), _rows_of(covered, of_rows) & slow)
-    if by_chance:
-        covered = np.any([covered for _, covered in by_chance], axis=0) | left
+    if by_chance or left.any():
+        covered = np.any([left, *(covered for _, covered in by_chance)], axis=0)
         alone = by_chance[0][0] if len(by_chance) == 1 else []
         places = (*(rows.spines(topology) or (("slow_switch", SPINES),)), *(rows.named[place] for place in alone))
         yield _Explained(places, _rows_of(covered, of_rows) & slow)
@@ -223,44 +222,41 @@ def _believed(
 ) -> tuple[list[_Chosen], list[_Chosen]]:
     """Part the places into those that are believed, and those on which slow rows may meet by chance.
 
-    The null model: what lies between the leaves is slow on a share of its ways, which flows take at random.
-    Of one place alone nothing else shows that share: a set of so many rows is one of a place by chance.
+    The null model: what lies between the leaves is slow on a share of its ways, which flows take at random. Others
+    that are slow show that share. Where there are none it may be any, and the place has to be likelier than that.
     """
     kept: list[_Chosen] = []
     by_chance: list[_Chosen] = []
-    sizes = touches @ (unseen > 0).astype(np.float64)
     taken = np.zeros(len(is_slow), dtype=bool)
+    places = touches.shape[0]
     for tied, covered in chosen:
         crossed = touches[[tied[0]]].toarray()[0] > 0
-        among = (unseen > 0) & ~crossed & ~taken
+        others = (unseen > 0) & ~crossed & ~taken
         if (unseen[covered] == 0).any() or (covered.sum() == 1 and len(chosen) == 1):
             believed = True
-        elif (among & is_slow).any():
-            log_ratio = _log_ratio(is_slow[crossed], unseen[crossed], is_slow[among], unseen[among])
-            believed = log_ratio > np.log(touches.shape[0] / max_false)
+        elif (others & is_slow).any():
+            share = _SLOW_SHARES[[int(np.argmax(_log_likelihood(is_slow[others], unseen[others], _SLOW_SHARES)))]]
+            at_random = float(_log_likelihood(is_slow[crossed], unseen[crossed], share)[0])
+            believed = _log_shown(is_slow[crossed]) - at_random > log(places / max_false)
         else:
-            size = int(covered.sum())
-            sets = comb(int((unseen > 0).sum()), size)
-            believed = bool(np.count_nonzero(sizes == size) <= _COINCIDENCE * sets)
+            every = crossed | others
+            each = _log_likelihood(is_slow[every], unseen[every], _SLOW_SHARES)
+            at_random = float(logsumexp(each)) - log(len(each))
+            believed = _log_shown(is_slow[crossed]) - log(places) - at_random > log(NAMED / (1 - NAMED))
         (kept if believed else by_chance).append((tied, covered))
-        taken |= covered if believed else False
+        taken |= covered & believed
     if len(by_chance) == 1 and len(kept) > 0:
         return [*kept, *by_chance], []
     return kept, by_chance
 
 
-def _log_ratio(slow: Bool, ways: Float64, slow_others: Bool, ways_others: Float64) -> float:
-    """Return the log likelihood ratio of a slow place against slow ways at random, for the units that cross it.
-
-    Parameters: which units are slow, and how many ways each takes, of those that cross the place and of the others.
-    """
-
-    def log_likelihood(is_slow: Bool, count: Float64, share: Float64) -> Float64:
-        fast = np.outer(count, np.log1p(-share))
-        return np.asarray(np.where(is_slow[:, None], np.log(-np.expm1(np.minimum(fast, -1e-12))), fast).sum(axis=0))
-
-    share = _SLOW_SHARES[[int(np.argmax(log_likelihood(slow_others, ways_others, _SLOW_SHARES)))]]
-    ways = np.maximum(ways, _NO_WAY)
-    at_random = float(log_likelihood(slow, ways, share)[0])
+def _log_shown(slow: Bool) -> float:
+    """Return the log likelihood of what crosses a slow place, slow as it is or not."""
     shown = int(np.count_nonzero(slow))
-    return shown * log(_SHOWS) + (len(slow) - shown) * log(1 - _SHOWS) - at_random
+    return shown * log(_SHOWS) + (len(slow) - shown) * log(1 - _SHOWS)
+
+
+def _log_likelihood(slow: Bool, ways: Float64, shares: Float64) -> Float64:
+    """Return the log likelihood of units that take so many ways, of which shares, float64[k], are slow."""
+    fast = np.outer(np.maximum(ways, _NO_WAY), np.log1p(-shares))
+    return np.asarray(np.where(slow[:, None], np.log(-np.expm1(fast)), fast).sum(axis=0))
