@@ -251,7 +251,8 @@ CREATE TABLE IF NOT EXISTS steps_log
     `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
     `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
     `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    `slowest_endpoint` String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
+    `slowest_endpoint` String COMMENT 'Address of the endpoint that kept the others waiting, empty where records tell no single one',
+    `slowest_endpoints` Array(String) COMMENT 'Addresses of those that kept the others waiting and can not be told apart; empty where nobody did',
     `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
     `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
 )
@@ -2708,7 +2709,8 @@ CREATE VIEW IF NOT EXISTS steps
     `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
     `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
     `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    `slowest_endpoint` String COMMENT 'Address of the endpoint that was ready latest, against what is usual for it',
+    `slowest_endpoint` String COMMENT 'Address of the endpoint that kept the others waiting, empty where records tell no single one',
+    `slowest_endpoints` Array(String) COMMENT 'Addresses of those that kept the others waiting and can not be told apart; empty where nobody did',
     `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
 )
 COMMENT 'Training steps, one row a job and step'
@@ -2723,6 +2725,7 @@ AS SELECT
     l.pp_s,
     l.dp_s,
     l.slowest_endpoint,
+    l.slowest_endpoints,
     l.complete
 FROM steps_log AS l
 ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)

@@ -36,7 +36,7 @@ _PROMISE = {
     "steps": (
         "job_id String; tenant String; step UInt64; start_time DateTime64(9); end_time DateTime64(9);"
         " duration_s Float64; compute_s Float64; pp_s Float64; dp_s Float64;"
-        " slowest_endpoint String | complete UInt8"
+        " slowest_endpoint String; slowest_endpoints Array(String) | complete UInt8"
     ),
     "gpu_steps": (
         "job_id String; tenant String; endpoint String; step UInt64; start_time DateTime64(9);"

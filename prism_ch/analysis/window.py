@@ -49,7 +49,7 @@ def analyse_window(
 
     def described(job: JobContext) -> tuple[JobRevision, Diagnosis]:
         found = diagnose(job)
-        return job_revision(job.job, found.findings, found.usual_compute, stands_still=found.stands_still), found
+        return job_revision(found.job, found.findings, found.usual_compute, stands_still=found.stands_still), found
 
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         continued = continue_jobs(attempts, traffic, seen.known, topology, params, pool.map)

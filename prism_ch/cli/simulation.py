@@ -100,6 +100,7 @@ def simulate(
     KIND         SUBJECT   MAGNITUDE
     slow_gpu     GPU       computing takes this many times as long (> 1)
     slow_drift   GPU       the same, reached slowly until TO_S; it stays
+    slow_stage   JOB/stage/N  computing takes as long on all of its GPUs
     hang         GPU       -; it never ends: TO_S is - as well
     slow_nic     GPU       share of the bandwidth left (< 1), both directions
     slow_link    GPU->GPU  share of the bandwidth left, in this direction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Self
 
@@ -18,8 +18,27 @@ Float64 = npt.NDArray[np.float64]
 Complex128 = npt.NDArray[np.complex128]
 Bool = npt.NDArray[np.bool_]
 
+#: A tuple of numbers in each row: see `ragged`.
+Ragged = npt.NDArray[np.object_]
+
 #: The dtype of a field by its annotation.
-_DTYPES = {"Int64": np.int64, "Int32": np.int32, "UInt16": np.uint16, "UInt8": np.uint8, "Float64": np.float64}
+_DTYPES: dict[str, npt.DTypeLike] = {
+    "Int64": np.int64,
+    "Int32": np.int32,
+    "UInt16": np.uint16,
+    "UInt8": np.uint8,
+    "Float64": np.float64,
+    "Ragged": np.object_,
+}
+
+
+def ragged(rows: Iterable[Sequence[int]]) -> Ragged:
+    """Make a column of a tuple of numbers in each row."""
+    items = [tuple(row) for row in rows]
+    column = np.empty(len(items), dtype=np.object_)
+    for place, item in enumerate(items):  # numpy would make equally long tuples a second dimension
+        column[place] = item
+    return column
 
 
 def freeze(owner: object, **dtypes: npt.DTypeLike) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prism_ch.core.arrays import order_by
-from prism_ch.model.columns import Columns, Float64, Int32, Int64, UInt8
+from prism_ch.model.columns import Columns, Float64, Int32, Int64, Ragged, UInt8
 
 #: Codes of a pair's kind, in the order of the contract's Enum; the code is the position.
 PAIR_KINDS = ("DP", "PP", "EP", "CP", "TP", "other")
@@ -59,7 +59,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Steps(Columns):
-    """One row a training step; `slowest` is an endpoint; `complete` is 0 where the step's beginning was not seen."""
+    """One row a training step.
+
+    `slowest` are the endpoints that were ready last and can't be told apart, none where nothing tells; `complete` is 0
+    where the step's beginning was not seen.
+    """
 
     step: Int64
     start_ns: Int64
@@ -67,7 +71,7 @@ class Steps(Columns):
     compute_s: Float64
     pp_s: Float64
     dp_s: Float64
-    slowest: Int32
+    slowest: Ragged
     complete: UInt8
 
     @property

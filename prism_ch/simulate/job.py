@@ -19,11 +19,13 @@ Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble"]
 SyncMode = Literal["none", "allreduce", "distributed_optimizer", "zero2", "zero3"]
 RingExit = Literal["rail", "rotate"]
 FaultKind = Literal[
-    "slow_gpu", "slow_drift", "hang", "slow_nic", "slow_link", "slow_switch", "slow_spine", "slow_uplink"
+    "slow_gpu", "slow_drift", "slow_stage", "hang", "slow_nic", "slow_link", "slow_switch", "slow_spine", "slow_uplink"
 ]
 
 #: Faults of computing; the others are of the network.
-COMPUTE_FAULTS = ("slow_gpu", "slow_drift", "hang")
+COMPUTE_FAULTS = ("slow_gpu", "slow_drift", "slow_stage", "hang")
+#: Faults whose span may be given in steps of their job.
+_IN_STEPS = ("slow_gpu", "slow_stage")
 #: How many times longer a GPU that hangs computes: longer than any recording. No faults together are slower.
 HANG_FACTOR = 1e6
 #: How all parts of a scenario are checked.
@@ -274,12 +276,13 @@ class Job:
 class Fault:
     """Something slow for a span of time, at a GPU number of the cluster.
 
-    `slow_gpu`: computing takes `factor` times as long (> 1). `slow_drift`: the same, but it gets there evenly over the
-    span, and stays. `hang`: the GPU never finishes the step that it begins next, and those that need it wait for ever;
-    `factor` is left out. The others leave `factor` (< 1) of the bandwidth: `slow_nic` both directions of the GPU's NIC,
-    `slow_link` the direction `gpu` -> `peer` alone, `slow_switch` all ports of the NIC's leaf, `slow_spine` all ports
-    of spine number `spine` (`gpu` means nothing), `slow_uplink` the direction from the NIC's leaf to that spine. For a
-    slow GPU, a span in steps of its job may take the place of seconds.
+    `slow_gpu`: computing takes `factor` times as long (> 1). `slow_drift`: the same, but it gets there evenly over
+    the span, and stays. `slow_stage`: all GPUs of that GPU's pipeline stage do so. `hang`: the GPU never finishes
+    the step that it begins next, and those that need it wait for ever; `factor` is left out. The others leave
+    `factor` (< 1) of the bandwidth: `slow_nic` both directions of the GPU's NIC, `slow_link` the direction `gpu` ->
+    `peer` alone, `slow_switch` all ports of the NIC's leaf, `slow_spine` all ports of spine number `spine` (`gpu`
+    means nothing), `slow_uplink` the direction from the NIC's leaf to that spine. For a slow GPU or stage, a span
+    in steps of its job may take the place of seconds.
     """
 
     kind: FaultKind
@@ -302,5 +305,5 @@ class Fault:
         require(not through_spine or self.spine >= 0, f"a {self.kind} needs the number of its spine")
         require((self.first_step < 0) == (self.last_step < 0), "a span in steps has both a first and a last one")
         require(self.kind != "slow_drift" or self.end_s < float("inf"), "a drift needs to know when it gets there")
-        require(self.first_step < 0 or self.kind == "slow_gpu", f"the span of a {self.kind} is given in seconds")
+        require(self.first_step < 0 or self.kind in _IN_STEPS, f"the span of a {self.kind} is given in seconds")
         require(self.last_step >= self.first_step and self.end_s > self.start_s, "a fault ends after it starts")

@@ -10,7 +10,7 @@ import numpy as np
 
 from prism_ch.errors import UsageError
 from prism_ch.simulate.job import Fault, FaultKind, require
-from prism_ch.simulate.network import Index, Network
+from prism_ch.simulate.network import Index, Network, RankGrid
 from prism_ch.simulate.scenario import Scenario
 
 FAULT_KINDS: tuple[str, ...] = get_args(FaultKind)
@@ -21,16 +21,16 @@ _NONE = "-"
 def read_fault(words: Sequence[str], scenario: Scenario) -> Fault:
     """Turn kind, subject, magnitude, start and end into a fault of the scenario.
 
-    A GPU is a number, `server/gpu`, or the address of its NIC (of the first GPU that shares it); a link is `a->b` of
-    two of these in different servers; a switch is the address of a GPU's leaf, a spine its own, an uplink
-    `leaf->spine`. Seconds count from the begin of the
-    recording. A hang has `-` for magnitude and end; an end `-` is that of the recording.
+    A GPU is a number, `server/gpu`, or the address of its NIC (of the first GPU that shares it); a link is `a->b`
+    of two of these in different servers; a switch is the address of a GPU's leaf, a spine its own, an uplink
+    `leaf->spine`, a stage `job/stage/N`. Seconds count from the begin of the recording. A hang has `-` for
+    magnitude and end; an end `-` is that of the recording.
     Raises UsageError for what is not in the scenario's cluster or recording, and for a fault that would not be slow.
     """
     kind, subject, magnitude, start, end = words
     require(kind in FAULT_KINDS, f"no kind of fault {kind!r}: there are {', '.join(FAULT_KINDS)}")
     try:
-        values = _place(kind, subject, Network(scenario.cluster))
+        values = _place(kind, subject, scenario)
         if kind == "hang":
             require(magnitude == end == _NONE, "a hang has neither magnitude nor end: write - for both")
         else:
@@ -44,9 +44,12 @@ def read_fault(words: Sequence[str], scenario: Scenario) -> Fault:
         raise UsageError(f"fault {kind} {subject}: {error}") from None
 
 
-def _place(kind: str, subject: str, network: Network) -> dict[str, Any]:
+def _place(kind: str, subject: str, scenario: Scenario) -> dict[str, Any]:
     """Return the fields `gpu`, `peer` and `spine` of a fault."""
     require(subject != _NONE, "it needs a subject")
+    network = Network(scenario.cluster)
+    if kind == "slow_stage":
+        return {"gpu": _gpu_of_stage(subject, scenario, network)}
     if kind == "slow_switch":
         return {"gpu": _gpu_at_leaf(subject, network)}
     if kind == "slow_spine":
@@ -77,6 +80,17 @@ def _gpu(name: str, network: Network) -> int:
     known = f"0 to {cluster.servers * cluster.gpus - 1}, {names[0]}/0 to {server_last}, and their endpoints"
     require(len(gpus) == 1, f"no GPU {name!r}; GPUs are {known} in topology.csv")
     return int(gpus[0])
+
+
+def _gpu_of_stage(name: str, scenario: Scenario, network: Network) -> int:
+    """Return the first GPU of a stage, as its job begins."""
+    job_id, _, number = name.rpartition("/stage/")
+    jobs = [job for job in scenario.jobs if job.job_id == job_id]
+    known = ", ".join(job.job_id for job in scenario.jobs)
+    require(len(jobs) == 1, f"a stage is written JOB/stage/N, not {name!r}; jobs are {known}")
+    grid = RankGrid(jobs[0].layout_of(jobs[0].attempts[0]), jobs[0].attempts[0].gpus, network)
+    require(_is_below(number, grid.stages), f"{job_id} has stages 0 to {grid.stages - 1}, not {number!r}")
+    return int(grid.gpu.reshape(grid.stages, -1)[int(number), 0])
 
 
 def _gpu_at_leaf(name: str, network: Network) -> int:

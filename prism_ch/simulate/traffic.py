@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.simulate.job import COMPUTE_FAULTS, HANG_FACTOR, Attempt, Fault, Pause
 from prism_ch.simulate.network import (
     MONITOR,
@@ -71,6 +71,12 @@ class AttemptRun:
     unfinished: Flows
 
 
+def _slowed(fault: Fault, grid: RankGrid) -> Bool:
+    """Mask the stages and lanes in which a fault slows a rank, bool[stages, lanes]."""
+    hit = (grid.gpu == fault.gpu).reshape(grid.stages, grid.lanes, -1).any(axis=2)
+    return np.repeat(hit.any(axis=1)[:, None], grid.lanes, axis=1) if fault.kind == "slow_stage" else hit
+
+
 def run_job(scenario: Scenario, number: int, network: Network, faults: tuple[Fault, ...]) -> list[AttemptRun]:
     """Run job `number` of a scenario under all of its faults, or some for comparison."""
     links = Links(network, faults, scenario.jobs[number].queue_pairs)
@@ -98,11 +104,7 @@ class _AttemptEngine:
         self._plan = self._engines[0][1].plan
         evaluates = any(pause.kind == "evaluation" for pause in job.pauses) and job.sync.mode != "zero3"
         self._evaluation = [PipelineEngine(job, grid, links, forward_only=True)] if evaluates else []
-        self._faults = [
-            (fault, np.isin(grid.gpu, fault.gpu).reshape(grid.stages, grid.lanes, -1).any(axis=2))
-            for fault in links.faults
-            if fault.kind in COMPUTE_FAULTS
-        ]
+        self._faults = [(fault, _slowed(fault, grid)) for fault in links.faults if fault.kind in COMPUTE_FAULTS]
 
     def _rng(self, step: int, *, pause: bool = False) -> np.random.Generator:
         """Return the step's own generator: no step shifts the draws of another."""

@@ -44,6 +44,7 @@ FAULT_JOBS = schema(
 _ACCEPTED = {
     "slow_gpu": ["slow_gpu", "slow_group", "slow_step"],
     "slow_drift": ["slow_gpu", "slow_group", "slow_step"],
+    "slow_stage": ["slow_group", "slow_step"],
     "hang": ["hang"],
     "slow_nic": ["slow_nic", "slow_link", "slow_group", "slow_step"],
     "slow_link": ["slow_link", "slow_nic", "slow_group", "slow_step"],
@@ -154,7 +155,7 @@ def _fault_row(fault: Fault, effects: list[dict[str, Any]], scenario: Scenario, 
     start_ns, end_ns = _span_ns(fault, scenario)
     if fault.first_step >= 0 and effects:
         start_ns, end_ns = worst["start_ns"], worst["end_ns"]
-    return _subject(fault, worst["grid"], network) | {
+    return _subject(fault, worst["grid"], network, worst["job_id"]) | {
         "kind": fault.kind,
         "job_id": worst["job_id"],
         "affected_jobs": [effect["job_id"] for effect in effects],
@@ -171,7 +172,7 @@ def _fault_row(fault: Fault, effects: list[dict[str, Any]], scenario: Scenario, 
     }
 
 
-def _subject(fault: Fault, grid: RankGrid | None, network: Network) -> dict[str, Any]:
+def _subject(fault: Fault, grid: RankGrid | None, network: Network, job_id: str) -> dict[str, Any]:
     """Return a fault's subject, what else may rightly be named, and its stage (-1: none)."""
     first, second = network.ends(fault)
     name, peer = network.addresses[first], network.addresses[second]
@@ -184,6 +185,9 @@ def _subject(fault: Fault, grid: RankGrid | None, network: Network) -> dict[str,
         leaf, spine = network.switches[[network.leaf[first], network.leaves + fault.spine]]
         through_all = fault.kind == "slow_spine"
         kind, subject, others = ("switch", spine, []) if through_all else ("link", f"{leaf}->{spine}", [])
+    elif fault.kind == "slow_stage" and grid is not None:
+        stage = int(np.flatnonzero(grid.gpu == fault.gpu)[0]) // (len(grid.gpu) // grid.stages)
+        kind, subject, others = "stage", f"{job_id}/stage/{stage}", []
     elif grid is not None:
         tensor_groups = grid.endpoint.reshape(-1, grid.tp)
         mine = np.flatnonzero((tensor_groups == first).any(axis=1))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from prism_ch.core.arrays import order_by
-from prism_ch.model.columns import Int64
+from prism_ch.model.columns import Int64, ragged
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
@@ -149,9 +149,13 @@ def _pairs(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[
 
 
 def _steps(topology: Topology, job_ids: Sequence[str], table: pa.Table) -> list[Steps]:
-    """Return each job's steps, also those whose slowest endpoint the topology does not know."""
+    """Return each job's steps, also those whose slowest endpoints the topology does not know."""
     columns = _numbers(table, "step", "start_ns", "end_ns", "compute_s", "pp_s", "dp_s", "complete")
-    columns["slowest"] = _codes(table["slowest_endpoint"], topology.index)
+    known = topology.index
+    columns["slowest"] = ragged(
+        [known[address] for address in addresses if address in known]
+        for addresses in table["slowest_endpoints"].to_pylist()
+    )
     return _by_job(Steps, ("step",), job_ids, table["job_id"], columns)
 
 

@@ -108,7 +108,11 @@ def _group_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Tabl
 
 def _step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
     owner, steps = _stacked(revisions, Steps, [item.steps for item in revisions])
-    return pa.table({**owner, **_step_columns(steps), "slowest_endpoint": _addresses(topology, steps.slowest)})
+    rows = steps.slowest.tolist()
+    alone = np.array([row[0] if len(row) == 1 else -1 for row in rows], dtype=np.int64)
+    several = pa.array([[topology.endpoints[one] for one in row] for row in rows], pa.list_(pa.string()))
+    slowest = {"slowest_endpoint": _addresses(topology, alone), "slowest_endpoints": several}
+    return pa.table({**owner, **_step_columns(steps), **slowest})
 
 
 def _gpu_step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:

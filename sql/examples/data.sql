@@ -47,7 +47,7 @@ SELECT
 FROM groups_log AS g ARRAY JOIN members AS member, arrayEnumerate(members) AS place;
 
 INSERT INTO steps_log
-    (job_id, revision, tenant, step, start_time, end_time, duration_s, compute_s, pp_s, dp_s, slowest_endpoint, complete)
+    (job_id, revision, tenant, step, start_time, end_time, duration_s, compute_s, pp_s, dp_s, slowest_endpoint, slowest_endpoints, complete)
 SELECT
     ['job-one', 'job-two'][job], intDiv(step, 6) + 1, ['research', 'product'][job], step,
     toDateTime64('2026-03-02 00:00:00', 9, 'UTC') + 10 * step + if(
@@ -57,7 +57,7 @@ SELECT
     start + duration,
     multiIf(job = 1 AND step % 200 >= 180, 14, job = 2 AND step % 500 >= 490, 30, 10) AS duration,
     if(job = 1 AND step % 200 >= 180, 10.0, 6.0), 1.5, duration - (if(job = 1 AND step % 200 >= 180, 10.0, 6.0) + 1.5),
-    concat('10.', toString(job), '.0.', toString(if(job = 1 AND step % 200 >= 180, 3, step % 8 + 1))), 1
+    concat('10.', toString(job), '.0.', toString(if(job = 1 AND step % 200 >= 180, 3, step % 8 + 1))) AS slowest, [slowest], 1
 FROM (SELECT number % {steps:UInt32} AS step, intDiv(number, {steps:UInt32}) + 1 AS job FROM numbers(2 * {steps:UInt32}));
 
 INSERT INTO gpu_steps_log

@@ -3,8 +3,8 @@
 -- Parameters: job_ids; since_steps, until_steps: the span [since, until) of each that holds them; recent_steps: from which
 --   on all are read; strides: by what the number of an earlier one divides; before_ns: start of the window, nanoseconds
 --   since the epoch.
--- Result: job_id String, step UInt64, start_ns and end_ns Int64, compute_s, pp_s, dp_s Float64, slowest_endpoint String,
---   complete UInt8.
+-- Result: job_id String, step UInt64, start_ns and end_ns Int64, compute_s, pp_s, dp_s Float64, slowest_endpoints
+--   Array(String), complete UInt8.
 WITH
     cut AS
     (
@@ -23,7 +23,7 @@ SELECT
     compute_s,
     pp_s,
     dp_s,
-    slowest_endpoint,
+    slowest_endpoints,
     complete
 FROM steps_log AS l
 ASOF LEFT JOIN cut AS c ON l.job_id = c.job_id AND l.revision < c.revision

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from prism_ch.errors import StoreError
+from prism_ch.model.columns import ragged
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.memory import JobMemory, JobRevision
 from prism_ch.model.params import ContinueParams
@@ -84,7 +85,11 @@ def revision(job_id: str, from_step: int, values: Sequence[float], **changes: An
         groups=(Group(3, DP, 0, (0, 1)), Group(4, PP, 0, (1, 0))),
         from_step=from_step,
         from_time_ns=T0 + from_step * 2 * S,
-        steps=Steps(*loose(step, start, start + 2 * S, compute, nothing, 2 - compute, nothing, ones)),
+        steps=Steps(
+            *loose(step, start, start + 2 * S, compute, nothing, 2 - compute),
+            ragged([(0, 1)] * len(step)),
+            *loose(ones),
+        ),
         gpu_steps=GpuSteps(
             endpoint,
             both_steps,
@@ -157,8 +162,8 @@ def test_views_show_it_as_the_contract_says(store: Store) -> None:
         ("one", 4, "PP", 0, ["10.0.0.2", "10.0.0.1"]),
     ]
     assert store.rows("SELECT * EXCEPT (start_time, end_time), end_time - start_time FROM steps ORDER BY step") == [
-        ("one", "red", 0, 2.0, 1.0, 0.0, 1.0, "10.0.0.1", 1, 2),
-        ("one", "red", 1, 2.0, 1.5, 0.0, 0.5, "10.0.0.1", 1, 2),
+        ("one", "red", 0, 2.0, 1.0, 0.0, 1.0, "", ["10.0.0.1", "10.0.0.2"], 1, 2),
+        ("one", "red", 1, 2.0, 1.5, 0.0, 0.5, "", ["10.0.0.1", "10.0.0.2"], 1, 2),
     ]
     assert store.rows(
         "SELECT * EXCEPT (start_time, end_time), toUnixTimestamp64Nano(start_time) FROM gpu_steps WHERE step = 1"
@@ -239,7 +244,7 @@ def test_endpoints_the_topology_no_longer_knows_are_left_out(store: Store) -> No
     assert memory.members.endpoint.tolist() == [1]
     assert len(memory.pairs) == 0
     assert [group.members for group in memory.groups] == [(1,), (1,)]
-    assert memory.steps.slowest.tolist() == [-1, -1]
+    assert memory.steps.slowest.tolist() == [(1,), (1,)]
     assert memory.gpu_steps.endpoint.tolist() == [1, 1]
     assert len(memory.findings) == 1
 

@@ -167,8 +167,7 @@ def _rebuild(
     """Order an attempt's groups, and rebuild its new steps and the phases in them."""
     groups = number_after(order(one.bursts, one.kinds, one.division), earlier)
     late_s = lateness_s(one.bursts, one.kinds, one.division)
-    known = one.division.steps - new.division.steps
-    rebuilt = reconstruct(one.bursts, one.kinds, new.division, new.first_step, new.start_ns, late_s[:, known:])
+    rebuilt = reconstruct(one.bursts, one.kinds, new.division, new.first_step, new.start_ns)
     return RebuiltAttempt(
         one.attempt, one.traffic, one.kinds, one.division, groups, new.first_step, rebuilt, late_s, is_settled
     )

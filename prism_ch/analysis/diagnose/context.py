@@ -10,7 +10,9 @@ import numpy as np
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, Each, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, recall, remember
+from prism_ch.analysis.diagnose.compute.last_ready import find_last_ready
+from prism_ch.analysis.diagnose.compute.slow_gpus import before_slow, find_slow_gpus, recall, remember
+from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.localise import NetworkView, look_at
 from prism_ch.analysis.diagnose.network.queue_pairs import by_queue_pair
@@ -20,11 +22,12 @@ from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.observe.observe import Observed
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Bool, Int32, Int64, Ragged
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.params import Params
+from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -79,6 +82,20 @@ class AttemptContext:
         return find_slow_gpus(self.compute_times, self.attempt.division, self.known, self.place, self.topology, usual_s)
 
     @cached_property
+    def stages(self) -> tuple[Finding, ...]:
+        """Pipeline stages that compute for longer."""
+        usual_s = recall(self.usual, self.compute_times, self.topology) | before_slow(self.known, self.topology)
+        return find_slow_stages(self.compute_times, self.attempt.division, self.place, self.topology, usual_s)
+
+    @cached_property
+    def last_ready(self) -> Ragged:
+        """Who kept the others waiting in each of its new steps."""
+        usual_s = recall(self.usual, self.compute_times, self.topology)
+        division = self.attempt.division
+        named = find_last_ready(self.compute_times, division, self.gpus, self.place, self.topology, usual_s)
+        return named[division.steps - len(self.attempt.rebuilt.steps) :]
+
+    @cached_property
     def steps_seen(self) -> StepsSeen:
         """Its steps with the longest rest in each of them."""
         return StepsSeen.of(self.attempt, self.seen.flows, self.params.stops)
@@ -88,7 +105,7 @@ class AttemptContext:
         division, params = self.attempt.division, self.params.diagnose.compute
         if division.steps == 0:
             return UsualComputeTime()
-        return remember(self.usual, self.compute_times, self.gpus, division, self.topology, params)
+        return remember(self.usual, self.compute_times, (*self.gpus, *self.stages), division, self.topology, params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +153,10 @@ class JobContext:
         )
         return [replace(one, attempts=tuple(next(done) for _ in one.attempts)) for one in contexts]
 
+    def with_slowest(self) -> JobContext:
+        """Return it with who kept the others waiting in each of the job's new steps."""
+        return replace(self, job=_with_slowest(self.job, self.attempts))
+
     def with_found(self, found: tuple[Finding, ...]) -> JobContext:
         """Return it with what was found so far."""
         return replace(self, found=found)
@@ -169,6 +190,19 @@ class JobContext:
     def first_new_step(self) -> int:
         """The number of the first step that is not published."""
         return 0 if self.job.before is None else int(self.job.before.steps.step[-1]) + 1
+
+
+def _with_slowest(job: ContinuedJob, attempts: Sequence[AttemptContext]) -> ContinuedJob:
+    """Name in a job's new steps who kept the others waiting."""
+    named = []
+    for one in attempts:
+        rebuilt = one.attempt.rebuilt
+        steps = replace(rebuilt.steps, slowest=one.last_ready)
+        named.append(replace(one.attempt, rebuilt=replace(rebuilt, steps=steps)))
+    known = len(job.steps) - sum(len(one.rebuilt.steps) for one in named)
+    new = [one.rebuilt.steps for one in named]
+    steps = Steps.concat([job.steps.take(np.arange(known)), *new])
+    return replace(job, attempts=tuple(named), steps=steps)
 
 
 def is_of_steps(finding: Finding) -> bool:

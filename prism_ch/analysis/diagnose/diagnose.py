@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from prism_ch.analysis.continuity.continuity import ContinuedJob
 from prism_ch.analysis.diagnose import policies
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.imbalance import find_imbalance
@@ -31,8 +32,12 @@ Policy: TypeAlias = Callable[[Findings, JobContext], Findings]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The findings on a job and on places that it shares with others, and the compute time to be remembered."""
+    """The findings on a job and on places that it shares with others, and the compute time to be remembered.
 
+    `job` is the job, with who was slowest in each of its new steps.
+    """
+
+    job: ContinuedJob
     findings: Findings
     shared: Findings
     usual_compute: UsualComputeTime
@@ -62,6 +67,11 @@ def slow_gpus(context: JobContext) -> Findings:
     )
 
 
+def slow_stages(context: JobContext) -> Findings:
+    """Find pipeline stages that compute for longer than before."""
+    return context.outside_stops(tuple(one for attempt in context.attempts for one in attempt.stages))
+
+
 def slow_groups(context: JobContext) -> Findings:
     """Find data-parallel groups slower than their peers; a slow network explains some."""
     found: list[Finding] = []
@@ -83,7 +93,9 @@ def slow_steps(context: JobContext) -> Findings:
     ordinary = job.steps.take(~context.not_slow)
     if job.before is not None:
         ordinary = Steps.concat([job.before.baseline_steps, ordinary])
-    causes = [one for one in context.found if one.kind not in ("slow_group", "imbalance")]
+    causes = [
+        one for one in context.found if one.kind not in ("slow_group", "imbalance") or one.subject_type == "stage"
+    ]
     peers, params = job.attempts[-1].groups.largest_role, context.params.diagnose
     known = context.known_of_steps
     return find_slow_steps(job.job, ordinary, known, causes, peers, context.topology, params, context.moved)
@@ -116,6 +128,7 @@ def merged_records(context: JobContext) -> Findings:
 DETECTORS: tuple[Detector, ...] = (
     slow_network,
     slow_gpus,
+    slow_stages,
     slow_groups,
     imbalance,
     slow_steps,
@@ -136,12 +149,14 @@ POLICIES: tuple[Policy, ...] = (
 
 def diagnose(context: JobContext) -> Diagnosis:
     """Find what slows or stops a job."""
+    context = context.with_slowest()
     found: Findings = ()
     for detector in DETECTORS:
         found = (*found, *detector(context.with_found(found)))
     for policy in POLICIES:
         found = policy(found, context)
     return Diagnosis(
+        context.job,
         tuple(one for one in found if not is_shared(one)),
         tuple(filter(is_shared, found)),
         context.attempts[-1].remembered(),

@@ -114,7 +114,8 @@ def _of_one_job(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
 
 def _support(finding: Finding) -> tuple[bool, bool, float, float]:
     """Return what a finding counts for as a cause: a place before a symptom, then the time that it explains."""
-    return names_place(finding), finding.kind not in ("slow_step", "slow_group"), finding.slowdown, finding.score
+    own = finding.kind not in ("slow_step", "slow_group") or finding.subject_type == "stage"
+    return names_place(finding), own, finding.slowdown, finding.score
 
 
 def _is_of(finding: Finding, cause: Finding, params: IncidentParams) -> bool:

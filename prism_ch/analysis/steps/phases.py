@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Float64, Int64, ragged
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, Reconstruction, Steps, Timeline
 from prism_ch.model.traffic import Traffic
@@ -25,13 +25,12 @@ def reconstruct(
     division: Division,
     first_step: int,
     start_ns: Int64 | None,
-    lateness: Float64,
 ) -> Reconstruction:
     """Rebuild the steps of a division and their phases.
 
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, k steps on m endpoints; `first_step`,
     the number of its first step; `start_ns` int64[m], where that begins on each endpoint, None if nothing came before
-    it; `lateness` float64[m, k], see `lateness_s`: the slowest endpoint is the latest one.
+    it. Who was slowest, the diagnosis tells.
     """
     if division.steps == 0:
         return Reconstruction(Steps.empty(), GpuSteps.empty(), Timeline.empty())
@@ -52,14 +51,13 @@ def reconstruct(
     compute_s, pp_s, dp_s = (by_phase[phase] for phase in (_COMPUTE, _PHASE_OF_KIND[PP], _PHASE_OF_KIND[DP]))
     number, job_end = first_step + np.arange(k), end.max(axis=0)
     job_start = np.append(begin.min() if start_ns is None else begin.max(), job_end[:-1])
-    slowest = division.endpoints[_latest(lateness, first_step, traffic.tick_s)]
     complete = division.whole.astype(np.uint8)
     complete[0] &= begin_seen
     of_job = compute_s.mean(axis=0), pp_s.mean(axis=0), dp_s.mean(axis=0)
     of_gpu = compute_s.ravel(), pp_s.ravel(), dp_s.ravel()
     endpoint, step = np.repeat(division.endpoints, k), np.tile(number, m)
     return Reconstruction(
-        Steps(number, job_start, job_end, *of_job, slowest, complete),
+        Steps(number, job_start, job_end, *of_job, ragged([()] * k), complete),
         GpuSteps(endpoint, step, start.ravel(), end.ravel(), *of_gpu, np.tile(complete, m)),
         Timeline(endpoint[line], step[line], pieces.label.astype(np.uint8), pieces.start, pieces.end),
     )
@@ -80,17 +78,6 @@ def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division) -> Float6
     np.minimum.at(first, parts.span, parts.start)
     silence_s = np.where(first < np.iinfo(np.int64).max, first - start.ravel(), np.nan).reshape(m, k) / 1e9
     return np.asarray(np.nan_to_num(silence_s - robust.median(silence_s, axis=1)[:, None]))
-
-
-def _latest(lateness: Float64, first_step: int, tick_s: float) -> Int64:
-    """Find the row of the endpoint that is the latest in each step, int64[k].
-
-    Times that are cut to ticks show no difference of less than one: then each of them is in turn, or whoever comes
-    first in the order of addresses would seem to keep the others waiting.
-    """
-    last = lateness >= lateness.max(axis=0) - tick_s
-    turn = (first_step + np.arange(lateness.shape[1])) % last.sum(axis=0)
-    return np.asarray(np.argmax(np.cumsum(last, axis=0) > turn, axis=0))
 
 
 def _first_start(traffic: Traffic, division: Division) -> tuple[Int64, bool]:

@@ -111,10 +111,12 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     count = np.bincount(line, minlength=lines)
     reference = end[line == int(np.argmax(count))]
     step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
-    after = _after_nearest(reference, end) if chain is None else _after_same_step(sequences, ends, reference, end)
+    next_ns = None if chain is None else _next_begin(sequences, ends)
+    mine = None if next_ns is None else next_ns[line == int(np.argmax(count))]
+    after = _after_nearest(reference, end) if mine is None else _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
-    step = _number(line, moment, step_ns, params)
+    step = _number(line, moment, step_ns, params, None if next_ns is None else (end, next_ns))
     steps = int(step.max()) + 1
     result = np.full((lines, steps), np.iinfo(np.int64).min)
     np.maximum.at(result, (line, step), end)
@@ -168,29 +170,65 @@ def _after_nearest(reference: Int64, end: Int64) -> Int64:
     return np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
 
 
-def _after_same_step(sequences: Sequences, ends: Bool, reference: Int64, end: Int64) -> Int64:
-    """Return how long after the reference's end of the step each end is, in ns.
+def _next_begin(sequences: Sequences, ends: Bool) -> Int64:
+    """Return when the link begins another step after each end, int64[ends].
 
-    No pipeline ends a step later than any begins the next one; a straggler may end it by more than half a step later
-    than the others.
+    It is the last moment of all where that is not seen.
     """
     rows = np.flatnonzero(ends)
-    line = sequences.line[rows]
-    mine = rows[line == int(np.argmax(np.bincount(line, minlength=len(sequences))))]
-    begin_ns = np.append(sequences.start_ns, np.iinfo(np.int64).max)[mine + 1]
-    begin_ns[np.isinf(sequences.gap_s[mine])] = np.iinfo(np.int64).max
-    return end - reference[np.minimum(np.searchsorted(begin_ns, end), len(reference) - 1)]
+    begin_ns = np.append(sequences.start_ns[1:], np.iinfo(np.int64).max)[rows]
+    return np.where(np.isinf(sequences.gap_s[rows]), np.iinfo(np.int64).max, begin_ns)
 
 
-def _number(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> Int64:
-    """Return the step of each end, int64[n]; `moment` int64[n] is without its line's usual distance."""
+def _after_same_step(reference: Int64, next_ns: Int64, end: Int64) -> Int64:
+    """Return how long after the reference's end of the step each end is, in ns.
+
+    Parameters: `next_ns`, when the reference begins the step after each of its ends. No pipeline ends a step later than
+    any begins the next one; a straggler may end it by more than half a step later than the others.
+    """
+    return end - reference[np.minimum(np.searchsorted(next_ns, end), len(reference) - 1)]
+
+
+def _number(
+    line: Int32, moment: Int64, step_ns: float, params: DivideParams, pause: tuple[Int64, Int64] | None = None
+) -> Int64:
+    """Return the step of each end, int64[n].
+
+    Parameters: `moment` int64[n] is without its line's usual distance; `pause`, on pipelines, each end itself and when
+    its link begins the next step, int64[n] each.
+    """
     order = np.argsort(moment, kind="stable")
     opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns])
     cluster = np.empty(len(order), dtype=np.int64)
     cluster[order] = np.cumsum(opens) - 1
-    seen = np.zeros((int(cluster.max()) + 1, int(line.max()) + 1), dtype=bool)
+    clusters = int(cluster.max()) + 1
+    seen = np.zeros((clusters, int(line.max()) + 1), dtype=bool)
     seen[cluster, line] = True
-    return _join_delayed(seen, robust.median_by(cluster.astype(np.int32), moment), step_ns, params)[cluster]
+    centre = robust.median_by(cluster.astype(np.int32), moment)
+    if pause is None:
+        return _join_delayed(seen, centre, step_ns, params)[cluster]
+    last_ns, begin_ns = np.full(clusters, np.iinfo(np.int64).min), np.full(clusters, np.iinfo(np.int64).max)
+    np.maximum.at(last_ns, cluster, pause[0])
+    np.minimum.at(begin_ns, cluster, pause[1])
+    return _join_before_next(seen, last_ns, begin_ns)[cluster]
+
+
+def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
+    """Return the step that each cluster of ends of pipelines belongs to, int64[clusters], rising.
+
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `last_ns`, the last of these ends,
+    and `begin_ns`, the first that begins a next step. A straggler's pipeline ends a step long after the others, which
+    do not begin another before.
+    """
+    number = np.arange(len(seen))
+    first = 0
+    for later in range(1, len(seen)):
+        in_common = (seen[first:later].any(axis=0) & seen[later]).any()
+        if not in_common and last_ns[later] <= begin_ns[first:later].min():
+            number[later:] -= 1
+        else:
+            first = later
+    return number
 
 
 def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DivideParams) -> Int64:

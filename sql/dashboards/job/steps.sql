@@ -1,4 +1,4 @@
--- The longest steps in the span, with who was ready last and the findings on them.
+-- The longest steps in the span, with who kept the others waiting and the findings on them.
 WITH
     (
         SELECT groupArray((first_step, last_step, kind::String, diagnosis_id))
@@ -14,12 +14,12 @@ SELECT
     s.compute_s AS "Compute",
     s.pp_s AS "Pipeline",
     s.dp_s AS "Data parallel",
-    s.slowest_endpoint AS "Last to be ready",
-    if(empty(m.server), '', concat(m.server, ' GPU ', toString(m.gpu))) AS "Place",
+    arrayStringConcat(s.slowest_endpoints, ' or ') AS "Kept the others waiting",
+    multiIf(empty(m.server), '', empty(s.slowest_endpoint), m.server, concat(m.server, ' GPU ', toString(m.gpu))) AS "Place",
     arrayStringConcat(arrayDistinct(on_step.3), ', ') AS "Findings",
     on_step[1].4 AS "Finding"
 FROM steps AS s
-LEFT JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON s.slowest_endpoint = m.endpoint
+LEFT JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON s.slowest_endpoints[1] = m.endpoint
 WHERE s.job_id = ${job:sqlstring} AND $__timeFilter_ms(s.end_time)
 ORDER BY s.duration_s DESC, s.step
 LIMIT 100

@@ -18,7 +18,7 @@ from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import number_after, order
 from prism_ch.analysis.steps.phases import reconstruct
-from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.columns import Bool, Int64, ragged
 from prism_ch.model.exporter import ExporterStates, Timeouts
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
@@ -265,7 +265,10 @@ def finding(**changes: Any) -> Finding:
 
 
 def steps_of(durations_s: Sequence[float], slowest: Sequence[int] | int = 0, complete: bool = True) -> Steps:
-    """Steps of the given durations, one after the other from the scene's beginning, that end in 10 % of DP traffic."""
+    """Steps of the given durations, one after the other from the scene's beginning, that end in 10 % of DP traffic.
+
+    Parameters: `slowest`, who is last to be ready in each, -1 for nobody.
+    """
     count = len(durations_s)
     end = BEGIN_NS + np.cumsum(np.round(np.array(durations_s, np.float64) * 10**9)).astype(np.int64)
     start = np.concatenate([[BEGIN_NS], end[:-1]])[:count]
@@ -277,7 +280,7 @@ def steps_of(durations_s: Sequence[float], slowest: Sequence[int] | int = 0, com
         compute_s=0.9 * length,
         pp_s=np.zeros(count),
         dp_s=0.1 * length,
-        slowest=np.broadcast_to(np.array(slowest, np.int32), count),
+        slowest=ragged([one] if one >= 0 else [] for one in np.broadcast_to(slowest, count).tolist()),
         complete=np.full(count, complete, np.uint8),
     )
 
@@ -388,7 +391,7 @@ def rebuilt_attempt(
 ) -> RebuiltAttempt:
     """An attempt whose steps are all new, and in which nobody is late."""
     nobody_late = np.zeros(steps.end_ns.shape)
-    rebuilt = reconstruct(bursts, kinds, steps, first_step, start_ns, nobody_late)
+    rebuilt = reconstruct(bursts, kinds, steps, first_step, start_ns)
     groups = number_after(order(bursts, kinds, steps), earlier)
     name = RecognisedJob("job", "acme", steps.endpoints, known=False)
     return RebuiltAttempt(name, job_traffic(bursts), kinds, steps, groups, first_step, rebuilt, nobody_late)

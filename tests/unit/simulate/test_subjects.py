@@ -150,3 +150,12 @@ def test_hang_after_the_last_step_began_harms_nobody() -> None:
     [gpu, *_] = sorted(set(first.gpus) - set(again.gpus))
     row = hangs(drawn, gpu, first.end_s + 1)
     assert (row["job_id"], row["effective"]) == ("", False)
+
+
+def test_a_stage_is_written_with_its_job() -> None:
+    scenario = textbook(32, 4, 2, 4)
+    fault = read_fault(("slow_stage", "job-00/stage/1", "1.33", "5", "-"), scenario)
+    assert fault == Fault(kind="slow_stage", gpu=16, factor=1.33, start_s=5.0, end_s=inf)
+    for wrong in ("job-00/stage/2", "job-01/stage/0", "job-00"):
+        with pytest.raises(UsageError, match="stage"):
+            read_fault(("slow_stage", wrong, "1.33", "5", "-"), scenario)

@@ -3,7 +3,7 @@
 -- share of the steps, how much longer they take (shares of step_s), the server in the job, the GPU and 1 where the GPU
 -- computes longer; pause_at, the share of the steps at which the job stands still for pause_s.
 INSERT INTO steps_log
-    (job_id, revision, tenant, step, start_time, end_time, duration_s, compute_s, pp_s, dp_s, slowest_endpoint, complete)
+    (job_id, revision, tenant, step, start_time, end_time, duration_s, compute_s, pp_s, dp_s, slowest_endpoint, slowest_endpoints, complete)
 WITH
     {episodes:Array(Tuple(Float64, Float64, Float64, UInt32, UInt8, UInt8))} AS episodes,
     worked AS
@@ -38,6 +38,7 @@ SELECT
         '10.', toString(100 + if(e.3 > 0, e.5, n % 8)), '.',
         toString(intDiv({first_server:UInt32} + if(e.3 > 0, e.4, n % intDiv({endpoints:UInt32}, 8)), 250)), '.',
         toString(({first_server:UInt32} + if(e.3 > 0, e.4, n % intDiv({endpoints:UInt32}, 8))) % 250 + 1)
-    ),
+    ) AS slowest,
+    [slowest],
     1
 FROM placed;

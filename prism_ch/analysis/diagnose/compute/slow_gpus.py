@@ -85,14 +85,7 @@ def find_slow_gpus(
     Where as many ranks differ from their peers as do not, or most from what they did before, nothing is found.
     """
     params = place.params.compute
-    remembered_s = {
-        topology.index[address]: seconds
-        for finding in known
-        if finding.kind == "slow_gpu" and finding.status == "open"
-        for address, seconds in finding.baseline.compute_s.items()
-        if address in topology.index
-    }
-    for compared in compare(measured, division, {**usual_s, **remembered_s}, params):
+    for compared in compare(measured, division, {**usual_s, **before_slow(known, topology)}, params):
         slow = list(_units(compared, division, topology, params))
         costly = [
             unit
@@ -105,6 +98,17 @@ def find_slow_gpus(
     return ()
 
 
+def before_slow(known: Sequence[Finding], topology: Topology) -> dict[int, float]:
+    """Return the compute times of endpoints before open findings began, in seconds."""
+    return {
+        topology.index[address]: seconds
+        for finding in known
+        if finding.status == "open"
+        for address, seconds in finding.baseline.compute_s.items()
+        if address in topology.index
+    }
+
+
 def _units(compared: Comparison, division: Division, topology: Topology, params: ComputeTimeParams) -> Iterator[_Unit]:
     """List the slow ranks, those of one server together."""
     seconds = compared.times.seconds
@@ -113,7 +117,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             steps = list(episode.abnormal)
             excess = np.nan_to_num(robust.median(compared.excess[:, steps], axis=1))
             alike = (compared.among == compared.among[row]) & (excess >= params.half * excess[row])
-            together = _together(compared.times, row, alike, topology)
+            together = ranks_together(compared.times, row, alike, topology)
             may_be_slow = compared.least[row] <= np.count_nonzero(alike) <= compared.most[row]
             if len(steps) < params.slow_steps or together[0] != row or not may_be_slow:
                 continue
@@ -126,7 +130,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
                 yield _Unit(together, episode, extra_s, lost)
 
 
-def _together(times: ComputeTime, row: int, alike: Bool, topology: Topology) -> Int64:
+def ranks_together(times: ComputeTime, row: int, alike: Bool, topology: Topology) -> Int64:
     """List the alike ranks that share a server with one, or wait for it."""
     server = topology.server[times.endpoints]
     rows = np.flatnonzero(alike & (times.role == times.role[row]))
@@ -153,7 +157,7 @@ def compare(
         yield _with_peers(times, np.append(np.nan, lasts_s), params)
         if times.absolute:
             before = np.array([expected_s.get(endpoint, np.nan) for endpoint in times.endpoints.tolist()])
-            yield _with_past(times, step_s, before, params)
+            yield compare_with_past(times, step_s, before, params)
             yield _with_quicker(times, step_s, before, params)
 
 
@@ -208,7 +212,7 @@ def _with_quicker(times: ComputeTime, step_s: float, before: Float64, params: Co
     return Comparison(times, times.role, usual, excess, score, half_of_role, half_of_role, reference, by_others)
 
 
-def _with_past(times: ComputeTime, step_s: float, before: Float64, params: ComputeTimeParams) -> Comparison:
+def compare_with_past(times: ComputeTime, step_s: float, before: Float64, params: ComputeTimeParams) -> Comparison:
     """Compare each rank with its better steps, less what changed for most ranks.
 
     Parameters: `before` float64[m], the compute time that is known from before, in seconds, NaN where none is.

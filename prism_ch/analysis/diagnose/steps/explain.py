@@ -9,7 +9,7 @@ from scipy import special
 
 from prism_ch.core import bocd, robust
 from prism_ch.core.significance import trailing_low_median
-from prism_ch.model.columns import Float64, Int32, Int64, freeze
+from prism_ch.model.columns import Float64, Int32, Int64, Ragged, freeze, ragged
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
@@ -39,22 +39,23 @@ class Straggler:
 
 
 def find_straggler(
-    last_ready: Int32, before: Int32, servers: int, topology: Topology, params: DiagnoseParams
+    last_ready: Ragged, before: Ragged, servers: int, topology: Topology, params: DiagnoseParams
 ) -> Straggler | None:
     """Find whom the others waited for, None if the null model explains it.
 
-    Parameters: `last_ready` int32[n], the last endpoint to be ready in each slow step, and `before`, in the healthy
-    steps before; -1 of one that has left the topology; `servers`, how many the job is on. The GPUs of a server that
-    wait for one another inside it are late together, and any of them is the last: then it is their server that stands
-    out, if it did not before, since some server of few is always last more often than the others.
+    Parameters: `last_ready`, the last endpoints to be ready in each of n slow steps that can't be told apart, and
+    `before`, in the healthy steps before; `servers`, how many the job is on. The GPUs of a server that wait for one
+    another inside it are late together, and any of them is the last: then it is their server that stands out, if it did
+    not before, since some server of few is always last more often than the others.
     """
-    endpoint, times = most_frequent(last_ready)
-    if stands_out(times, len(last_ready), 1 / servers, servers, params):
+    endpoint, times = most_frequent(_only(last_ready))
+    if stands_out(times, len(last_ready), _usual_share(_only(before), endpoint), servers, params):
         return Straggler(endpoint, -1, times, len(last_ready))
-    now, usually = (np.where(one >= 0, topology.server[one], -1).astype(np.int32) for one in (last_ready, before))
+    now, usually = (
+        _only(ragged(np.unique(topology.server[list(row)]).tolist() for row in one)) for one in (last_ready, before)
+    )
     server, of_server = most_frequent(now)
-    usual = float(np.mean(usually == server)) if len(before) else 0.0
-    if stands_out(of_server, len(last_ready), max(usual, 1 / servers), servers, params):
+    if stands_out(of_server, len(last_ready), _usual_share(usually, server), servers, params):
         return Straggler(endpoint, server, of_server, len(last_ready))
     return None
 
@@ -62,10 +63,20 @@ def find_straggler(
 def stands_out(times: int, count: int, share: float, servers: int, params: DiagnoseParams) -> bool:
     """Whether somebody is last more often than the null model explains.
 
-    The null model draws the server that is last, since its endpoints are late together, with probability `share`.
+    The null model draws who is last with probability `share`.
     """
     expected = float(special.bdtrc(times - 1, count, share)) * servers
     return times >= params.min_culprit_share * count and expected <= params.max_false_culprits
+
+
+def _usual_share(before: Int32, one: int) -> float:
+    """Estimate how often somebody is last in healthy steps, by Jeffreys' prior."""
+    return (np.count_nonzero(before == one) + 1 / 2) / (len(before) + 1)
+
+
+def _only(rows: Ragged) -> Int32:
+    """Return the only number of each row, int32[n], -1 where there are none or several."""
+    return np.array([row[0] if len(row) == 1 else -1 for row in rows], dtype=np.int32)
 
 
 def most_frequent(numbers: Int32) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -267,14 +267,18 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
     stands_for = np.diff(seen.step[span], append=last + 1)
     lost_s = float(stands_for @ np.maximum(duration[span] - expected[span], 0))
     slowdown = 0.0 if nobodys else lost_s / max(float(stands_for @ duration[span]), params.severity_steps * usual)
-    last_ready, times = explain.most_frequent(seen.slowest[bad])
+    named_last = Counter(filter(None, seen.slowest[bad].tolist()))
+    last_ready, times = named_last.most_common(1)[0] if named_last else ((), 0)
+    last_addresses = tuple(topology.endpoints[one] for one in last_ready)
     evidence: dict[str, object] = {
         "durations_s": np.round(duration[span], 6).tolist()[:EVIDENCE_ROWS],
         "expected_s": round(usual, 6),
-        "last_ready": topology.endpoints[last_ready] if times else "",
+        "last_ready": last_addresses[0] if len(last_addresses) == 1 else "",
         "last_ready_share": round(times / len(bad), 4),
         "lost_s": 0.0 if nobodys else round(lost_s, 6),
     }
+    if len(last_addresses) > 1:
+        evidence["last_ready_any_of"] = list(last_addresses[:EVIDENCE_ROWS])
     if nobodys:
         evidence["nobodys"] = True
     named: Cause | None = None
@@ -297,7 +301,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         severity(slowdown, params),
         _sentence(context, extent, observed, usual, reason),
         evidence,
-        about=(topology.endpoints[last_ready],) if times else (),
+        about=last_addresses,
         cause=named,
         confidence=UNNAMED if named is None else NAMED / (1 + len(named.may_also_be)),
         baseline=Baseline(other_work=nobodys),

@@ -92,5 +92,19 @@ def test_a_stop_costs_its_own_time_once() -> None:
 )
 def test_grade_follows_the_share_or_the_gpu_time_lost(lost_s: float, time_s: float, gpus: int, severity: str) -> None:
     costs = (JobCost("one", "acme", gpus, lost_s, time_s, least_s=20.0),)
-    told: tuple[Any, ...] = ("1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "")
+    told: tuple[Any, ...] = (
+        "1",
+        "slow_nic",
+        "endpoint",
+        NIC,
+        (),
+        0.9,
+        BEGIN_NS,
+        BEGIN_NS,
+        BEGIN_NS,
+        "open",
+        "info",
+        "",
+        "",
+    )
     assert grade(Incident(*told, costs), PARAMS) == severity

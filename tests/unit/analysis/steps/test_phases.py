@@ -28,12 +28,10 @@ def rebuilt(
     other: Sequence[tuple[int, int]] = (),
     first_step: int = 0,
     start_ns: Int64 | None = None,
-    lateness: Float64 | None = None,
     tick_ms: float = 0,
 ) -> Reconstruction:
     seen = traffic(flows, tick_ms=tick_ms)
-    late = np.zeros(steps.end_ns.shape) if lateness is None else lateness
-    return reconstruct(seen, typed(seen, pp, other), steps, first_step, start_ns, late)
+    return reconstruct(seen, typed(seen, pp, other), steps, first_step, start_ns)
 
 
 def at(*moments_ms: float) -> Int64:
@@ -148,19 +146,6 @@ class TestSteps:
     def test_no_steps_nothing(self) -> None:
         found = rebuilt(ring([0, 1], [1000]), Division.none(np.array([0, 1], np.int32)))
         assert len(found.steps) == len(found.gpu_steps) == len(found.timeline) == 0
-
-    def test_the_slowest_endpoint_is_the_latest_one(self) -> None:
-        late = np.array([[0.0, 0.3, 0.1], [0.1, 0.0, 0.2]])
-        ends = every(1000, 3, 1000)
-        found = rebuilt(ring([4, 6], ends), division([4, 6], ends), lateness=late)
-        assert found.steps.slowest.tolist() == [6, 4, 6]
-
-    def test_slowest_takes_turns_when_ticks_hide_differences(self) -> None:
-        late = np.tile([[0.001], [0.0], [0.0], [0.003]], 6)
-        late[3, 4:] = 0
-        ends = every(1000, 6, 1000)
-        found = rebuilt(ring(range(4), ends), division(range(4), ends), lateness=late, tick_ms=1, first_step=2)
-        assert found.steps.slowest.tolist() == [3, 3, 3, 3, 2, 3]
 
 
 class TestLateness:

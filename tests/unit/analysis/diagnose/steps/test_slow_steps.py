@@ -55,7 +55,7 @@ class TestDrift:
         assert (one.last_step, one.status) == (1023, "open")
 
     def test_old_step_stands_for_those_no_longer_known(self) -> None:
-        steps = steps_of([1.0] * 400 + [1.5] * 624)
+        steps = steps_of([1.0] * 400 + [1.5] * 624, [-1] * 400 + [0] * 624)
         known = (steps.step >= 768) | (steps.step % 4 == 0)
         (one,) = find_slow_steps(JOB, steps.take(known), (), (), 4, WHERE, PARAMS)
         assert (one.first_step, one.last_step) == (400, 1023)
@@ -106,7 +106,7 @@ class TestEpisodes:
         assert found([*wild, 1.5]) == ()
 
     def test_a_job_that_becomes_slow_for_good_stays_slow(self) -> None:
-        assert spans(found([1.0] * 20 + [1.5] * 300)) == [(20, 319, "open")]
+        assert spans(found([1.0] * 20 + [1.5] * 300, [-1] * 20 + [0] * 300)) == [(20, 319, "open")]
 
     def test_the_first_steps_may_be_slow(self) -> None:
         assert spans(found([3.0] * 2 + [1.0] * 20)) == [(0, 1, "closed")]

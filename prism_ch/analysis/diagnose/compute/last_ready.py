@@ -1,0 +1,86 @@
+"""Who kept the others waiting in each step, as far as records tell.
+
+Some rank is always the last one. It keeps the others waiting only if it computes longer than is usual, by more than
+ranks differ anyway; and ranks that wait for one another inside a server are late together, so that any of them may be
+the one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
+from prism_ch.analysis.diagnose.compute.slow_gpus import Comparison, compare, ranks_together
+from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.core import robust
+from prism_ch.core.significance import spread_of
+from prism_ch.model.columns import Bool, Float64, Ragged, ragged
+from prism_ch.model.finding import Finding
+from prism_ch.model.job import Division
+from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.topology import Topology
+
+
+def find_last_ready(
+    measured: Sequence[ComputeTime],
+    division: Division,
+    slow: Sequence[Finding],
+    place: Place,
+    topology: Topology,
+    usual_s: Mapping[int, float],
+) -> Ragged:
+    """List the endpoints that kept the others waiting in each step, Ragged[steps].
+
+    Parameters: `measured`, the ranks' compute times, best measure first; `slow`, the GPUs found to be slow; `usual_s`,
+    see `find_slow_gpus`.
+
+    1. Steps in which a GPU was found to be slow waited for that.
+    2. In others, a rank is late that computes longer than others, or than before, by more than ranks differ.
+    3. Those of its server that are late alike may be the one as well. If others are, nobody is named.
+    """
+    named: list[tuple[int, ...]] = [()] * division.steps
+    for finding in slow:
+        first, last = (max(step - place.first_step, 0) for step in (finding.first_step, finding.last_step))
+        members = tuple(topology.index[address] for address in finding.about if address in topology.index)
+        named[first : last + 1] = [members] * len(named[first : last + 1])
+    # Each step is judged by itself.
+    params = replace(place.params.compute, widths=(1,))
+    for compared in compare(measured, division, usual_s, params):
+        late = _late(compared, place.params)
+        for step in np.flatnonzero(late.any(axis=0)).tolist():
+            named[step] = named[step] or _late_together(compared, step, late[:, step], topology, place.params)
+    return ragged(named)
+
+
+def _late(compared: Comparison, params: DiagnoseParams) -> Bool:
+    """Mask the ranks that compute longer than usual by more than ranks differ, bool[m, k].
+
+    A rank that always does is slow, or its work is more: the findings tell.
+    """
+    always: Float64 = np.nan_to_num(robust.median(compared.excess, axis=1))
+    excess: Float64 = np.nan_to_num(compared.excess - always.clip(0)[:, None])
+    late = np.zeros(excess.shape, dtype=bool)
+    for group in np.unique(compared.among).tolist():
+        rows = np.flatnonzero(compared.among == group)
+        least = max(params.min_score * spread_of(compared.excess[rows], params.compute_jitter), params.notable)
+        late[rows] = excess[rows] >= least
+    return late
+
+
+def _late_together(
+    compared: Comparison, step: int, late: Bool, topology: Topology, params: DiagnoseParams
+) -> tuple[int, ...]:
+    """List the ranks that are late together in a step.
+
+    Parameters: `late` bool[m]. What is late by less waits for them. Nobody is listed if they don't belong together.
+    """
+    extra_s = np.where(late, compared.times.seconds[:, step] - compared.usual[:, step], 0.0)
+    row = int(np.argmax(extra_s))
+    alike = extra_s >= params.half * extra_s[row]
+    members = ranks_together(compared.times, row, alike, topology)
+    if np.count_nonzero(alike) > len(members) or len(members) > compared.most[row]:
+        return ()
+    return tuple(compared.times.endpoints[members].tolist())

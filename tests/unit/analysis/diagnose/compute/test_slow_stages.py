@@ -1,0 +1,36 @@
+"""Slow stages: all replicas of a pipeline stage work longer than before, and the other stages do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.model.finding import Finding
+from prism_ch.simulate import generate, textbook
+from prism_ch.simulate.subjects import read_fault
+from tests.unit.chain import work
+
+
+def found(factor: float, span: tuple[str, str], stage: int = 1, seed: int = 1) -> list[Finding]:
+    """What is found where a stage of a job of TP 4 x PP 2 x DP 4 is slow for some seconds."""
+    scenario = textbook(32, 4, 2, 4, step_s=1.0, duration_s=50, seed=seed)
+    fault = read_fault(("slow_stage", f"job-00/stage/{stage}", str(factor), *span), scenario)
+    made = generate(replace(scenario, faults=(fault,)))
+    topology = read_topology(made.topology)
+    return list(work(read_flows(made.flows, topology), topology, 20).only.findings.values())
+
+
+@pytest.mark.parametrize("stage, seed", [(0, 1), (1, 2)])
+def test_a_slow_stage_is_named_and_slows_the_steps(stage: int, seed: int) -> None:
+    group, step = sorted(found(1.33, ("20", "-"), stage, seed), key=lambda one: one.kind)
+    assert (group.kind, group.subject_type) == ("slow_group", "stage")
+    assert group.subject.endswith(f"/stage/{stage}")
+    assert group.observed == pytest.approx(1.33 * group.expected, rel=0.05)
+    assert abs(group.first_step - 21) <= 1
+    assert (step.kind, step.cause and step.cause.subject) == ("slow_step", group.subject)
+
+
+def test_a_stage_that_is_slow_from_the_first_step_is_no_fault() -> None:
+    assert [one for one in found(1.33, ("0", "-")) if one.kind != "imbalance"] == []
