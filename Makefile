@@ -31,9 +31,9 @@ demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded train
 	@printf '\nLook further:\n'
 	@printf '  export PRISM_CH_URL=%s\n' $(DEMO_URL)
 	@printf '  %s\n' \
-	  '$(BIN)/prism-ch sql "SELECT kind, subject, summary FROM diagnoses"' \
+	  '$(BIN)/prism-ch incidents' \
 	  '$(BIN)/prism-ch sql "SELECT step, duration_s, compute_s, dp_s, slowest_endpoint FROM steps ORDER BY step"' \
-	  '$(BIN)/prism-ch sql "SHOW TABLES"'
+	  '$(BIN)/prism-ch tables'
 
 test: $(VENV)/.stamp-dev ## all tests but the slow ones
 	@$(PYTEST) -m 'not slow' $(ARGS)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobRevision, WindowRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
@@ -13,7 +14,7 @@ from prism_ch.store.client import Store
 from prism_ch.store.write import write_revision
 
 
-def write_revisions(
+def write_revisions(  # noqa: PLR0913, PLR0917 - the parts of a revision
     store: Store,
     topology: Topology,
     window: Window,
@@ -22,9 +23,9 @@ def write_revisions(
     withdrawn: Sequence[str] = (),
     findings: Sequence[Finding] = (),
     exporters: ExporterStates | None = None,
+    incidents: Sequence[Incident] = (),
 ) -> None:
     """Publish a window's revision; parts that are left out are empty."""
     seen = exporters or ExporterStates.unknown(())
-    write_revision(
-        store, topology, window, revision, WindowRevision(tuple(jobs), tuple(withdrawn), tuple(findings), seen)
-    )
+    found = WindowRevision(tuple(jobs), tuple(withdrawn), tuple(findings), seen, tuple(incidents))
+    write_revision(store, topology, window, revision, found)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE = 1, 2
 #: As shells report a program that a signal ended: 128 and the signal's number.
 INTERRUPTED, READER_GONE = 128 + 2, 128 + 13
+#: Commands that the service ends when their reader has gone.
+_READING = (["sql"], ["incidents"], ["jobs"], ["steps"], ["tables"])
 #: How long Python may take to act on SIGINT by itself, in seconds.
 _INTERRUPT_GRACE_S = 1.0
 
@@ -89,7 +91,7 @@ def _delegate(arguments: Sequence[str], held: HeldElsewhere, session: Session) -
             held.location.folder, request, [stream.fileno() for stream in (sys.stdin, sys.stdout, sys.stderr)]
         )
     except KeyboardInterrupt:
-        _print_line("interrupted" if arguments[:1] == ["sql"] else "interrupted; the service goes on with it")
+        _print_line("interrupted" if arguments[:1] in _READING else "interrupted; the service goes on with it")
         return INTERRUPTED
     except ConnectionError as error:
         return _print_error(StoreError(f"{held.location}: {error}; run it again"), session)

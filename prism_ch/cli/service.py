@@ -46,7 +46,7 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     Examples:
       prism-ch serve --spool /var/spool/prism-ch --url chdb:///var/lib/prism-ch/data
       curl -s http://127.0.0.1:9478/healthz
-      curl -s http://127.0.0.1:9478 --data-binary "SELECT kind, subject, summary FROM diagnoses"
+      curl -s http://127.0.0.1:9478 --data-binary "SELECT kind, subject, summary FROM incidents"
     """
     from prism_ch.daemon.control import controlled
     from prism_ch.daemon.daemon import Daemon

@@ -38,7 +38,6 @@ class Alert:
     #: Name of the query's file in sql/alerts, and the end of the rule's uid.
     name: str
     title: str
-    severity: Literal["warning", "critical"]
     #: The rule fires if the number has been above this for `lasting_s`.
     above: float
     #: How far back the query looks, in seconds.
@@ -51,8 +50,9 @@ class Alert:
     #: Grafana's templates of a notification's texts; without a dollar sign, which provisioning files would expand.
     summary: str
     description: str
-    #: Label of the alerts, also of the one for missing data; empty if the query returns the kind.
+    #: Labels of the alerts, also of the one for missing data; empty if the query returns them.
     kind: str = ""
+    severity: Literal["", "warning", "critical"] = ""
     lasting_s: int = 0
     no_data: NoDataState = "OK"
 
@@ -71,52 +71,21 @@ class Alert:
 
 ALERTS = (
     Alert(
-        name="job_slowed",
-        title="Job slowed",
-        kind="slowed",
-        severity="warning",
-        # Steps of a healthy job vary by 1 to 3 %, and the median of five by less. A checkpoint or an evaluation makes
-        # one step long, not three of five.
-        above=0.1,
-        lasting_s=120,
-        # Twice the five steps of a job whose steps take 5 minutes, with some reserve.
-        range_s=3600,
-        is_for_tenants=True,
-        dashboard="prism-job",
-        panel="Step time against the usual",
-        summary="Steps of job {{ .Labels.job }} take {{ humanizePercentage .Values.A.Value }} longer than usual",
-        description=(
-            "The median of its last five steps against that of all its steps. The findings on the job say what slows "
-            "it."
-        ),
-    ),
-    Alert(
-        name="hang",
-        title="Job hangs",
-        kind="hang",
-        severity="critical",
-        # The analysis has already confirmed what it reports.
+        name="incident",
+        title="Incident",
+        # What it costs has already been judged: the query returns those of warning or worse.
         above=0,
-        # A job that has hung for a week needs no notification.
-        range_s=7 * 86_400,
-        is_for_tenants=True,
-        dashboard="prism-job",
-        panel="Findings",
-        summary="Job {{ .Labels.job }} hangs: all its traffic has ceased in the middle of a step",
-        description="The finding names the last collective that was not completed, and the endpoints that were in it.",
-    ),
-    Alert(
-        name="critical_finding",
-        title="Critical finding",
-        severity="critical",
-        above=0,
-        # The job of a finding that is neither updated nor closed for a day is gone.
+        # The jobs of an incident that is neither updated nor closed for a day are gone.
         range_s=86_400,
         is_for_tenants=True,
-        dashboard="prism-finding",
-        panel="Verdict",
-        summary="{{ .Labels.kind }} on {{ .Labels.subject }}, job {{ .Labels.job }}",
-        description="Finding {{ .Labels.finding }} is critical and still lasts; the panel says what to do.",
+        dashboard="prism-tenant",
+        panel="Incidents",
+        # Its sentence is no label, as it changes while steps are added, and each label anew is another alert.
+        summary="{{ .Labels.kind }}: {{ .Labels.subject }}, job {{ .Labels.job }}",
+        description=(
+            "Incident {{ .Labels.incident }} still lasts. The panel says what is wrong, how sure that is, what it "
+            "costs and what to do; so does `prism-ch incidents`."
+        ),
     ),
     Alert(
         name="culprit_persisting",
@@ -132,8 +101,8 @@ ALERTS = (
             "{{ .Labels.subject }} has been to blame for {{ humanize .Values.A.Value }} minutes ({{ .Labels.kind }})"
         ),
         description=(
-            "It was named by findings of warning or worse in the last day, and again within the last hour: replace "
-            "or drain it."
+            "Several incidents of warning or worse named it in the last day, one of them within the last hour: "
+            "replace or drain it."
         ),
     ),
     Alert(
@@ -153,7 +122,7 @@ ALERTS = (
         summary="Nothing has come from exporter {{ .Labels.exporter }} for {{ humanizeDuration .Values.A.Value }}",
         description=(
             "What crosses it is not seen: steps and findings of jobs behind it are missing or late. After a day of "
-            "silence it counts as removed."
+            "silence it counts as removed. What an open incident names is not told again."
         ),
     ),
     Alert(
@@ -238,6 +207,15 @@ def duration(seconds: int) -> str:
     return f"{seconds}s"
 
 
+def _labels(alert: Alert) -> dict[str, str]:
+    """Return the labels of a rule.
+
+    A label of the rule would hide one that the query returns.
+    """
+    labels = {"severity": alert.severity, "source": "prism-ch", "kind": alert.kind}
+    return {name: text for name, text in labels.items() if text}
+
+
 def _rule(alert: Alert, group: str, dashboards: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "uid": alert.uid,
@@ -249,7 +227,7 @@ def _rule(alert: Alert, group: str, dashboards: Mapping[str, Mapping[str, Any]])
         "for": duration(alert.lasting_s),
         "noDataState": alert.no_data,
         "execErrState": "Error",
-        "labels": {"severity": alert.severity, "source": "prism-ch", **({"kind": alert.kind} if alert.kind else {})},
+        "labels": _labels(alert),
         "annotations": {
             "summary": alert.summary,
             "description": alert.description,

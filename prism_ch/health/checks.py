@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import pyarrow as pa
 
 from prism_ch.errors import PrismError, StoreError
+from prism_ch.model.finding import FindingKind, Severity
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import WindowSelection, closed_until_ns, due_windows
@@ -34,7 +35,8 @@ _BEHIND_WARN, _BEHIND_BAD = 5, 60
 #: A flow that ends longer than this after its record arrived, in seconds, shows a clock that is ahead.
 _AHEAD_S = 1.0
 
-#: The meaning of each measure and the name of its label; measures whose name ends in _total are counters.
+#: The meaning of each measure and the names of its labels, with blanks between; measures whose name ends in _total are
+#: counters.
 MEASURES = {
     "exporter_lag_seconds": ("Since the end of the exporter's last flow, seconds", "exporter"),
     "exporter_silent_seconds": ("Since the exporter's last record arrived, seconds", "exporter"),
@@ -44,6 +46,8 @@ MEASURES = {
     "windows_worked": ("Windows that have been worked", ""),
     "windows_failed": ("Windows whose last working failed", ""),
     "windows_behind": ("Windows that are closed and wait to be worked, new or changed", ""),
+    "incidents_open": ("Incidents that still last", "severity kind"),
+    "incidents_open_lost_gpu_hours": ("What incidents that still last have cost so far, GPU-hours", ""),
     "stage_seconds": ("What the last workings of all windows took, seconds", "stage"),
     "task_failures": ("Failures of the task in a row, until now", "task"),
     "task_success_time_seconds": ("When the task last succeeded, Unix seconds", "task"),
@@ -118,7 +122,7 @@ def _check_disk(name: str, folder: Path) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number. `name` ends in its unit; `label` is empty if there is only one."""
+    """One number. `name` ends in its unit; `label` has a word for each of its labels, or is empty."""
 
     name: str
     label: str
@@ -167,8 +171,21 @@ def measure_database(store: Store, settings: Settings) -> list[Measure]:
     worked, failed, _, late, *_ = store.rows(statement("health_windows"))[0]
     measures += [Measure("windows_worked", "", worked), Measure("windows_failed", "", failed)]
     measures.append(Measure("flows_late", "", late))
+    measures += _measure_incidents(store)
     stages = store.rows(statement("health_stages"))
     return measures + [Measure("stage_seconds", stage, seconds) for stage, _, seconds in stages]
+
+
+def _measure_incidents(store: Store) -> list[Measure]:
+    """Count the open incidents of each severity and kind.
+
+    Where there is none, that is 0: readers keep the last number that they got.
+    """
+    rows = store.rows(statement("health_incidents"))
+    counts = {f"{severity} {kind}": number for severity, kind, number, _ in rows}
+    labels = [f"{severity} {kind}" for severity in get_args(Severity) for kind in get_args(FindingKind)]
+    lost = Measure("incidents_open_lost_gpu_hours", "", sum(lost_gpu_h for *_, lost_gpu_h in rows))
+    return [*(Measure("incidents_open", label, counts.get(label, 0)) for label in labels), lost]
 
 
 def write_health(store: Store, process: str, checks: Iterable[Check], measures: Iterable[Measure]) -> None:

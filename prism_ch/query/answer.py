@@ -68,24 +68,33 @@ def answer_bytes(
     *,
     tenant: str | None = None,
     settings: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] | None = None,
     mark: str = "",
 ) -> bytes:
     """Run a statement and return its result as a file of a format.
 
     Parameters: `tenant`, whose rows the statement may see, None for an operator, who sees all; `settings`, as for
-    check_statement(); `mark`, from track_progress().
+    check_statement(); `parameters`, values for `{name:Type}` in the text; `mark`, from track_progress().
     Raises UsageError if the statement does more than read, StoreError if the engine refuses it.
     """
     checked = _without_format(check_statement(store, sql, tenant=tenant, settings=settings))
-    return run(store, checked, ENGINE_FORMATS[file_format], mark=mark)
+    return run(store, checked, ENGINE_FORMATS[file_format], parameters, mark=mark)
 
 
 def answer(
-    store: Store, sql: str, *, tenant: str | None = None, settings: Mapping[str, str] | None = None, mark: str = ""
+    store: Store,
+    sql: str,
+    *,
+    tenant: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] | None = None,
+    mark: str = "",
 ) -> Answer:
     """Run a statement and return its result as text to lay out; else as answer_bytes()."""
     checked = _without_format(check_statement(store, sql, tenant=tenant, settings=settings))
-    lines = run(store, checked, "JSONCompactStringsEachRowWithNamesAndTypes", mark=mark).decode(errors="replace")
+    lines = run(store, checked, "JSONCompactStringsEachRowWithNamesAndTypes", parameters, mark=mark).decode(
+        errors="replace"
+    )
     names, types, *rows = (json.loads(line) for line in lines.removesuffix("\n").split("\n"))
     return Answer(
         tuple(names), tuple(types), tuple(tuple(None if value == _NULL else value for value in row) for row in rows)

@@ -4,9 +4,9 @@
     from prism_ch.store.client import connect
 
     with connect("chdb:///var/lib/prism-ch/data") as store:
-        slow = api.findings(store, severity="warning")         # a pyarrow.Table
-        frame = slow.to_pandas()                               # for pandas
-        seconds = api.columns(slow)["observed"]                # for numpy
+        wrong = api.incidents(store, severity="warning")       # a pyarrow.Table
+        frame = wrong.to_pandas()                              # for pandas
+        hours = api.columns(wrong)["lost_gpu_h"]               # for numpy
 
 Times are UTC in nanoseconds, enumerations are text. With `tenant` a function sees that tenant's rows only, as
 `prism-ch sql --tenant` does. Times given need a zone. All raise UsageError for a request that can't be answered,
@@ -93,6 +93,22 @@ def timeline(store: Store, job_id: str, first_step: int, last_step: int, *, tena
     if not 0 <= first_step <= last_step:
         raise UsageError(f"steps {first_step} to {last_step} are none: the first may not be behind the last")
     return _query(store, "ask_timeline", tenant, job_id=job_id, first_step=first_step, last_step=last_step)
+
+
+def incidents(
+    store: Store,
+    *,
+    severity: Severity = "info",
+    from_time: datetime = EARLIEST,
+    to_time: datetime = LATEST,
+    tenant: str | None = None,
+) -> pa.Table:
+    """Return the incidents that lasted into [from_time, to_time), open ones first, then the worst.
+
+    Columns: as the view incidents.
+    Parameters: `severity`, the least that counts.
+    """
+    return _query(store, "ask_incidents", tenant, severity=severity, **_span(from_time, to_time))
 
 
 def findings(

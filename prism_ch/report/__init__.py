@@ -24,7 +24,19 @@ def size(size_bytes: int) -> str:
 
 def seconds(duration_s: float) -> str:
     """Write a duration with three significant digits."""
-    return f"{duration_s:,.0f} s" if duration_s >= 100 else f"{duration_s:.3g} s"
+    return f"{_three_digits(duration_s)} s"
+
+
+def gpu_time(gpu_h: float) -> str:
+    """Write GPU time in the unit that suits it: 3.2 GPU-hours, 12 GPU-minutes, 9.5 GPU-seconds."""
+    for unit, length_h in (("hours", 1.0), ("minutes", 1 / 60)):
+        if gpu_h >= length_h:
+            return f"{_three_digits(gpu_h / length_h)} GPU-{unit}"
+    return f"{_three_digits(gpu_h * 3600)} GPU-seconds"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def time_utc(time_ns: int) -> str:

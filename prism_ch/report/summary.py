@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
-from prism_ch.model.finding import FindingKind, Severity
 from prism_ch.model.result import JobStatus
 from prism_ch.report import count, seconds, sparkline, time_utc
+from prism_ch.report.incidents import Finding, Incident, about_job, of_several_jobs_or_none, worst
+from prism_ch.report.lines import LABEL_WIDTH, WIDTH, labelled, wrapped
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
-
-#: Columns that the summary is laid out for.
-WIDTH = 100
-_LABEL_WIDTH = 16
-#: Exporters with too coarse records that are listed one by one; a fabric has hundreds, configured alike.
-_EXPORTERS_LISTED = 3
-
-_STYLES: dict[Severity, str] = {"critical": "bold red", "warning": "yellow", "info": "dim"}
-_RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +38,6 @@ class JobFacts:
     pp_share: float
     dp_share: float
     durations_s: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A diagnosis as the summary shows it. `job_id` is empty for a switch or exporter."""
-
-    job_id: str
-    kind: FindingKind
-    severity: Severity
-    is_open: bool
-    first_step: int
-    last_step: int
-    start_ns: int
-    end_ns: int
-    summary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +71,7 @@ class Facts:
 
     coverage: Coverage
     jobs: tuple[JobFacts, ...]
+    incidents: tuple[Incident, ...]
     findings: tuple[Finding, ...]
 
 
@@ -103,6 +80,7 @@ def read_facts(store: Store) -> Facts:
     return Facts(
         coverage=read_coverage(store),
         jobs=tuple(JobFacts(*row) for row in store.rows(statement("summary_jobs"))),
+        incidents=tuple(Incident(*row) for row in store.rows(statement("summary_incidents"))),
         findings=tuple(Finding(*row) for row in store.rows(statement("summary_findings"))),
     )
 
@@ -117,58 +95,48 @@ def summarise(facts: Facts) -> Text:
     """Lay out all facts, with styles for a terminal."""
     lines = list(_records(facts.coverage))
     if not facts.jobs:
-        lines += [Text(), Text("No training job was recognised", style="bold"), *_wrapped(why_no_job(facts.coverage))]
-    for job in sorted(facts.jobs, key=lambda job: _worst(_of_job(facts.findings, job.job_id))):
-        lines += [Text(), *_job(job, _of_job(facts.findings, job.job_id))]
-    elsewhere = _of_job(facts.findings, "")
+        lines += [Text(), Text("No training job was recognised", style="bold"), *wrapped(why_no_job(facts.coverage))]
+    for job in sorted(facts.jobs, key=lambda job: worst(job.job_id, facts.incidents)):
+        lines += [Text(), *_job(job, facts)]
+    elsewhere = list(of_several_jobs_or_none(facts.incidents, facts.findings))
     if elsewhere:
-        lines += [Text(), Text("Network and telemetry", style="bold"), *_findings(elsewhere, steps=False)]
+        lines += [Text(), Text("Network and telemetry", style="bold"), *elsewhere]
     return Text("\n").join(lines)
 
 
 def _records(coverage: Coverage) -> Iterator[Text]:
     yield Text("Records", style="bold")
-    yield from _labelled("flows", f"{coverage.flows:,} in {count(coverage.windows, 'window')}")
+    yield from labelled("flows", f"{coverage.flows:,} in {count(coverage.windows, 'window')}")
     if coverage.rejected:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in coverage.rejected)
         total = sum(number for _, number in coverage.rejected)
-        yield from _labelled("rejected", f"{total:,}: {reasons}", "yellow")
-    yield from _labelled("endpoints", f"{coverage.seen_endpoints:,} seen of {coverage.endpoints:,} in the topology")
+        yield from labelled("rejected", f"{total:,}: {reasons}", "yellow")
+    yield from labelled("endpoints", f"{coverage.seen_endpoints:,} seen of {coverage.endpoints:,} in the topology")
     if coverage.unknown:
         more = coverage.unknown > len(coverage.unknown_examples)
         examples = ", ".join([*coverage.unknown_examples, *(["..."] if more else [])])
         addresses = count(coverage.unknown, "address", "addresses")
         flows = count(coverage.unknown_flows, "flow")
-        yield from _labelled(
+        yield from labelled(
             "unknown", f"{addresses} not in the topology, on {flows}, which are in no job: {examples}", "yellow"
         )
     if coverage.failed_windows:
         failed = count(coverage.failed_windows, "window")
-        yield from _labelled("failed", f"{failed} could not be analysed: {coverage.failure}", "bold red")
+        yield from labelled("failed", f"{failed} could not be analysed: {coverage.failure}", "bold red")
 
 
-def _job(job: JobFacts, findings: Sequence[Finding]) -> Iterator[Text]:
+def _job(job: JobFacts, facts: Facts) -> Iterator[Text]:
     title = Text(f"Job {job.job_id}", style="bold")
     title.append(f"  {job.tenant or 'no tenant'}, {job.status}", style="not bold")
     yield title
-    yield from _labelled("size", f"{count(job.endpoints, 'endpoint')} on {count(job.servers, 'server')}")
-    yield from _labelled("parallelism", _parallelism(job))
-    yield from _labelled("seen", f"{time_utc(job.first_seen_ns)} to {time_utc(job.last_seen_ns)} UTC")
+    yield from labelled("size", f"{count(job.endpoints, 'endpoint')} on {count(job.servers, 'server')}")
+    yield from labelled("parallelism", _parallelism(job))
+    yield from labelled("seen", f"{time_utc(job.first_seen_ns)} to {time_utc(job.last_seen_ns)} UTC")
     if job.durations_s:
         yield from _steps(job)
     else:
-        yield from _labelled("steps", "none could be told apart")
-    coarse = [finding for finding in findings if finding.kind == "telemetry"]
-    findings = [finding for finding in findings if finding.kind != "telemetry"]
-    slowing = [finding for finding in findings if finding.severity != "info"]
-    if slowing:
-        yield from _labelled("findings", count(len(slowing), "thing slows it", "things slow it"))
-    elif job.durations_s:
-        yield from _labelled("findings", "nothing slows it", "green")
-    yield from _findings(findings, steps=True)
-    yield from _findings(coarse[:_EXPORTERS_LISTED], steps=False)
-    if len(coarse) > _EXPORTERS_LISTED:
-        yield from _labelled("", f"and likewise {count(len(coarse) - _EXPORTERS_LISTED, 'more exporter')}", "dim")
+        yield from labelled("steps", "none could be told apart")
+    yield from about_job(job.job_id, facts.incidents, facts.findings, has_steps=bool(job.durations_s))
 
 
 def _parallelism(job: JobFacts) -> str:
@@ -180,30 +148,13 @@ def _parallelism(job: JobFacts) -> str:
 
 def _steps(job: JobFacts) -> Iterator[Text]:
     shortest, longest = min(job.durations_s), max(job.durations_s)
-    yield from _labelled(
+    yield from labelled(
         "steps", f"{job.steps:,}; median {seconds(job.step_s_median)}, 95th percentile {seconds(job.step_s_p95)}"
     )
-    yield from _labelled("durations", sparkline(job.durations_s, WIDTH - _LABEL_WIDTH))
-    yield from _labelled("", f"{seconds(shortest)} to {seconds(longest)}, in order of time")
+    yield from labelled("durations", sparkline(job.durations_s, WIDTH - LABEL_WIDTH))
+    yield from labelled("", f"{seconds(shortest)} to {seconds(longest)}, in order of time")
     shares = f"compute {job.compute_share:.0%}, pipeline (PP) {job.pp_share:.0%}, data-parallel (DP) {job.dp_share:.0%}"
-    yield from _labelled("time", shares)
-
-
-def _findings(findings: Iterable[Finding], *, steps: bool) -> Iterator[Text]:
-    """List findings, the most severe first."""
-    for finding in sorted(findings, key=lambda finding: _RANK[finding.severity]):
-        yield from _labelled(f"  {finding.severity}", finding.summary, _STYLES[finding.severity])
-        yield from _labelled("", ", ".join(_span(finding, steps=steps)), "dim")
-
-
-def _span(finding: Finding, *, steps: bool) -> Iterator[str]:
-    yield finding.kind
-    if steps:
-        yield f"steps {finding.first_step:,} to {finding.last_step:,}"
-    since, until = time_utc(finding.start_ns), time_utc(finding.end_ns)
-    yield f"since {since} UTC"
-    day = since[: len("2026-01-01 ")]
-    yield "still going on" if finding.is_open else f"until {until.removeprefix(day)}"
+    yield from labelled("time", shares)
 
 
 def why_no_job(coverage: Coverage) -> str:
@@ -246,23 +197,3 @@ def why_no_job(coverage: Coverage) -> str:
             "the endpoints of a job have the same tenant in topology.csv."
         )
     return reason
-
-
-def _of_job(findings: Iterable[Finding], job_id: str) -> list[Finding]:
-    return [finding for finding in findings if finding.job_id == job_id]
-
-
-def _worst(findings: Iterable[Finding]) -> int:
-    """Return the rank of the most severe finding; a job without any comes last."""
-    return min((_RANK[finding.severity] for finding in findings), default=len(_RANK))
-
-
-def _labelled(label: str, text: str, style: str = "") -> Iterator[Text]:
-    first = f"  {label}".ljust(_LABEL_WIDTH)
-    for number, line in enumerate(textwrap.wrap(text, WIDTH - _LABEL_WIDTH, break_on_hyphens=False) or [""]):
-        yield Text.assemble((first if number == 0 else " " * _LABEL_WIDTH, "dim"), (line, style))
-
-
-def _wrapped(text: str) -> Iterator[Text]:
-    for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False):
-        yield Text(f"  {line}")

@@ -121,10 +121,11 @@ class _MeasureCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for name, (meaning, label) in MEASURES.items():
+            labels = label.split()
             found = [measure for measure in self._measures if measure.name == name]
             family_type = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = family_type(f"prism_ch_{name}", meaning, labels=[label] if label else [])
+            family = family_type(f"prism_ch_{name}", meaning, labels=labels)
             for measure in found:
-                family.add_metric([measure.label] if label else [], measure.value)
+                family.add_metric(measure.label.split(" ", len(labels) - 1) if labels else [], measure.value)
             if found:
                 yield family

@@ -1,20 +1,20 @@
--- Purpose: see which GPUs, servers, switches and links are blamed for long or again and again, over all jobs they meet.
--- Range: how far back blame is added up; only what was blamed in the last hour of it counts.
--- Result: tenant, job, kind, subject String, 'several' where it met more than one; blamed_minutes Float64: time under findings
---   of warning or worse, minutes.
+-- Purpose: see which GPUs, servers, switches and links are to blame again and again, over all jobs they meet.
+-- Range: how far back blame is added up; only what was to blame in the last hour of it counts.
+-- Result: tenant, job, kind, subject String, 'several' where it met more than one; blamed_minutes Float64: time of its incidents of
+--   warning or worse, minutes; 0 where there was only one, which has an alert of its own.
 SELECT
-    if(uniqExact(d.tenant) = 1, any(d.tenant), 'several') AS tenant,
-    if(uniqExact(d.job_id) = 1, any(d.job_id), 'several') AS job,
-    toString(d.kind) AS kind,
-    d.subject AS subject,
+    if(uniqExactArray(i.tenants) > 1, 'several', any(i.tenants)[1]) AS tenant,
+    if(uniqExactArray(i.jobs) > 1, 'several', any(i.jobs)[1]) AS job,
+    toString(i.kind) AS kind,
+    i.subject AS subject,
     if(
-        max(d.end_time) >= $__toTime - INTERVAL 1 HOUR,
-        sum(dateDiff('second', greatest(toDateTime(d.start_time), $__fromTime), toDateTime(d.end_time))) / 60,
+        count() > 1 AND max(i.end_time) >= $__toTime - INTERVAL 1 HOUR,
+        sum(dateDiff('second', greatest(toDateTime(i.start_time), $__fromTime), toDateTime(i.end_time))) / 60,
         0
     ) AS blamed_minutes
-FROM diagnoses AS d
-WHERE d.severity IN ('warning', 'critical')
-    AND d.subject_type IN ('endpoint', 'server', 'switch', 'link')
-    AND $__timeFilter(d.end_time)
-GROUP BY d.kind, d.subject
+FROM incidents AS i
+WHERE i.severity != 'info'
+    AND i.subject_type IN ('endpoint', 'server', 'switch', 'link')
+    AND $__timeFilter(i.end_time)
+GROUP BY i.kind, i.subject
 ORDER BY kind, subject

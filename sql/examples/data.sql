@@ -76,7 +76,7 @@ FROM gpu_steps_log;
 
 INSERT INTO diagnoses_log
     (job_id, revision, diagnosis_id, tenant, kind, subject_type, subject, first_step, last_step, start_time, end_time, status,
-     severity, observed, expected, score, slowdown, summary, evidence)
+     severity, observed, expected, score, slowdown, summary, evidence, incident_id, confidence)
 SELECT
     job_id, intDiv(max(step), 6) + 1, concat(job_id, '-', toString(min(step))), tenant,
     if(job_id = 'job-one', 'slow_gpu', 'stall'), if(job_id = 'job-one', 'endpoint', 'job'),
@@ -84,10 +84,22 @@ SELECT
     if(max(step) + 1 = {steps:UInt32}, 'open', 'closed'), if(job_id = 'job-one', 'critical', 'warning'),
     avg(duration_s), 10, 25, 1 - 10 / avg(duration_s),
     concat('Steps ', toString(min(step)), ' to ', toString(max(step)), ' took ', toString(round(avg(duration_s), 1)), ' s instead of 10 s'),
-    ''
+    '', concat('incident-', job_id, '-', toString(min(step))), if(job_id = 'job-one', 0.95, 0.8)
 FROM steps_log
 WHERE duration_s > 12
 GROUP BY job_id, tenant, intDiv(step, if(job_id = 'job-one', 200, 500));
+
+-- Each is an incident of its own: the whole, and the part of the tenant, which is the same.
+INSERT INTO incidents_log
+    (incident_id, revision, tenant, noted_time, kind, subject_type, subject, confidence, start_time, end_time, status, severity,
+     jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action)
+SELECT
+    incident_id, revision, whose, start_time, kind, subject_type, subject, confidence, start_time, end_time, status, severity,
+    [job_id], [tenant], {gpus:UInt32},
+    slowdown * {gpus:UInt32} * (toUnixTimestamp(end_time) - toUnixTimestamp(start_time)) / 3600, slowdown, summary,
+    if(kind = 'stall', 'Look at what feeds the ranks with data', 'Check clocks, temperature and power of that GPU')
+FROM diagnoses_log
+ARRAY JOIN ['', tenant] AS whose;
 
 INSERT INTO flow_pair_1m_log
     (minute, src_addr, dst_addr, sampler_address, flows, bytes, packets, first_start_ns, last_end_ns, last_received_at)

@@ -10,16 +10,17 @@ import pytest
 from tests.e2e.analysed import Recorded
 from tests.e2e.commands import prism_ch, prism_ch_process
 
-QUESTION = "SELECT kind, subject, summary FROM diagnoses"
+QUESTION = "SELECT kind, subject, summary FROM incidents"
 
 
-def test_sql_shows_the_findings_as_a_table(recorded: Recorded) -> None:
+def test_sql_shows_the_incidents_as_a_table(recorded: Recorded) -> None:
     run = recorded("dp4_slow_rank")
     done = prism_ch("sql", QUESTION, url=run.url)
     assert (done.status, done.err) == (0, "")
     head, *rows = done.out.splitlines()
     assert head.split() == ["kind", "subject", "summary"]
-    assert len(rows) == run.told.out.count("slow_step, steps ")
+    assert len(rows) == 1
+    assert "1 thing slows it" in run.told.out
     assert any("the others waited for 10.66.0.13" in row for row in rows)
 
 
@@ -28,7 +29,7 @@ def test_sql_shows_the_same_in_every_format(recorded: Recorded) -> None:
     as_csv = list(csv.DictReader(io.StringIO(prism_ch("sql", QUESTION, "--format", "csv", url=url).out)))
     as_json = [json.loads(line) for line in prism_ch("sql", QUESTION, "--format", "json", url=url).out.splitlines()]
     assert as_csv == as_json
-    assert {row["kind"] for row in as_csv} == {"slow_step"}
+    assert {row["kind"] for row in as_csv} == {"slow_gpu"}
 
 
 @pytest.mark.parametrize(

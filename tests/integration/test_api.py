@@ -62,6 +62,14 @@ def test_findings_are_the_worst_first_and_no_milder_than_asked(run: Store) -> No
     assert api.findings(run, job_id="job-two").column("kind").to_pylist() == ["stall"]
 
 
+def test_incidents_are_open_first_and_no_milder_than_asked(run: Store) -> None:
+    found = api.incidents(run)
+    assert found.column("status").to_pylist() == ["open", "closed", "closed"]
+    assert found.column("severity").to_pylist() == ["warning", "critical", "critical"]
+    assert api.incidents(run, severity="critical").num_rows == 2
+    assert api.incidents(run, to_time=START).num_rows == 0
+
+
 def test_losses_are_the_dearest_first(run: Store) -> None:
     lost = api.losses(run).column("gpu_hours_lost").to_pylist()
     assert len(lost) == 2
@@ -89,12 +97,13 @@ def test_sql_takes_parameters_and_gives_pages(run: Store) -> None:
     [
         api.jobs,
         api.findings,
+        api.incidents,
         api.losses,
         lambda store, *, tenant: api.steps(store, "job-two", tenant=tenant),
         lambda store, *, tenant: api.diagnosed_steps(store, "job-two", tenant=tenant),
         lambda store, *, tenant: api.timeline(store, "job-two", 0, 3, tenant=tenant),
     ],
-    ids=["jobs", "findings", "losses", "steps", "diagnosed_steps", "timeline"],
+    ids=["jobs", "findings", "incidents", "losses", "steps", "diagnosed_steps", "timeline"],
 )
 def test_a_tenant_sees_its_own(run: Store, ask: Callable[..., pa.Table]) -> None:
     assert "job-two" not in str(ask(run, tenant="research").to_pydict())

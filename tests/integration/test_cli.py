@@ -62,7 +62,8 @@ def test_run_tells_the_job_and_what_slows_it(analysed: tuple[Path, str]) -> None
     assert "tenant-a" in printed
     assert "4 endpoints on 4 servers" in printed
     assert "data-parallel (DP) groups of 4, no pipeline (PP) traffic" in printed
-    assert "slow_step, steps " in printed
+    assert "incidents     1 thing slows it" in printed
+    assert "slow_gpu, steps " in printed
     assert "\x1b" not in printed
     assert max(map(len, summary(printed).splitlines())) <= 100
 
@@ -82,16 +83,24 @@ def test_run_again_changes_nothing(analysed: tuple[Path, str]) -> None:
 
 
 def test_sql_gives_the_same_findings(analysed: tuple[Path, str]) -> None:
-    folder, printed = analysed
+    folder, _ = analysed
     question = (
         "SELECT kind::String AS kind, severity::String AS severity, first_step, last_step, summary FROM diagnoses"
     )
     found = prism_ch("sql", question, "--format", "json", folder=folder)
     findings = [json.loads(line) for line in found.stdout.splitlines()]
-    text = " ".join(printed.split())
-    assert [finding["summary"] for finding in findings if finding["summary"] not in text] == []
     slow = [finding for finding in findings if finding["kind"] == "slow_step"]
     assert any(abs(finding["first_step"] - 30) <= 1 and abs(finding["last_step"] - 45) <= 1 for finding in slow)
+
+
+def test_every_incident_and_each_finding_of_none_is_printed(analysed: tuple[Path, str]) -> None:
+    folder, printed = analysed
+    question = "SELECT summary FROM incidents UNION ALL SELECT summary FROM diagnoses WHERE incident_id = ''"
+    found = prism_ch("sql", question, "--format", "json", folder=folder)
+    text = " ".join(printed.split())
+    summaries = [json.loads(line)["summary"] for line in found.stdout.splitlines()]
+    assert len(summaries) == 2
+    assert [summary for summary in summaries if summary not in text] == []
 
 
 def test_analyse_has_nothing_left_to_do_unless_forced(analysed: tuple[Path, str]) -> None:

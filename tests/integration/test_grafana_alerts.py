@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from prism_ch.query.answer import answer
 from prism_ch.query.layout import is_number
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
+from tests.incidents import HIDDEN, incident, part
 from tests.serving import PASSWORD, endpoint, users
 
 NOW = datetime(2031, 3, 4, 12, tzinfo=UTC)
@@ -40,6 +42,7 @@ def ask(store: Store, name: str, tenant: str | None = None) -> list[tuple[dict[s
         labels = {name: value for name, value in zip(found.names, row, strict=True) if value is not None}
         number = labels.pop(found.names[numbers[0]])
         assert ("kind" in labels) != bool(rule.kind)
+        assert ("severity" in labels) != bool(rule.severity)
         rows.append((labels | ({"kind": rule.kind} if rule.kind else {}), float(number)))
     assert len({tuple(sorted(labels.items())) for labels, _ in rows}) == len(rows), "labels tell alerts apart"
     return rows
@@ -49,56 +52,27 @@ def firing(store: Store, name: str, tenant: str | None = None) -> list[dict[str,
     return [labels for labels, number in ask(store, name, tenant) if number > alert(name).above]
 
 
-def job(store: Store, name: str, tenant: str, durations_s: list[float], status: str = "running") -> None:
-    """Write a job whose median step takes 2 s, and its latest steps, the last of which ends just now."""
-    values = {"job": name, "tenant": tenant, "status": status, "now": NOW_S, "durations": durations_s}
-    store.command(
-        "INSERT INTO jobs_log"
-        " (job_id, revision, tenant, status, first_seen, last_seen, endpoints, steps, step_s_median)"
-        " SELECT {job:String}, 1, {tenant:String}, {status:String},"
-        " fromUnixTimestamp({now:UInt32} - 86400), fromUnixTimestamp({now:UInt32}), 8, 100, 2",
-        values,
-    )
-    store.command(
-        "INSERT INTO steps_log (job_id, revision, tenant, step, start_time, end_time, duration_s, complete)"
-        " SELECT {job:String}, 1, {tenant:String}, number, end_time - INTERVAL 2 SECOND,"
-        " fromUnixTimestamp({now:UInt32} - 2 * toUInt32(length({durations:Array(Float64)}) - number - 1)) AS end_time,"
-        " {durations:Array(Float64)}[number + 1], 1 FROM numbers(length({durations:Array(Float64)}))",
-        values,
-    )
-    publish(store, name)
-
-
-def finding(  # noqa: PLR0913 - the columns of a finding
+def wrong(  # noqa: PLR0913 - the columns of an incident
     store: Store,
-    kind: str,
+    incident_id: str,
     subject: str = "10.0.0.1",
     *,
-    of: str = "job-a",
-    tenant: str = "a",
+    of: tuple[str, ...] = ("job-a",),
+    tenants: tuple[str, ...] = ("a",),
+    kind: str = "slow_gpu",
+    subject_type: str = "endpoint",
     severity: str = "critical",
     status: str = "open",
     began_ago_s: int = 600,
     ended_ago_s: int = 0,
 ) -> None:
-    store.command(
-        "INSERT INTO diagnoses_log (job_id, revision, diagnosis_id, tenant, kind, subject_type, subject,"
-        " start_time, end_time, status, severity) SELECT {job:String}, 1, {id:String}, {tenant:String}, {kind:String},"
-        " 'endpoint', {subject:String}, fromUnixTimestamp({began:UInt32}), fromUnixTimestamp({ended:UInt32}),"
-        " {status:String}, {severity:String}",
-        {
-            "job": of,
-            "id": f"{of}-{kind}-{subject}-{began_ago_s}",
-            "tenant": tenant,
-            "kind": kind,
-            "subject": subject,
-            "began": NOW_S - began_ago_s,
-            "ended": NOW_S - ended_ago_s,
-            "status": status,
-            "severity": severity,
-        },
-    )
-    publish(store, of)
+    """Write an incident and its tenants' parts, as revision 1."""
+    about: dict[str, Any] = {"kind": kind, "subject_type": subject_type, "severity": severity, "status": status}
+    about |= {"start_s": NOW_S - began_ago_s, "end_s": NOW_S - ended_ago_s}
+    incident(store, incident_id, subject, jobs=list(of), tenants=list(tenants), **about)
+    for tenant, name in zip(tenants, of, strict=True):
+        part(store, incident_id, tenant, name, **about)
+    publish(store, "")
 
 
 def publish(store: Store, name: str) -> None:
@@ -120,69 +94,77 @@ def test_every_rule_answers_on_an_empty_database(store: Store) -> None:
         assert ask(store, rule.name) == [], rule.name
 
 
-def test_slowed_job_fires(store: Store) -> None:
-    job(store, "job-slow", "a", [2.0] * 20 + [2.3] * 5)
-    job(store, "job-even", "a", [2.0, 2.04, 1.96] * 5)
-    assert firing(store, "job_slowed") == [{"tenant": "a", "job": "job-slow", "kind": "slowed"}]
-    (slower,) = [number for labels, number in ask(store, "job_slowed") if labels["job"] == "job-slow"]
-    assert slower == pytest.approx(0.15)
+def test_incident_fires_once_for_all_its_jobs(store: Store) -> None:
+    both: dict[str, Any] = {"of": ("job-a", "job-b"), "tenants": ("a", "b")}
+    wrong(store, "i-1", "spine-7", kind="slow_switch", subject_type="switch", severity="warning", **both)
+    assert firing(store, "incident") == [
+        {
+            "incident": "i-1",
+            "kind": "slow_switch",
+            "subject": "spine-7",
+            "severity": "warning",
+            "tenant": "several",
+            "job": "several",
+        }
+    ]
 
 
-def test_checkpoint_ended_job_and_new_job_do_not_fire(store: Store) -> None:
-    job(store, "job-checkpoint", "a", [2.0] * 9 + [30.0])
-    job(store, "job-ended", "a", [2.0] * 9 + [9.0] * 5, status="ended")
-    job(store, "job-new", "a", [9.0] * 4)
-    assert firing(store, "job_slowed") == []
+def test_incident_fires_while_it_is_open_and_costs(store: Store) -> None:
+    wrong(store, "i-hang", kind="hang", subject_type="job", subject="job-a")
+    wrong(store, "i-over", status="closed", ended_ago_s=60)
+    wrong(store, "i-long-over", status="closed", began_ago_s=1800, ended_ago_s=1200)
+    wrong(store, "i-cheap", severity="info")
+    wrong(store, "i-lost", began_ago_s=90_000, ended_ago_s=88_000)
+    wrong(store, "i-nobodys", "leaf-1", kind="telemetry", subject_type="exporter", of=(), tenants=())
+    found = {labels["incident"]: labels for labels in firing(store, "incident")}
+    assert found.keys() == {"i-hang", "i-nobodys"}
+    assert (found["i-hang"]["tenant"], found["i-hang"]["job"]) == ("a", "job-a")
+    # One that has just ended is returned too, for a while, so that its alert resolves at once.
+    assert {labels["incident"]: lasting for labels, lasting in ask(store, "incident")} == {
+        "i-hang": 1,
+        "i-nobodys": 1,
+        "i-over": 0,
+    }
 
 
-def test_hang_fires_until_its_finding_closes(store: Store) -> None:
-    job(store, "job-a", "a", [2.0] * 9, status="stalled")
-    job(store, "job-b", "b", [2.0] * 9)
-    finding(store, "hang", of="job-a")
-    finding(store, "hang", of="job-b", tenant="b", status="closed")
-    finding(store, "stall", of="job-b", tenant="b")
-    assert firing(store, "hang") == [{"tenant": "a", "job": "job-a", "kind": "hang"}]
-    # The closed one is returned too, so that its alert resolves at once.
-    assert len(ask(store, "hang")) == 2
+def test_no_rule_asks_findings(store: Store) -> None:
+    """One incident is one alert: a rule on its findings would say the same again."""
+    assert [rule.name for rule in ALERTS if "diagnoses" in rule.sql] == []
 
 
-def test_critical_finding_fires_while_it_is_open(store: Store) -> None:
-    finding(store, "slow_gpu")
-    finding(store, "slow_nic", status="closed", ended_ago_s=60)
-    finding(store, "slow_step", status="closed", began_ago_s=1800, ended_ago_s=1200)
-    finding(store, "slow_link", severity="warning")
-    finding(store, "slow_switch", of="", tenant="", subject="leaf-1", began_ago_s=90_000, ended_ago_s=88_000)
-    finding(store, "hang")
-    (labels,) = firing(store, "critical_finding")
-    assert labels["kind"] == "slow_gpu"
-    assert labels["subject"] == "10.0.0.1"
-    assert (labels["tenant"], labels["job"]) == ("a", "job-a")
-    # One that has just ended is returned too, for a while.
-    numbers = {labels["kind"]: lasting for labels, lasting in ask(store, "critical_finding")}
-    assert numbers == {"slow_gpu": 1, "slow_nic": 0}
-
-
-def test_culprit_fires_over_several_jobs(store: Store) -> None:
+def test_culprit_of_several_incidents_fires(store: Store) -> None:
     for number in range(4):
         began = 3600 * (number + 1)
-        finding(store, "slow_gpu", of=f"job-{number % 2}", began_ago_s=began, ended_ago_s=began - 600, status="closed")
-    finding(store, "slow_gpu", "10.0.0.2", began_ago_s=1200)
-    finding(store, "slow_gpu", "10.0.0.3", began_ago_s=14_400, ended_ago_s=4000)
-    finding(store, "imbalance", "10.0.0.4", began_ago_s=14_400, severity="info")
-    # Only what lies within the day counts, of a finding that began long before it.
-    finding(store, "slow_nic", "10.0.0.5", began_ago_s=200_000)
+        over: dict[str, Any] = {"began_ago_s": began, "ended_ago_s": began - 600}
+        wrong(store, f"i-again-{number}", of=(f"job-{number % 2}",), status="closed", **over)
+    # A single one, which has its own alert.
+    wrong(store, "i-single", "10.0.0.5", began_ago_s=7200)
+    for number in range(2):
+        wrong(store, f"i-old-{number}", "10.0.0.3", began_ago_s=14_400 + number, ended_ago_s=4000)
+        wrong(store, f"i-cheap-{number}", "10.0.0.4", began_ago_s=14_400 + number, severity="info")
+        # Only what lies within the day counts, of one that began long before it.
+        wrong(store, f"i-nic-{number}", "10.0.0.6", kind="slow_nic", began_ago_s=200_000 - number)
     assert firing(store, "culprit_persisting") == [
         {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1"},
-        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.5"},
+        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6"},
     ]
     blamed = {labels["subject"]: number for labels, number in ask(store, "culprit_persisting")}
-    assert blamed == {"10.0.0.1": 40, "10.0.0.2": 20, "10.0.0.3": 0, "10.0.0.5": 1440}
+    assert blamed == {"10.0.0.1": 40, "10.0.0.5": 0, "10.0.0.3": 0, "10.0.0.6": 2880}
 
 
 def test_silent_exporter_fires_until_it_counts_as_removed(store: Store) -> None:
     for exporter, silent_s in {"leaf-1": 4.0, "leaf-2": 301.0, "removed": 90_000.0}.items():
         measure(store, "exporter_silent_seconds", silent_s, exporter)
     assert firing(store, "exporter_silent") == [{"kind": "exporter_silent", "exporter": "leaf-2"}]
+
+
+def test_silent_exporter_of_an_open_incident_does_not_fire_again(store: Store) -> None:
+    for exporter in ("leaf-1", "leaf-2", "leaf-3", "leaf-4"):
+        measure(store, "exporter_silent_seconds", 400, exporter)
+    wrong(store, "i-1", "leaf-1", kind="telemetry", subject_type="exporter")
+    wrong(store, "i-2", "leaf-2", kind="telemetry", subject_type="exporter", status="closed")
+    wrong(store, "i-3", "leaf-3", kind="telemetry", subject_type="exporter", severity="info")
+    assert [labels["exporter"] for labels in firing(store, "exporter_silent")] == ["leaf-2", "leaf-3", "leaf-4"]
 
 
 def test_pipeline_behind_fires_until_it_catches_up(store: Store) -> None:
@@ -231,22 +213,21 @@ def test_rejected_records_fire_only_if_their_share_rises(
 
 
 def test_tenant_sees_alerts_of_its_own_rows_only(store: Store) -> None:
-    for tenant in ("a", "b"):
-        job(store, f"job-{tenant}", tenant, [2.0] * 20 + [4.0] * 5)
-        finding(store, "hang", of=f"job-{tenant}", tenant=tenant)
-        finding(store, "slow_gpu", of=f"job-{tenant}", tenant=tenant, began_ago_s=7200)
+    for number in range(2):
+        shared: dict[str, Any] = {"kind": "slow_switch", "subject_type": "switch", "began_ago_s": 7200 + number}
+        wrong(store, f"i-{number}", "spine-7", of=("job-a", "job-b"), tenants=("a", "b"), **shared)
     for rule in ALERTS:
         if rule.is_for_tenants:
             assert len(firing(store, rule.name)) >= 1, rule.name
             assert {labels["tenant"] for labels in firing(store, rule.name, "b")} == {"b"}, rule.name
             assert {labels["job"] for labels in firing(store, rule.name, "b")} == {"job-b"}, rule.name
+            assert {labels["subject"] for labels in firing(store, rule.name, "b")} == {HIDDEN}, rule.name
 
 
 def test_every_data_source_may_ask_its_rules_over_http(store: Store, engine_folder: Path, tmp_path: Path) -> None:
-    for tenant in ("alpha", "bravo"):
-        job(store, f"job-{tenant}", tenant, [2.0] * 20 + [4.0] * 5)
-        finding(store, "hang", of=f"job-{tenant}", tenant=tenant)
-        finding(store, "slow_gpu", of=f"job-{tenant}", tenant=tenant, began_ago_s=7200)
+    for number in range(2):
+        shared: dict[str, Any] = {"kind": "slow_switch", "subject_type": "switch", "began_ago_s": 7200 + number}
+        wrong(store, f"i-{number}", "spine-7", of=("job-alpha", "job-bravo"), tenants=("alpha", "bravo"), **shared)
     (tmp_path / "passwords.toml").write_text("".join(f'{name} = "{PASSWORD}"\n' for name in users()))
     with endpoint(store, engine_folder) as served:
         settings = Settings.model_validate(

@@ -166,17 +166,17 @@ def test_rules_link_to_panels_in_every_organisation(grafana: FakeGrafana, run: R
 def test_contact_points_policies_and_others_resources_kept(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     org = grafana.org("prism")
-    theirs = {**org.rules["prism-hang"], "uid": "theirs", "title": "Theirs", "provenance": ""}
+    theirs = {**org.rules["prism-incident"], "uid": "theirs", "title": "Theirs", "provenance": ""}
     org.rules["theirs"] = theirs
-    org.rules["prism-hang"] |= {"isPaused": True, "for": "5m"}
+    org.rules["prism-incident"] |= {"isPaused": True, "for": "5m"}
     org.permissions["prism"].append({"userId": 7, "permission": 2})
     org.permissions["prism"].remove({"teamId": 1, "permission": 1})
     org.datasources["prism"]["jsonData"] |= {"logs": {"defaultTable": "otel"}, "port": 1}
     before = {name: each["policies"] for name, each in grafana.holds().items()}
     run("apply")
     assert org.rules["theirs"] == theirs
-    assert org.rules["prism-hang"]["isPaused"]
-    assert org.rules["prism-hang"]["for"] == "0s"
+    assert org.rules["prism-incident"]["isPaused"]
+    assert org.rules["prism-incident"]["for"] == "0s"
     assert {"userId": 7, "permission": 2} in org.permissions["prism"]
     assert {"teamId": 1, "permission": 1} in org.permissions["prism"]
     assert org.datasources["prism"]["jsonData"]["logs"] == {"defaultTable": "otel"}
@@ -218,21 +218,21 @@ def test_apply_interrupted_after_any_write_can_be_repeated(
 
 def test_dashboard_edited_by_hand_kept_unless_forced(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
-    grafana.edit_dashboard("prism", "prism-job", title="Mine")
+    grafana.edit_dashboard("prism", "prism-tenant", title="Mine")
     grafana.calls.clear()
-    expected = "! prism: dashboard prism-job: edited by hand (title); --force overwrites it"
+    expected = "! prism: dashboard prism-tenant: edited by hand (title); --force overwrites it"
     assert run("apply") == [expected, "0 writes"]
     assert grafana.writes == []
-    assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "Mine"
-    assert run("apply", "--force") == ["~ prism: dashboard prism-job: title", "1 write"]
-    assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "prism-job"
+    assert grafana.org("prism").dashboards["prism-tenant"][-1]["dashboard"]["title"] == "Mine"
+    assert run("apply", "--force") == ["~ prism: dashboard prism-tenant: title", "1 write"]
+    assert grafana.org("prism").dashboards["prism-tenant"][-1]["dashboard"]["title"] == "prism-tenant"
     assert run("apply") == ["0 writes"]
 
 
 def test_edit_reverted_by_hand_is_no_difference(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
-    grafana.edit_dashboard("prism", "prism-job", title="Mine")
-    grafana.edit_dashboard("prism", "prism-job", title="prism-job")
+    grafana.edit_dashboard("prism", "prism-tenant", title="Mine")
+    grafana.edit_dashboard("prism", "prism-tenant", title="prism-tenant")
     assert run("apply") == ["0 writes"]
 
 
@@ -254,29 +254,29 @@ def test_grafana_that_rewrites_dashboards_written_once_more(grafana: FakeGrafana
     run("apply")
     run("apply")
     assert run("apply") == ["0 writes"]
-    grafana.edit_dashboard("prism", "prism-job", title="Mine")
+    grafana.edit_dashboard("prism", "prism-tenant", title="Mine")
     assert "edited by hand" in run("apply")[0]
 
 
 def test_moved_dashboard_moved_back(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
-    grafana.org("prism").dashboards["prism-job"][-1]["folder"] = "elsewhere"
-    assert run("apply") == ["~ prism: dashboard prism-job: folder", "1 write"]
+    grafana.org("prism").dashboards["prism-tenant"][-1]["folder"] = "elsewhere"
+    assert run("apply") == ["~ prism: dashboard prism-tenant: folder", "1 write"]
     assert run("apply") == ["0 writes"]
 
 
 def test_resources_from_provisioning_files_kept(grafana: FakeGrafana, run: Run) -> None:
     run("apply", "--operators")
     org = grafana.org("prism")
-    org.from_files.add("prism-job")
-    grafana.edit_dashboard("prism", "prism-job", title="From a file")
+    org.from_files.add("prism-tenant")
+    grafana.edit_dashboard("prism", "prism-tenant", title="From a file")
     org.datasources["prism"] |= {"readOnly": True, "name": "From a file"}
-    org.rules["prism-hang"] |= {"provenance": "file", "title": "From a file"}
+    org.rules["prism-incident"] |= {"provenance": "file", "title": "From a file"}
     lines = run("apply", "--operators", "--force")
     kept = "comes from a provisioning file; change it there"
     assert lines == [
         f"! prism: data source prism: {kept}",
-        f"! prism: dashboard prism-job: {kept}",
+        f"! prism: dashboard prism-tenant: {kept}",
         f"! prism: alert rules prism jobs: {kept}",
         "0 writes",
     ]
@@ -365,9 +365,9 @@ def test_prune_deletes_ours_that_is_no_longer_shipped(
     grafana.edit_dashboard("prism", "prism-edited", title="Mine")
     theirs = [{"dashboard": {"uid": "theirs", "title": "Theirs", "version": 1}, "folder": "prism", "message": ""}]
     org.dashboards["theirs"] = theirs
-    org.rules["prism-old"] = {**org.rules["prism-hang"], "uid": "prism-old"}
-    org.rules["prism-elsewhere"] = {**org.rules["prism-hang"], "uid": "prism-elsewhere", "folderUID": "theirs"}
-    org.rules["theirs"] = {**org.rules["prism-hang"], "uid": "theirs"}
+    org.rules["prism-old"] = {**org.rules["prism-incident"], "uid": "prism-old"}
+    org.rules["prism-elsewhere"] = {**org.rules["prism-incident"], "uid": "prism-elsewhere", "folderUID": "theirs"}
+    org.rules["theirs"] = {**org.rules["prism-incident"], "uid": "theirs"}
     grafana._route_post_orgs({"name": "prism gone"})
     grafana.calls.clear()
     expected = [
@@ -397,15 +397,15 @@ def test_dashboard_saved_meanwhile_not_overwritten(
     save = grafana._post_dashboard
 
     def saved_meanwhile(org: Any, body: Any) -> Any:
-        if body["dashboard"]["uid"] == "prism-job" and org.name == "prism":
-            grafana.edit_dashboard("prism", "prism-job", title="Mine")
+        if body["dashboard"]["uid"] == "prism-tenant" and org.name == "prism":
+            grafana.edit_dashboard("prism", "prism-tenant", title="Mine")
         return save(org, body)
 
     monkeypatch.setattr(grafana, "_post_dashboard", saved_meanwhile)
     lines = run("apply", "--operators")
     assert run.status == 1
     assert any("refused (412)" in line and "someone else has changed it meanwhile" in line for line in lines)
-    assert grafana.org("prism").dashboards["prism-job"][-1]["dashboard"]["title"] == "Mine"
+    assert grafana.org("prism").dashboards["prism-tenant"][-1]["dashboard"]["title"] == "Mine"
 
 
 @pytest.mark.parametrize(

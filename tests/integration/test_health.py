@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,6 +29,7 @@ from prism_ch.serve.http import application, listening
 from prism_ch.settings import ServeSettings, Settings
 from prism_ch.store.client import Store, connect
 from tests.e2e.commands import prism_ch
+from tests.incidents import incident, of_job, part
 from tests.integration.test_ledger import arrive, work
 from tests.integration.test_watermark import HOUR_AGO_NS, NOW_NS, SECOND, land
 
@@ -273,7 +275,10 @@ def test_metrics_and_tables_say_the_same(daemon: Daemon, store: Store) -> None:
     with listening(application(daemon.health.checks, daemon.health.measures), "127.0.0.1", 0) as port:
         text = get(port, "/metrics")[1]
     shown = {
-        (sample.name.removeprefix("prism_ch_"), *sample.labels.values()): sample.value
+        (
+            name := sample.name.removeprefix("prism_ch_"),
+            *map(sample.labels.get, MEASURES[name][1].split()),
+        ): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
@@ -285,11 +290,26 @@ def test_metrics_and_tables_say_the_same(daemon: Daemon, store: Store) -> None:
     assert shown["memory_bytes",] > 1e7
     daemon.health.write(store)
     noted = {(name, label) for name, label in store.rows("SELECT measure, label FROM measures")}
-    assert noted == {(key[0], key[1] if len(key) > 1 else "") for key in shown}
+    assert noted == {(name, " ".join(map(str, labels))) for name, *labels in shown}
     assert {name for name, _ in noted} <= set(MEASURES)
     assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
     daemon.health.write(store)
     assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
+
+
+def test_open_incidents_are_counted_and_go_back_to_zero(daemon: Daemon, store: Store) -> None:
+    of_job(store, "job-a", "alpha")
+    both: dict[str, Any] = {"jobs": ["job-a"], "tenants": ["alpha"], "lost_gpu_h": 1.5}
+    incident(store, "i-1", "10.0.0.1", severity="critical", **both)
+    # The part of a tenant is not another incident.
+    part(store, "i-1", "alpha", "job-a")
+    incident(store, "i-2", "10.0.0.2", severity="critical", **both)
+    incident(store, "i-3", "job-a", kind="stall", status="closed", **both)
+    with listening(application(daemon.health.checks, daemon.health.measures), "127.0.0.1", 0) as port:
+        text = get(port, "/metrics")[1]
+    assert 'prism_ch_incidents_open{kind="slow_gpu",severity="critical"} 2.0' in text
+    assert 'prism_ch_incidents_open{kind="stall",severity="warning"} 0.0' in text
+    assert "prism_ch_incidents_open_lost_gpu_hours 3.0" in text
 
 
 def test_metrics_without_a_database_say_so(daemon: Daemon) -> None:

@@ -28,7 +28,7 @@ def test_its_cells_run_in_order(store: Store, store_url: str, monkeypatch: pytes
         for cell in cells():
             exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)  # noqa: S102 - our own file
     assert sorted(names["jobs"]["job_id"]) == ["job-one", "job-two"]
-    assert set(names["findings"]["kind"]) == {"slow_gpu", "stall"}
+    assert set(names["incidents"]["kind"]) == {"slow_gpu", "stall"}
     assert names["worst"] == names["losses"]["job_id"][0]
     assert len(names["by_gpu"]) == 8
 

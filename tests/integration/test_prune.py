@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.incidents.words import part_of
 from prism_ch.model.exporter import ExporterStates
+from prism_ch.model.incident import Incident, JobCost
+from prism_ch.query.answer import answer_bytes
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import claim_window
-from prism_ch.store.read import read_cluster_findings, read_jobs
+from prism_ch.store.read import read_cluster_findings, read_incidents, read_jobs
 from prism_ch.store.retention import apply_retention, prune
 from tests.contract import RESULTS, Snapshot, snapshot
 from tests.integration.test_results import (
@@ -53,6 +56,14 @@ def exporters(offset_s: float) -> ExporterStates:
     )
 
 
+def parts(place: str, noted_ns: int, lost_s: float) -> list[Incident]:
+    """Return an incident at a place, whole and as the tenant red sees it."""
+    costs = (JobCost("a", "red", 2, lost_s, 60.0), JobCost("b", "blue", 2, lost_s, 60.0))
+    until = noted_ns, noted_ns, noted_ns + 30 * S
+    whole = Incident(place, "slow_switch", "switch", place, (), 0.5, *until, "open", "warning", "slow", "look", costs)
+    return [whole, part_of(whole, "red", frozenset())]
+
+
 def publish(store: Store, seed: int, workings: int = 24) -> int:
     """Publish random revisions of three jobs, of windows that go on or back; return the last window."""
     rng = np.random.default_rng(seed)
@@ -64,19 +75,27 @@ def publish(store: Store, seed: int, workings: int = 24) -> int:
             made.append(replace(of_job, from_time_ns=item.from_time_ns))
         gone = [job_id for job_id in "abc" if job_id not in jobs and rng.random() < 0.2]
         cluster = [diagnosis(0, window(at).start_ns, diagnosis_id=f"leaf{at % 3}")] if rng.random() < 0.5 else []
-        write_revisions(store, ENDPOINTS, window(at), number, made, gone, cluster, exporters(number / 1000))
+        places = [f"leaf-{at % 3}"] if rng.random() < 0.5 else []
+        wrong = [each for place in places for each in parts(place, window(at).start_ns, rng.random())]
+        write_revisions(store, ENDPOINTS, window(at), number, made, gone, cluster, exporters(number / 1000), wrong)
     return max(at for at, _ in history)
 
 
 def known_before(store: Store, number: int) -> States:
     """Return what a working of a window would go on from."""
     states = read_jobs(store, ENDPOINTS, window(number).start_ns, ALL)
-    return [*map(repr, states), repr(read_cluster_findings(store, window(number).start_ns))]
+    start_ns = window(number).start_ns
+    return [
+        *map(repr, states),
+        repr(read_cluster_findings(store, start_ns)),
+        repr(read_incidents(store, start_ns, start_ns - 60 * S)),
+    ]
 
 
 def told(store: Store) -> Snapshot:
     clocks = "SELECT exporter, clock_offset_s FROM exporters ORDER BY ALL"
-    return snapshot(store, *RESULTS) | {"clocks": [repr(row) for row in store.rows(clocks)]}
+    own = answer_bytes(store, "SELECT * FROM incidents ORDER BY incident_id", "json", tenant="red")
+    return snapshot(store, *RESULTS) | {"own": [own.decode()]} | {"clocks": [repr(row) for row in store.rows(clocks)]}
 
 
 def rows(store: Store, *tables: str) -> list[int]:
@@ -91,9 +110,10 @@ def test_nobody_can_tell_that_it_was_pruned(store: Store, seed: int) -> None:
     finish(store, final)
     store.command("INSERT INTO switch_1m_log (minute, sampler_address, flows) VALUES (now(), 'leaf-1', 1)")
     before = told(store), [known_before(store, number) for number in range(final + 1, last + 3)]
-    stored = rows(store, *STORED, "revisions")
+    stored, incidents = rows(store, *STORED, "revisions"), rows(store, "incidents_log")
     assert prune(store) > 0
     assert (told(store), [known_before(store, number) for number in range(final + 1, last + 3)]) == before
+    assert rows(store, "incidents_log") < incidents
     assert sum(rows(store, *STORED, "revisions")) < sum(stored)
     assert prune(store) == 0
 
@@ -137,12 +157,12 @@ def test_rows_that_were_never_published_go_after_a_day(store: Store) -> None:
     store.command("INSERT INTO revision_claims (revision, claimed_at) VALUES (7, now64(3) - INTERVAL 25 HOUR)")
     store.command("INSERT INTO revision_claims (revision, claimed_at) VALUES (8, now64(3) - INTERVAL 23 HOUR)")
     write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], findings=(diagnosis(1, T0),))])
-    for table in (*STORED, "diagnoses_log", "exporters_log"):
+    for table in (*STORED, "diagnoses_log", "exporters_log", "incidents_log"):
         for number in (7, 8):
             store.command("INSERT INTO {t:Identifier} (revision) SELECT {n:UInt64}", {"t": table, "n": number})
     before = told(store)
-    assert prune(store) == len(STORED) + 2
-    for table in (*STORED, "diagnoses_log", "exporters_log"):
+    assert prune(store) == len(STORED) + 3
+    for table in (*STORED, "diagnoses_log", "exporters_log", "incidents_log"):
         left = store.rows("SELECT DISTINCT revision FROM {t:Identifier} WHERE revision > 1", {"t": table})
         assert left == [(8,)], table
     assert told(store) == before

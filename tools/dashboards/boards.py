@@ -28,6 +28,7 @@ JOBS = {
     "Slower": look.unit(look.SHARE, 1) + look.gauge(0, 0.5, *SLOWER),
     "Healthy": look.unit(look.SHARE, 1),
     "GPU-hours lost": look.unit(look.PLAIN, 1),
+    "Open incidents": look.width(110),
     "Worst": look.colored(look.SEVERITIES) + look.width(80),
 }
 #: Columns of every table of findings.
@@ -47,24 +48,34 @@ FINDINGS = {
     "Slowdown": look.unit(look.SHARE, 0) + look.width(90),
     "Summary": look.link("Open the finding", "finding", "finding", "Finding"),
 }
+#: Columns of every table of incidents.
+INCIDENTS = {
+    "Finding": look.hidden(),
+    **{name: FINDING[name] for name in ("Severity", "Status", "Kind", "Subject", "Since", "Until")},
+    "Sure": look.unit(look.SHARE, 0) + look.width(70),
+    "GPU-hours lost": look.unit(look.PLAIN, 1) + look.width(110),
+    "Slowdown": FINDINGS["Slowdown"],
+    "Summary": FINDINGS["Summary"],
+}
 FINDING_LINK = {
     "Findings": look.link("Open the finding", "finding", "finding", "Finding"),
     "Finding": look.hidden(),
 }
 #: Time spans to mark in all panels of a dashboard: their query and colour.
 ANNOTATIONS = {
-    "Findings": ("annotate_findings", ORANGE),
+    "Incidents": ("annotate_incidents", ORANGE),
     "Restarts": ("annotate_restarts", PURPLE),
     "Finding": ("annotate", RED),
     "Failed windows": ("annotate_failed", RED),
 }
-SERVERS = {"GPU-hours lost": look.unit(look.PLAIN, 1), "Findings": look.width(80), "Open": look.width(60)}
+SERVERS = {"GPU-hours lost": look.unit(look.PLAIN, 1), "Incidents": look.width(80), "Open": look.width(60)}
 
 
 def fleet() -> Dashboard:
     """Return the dashboard of all jobs and tenants."""
     alarming = look.steps_of((None, GREEN), (1, RED))
     noted = ((None, GREEN), (1, ORANGE))
+    now = {"Critical": alarming, "GPU-hours lost": look.unit(look.PLAIN, 1) + look.steps_of((None, BLUE))}
     question = "Is the cluster's GPU time spent on training, and if not, where is it lost?"
     board = _dashboard("fleet", "Fleet", question, (OPERATORS,))
     board = board.with_variable(_variable("tenant", "Tenant", "shared/choose_tenant", multi=True))
@@ -74,13 +85,13 @@ def fleet() -> Dashboard:
         panel.numbers_now("Jobs", "fleet/jobs_now", 8, columns={"Stalled": alarming}),
         panel.numbers_now("GPUs recognised", "fleet/gpus_recognised", 4, unit_name=share),
         panel.numbers_now("GPU time healthy", "fleet/healthy_share", 4, unit_name=share, steps=HEALTH),
-        panel.numbers_now("Open findings", "fleet/open_findings", 8, steps=noted, columns={"Critical": alarming}),
+        panel.numbers_now("Open incidents", "fleet/open_incidents", 8, steps=noted, columns=now),
+        panel.rows("Incidents", "fleet/incidents", 24, INCIDENTS, height=9),
         panel.rows("Jobs, slowest against their own usual first", "fleet/jobs", 24, JOBS, height=9),
         panel.heat_map("Slowdown by job", "fleet/slowdown", 12, share, label="job", top=0.5),
-        panel.states("Findings by kind", "fleet/findings_timeline", 12, "kind", states, height=10),
+        panel.states("Incidents by kind", "fleet/incidents_timeline", 12, "kind", states, height=10),
         panel.lines("GPU time healthy, by tenant", "fleet/healthy_over_time", 12, share, by_label="tenant").max(1),
         panel.rows("Servers that cost most", "fleet/worst_servers", 12, SERVERS),
-        panel.rows("Findings", "fleet/findings", 24, FINDINGS, height=10),
     )
 
 
@@ -91,7 +102,7 @@ def tenant() -> Dashboard:
         "GPU-hours lost": look.unit(look.PLAIN, 1),
         "Healthy": look.unit(look.SHARE, 1) + look.steps_of(*HEALTH),
     }
-    found, jobs = FINDINGS | {"Tenant": look.hidden()}, JOBS | {"Tenant": look.hidden()}
+    found, jobs = INCIDENTS | {"Tenants": look.hidden()}, JOBS | {"Tenant": look.hidden()}
     lost = "GPU-hours lost over time, by cause"
     question = "What do a tenant's jobs get out of their GPUs, and what costs them the rest?"
     board = _dashboard("tenant", "Tenant", question, (OPERATORS, TENANTS))
@@ -99,13 +110,13 @@ def tenant() -> Dashboard:
     return _with_panels(
         board,
         panel.numbers_now("Account of the span", "tenant/account", 24, steps=((None, BLUE),), columns=totals),
+        panel.rows("Incidents", "tenant/incidents", 24, found, height=9),
         panel.rows("Jobs, slowest against their own usual first", "tenant/jobs", 24, jobs),
         panel.ranking("GPU-hours lost, by cause", "tenant/lost_by_cause", 8, look.PLAIN),
         panel.lines(lost, "tenant/lost_over_time", 16, look.PLAIN, stacked=True, bars=True, by_label="cause"),
         panel.lines("Slowdown against the usual step, by job", "tenant/slower", 12, look.SHARE, by_label="job"),
-        panel.states("Findings by kind", "tenant/findings_timeline", 12, "kind", look.SEVERITY_NUMBERS),
+        panel.states("Incidents by kind", "tenant/incidents_timeline", 12, "kind", look.SEVERITY_NUMBERS),
         panel.rows("Servers that cost most", "tenant/worst_servers", 24, SERVERS, height=6),
-        panel.rows("Findings", "tenant/findings", 24, found, height=10),
     )
 
 
@@ -146,11 +157,12 @@ def job() -> Dashboard:
         board,
         panel.text_now("The job", "job/facts", 18, columns=facts),
         panel.numbers_now("GPU time", "job/healthy_share", 6, unit_name=share, steps=HEALTH, columns=lost),
+        panel.rows("Incidents", "job/incidents", 24, INCIDENTS | {"Tenants": look.hidden()}, height=7),
         panel.lines("Step time against the usual", "job/step_time", 12, look.SECONDS, columns=lines),
         panel.lines("What steps consist of", "job/shares", 12, share, stacked=True, columns=phases).min(0).max(1),
         panel.heat_map("Work beyond peers, by GPU", "job/gpu_excess", 24, share, label="gpu", top=0.5, height=12),
         panel.states("Phases of the latest steps, by GPU", "job/phases", 24, "gpu", look.PHASES, height=10),
-        panel.rows("Findings", "job/findings", 24, found, height=7),
+        panel.rows("Findings that incidents rest on", "job/findings", 24, found, height=7),
         panel.rows("Longest steps", "job/steps", 14, steps, height=12),
         panel.graph(groups, "job/group_nodes", "job/group_edges", 10),
     )
@@ -177,13 +189,19 @@ def finding() -> Dashboard:
     excess, cells = "Work beyond peers, by server and GPU", look.heat(-0.1, 0.5)
     delays, slow_cells = "Delay per byte from sender to receiver, against usual", look.heat(-0.1, 1)
     ends = ("Sender", "Receiver", "Slower")
-    others = _findings_without("Status", "Tenant", "Slowdown")
+    others = _findings_without("Status", "Tenant", "Slowdown") | {"Incident": look.width(80)}
+    incident = {
+        name: properties
+        for name, properties in INCIDENTS.items()
+        if name in {"Severity", "Kind", "Subject", "Sure", "GPU-hours lost", "Slowdown"}
+    }
     question = "What is wrong, who is to blame, and what does that rest on?"
     board = _dashboard("finding", "Finding", question, (OPERATORS, TENANTS), also="Finding")
     board = board.with_variable(_variable("finding", "Finding", "shared/choose_finding"))
     return _with_panels(
         board,
         panel.rows("Verdict", "finding/verdict", 24, FINDING, height=4),
+        panel.rows("Incident", "finding/incident", 24, incident, height=4),
         panel.numbers_now("What was measured", "finding/measures", 24, steps=((None, BLUE),), columns=measures),
         panel.lines("Work of the culprit against its peers", "finding/culprit", 12, look.SECONDS, columns=peers),
         panel.lines("Step time before, during and after", "finding/step_time", 12, look.SECONDS, columns=during),
@@ -202,7 +220,7 @@ def network() -> Dashboard:
         "Traffic": look.unit(look.BITS, 1),
         "Against peers": look.unit(look.SHARE, 0) + look.heat(-0.5, 0.5, "continuous-BlYlRd"),
         "Records": look.unit(look.RECORDS, 0),
-        "Open findings": look.width(110),
+        "Open incidents": look.width(110),
     }
     elephants = {"Bytes": look.unit(look.BYTES, 1), "At once": look.gauge(0, 16, (None, GREEN), (4, ORANGE), (8, RED))}
     links = {
@@ -225,7 +243,8 @@ def network() -> Dashboard:
     return _with_panels(
         board,
         panel.numbers_now("Seen in the span", "network/volume", 12, columns=seen),
-        panel.numbers_now("Open findings", "network/findings_now", 12, steps=((None, GREEN), (1, ORANGE))),
+        panel.numbers_now("Open incidents", "network/incidents_now", 12, steps=((None, GREEN), (1, ORANGE))),
+        panel.rows("Incidents of the network", "network/incidents", 24, INCIDENTS, height=7),
         panel.lines("Traffic of the exporters that stand out", "network/traffic", 12, look.BITS, by_label="exporter"),
         panel.limits(uplinks, (None, GREEN), (1.3, ORANGE)),
         panel.rows("Exporters", "network/exporters", 12, exporters, height=10),
@@ -233,9 +252,6 @@ def network() -> Dashboard:
         panel.matrix(delay, "network/delay_matrix", 14, ("Sender", "Receiver", "Slower"), look.SHARE, slow_cells),
         panel.rows("Receivers of most large flows at once", "network/elephants", 10, elephants, height=10),
         panel.rows("Links, those with findings and the slowest first", "network/links", 24, links, height=9),
-        panel.rows(
-            "Findings about the network", "network/findings", 24, _findings_without("Tenant", "Slowdown"), height=7
-        ),
     )
 
 
@@ -306,7 +322,7 @@ def _dashboard(
     )
     links = build.DashboardLink("prism").type(model.DashboardLinkType.DASHBOARDS).tags(["prism"])
     board = board.link(links.as_dropdown(True).keep_time(True))
-    for annotation in (*([also] if also else []), "Findings", "Restarts"):
+    for annotation in (*([also] if also else []), "Incidents", "Restarts"):
         query, color = ANNOTATIONS[annotation]
         marks = build.AnnotationQuery().name(annotation).datasource(DATASOURCE).enable(True).icon_color(color)
         board = board.annotation(marks.target(Target(f"{name}/{query}", TABLE, "Anno")))

@@ -32,6 +32,16 @@ _CONDITIONS = {
         " AND diagnosis_id != ${finding:sqlstring}"
     ),
 }
+#: The same of incidents, for `$__whose_incidents`; those of no tenant are everybody's business on the fleet's.
+_CONDITIONS_ON_INCIDENTS = {
+    "fleet": "$__conditionalAll((empty(tenants) OR hasAny(tenants, [${tenant:sqlstring}])), $tenant)",
+    "tenant": "has(tenants, ${tenant:sqlstring})",
+    "job": "has(jobs, ${job:sqlstring})",
+    "finding": (
+        "hasAny(jobs, (SELECT groupArray(job_id) FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring}))"
+        " AND incident_id NOT IN (SELECT incident_id FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring})"
+    ),
+}
 #: The same with the rows of no tenant, for `$__whose_or_nobodys`, where that is another condition.
 _CONDITIONS_OR_NOBODYS = {"fleet": "$__conditionalAll(tenant IN ('', ${tenant:sqlstring}), $tenant)"}
 
@@ -75,6 +85,7 @@ def sql(name: str) -> str:
     dashboard, _ = name.split("/")
     query = "\n".join(line for line in _text(name).splitlines() if not line.startswith("--"))
     condition = _CONDITIONS.get(dashboard, "1 = 1")
+    query = query.replace("$__whose_incidents", _CONDITIONS_ON_INCIDENTS.get(dashboard, "1 = 1"))
     query = query.replace("$__whose_or_nobodys", _CONDITIONS_OR_NOBODYS.get(dashboard, condition))
     return query.replace("$__whose", condition)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -158,6 +158,7 @@ def fill(store: Store, cluster: SampleCluster, end_s: int) -> None:
     _make(store, "health", shared)
     for finding in findings:
         _make(store, "finding", finding)
+    _make(store, "incidents", {})
 
 
 def settle(store: Store) -> None:
@@ -210,7 +211,11 @@ def _fill_job(
 def _job_findings(
     store: Store, cluster: SampleCluster, job: SampleJob, first_server: int, steps: int
 ) -> list[dict[str, object]]:
-    found = [_episode_finding(store, job, episode, first_server, steps) for episode in job.episodes]
+    found = []
+    for number, episode in enumerate(job.episodes):
+        incident = f"{job.job_id}-{number}"
+        cause = _episode_finding(store, job, episode, first_server, steps) | {"incident_id": incident}
+        found += [cause, _symptom(job, cause)]
     for number in range(cluster.minor):
         first = steps * number // cluster.minor
         times = _span(store, job.job_id, first, first + 9)
@@ -222,13 +227,14 @@ def _job_findings(
         times = (begun_ns, begun_ns + int(cluster.pause_s * _SECOND_NS))
         summary = f"The job restarted: nothing moved for {cluster.pause_s:.0f} s"
         more = {"slowdown": 1.0, "observed": cluster.pause_s, "summary": summary}
+        more["incident_id"] = f"{job.job_id}-restart"
         found.append(_finding(job, "restart", job.job_id, (step, step), times, **more))
     if job.status == "stalled":
         _, begun_ns = _span(store, job.job_id, steps - 1, steps - 1)
         times = (begun_ns, begun_ns + job.ended_s * _SECOND_NS)
         summary = "All flows of the job have ceased: look at the last collective that did not complete"
         more = {"slowdown": 1.0, "observed": float(job.ended_s), "summary": summary}
-        open_ = {"status": "open", "severity": "critical"}
+        open_ = {"status": "open", "severity": "critical", "incident_id": f"{job.job_id}-hang"}
         found.append(_finding(job, "hang", job.job_id, (steps, steps), times, **open_, **more))
     return found
 
@@ -262,6 +268,15 @@ def _episode_finding(
     return found
 
 
+def _symptom(job: SampleJob, cause: Mapping[str, object]) -> dict[str, object]:
+    """Return the finding that steps were slow, which belongs to the incident of its cause."""
+    summary = str(cause["summary"]).partition(";")[0]
+    same = ("incident_id", "status", "severity", "slowdown", "observed", "expected")
+    steps = int(str(cause["first_step"])), int(str(cause["last_step"]))
+    times = int(str(cause["start_ns"])), int(str(cause["end_ns"]))
+    return _finding(job, "slow_step", job.job_id, steps, times, summary=summary, **{name: cause[name] for name in same})
+
+
 def _delays(pairs: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return evidence that pairs take over twice the usual time per byte, increasingly."""
     slower = {pair: _USUAL_S_PER_BYTE * (2.2 + 0.1 * place) for place, pair in enumerate(pairs)}
@@ -273,7 +288,7 @@ def _finding(
 ) -> dict[str, object]:
     """Return the parameters of sql/finding.sql; `more` are those other than the defaults."""
     usual = {"subject_type": "job", "status": "closed", "severity": "warning", "slowdown": 0.0}
-    found = {**usual, "observed": 0.0, "expected": 0.0, "summary": "", **more}
+    found = {**usual, "observed": 0.0, "expected": 0.0, "summary": "", "incident_id": "", **more}
     lost_s = float(str(found["slowdown"])) * (times[1] - times[0]) / _SECOND_NS
     about = {"job_id": job.job_id, "tenant": job.tenant, "kind": kind, "subject": subject}
     when = {"first_step": steps[0], "last_step": steps[1], "start_ns": times[0], "end_ns": times[1]}
@@ -284,11 +299,13 @@ def _shared_findings(end_ns: int) -> list[dict[str, object]]:
     """Return findings about switches, links and exporters, without a job."""
     nobody = SampleJob("", "", 0, 1, 1.0)
     begun_ns = end_ns - 25 * _MINUTE_S * _SECOND_NS
-    slow = {"subject_type": "switch", "status": "open", "observed": 5.5e9, "expected": 1e10}
+    slow = {"subject_type": "switch", "status": "open", "observed": 5.5e9, "expected": 1e10, "slowdown": 0.08}
+    slow["incident_id"] = "leaf-0-5-slow"
     slow["summary"] = "Switch leaf-0-5 moves its bytes at 55 % of the speed of its peers: look at its uplinks"
     busy = {"subject_type": "link", "severity": "info", "observed": 1.6e10, "expected": 1e10}
     busy["summary"] = "Spine spine-2 carries 60 % more than its peers"
     late = {"subject_type": "exporter", "status": "open", "severity": "info", "observed": 25.0}
+    late["incident_id"] = "leaf-0-1-late"
     late["summary"] = "Records of leaf-0-1 come 25 s later than those of the others"
     soon_ns = end_ns - 600 * _SECOND_NS
     return [

@@ -1,4 +1,4 @@
--- Findings about the job in the span, open ones first, then the worst.
+-- What the incidents of the job in the span rest on, and what is of none: findings, open ones first, then the worst.
 SELECT
     diagnosis_id AS "Finding",
     severity::String AS "Severity",
@@ -13,5 +13,5 @@ SELECT
     summary AS "Summary"
 FROM diagnoses
 WHERE job_id = ${job:sqlstring} AND end_time >= $__fromTime AND start_time <= $__toTime
-ORDER BY status, severity DESC, slowdown DESC, start_time DESC
+ORDER BY status, severity DESC, slowdown DESC, start_time DESC, diagnosis_id
 LIMIT 100

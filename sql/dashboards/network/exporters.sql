@@ -9,8 +9,8 @@ WITH
     ),
     found AS
     (
-        SELECT subject, count() AS findings
-        FROM diagnoses
+        SELECT arrayJoin(arrayDistinct(arrayPushBack(may_also_be, subject))) AS subject, count() AS incidents
+        FROM incidents
         WHERE status = 'open' AND end_time >= $__fromTime AND start_time <= $__toTime AND subject_type IN ('switch', 'exporter')
         GROUP BY subject
     )
@@ -20,9 +20,9 @@ SELECT
     s.moved / nullIf(median(s.moved) OVER (PARTITION BY s.kind), 0) - 1 AS "Against peers",
     s.records / greatest(toUnixTimestamp($__toTime) - toUnixTimestamp($__fromTime), 1) AS "Records",
     m.last_seen AS "Last flow",
-    f.findings AS "Open findings"
+    f.incidents AS "Open incidents"
 FROM seen AS s
 LEFT JOIN exporter_marks AS m ON s.exporter = m.exporter
 LEFT JOIN found AS f ON s.exporter = f.subject
-ORDER BY "Open findings" DESC, abs("Against peers") DESC, "Exporter"
+ORDER BY "Open incidents" DESC, abs("Against peers") DESC, "Exporter"
 LIMIT 200

@@ -13,8 +13,8 @@ WITH
     ),
     found AS
     (
-        SELECT job_id, count() AS findings, max(severity)::String AS worst
-        FROM diagnoses
+        SELECT arrayJoin(jobs) AS job_id, count() AS incidents, max(severity)::String AS worst
+        FROM incidents
         WHERE status = 'open' AND end_time >= $__fromTime AND start_time <= $__toTime
         GROUP BY job_id
     )
@@ -30,7 +30,7 @@ SELECT
     if(s.step_s > 0, s.step_s / nullIf(j.step_s_median, 0) - 1, NULL) AS "Slower",
     s.healthy AS "Healthy",
     s.lost_gpu_h AS "GPU-hours lost",
-    f.findings AS "Open findings",
+    f.incidents AS "Open incidents",
     if(f.worst = '', 'none', f.worst) AS "Worst",
     j.last_seen AS "Last seen"
 FROM jobs AS j

@@ -1,20 +1,20 @@
--- Servers that findings name, by the GPU time that the jobs lost to them.
+-- Servers that incidents name, by the GPU time that jobs lost to them in the span.
 SELECT
-    if(t.server = '', d.subject, t.server) AS "Server",
-    count() AS "Findings",
-    countIf(d.status = 'open') AS "Open",
-    arrayStringConcat(arraySort(groupUniqArray(d.kind::String)), ', ') AS "Kinds",
-    arrayStringConcat(arraySort(groupUniqArray(d.job_id)), ', ') AS "Jobs",
+    if(t.server = '', i.subject, t.server) AS "Server",
+    count() AS "Incidents",
+    countIf(i.status = 'open') AS "Open",
+    arrayStringConcat(arraySort(groupUniqArray(i.kind::String)), ', ') AS "Kinds",
+    arrayStringConcat(arraySort(groupUniqArrayArray(i.jobs)), ', ') AS "Jobs",
     sum(
-        d.slowdown * j.endpoints / 3600
-        * greatest(toUnixTimestamp64Milli(least(d.end_time, $__toTime_ms)) - toUnixTimestamp64Milli(greatest(d.start_time, $__fromTime_ms)), 0) / 1000
+        i.lost_gpu_h
+        * greatest(toUnixTimestamp64Milli(least(i.end_time, $__toTime_ms)) - toUnixTimestamp64Milli(greatest(i.start_time, $__fromTime_ms)), 0)
+        / greatest(toUnixTimestamp64Milli(i.end_time) - toUnixTimestamp64Milli(i.start_time), 1)
     ) AS "GPU-hours lost",
-    max(d.end_time) AS "Last"
-FROM diagnoses AS d
-LEFT JOIN (SELECT endpoint, any(server) AS server FROM topology GROUP BY endpoint) AS t ON d.subject = t.endpoint
-LEFT JOIN (SELECT job_id, endpoints FROM jobs) AS j ON d.job_id = j.job_id
-WHERE d.subject_type IN ('endpoint', 'server') AND d.severity != 'info'
-    AND d.end_time >= $__fromTime AND d.start_time <= $__toTime AND $__whose
+    max(i.end_time) AS "Last"
+FROM incidents AS i
+LEFT JOIN (SELECT endpoint, any(server) AS server FROM topology GROUP BY endpoint) AS t ON i.subject = t.endpoint
+WHERE i.subject_type IN ('endpoint', 'server') AND i.severity != 'info'
+    AND i.end_time >= $__fromTime AND i.start_time <= $__toTime AND $__whose_incidents
 GROUP BY "Server"
 ORDER BY "GPU-hours lost" DESC, "Server"
 LIMIT 20

@@ -33,7 +33,7 @@ def test_rule_compares_the_number_of_its_query() -> None:
         assert condition["model"]["expression"] == query["refId"]
         assert condition["model"]["conditions"][0]["evaluator"] == {"type": "gt", "params": [alert.above]}
         assert rule["condition"] == condition["refId"]
-        assert rule["labels"]["severity"] == alert.severity
+        assert rule["labels"].get("severity", "") == alert.severity
 
 
 @pytest.mark.parametrize("panels", [[], [{"id": 1, "title": "x"}, {"id": 2, "title": "x"}], [{"title": "x"}]])

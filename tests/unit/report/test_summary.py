@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from prism_ch.report import size, sparkline
-from prism_ch.report.summary import WIDTH, Coverage, Facts, Finding, JobFacts, summarise
+from prism_ch.model.finding import Severity
+from prism_ch.report import gpu_time, size, sparkline
+from prism_ch.report.incidents import Finding, Incident
+from prism_ch.report.lines import WIDTH
+from prism_ch.report.summary import Coverage, Facts, JobFacts, summarise
 
 NOON_NS = 1_772_366_400_000_000_000  # 2026-03-01T12:00:00Z
 
@@ -27,46 +30,74 @@ JOB = JobFacts(
     dp_share=0.2,
     durations_s=(1.0, 1.0, 1.0, 2.0, 2.0, 1.0),
 )
-SLOW = Finding(
-    job_id="job-1",
-    kind="slow_step",
+SLOW = Incident(
+    incident_id="i-1",
+    kind="slow_gpu",
+    subject="10.0.0.1",
+    may_also_be=(),
+    confidence=0.95,
     severity="warning",
     is_open=False,
-    first_step=3,
-    last_step=4,
     start_ns=NOON_NS + 3_000_000_000,
     end_ns=NOON_NS + 7_000_000_000,
+    first_step=3,
+    last_step=4,
+    jobs=("job-1",),
+    lost_gpu_h=0.05,
+    slowdown=0.5,
     summary="Steps took 2 s instead of 1 s.",
+    action="Drain that server.",
+)
+REMARK = Finding(
+    job_id="job-1",
+    kind="imbalance",
+    severity="info",
+    is_open=True,
+    first_step=0,
+    last_step=5,
+    start_ns=NOON_NS,
+    end_ns=NOON_NS + 7_000_000_000,
+    summary="Stage 1 has less to do.",
 )
 COVERED = Coverage(flows=1234, between_servers=1234, endpoints=16, seen_endpoints=16, seen_servers=4, windows=2)
 
 
 def summary_text(
-    *, coverage: Coverage = COVERED, jobs: tuple[JobFacts, ...] = (JOB,), findings: tuple[Finding, ...] = ()
+    *incidents: Incident,
+    coverage: Coverage = COVERED,
+    jobs: tuple[JobFacts, ...] = (JOB,),
+    findings: tuple[Finding, ...] = (),
 ) -> str:
-    return summarise(Facts(coverage, jobs, findings)).plain
+    return summarise(Facts(coverage, jobs, incidents, findings)).plain
 
 
-def coarse(exporter: str) -> Finding:
-    return replace(SLOW, kind="telemetry", is_open=True, summary=f"Exporter {exporter} joins records.")
+def coarse(exporter: str, severity: Severity = "info") -> Incident:
+    summary = f"Exporter {exporter} joins records."
+    return replace(SLOW, kind="telemetry", is_open=True, severity=severity, lost_gpu_h=0, summary=summary)
 
 
 def test_coarse_exporters_slow_nothing_and_come_last() -> None:
-    text = summary_text(findings=(SLOW, coarse("leaf-1"), coarse("leaf-2")))
+    text = summary_text(coarse("leaf-1"), coarse("leaf-2"), SLOW)
     assert "1 thing slows it" in text
     assert text.index("Steps took") < text.index("Exporter leaf-1") < text.index("Exporter leaf-2")
-    assert "telemetry, since" in text
+    assert "telemetry, " in text
 
 
 def test_of_many_coarse_exporters_a_few_are_named() -> None:
-    text = summary_text(findings=tuple(coarse(f"leaf-{number}") for number in range(9)))
+    text = summary_text(*(coarse(f"leaf-{number}") for number in range(9)))
     assert "nothing slows it" in text
     assert text.count("joins records") == 3
     assert "and likewise 6 more exporters" in text
 
 
+def test_a_job_that_is_not_seen_whole_is_not_called_healthy() -> None:
+    text = summary_text(coarse("leaf-1", "warning"))
+    assert "nothing that is seen slows it, but records are missing" in text
+    assert "nothing slows it" not in text
+
+
 def test_a_job_is_described_whole() -> None:
-    lines = summary_text(findings=(SLOW,)).splitlines()
+    lines = summary_text(SLOW).splitlines()
     assert lines == [
         "Records",
         "  flows         1,234 in 2 windows",
@@ -80,18 +111,46 @@ def test_a_job_is_described_whole() -> None:
         "  durations     ▁▁▁██▁",
         "                1 s to 2 s, in order of time",
         "  time          compute 70%, pipeline (PP) 10%, data-parallel (DP) 20%",
-        "  findings      1 thing slows it",
+        "  incidents     1 thing slows it",
         "    warning     Steps took 2 s instead of 1 s.",
-        "                slow_step, steps 3 to 4, since 2026-03-01 12:00:03 UTC, until 12:00:07",
+        "                Drain that server.",
+        "                slow_gpu, steps 3 to 4, since 2026-03-01 12:00:03 UTC, until 12:00:07, cost 3",
+        "                GPU-minutes, 50% of its time",
     ]
 
 
 def test_a_healthy_job_says_so_also_beside_a_remark() -> None:
     assert "nothing slows it" in summary_text()
-    remark = replace(SLOW, kind="imbalance", severity="info", summary="Stage 1 has less to do.")
-    text = summary_text(findings=(remark,))
+    text = summary_text(findings=(REMARK,))
     assert "nothing slows it" in text
     assert "Stage 1 has less to do." in text
+    assert "imbalance, steps 0 to 5, since 2026-03-01 12:00:00 UTC, still going on" in text
+
+
+def test_what_costs_little_is_no_alarm_and_not_nothing() -> None:
+    text = summary_text(replace(SLOW, severity="info"))
+    assert "nothing slows it much" in text
+    assert "Drain that server." not in text
+
+
+def test_how_sure_a_culprit_is_shows_where_it_is_not() -> None:
+    assert "sure" not in summary_text(SLOW)
+    text = summary_text(replace(SLOW, confidence=0.45, may_also_be=("10.0.0.2",)))
+    assert "maybe 10.0.0.1 (45% sure); may also be 10.0.0.2\n" in text
+    many = tuple(f"10.0.0.{number}" for number in range(2, 32))
+    assert "10.0.0.9 and 22 more" in " ".join(summary_text(replace(SLOW, may_also_be=many)).split())
+
+
+def test_an_incident_of_two_jobs_is_listed_once() -> None:
+    jobs = (JOB, replace(JOB, job_id="job-2"), replace(JOB, job_id="job-3"))
+    shared = replace(SLOW, kind="slow_switch", first_step=None, last_step=None, jobs=("job-1", "job-2"))
+    text = summary_text(shared, replace(SLOW, summary="Alone."), jobs=jobs)
+    assert text.count("Steps took") == 1
+    assert text.index("nothing slows it") < text.index("Network and telemetry\n") < text.index("Steps took")
+    assert "2 things slow it; 1 is shared with other jobs, see below" in text
+    assert "1 thing slows it; 1 is shared with other jobs, see below" in text
+    assert "2 jobs: job-1, job-2" in text
+    assert "steps 3 to 4" not in text.partition("Network and telemetry")[2]
 
 
 def test_a_job_without_steps_is_not_called_healthy() -> None:
@@ -101,29 +160,26 @@ def test_a_job_without_steps_is_not_called_healthy() -> None:
     assert "▁" not in text
 
 
-def test_the_most_severe_comes_first_among_findings_and_jobs() -> None:
+def test_the_most_severe_comes_first_among_incidents_and_jobs() -> None:
     other = replace(JOB, job_id="job-2")
-    critical = replace(SLOW, job_id="job-2", severity="critical", summary="Second.")
-    warning = replace(SLOW, job_id="job-2", summary="Third.")
-    text = summary_text(jobs=(JOB, other), findings=(warning, critical))
+    critical = replace(SLOW, jobs=("job-2",), severity="critical", summary="Second.")
+    warning = replace(SLOW, jobs=("job-2",), summary="Third.")
+    text = summary_text(warning, critical, jobs=(JOB, other))
     assert text.index("job-2") < text.index("Second.") < text.index("Third.") < text.index("job-1")
 
 
-def test_an_open_finding_is_still_going_on() -> None:
-    assert "still going on" in summary_text(findings=(replace(SLOW, is_open=True),))
+def test_an_open_incident_is_still_going_on() -> None:
+    assert "still going on" in summary_text(replace(SLOW, is_open=True))
 
 
-def test_a_finding_that_ends_on_another_day_names_it() -> None:
-    assert "until 2026-03-02 12:00:00" in summary_text(findings=(replace(SLOW, end_ns=NOON_NS + 86_400_000_000_000),))
+def test_an_incident_that_ends_on_another_day_names_it() -> None:
+    assert "until 2026-03-02 12:00:00" in summary_text(replace(SLOW, end_ns=NOON_NS + 86_400_000_000_000))
 
 
-def test_findings_about_switches_stand_apart_and_name_no_steps() -> None:
-    switch = replace(
-        SLOW, job_id="", kind="slow_switch", summary="Switch 10.0.0.1 carries half of its peers' bandwidth."
-    )
-    text = summary_text(findings=(switch,))
-    assert text.index("nothing slows it") < text.index("Network and telemetry") < text.index("Switch 10.0.0.1")
-    assert "steps 3 to 4" not in text
+def test_what_is_on_no_job_stands_apart_and_names_no_steps() -> None:
+    text = summary_text(findings=(replace(REMARK, job_id="", summary="Switch leaf-1 has less to do."),))
+    assert text.index("nothing slows it") < text.index("Network and telemetry") < text.index("Switch leaf-1")
+    assert "steps 0 to 5" not in text
 
 
 def test_rejected_unknown_and_failed_are_listed() -> None:
@@ -147,7 +203,7 @@ def test_every_line_fits() -> None:
     long = replace(SLOW, summary="Endpoint 10.0.0.1 holds the whole job up, " * 10)
     coverage = replace(COVERED, unknown=900, unknown_examples=("fd00:0:0:1234::1234:5678",) * 3)
     durations = tuple(1 + step % 3 for step in range(500))
-    text = summary_text(coverage=coverage, jobs=(replace(JOB, durations_s=durations),), findings=(long,))
+    text = summary_text(long, coverage=coverage, jobs=(replace(JOB, durations_s=durations),))
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
@@ -177,6 +233,14 @@ def test_without_a_job_the_reason_is_given(coverage: Coverage, reason: str) -> N
 )
 def test_durations_have_three_digits(seconds: float, written: str) -> None:
     assert f"median {written}," in summary_text(jobs=(replace(JOB, step_s_median=seconds),))
+
+
+@pytest.mark.parametrize(
+    "hours,written",
+    [(3.25, "3.25 GPU-hours"), (0.2, "12 GPU-minutes"), (0.0026, "9.36 GPU-seconds"), (1234, "1,234 GPU-hours")],
+)
+def test_gpu_time_has_the_unit_that_suits_it(hours: float, written: str) -> None:
+    assert gpu_time(hours) == written
 
 
 def test_no_durations_draw_nothing() -> None:

@@ -55,7 +55,7 @@ def test_every_query_file_is_used_and_described() -> None:
 def test_shared_queries_get_the_condition_of_their_dashboard() -> None:
     assert "AND tenant = ${tenant:sqlstring}\n" in sql("tenant/jobs")
     assert "AND $__conditionalAll(tenant IN (${tenant:sqlstring}), $tenant)\n" in sql("fleet/jobs")
-    assert "AND $__conditionalAll(tenant IN ('', ${tenant:sqlstring}), $tenant)\n" in sql("fleet/findings")
+    assert "AND has(tenants, ${tenant:sqlstring})\n" in sql("tenant/incidents")
     with pytest.raises(PrismError, match=r"sql/dashboards/shared/lost_by_cause\.sql is missing"):
         sql("fleet/lost_by_cause")
 

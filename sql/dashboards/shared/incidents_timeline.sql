@@ -1,4 +1,4 @@
--- The worst severity of the findings of each kind, over time: 0 none, 1 info, 2 warning, 3 critical.
+-- The worst severity of the incidents of each kind, over time: 0 none, 1 info, 2 warning, 3 critical.
 WITH
     toUnixTimestamp($__fromTime) AS since,
     toUnixTimestamp($__toTime) AS until,
@@ -8,8 +8,8 @@ SELECT toDateTime(bucket * bucket_s) AS time, k.kind AS kind, arrayMax(arrayMap(
 FROM
 (
     SELECT kind::String AS kind, groupArray((toUnixTimestamp(start_time), toUnixTimestamp(end_time), severity::Int8)) AS found
-    FROM diagnoses
-    WHERE end_time >= $__fromTime AND start_time <= $__toTime AND $__whose_or_nobodys
+    FROM incidents
+    WHERE end_time >= $__fromTime AND start_time <= $__toTime AND $__whose_incidents
     GROUP BY kind
 ) AS k
 ORDER BY time, kind

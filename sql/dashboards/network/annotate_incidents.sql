@@ -1,11 +1,11 @@
--- Findings of warning or above in the span, restarts aside.
+-- Incidents of the network in the span.
 SELECT
     start_time AS time,
     end_time AS timeEnd,
     concat(kind::String, ' of ', subject) AS title,
     summary AS text,
     concat(severity::String, ',', status::String) AS tags
-FROM diagnoses
-WHERE end_time >= $__fromTime AND start_time <= $__toTime AND $__whose_or_nobodys AND severity != 'info' AND kind != 'restart'
+FROM incidents
+WHERE end_time >= $__fromTime AND start_time <= $__toTime AND kind IN ('slow_switch', 'slow_nic', 'slow_link', 'congestion')
 ORDER BY time, title, text
 LIMIT 200
