@@ -21,14 +21,28 @@ from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
-from prism_ch.store.ledger import Claim, WindowSelection, claim_due_windows, due_windows, new_worker, record_window
+from prism_ch.store.ledger import (
+    Claim,
+    WindowSelection,
+    claim_due_windows,
+    claim_window,
+    due_windows,
+    end_claim,
+    new_from_ns,
+    new_worker,
+    record_window,
+)
 from prism_ch.store.read import live_jobs_from, read_memory
+from prism_ch.store.statements import statement
 from prism_ch.store.topology import read_topology, topology_digest
 from prism_ch.store.write import write_revision
 
 log = logging.getLogger(__name__)
 
 DEFAULT_PARAMS = Params()
+
+#: How much time is worked before its window closes at the most, in windows: with more the worker is behind.
+_AHEAD_WINDOWS = 4
 
 #: Called after each window with the number of windows done and of all.
 Progress = Callable[[int, int], None]
@@ -93,6 +107,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     to_ns: int | None = None,
     until_ns: int | None = None,
     silent_until_ns: int = 0,
+    arrived_until_ns: int = 0,
     force: bool = False,
     params: Params = DEFAULT_PARAMS,
     progress: Progress | None = None,
@@ -103,7 +118,8 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
 
     Parameters: `from_ns`, `to_ns`, only windows that overlap [from, to), and what follows from them; `until_ns`,
     leave windows that end later for later; `silent_until_ns`, up to when windows without flows are worked, see
-    due_windows; `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress;
+    due_windows; `arrived_until_ns`, up to when all records are known to have come, as far as no later ones show it;
+    `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress;
     `stop`, asked after each window, leaves the others for later; `patient`, wait while another worker is at the windows
     of this database, else raises ClaimedError.
     Raises StoreError where the database fails. A window that fails is noted in the ledger with the error, and none
@@ -111,17 +127,37 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     """
     inputs = topology_digest(store) ^ params.digest()
     selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
+    arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
     reports: list[WindowReport] = []
     with new_worker(store) as worker:
         for claim, left in claim_due_windows(store, settings.window_s, selection, inputs, worker, wait=patient):
             if progress is not None:
                 progress(len(reports), len(reports) + 1 + left)
-            reports.append(_work(store, claim, params))
+            is_whole = claim.window.end_ns <= arrived_until_ns
+            reports.append(_work(store, claim, params, is_whole=is_whole))
             if stop():
                 break
     if progress is not None and reports:
         progress(len(reports), len(reports))
     return AnalysisReport(tuple(reports))
+
+
+def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params = DEFAULT_PARAMS) -> WindowReport | None:
+    """Work the time after the last finished window before its own window closes, as far as its records have arrived.
+
+    What it publishes is replaced when the window is worked as a whole; the ledger does not know of it. Returns None
+    where nothing is finished yet, or much is left to do first.
+    Raises ClaimedError while another worker is at the windows of this database, StoreError where the database fails.
+    """
+    start_ns = new_from_ns(store, settings.window_s)
+    if start_ns is None or not 0 < until_ns - start_ns <= _AHEAD_WINDOWS * settings.window_s * 10**9:
+        return None
+    with new_worker(store) as worker:
+        claim = claim_window(store, Window(start_ns, until_ns), worker=worker)
+        try:
+            return _work(store, claim, params, is_whole=True, is_ahead=True)
+        finally:
+            end_claim(store, claim.revision, worker)
 
 
 def left_windows(
@@ -139,24 +175,27 @@ def left_windows(
     return due_windows(store, settings.window_s, selection, inputs=inputs, final=True)
 
 
-def _work(store: Store, claim: Claim, params: Params) -> WindowReport:
-    """Work one window: read, analyse, publish, and only then record it as worked."""
+def _work(store: Store, claim: Claim, params: Params, *, is_whole: bool, is_ahead: bool = False) -> WindowReport:
+    """Work one window: read, analyse, publish, and only then record it as worked, unless it `is_ahead`."""
     clock = [time.perf_counter()]
     try:
         stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))
         memory = stored.memory(params)
-        flows = read_window(stored, stored.window, memory, stored.topology, params)
+        flows = read_window(stored, stored.window, memory, stored.topology, params, is_whole=is_whole)
         clock.append(time.perf_counter())
         revision, _ = analyse_window(flows, memory, stored.topology, params)
         clock.append(time.perf_counter())
         revision = stored.publish(revision, memory)
     except Exception as error:
         reason = str(error) if isinstance(error, PrismError | ValueError) else repr(error)
+        if is_ahead:
+            raise
         record_window(store, claim, error=" ".join(reason.split()))
         raise
     clock.append(time.perf_counter())
     seconds = dict(zip(("read", "examine", "write"), np.diff(clock).tolist(), strict=True))
-    record_window(store, claim, seconds=seconds)
+    if not is_ahead:
+        record_window(store, claim, seconds=seconds)
     steps = sum(len(job.steps) for job in revision.jobs)
     report = WindowReport(claim.window, len(flows.flows), len(revision.jobs), steps, seconds)
     log.info(

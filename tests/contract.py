@@ -74,6 +74,10 @@ _PROMISE = {
         "tenant String; jobs UInt64; running_jobs UInt64; gpus UInt64; steps UInt64; gpu_hours Float64;"
         " gpu_hours_lost Float64; findings UInt64; open_findings UInt64; worst_open LowCardinality(String)"
     ),
+    "visibility": (
+        "job_id String; tenant String; window_start DateTime64(9); endpoints UInt32; endpoints_seen UInt32;"
+        " share Float64; why String"
+    ),
     "exporters": (
         "exporter String; first_seen DateTime64(9); last_seen DateTime64(9); flows UInt64; lag_s Float64;"
         " clock_offset_s Nullable(Float64); idle_timeout_s Nullable(Float64); lost UInt64"
@@ -107,7 +111,10 @@ VOLATILE = {
 _SUMS = ("losses", "tenant_summary")
 
 #: The analysis's results: tables that are the same whichever way the same records came in.
-RESULTS = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses", "incidents")
+RESULTS = (
+    *("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline"),
+    *("diagnoses", "incidents", "visibility"),
+)
 
 Columns = dict[str, str]
 Snapshot = dict[str, list[str]]

@@ -40,14 +40,20 @@ class FlowSource(Protocol):
 
 
 def read_window(
-    source: FlowSource, window: Window, memory: WindowMemory, topology: Topology, params: Params
+    source: FlowSource,
+    window: Window,
+    memory: WindowMemory,
+    topology: Topology,
+    params: Params,
+    *,
+    is_whole: bool = False,
 ) -> WindowFlows:
-    """Read a window's flows, and those before it that its jobs need."""
+    """Read a window's flows, and those before it that its jobs need; `is_whole`: all up to its end have arrived."""
     own = source.read(FlowSpan(window))
     known = KnownJobs.of(memory, window, own, params.going_on)
     spans, history = lookback(own, window, known, memory.exporters, topology, params)
     parts = [part for part in (own, *map(source.read, spans)) if len(part)]
-    return WindowFlows(window, FlowBatch.concat(parts) if parts else own, history, known)
+    return WindowFlows(window, FlowBatch.concat(parts) if parts else own, history, known, is_whole)
 
 
 def lookback(

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from prism_ch.analysis.continuity.continuity import continue_jobs, rebuild_job
-from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs
+from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
 from prism_ch.analysis.continuity.resume import AttemptSteps
+from prism_ch.analysis.continuity.unseen import holes_of, with_holes
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
 from prism_ch.analysis.diagnose.network.sharing import join_shared
+from prism_ch.analysis.diagnose.stops.missing_records import find_missing_records
+from prism_ch.analysis.diagnose.stops.stop_findings import is_gap
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
+from prism_ch.analysis.diagnose.stops.visibility import measure_visibility
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
@@ -44,7 +48,7 @@ def analyse_window(
     attempts = recognise(traffic, seen.known.active, topology, params.recognise)
 
     def examined(job: Sequence[AttemptSteps]) -> JobContext | None:
-        rebuilt = rebuild_job(job, traffic, seen.known, params)
+        rebuilt = rebuild_job(job, traffic, seen.known, holes_of(job, seen, params), params)
         return None if rebuilt is None else JobContext.of(rebuilt, seen, topology, params)
 
     def described(job: JobContext) -> tuple[JobRevision, Diagnosis]:
@@ -53,6 +57,7 @@ def analyse_window(
 
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         continued = continue_jobs(attempts, traffic, seen.known, topology, params, pool.map)
+        seen = with_holes(seen, continued, params)
         jobs = [one for one in pool.map(examined, continued.jobs) if one is not None]
         shown = list(pool.map(described, JobContext.with_network(jobs, pool.map)))
     revisions = [revision for revision, _ in shown]
@@ -63,10 +68,17 @@ def analyse_window(
     idle = [job for job in seen.known.active if job.job.job_id not in settled and job.job.status != "ended"]
     stops = find_standstills(seen, topology, params)
     stops |= find_connecting(idle, seen, continued, topology, params)
-    revisions.extend(silent_jobs(left, seen.until_ns, stops, params.going_on))
+    holes = {hole for _, found in shown for hole in found.holes} | {hole for hole in seen.holes if hole.is_sure}
+    gaps = {found.job.job.job_id: found.gaps for _, found in shown}
+    gaps |= {job_id: tuple(one for one in found if is_gap(one)) for job_id, found in stops.items()}
+    stops = {job_id: tuple(one for one in found if not is_gap(one)) for job_id, found in stops.items()}
+    known_jobs = [*revisions, *map(unchanged, left)]
+    unseen = find_missing_records(holes, gaps, known_jobs, seen, topology, params)
+    revisions.extend(silent_jobs(left, seen.until_ns, stops, params.going_on, unseen))
+    visibility = measure_visibility(known_jobs, unseen, seen)
     claims = [claim for _, found in shown for claim in found.shared]
     shared = join_shared(claims, seen.known.findings, seen.window)
-    revision = WindowRevision(tuple(revisions), withdrawn, shared, seen.exporters)
+    revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
     return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)

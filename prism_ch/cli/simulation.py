@@ -54,6 +54,14 @@ def _known(context: click.Context, option: click.Parameter, name: str | None) ->
     metavar="KIND SUBJECT MAGNITUDE FROM_S TO_S",
     help="Make something slow, as described above; may be repeated.",
 )
+@click.option(
+    "--silence",
+    "silences",
+    type=(str, float, str),
+    multiple=True,
+    metavar="EXPORTERS FROM_S TO_S",
+    help="Lose all records of these exporters, as described above; may be repeated.",
+)
 @click.option("--tp", default=4, show_default=True, help="Tensor-parallel size, at most 8; stays inside a server.")
 @click.option("--pp", default=4, show_default=True, help="Pipeline stages.")
 @click.option("--dp", default=4, show_default=True, help="Data-parallel size.")
@@ -86,13 +94,15 @@ def simulate(
     family: str | None,
     condition: str | None,
     faults: tuple[tuple[str, ...], ...],
+    silences: tuple[tuple[str, float, str], ...],
     **options: Any,
 ) -> None:
     """Make flow records of training jobs, and their truth.
 
     FOLDER receives flows/*.parquet, topology.csv and truth/: jobs, members, pairs, groups, steps, phases, faults.
     Without --family the jobs are tensor x pipeline x data parallel in a rail-optimised cluster, scheduled 1F1B, with
-    the noise of real computing. With it, --seed, --duration-s, --condition and --fault are all there is to choose.
+    the noise of real computing. With it, --seed, --duration-s, --condition, --fault and --silence are all there is to
+    choose.
 
     --fault slows SUBJECT from second FROM_S of the recording to second TO_S (- for its end):
 
@@ -110,6 +120,9 @@ def simulate(
 
     A GPU is a number from 0, SERVER/GPU, or its endpoint's address; names are those of topology.csv.
 
+    --silence leaves out the records of EXPORTERS that end from second FROM_S to second TO_S (- for its end):
+    `all`, or addresses of switches with commas between.
+
     \b
     Examples:
       prism-ch simulate sim
@@ -124,7 +137,7 @@ def simulate(
 
     from prism_ch.simulate import generate, write
     from prism_ch.simulate.families import CONDITIONS
-    from prism_ch.simulate.subjects import read_fault
+    from prism_ch.simulate.subjects import read_fault, read_silence
 
     try:
         scenario = _textbook(**options) if family is None else _drawn(family, **options)
@@ -133,6 +146,9 @@ def simulate(
         if condition is not None:
             path = scenario.observation.path or CONDITIONS[condition].path
             scenario = replace(scenario, observation=replace(CONDITIONS[condition], path=path))
+        if silences:
+            unseen = tuple(read_silence(words, scenario) for words in silences)
+            scenario = replace(scenario, observation=replace(scenario.observation, silences=unseen))
         added = tuple(read_fault(words, scenario) for words in faults)
         simulation = generate(replace(scenario, faults=scenario.faults + added))
         write(simulation, folder)
@@ -169,7 +185,7 @@ def _drawn(family: str, *, seed: int, duration_s: float | None, **others: Any) -
 
 def _effects(simulation: Simulation, count: int) -> Iterator[str]:
     """Describe what the last `count` faults cost, one line each."""
-    rows = simulation.truth["faults"].to_pylist()
+    rows = [row for row in simulation.truth["faults"].to_pylist() if row["kind"] != "silence"]
     for row in rows[len(rows) - count :]:
         if not row["effective"]:
             cost = "slows no job"

@@ -15,6 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from prism_ch.daemon.health import HealthMonitor
 from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext, TaskRunner, TaskState
+from prism_ch.daemon.watch import Watch
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import require_schema
@@ -47,6 +48,7 @@ class Daemon:
                 opened.callback(spool.close)
             self._opened = opened.pop_all()
         self._spool = spool
+        self._watch = Watch()
         self._database = str(store)
         self.health = HealthMonitor(settings, spool, self.states, lambda: connect(settings.url))
         self._runners = [
@@ -100,7 +102,8 @@ class Daemon:
 
     def _context(self, store: Store | None) -> TaskContext:
         connection = connect(self._settings.url) if store is None else store
-        return TaskContext(connection, self._settings, self._spool, self._stopping.is_set, self.health.write)
+        stopping, watch = self._stopping.is_set, self._watch
+        return TaskContext(connection, self._settings, self._spool, stopping, self.health.write, watch)
 
 
 class ClockWatch:

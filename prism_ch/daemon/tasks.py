@@ -9,24 +9,28 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from prism_ch.assets import asset
 from prism_ch.daemon.spool import Spool
+from prism_ch.daemon.watch import KNOWN_S, ExporterArrival, JobSilence, Watch
 from prism_ch.errors import ClaimedError, PrismError, SettingsError
 from prism_ch.settings import Settings, read_toml, validated
 from prism_ch.store.client import Store
 from prism_ch.store.ledger import closed_until_ns, new_from_ns, silent_until_ns
 from prism_ch.store.retention import apply_retention, prune
-from prism_ch.worker import analyse
+from prism_ch.store.statements import statement
+from prism_ch.worker import analyse, look_ahead
 
 log = logging.getLogger(__name__)
 
 #: A task stops after this long, in seconds, and does the rest at its next tick.
 _TIME_SLICE_S = 30.0
+#: Who sent nothing for longer than this, in seconds, is not asked for.
+_SINCE_S = 3 * round(KNOWN_S)
 _SHIPPED = "scheduler/schedule.toml"
 
 
@@ -34,7 +38,8 @@ _SHIPPED = "scheduler/schedule.toml"
 class TaskContext:
     """What a task needs: its own connection, the settings, and the spool, if any.
 
-    `stopping` returns whether the service is stopping; `write_health` writes its checks and measures to the database.
+    `stopping` returns whether the service is stopping; `write_health` writes its checks and measures to the database;
+    `watch` knows who is silent.
     """
 
     store: Store
@@ -42,6 +47,7 @@ class TaskContext:
     spool: Spool | None
     stopping: Callable[[], bool]
     write_health: Callable[[Store], int]
+    watch: Watch = field(default_factory=Watch)
 
     def time_slice(self) -> Callable[[], bool]:
         """Return a function that becomes true when the task should stop for now."""
@@ -67,6 +73,25 @@ def analyse_closed(context: TaskContext) -> int:
     return _analyse(context, new_from_ns(context.store, context.settings.window_s))
 
 
+def _arrivals(context: TaskContext) -> list[ExporterArrival]:
+    return [ExporterArrival(*row) for row in context.store.rows(statement("exporter_arrivals"), {"since": _SINCE_S})]
+
+
+def look_at_silence(context: TaskContext) -> int:
+    """Analyse what has arrived since the last finished window if somebody is silent; return 1 if so."""
+    store, watch, exporters = context.store, context.watch, _arrivals(context)
+    until_ns = watch.arrived_until_ns(exporters)
+    if until_ns is None:
+        return 0
+    jobs = [JobSilence(*row) for row in store.rows(statement("job_silence"), {"since": _SINCE_S})]
+    began_s = time.monotonic()
+    if not watch.is_due(jobs, exporters, until_ns, began_s):
+        return 0
+    report = look_ahead(store, context.settings, until_ns)
+    watch.looked(began_s, time.monotonic())
+    return int(report is not None)
+
+
 def analyse_changed(context: TaskContext) -> int:
     """Analyse all windows that are new or have changed; return how many."""
     return _analyse(context, None)
@@ -79,6 +104,7 @@ def _analyse(context: TaskContext, from_ns: int | None) -> int:
         from_ns=from_ns,
         until_ns=closed_until_ns(context.store, context.settings),
         silent_until_ns=silent_until_ns(context.store, context.settings),
+        arrived_until_ns=context.watch.arrived_until_ns(_arrivals(context)) or 0,
         stop=context.time_slice(),
     )
     return len(report.windows)
@@ -95,6 +121,7 @@ TASKS: Mapping[str, Task] = {
     "land_spool": land_spool,
     "clean_spool": clean_spool,
     "analyse": analyse_closed,
+    "look_ahead": look_at_silence,
     "reanalyse": analyse_changed,
     "retention": keep_retention,
     "note_health": lambda context: context.write_health(context.store),

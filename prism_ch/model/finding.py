@@ -30,7 +30,9 @@ class Baseline:
 
     `compute_s`: usual seconds of computing in a step, by endpoint address. `s_per_byte`: usual seconds a byte, by way
     ("a->b", or "group N of JOB"). `usual_since`: the step since which slow steps count as usual, None where they don't.
-    `other_work`: the steps do something else, and nobody slows them. `records_missing`: an exporter fell silent.
+    `other_work`: the steps do something else, and nobody slows them. `records_missing`: `exporters` fell silent,
+    and `jobs` go on, as others see; none where whole jobs are hidden. `hidden` of `around`
+    endpoints were seen by them alone.
     `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
     """
 
@@ -40,6 +42,10 @@ class Baseline:
     other_work: bool = False
     records_missing: bool = False
     presumed: bool = False
+    exporters: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    hidden: int = 0
+    around: int = 0
 
 
 @dataclass(frozen=True, slots=True)

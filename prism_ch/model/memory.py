@@ -149,12 +149,24 @@ class JobRevision:
 
 
 @dataclass(frozen=True, slots=True)
+class Visibility:
+    """How much of a job a window shows: `share` of its endpoints' time, and `why` not all, in words."""
+
+    job_id: str
+    tenant: str
+    endpoints: int
+    endpoints_seen: int
+    share: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class WindowRevision:
     """All that one working of a window publishes.
 
     `withdrawn` are known jobs that turned out to be parts of others; `findings` are about no single job and replace
     those that start in the window or later. `incidents` are those that are open or changed, each whole and in its
-    tenants' parts.
+    tenants' parts; `visibility` is of all jobs that have not ended.
     """
 
     jobs: tuple[JobRevision, ...]
@@ -162,3 +174,4 @@ class WindowRevision:
     findings: tuple[Finding, ...]
     exporters: ExporterStates
     incidents: tuple[Incident, ...] = ()
+    visibility: tuple[Visibility, ...] = ()

@@ -14,12 +14,16 @@ from prism_ch.report.lines import LABEL_WIDTH, WIDTH, labelled, wrapped
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
+#: A job of which records show less is not seen as a whole: in between two steps an endpoint may be idle for a window.
+_ALL_SEEN = 0.995
+
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
     """A job as the summary shows it.
 
-    `durations_s` are its complete steps in order; the shares, from 0 to 1, divide their time.
+    `durations_s` are its complete steps in order; the shares, from 0 to 1, divide their time. `seen_share` is how
+    much of its endpoints' time records show, `unseen_why` the reason of which most of the rest is missing.
     """
 
     job_id: str
@@ -38,6 +42,8 @@ class JobFacts:
     pp_share: float
     dp_share: float
     durations_s: Sequence[float]
+    seen_share: float = 1.0
+    unseen_why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,9 @@ def _job(job: JobFacts, facts: Facts) -> Iterator[Text]:
     yield from labelled("size", f"{count(job.endpoints, 'endpoint')} on {count(job.servers, 'server')}")
     yield from labelled("parallelism", _parallelism(job))
     yield from labelled("seen", f"{time_utc(job.first_seen_ns)} to {time_utc(job.last_seen_ns)} UTC")
+    if job.seen_share < _ALL_SEEN:
+        unseen = f"{job.seen_share:.1%} of its time can be seen; {job.unseen_why}"
+        yield from labelled("not seen", unseen, "yellow")
     if job.durations_s:
         yield from _steps(job)
     else:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.intervals import merge
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.job import FOREVER_NS
 from prism_ch.simulate.network import MONITOR, SERVING, STARTUP, STORAGE, STRAY, Flows, Index, Network, Rows
 from prism_ch.simulate.scenario import Observation, Scenario
 
@@ -78,6 +79,10 @@ def observe(flows: Flows, scenario: Scenario, network: Network) -> Observed:
         records = sampled(records, observation.sampling, rng)
     if observation.exporters == "every":
         records = seen_on_the_way(records, rng)
+    if observation.silences:
+        unseen = silenced(records, scenario, network)
+        counts["silenced"] = int(unseen.sum())
+        records = records.take(~unseen)
     records, clocks = _by_exporter_clock(records, observation, network, rng)
     records, delivery = _delivered(records, observation, rng)
     counts |= delivery | {"records": len(records)}
@@ -213,6 +218,16 @@ def seen_on_the_way(records: Records, rng: np.random.Generator) -> Records:
         packets=packets,
         bytes=np.rint(packets * (spread.bytes / spread.packets + extra)).astype(np.int64),
     )
+
+
+def silenced(records: Records, scenario: Scenario, network: Network) -> Bool:
+    """Mask the records that end while their exporter is silent, bool[n]."""
+    unseen = np.zeros(len(records), dtype=bool)
+    for silence in scenario.observation.silences:
+        theirs = np.isin(network.switches[records.switch], silence.exporters) | (not silence.exporters)
+        ended = records.end_ns >= (scenario.ns(silence.to_s) if silence.to_s < scenario.duration_s else FOREVER_NS)
+        unseen |= theirs & (records.end_ns >= scenario.ns(silence.from_s)) & ~ended
+    return unseen
 
 
 def _merged(records: Records, observation: Observation, network: Network) -> Records:

@@ -83,6 +83,21 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
+class Silence:
+    """Exporters from which no record of flows that end in a span arrives, in seconds of the recording.
+
+    `exporters`: addresses of switches; empty for all.
+    """
+
+    exporters: tuple[str, ...] = ()
+    from_s: NotNegative
+    to_s: Positive
+
+    def __post_init__(self) -> None:
+        require(self.to_s > self.from_s, "a silence ends after it begins")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=STRICT)
 class Observation:
     """How flows become records, and what goes wrong with them.
 
@@ -94,7 +109,8 @@ class Observation:
     `coarse_idle_timeout_s` in place of `idle_timeout_s`. `sampling` counts one packet in this many. Times: each
     exporter's clock is off by up to `skew_s`, one by `bad_exporter_s`; times are cut to `tick_s`. Delivery: `loss` of
     the records are lost, in packets of `loss_packet` records of one exporter; `duplicates` come twice; `late` of them
-    come later than they should, by `late_mean_s` on average. Records stand in the order of their arrival.
+    come later than they should, by `late_mean_s` on average. Records stand in the order of their arrival. Of the spans
+    in `silences` nothing arrives, of some exporters or all.
     """
 
     transport: Literal["roce", "tcp"] = "roce"
@@ -115,6 +131,7 @@ class Observation:
     duplicates: Fraction = 0.0
     late: Fraction = 0.0
     late_mean_s: NotNegative = 20.0
+    silences: tuple[Silence, ...] = ()
 
 
 #: How records may be taken; any of them goes with any family.
@@ -175,6 +192,8 @@ class Scenario:
                 free = all(attempt.start_s >= end or attempt.end_s <= start for start, end in taken)
                 require(free, f"GPU {gpu} is given to two attempts at the same time")
                 taken.append((attempt.start_s, attempt.end_s))
+        for silence in self.observation.silences:
+            require(silence.from_s < self.duration_s, f"no record from {silence.from_s} s on, where none would be made")
         for fault in self.faults:
             require(max(fault.gpu, fault.peer) < gpus, f"{fault.kind} on a GPU that a cluster of {gpus} has not")
             spines = self.cluster.spines

@@ -11,7 +11,7 @@ import numpy as np
 from prism_ch.errors import UsageError
 from prism_ch.simulate.job import Fault, FaultKind, require
 from prism_ch.simulate.network import Index, Network, RankGrid
-from prism_ch.simulate.scenario import Scenario
+from prism_ch.simulate.scenario import Scenario, Silence
 
 FAULT_KINDS: tuple[str, ...] = get_args(FaultKind)
 #: Stands where a fault has no magnitude or no end.
@@ -42,6 +42,21 @@ def read_fault(words: Sequence[str], scenario: Scenario) -> Fault:
         return Fault(kind=kind, start_s=start_s, end_s=end_s, **values)  # type: ignore[arg-type]
     except UsageError as error:
         raise UsageError(f"fault {kind} {subject}: {error}") from None
+
+
+def read_silence(words: tuple[str, float, str], scenario: Scenario) -> Silence:
+    """Turn exporters, start and end into a silence of the scenario.
+
+    Exporters are `all`, or addresses of switches with commas between; an end `-` is that of the recording.
+    Raises UsageError for switches that are not in the scenario's cluster.
+    """
+    names, start_s, end = words
+    exporters = () if names == "all" else tuple(name.strip() for name in names.split(","))
+    unknown = sorted(set(exporters) - set(Network(scenario.cluster).switches.tolist()))
+    require(not unknown, f"silence {names}: no switch {', '.join(unknown)}; see column leaf of topology.csv")
+    end_s = scenario.duration_s if end == _NONE else _number("the end", end)
+    require(start_s >= 0, f"silence {names}: the start is 0 s or more, not {start_s}")
+    return Silence(exporters=exporters, from_s=start_s, to_s=end_s)
 
 
 def _place(kind: str, subject: str, scenario: Scenario) -> dict[str, Any]:

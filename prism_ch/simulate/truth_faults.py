@@ -13,12 +13,15 @@ from prism_ch.model.columns import Int64
 from prism_ch.model.result import DP
 from prism_ch.simulate.job import COMPUTE_FAULTS, Fault
 from prism_ch.simulate.network import Network, RankGrid
-from prism_ch.simulate.scenario import Scenario
+from prism_ch.simulate.scenario import Scenario, Silence
 from prism_ch.simulate.traffic import AttemptRun, run_job
 from prism_ch.simulate.truth import TEXTS, JobTruth, schema
 
 #: A fault is effective if it lengthens a job's steps by at least this share; less is within their scatter.
 EFFECTIVE_IMPACT = 0.01
+
+#: The subject of a silence of all exporters, as findings name it.
+ALL_EXPORTERS = "all exporters"
 
 FAULTS = schema(
     (pa.string(), "fault_id kind job_id"),
@@ -70,9 +73,44 @@ def fault_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -
         ]
         faults.append({"fault_id": name} | _fault_row(fault, mine, scenario, network))
         effects += mine
+    first = len(scenario.faults)
+    for number, silence in enumerate(scenario.observation.silences, first):
+        faults.append({"fault_id": f"fault-{number:03d}"} | _silence_row(silence, truths, scenario, network))
     return {
         "faults": pa.Table.from_pylist(faults, schema=FAULTS),
         "fault_jobs": pa.Table.from_pylist(effects, schema=FAULT_JOBS),
+    }
+
+
+def _silence_row(silence: Silence, truths: list[JobTruth], scenario: Scenario, network: Network) -> dict[str, Any]:
+    """Describe exporters that fall silent: it costs nothing, and hides the jobs whose flows they see."""
+    start_ns, end_ns = int(scenario.ns(silence.from_s)), int(scenario.ns(min(silence.to_s, scenario.duration_s)))
+    leaves = network.switches[network.leaf]
+    hidden = [
+        truth.job.job_id
+        for truth in truths
+        if any(
+            not silence.exporters or np.isin(leaves[run.grid.endpoint], silence.exporters).any() for run in truth.runs
+        )
+    ]
+    return {
+        "kind": "silence",
+        "job_id": "",
+        "affected_jobs": hidden,
+        "subject_type": "exporter",
+        "subject": ", ".join(silence.exporters) or ALL_EXPORTERS,
+        "alt_subjects": list(silence.exporters),
+        "pp_stage": -1,
+        "server": "",
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "effect_start_ns": start_ns,
+        "effect_end_ns": end_ns,
+        "magnitude": 0.0,
+        "accept_kinds": ["telemetry"],
+        "effective": bool(hidden),
+        "impact": 0.0,
+        "dp_impact": 0.0,
     }
 
 

@@ -35,6 +35,7 @@ _DEAD = {
     "dead_findings": ("diagnoses_log",),
     "dead_incidents": ("incidents_log",),
     "dead_exporters": ("exporters_log",),
+    "dead_visibility": ("visibility_log",),
     "dead_revisions": ("revisions",),
 }
 #: Tables to which an analysis writes before it publishes.

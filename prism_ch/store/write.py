@@ -16,7 +16,7 @@ from prism_ch.errors import ClaimedError
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
-from prism_ch.model.memory import JobRevision, WindowRevision
+from prism_ch.model.memory import JobRevision, Visibility, WindowRevision
 from prism_ch.model.result import PAIR_KINDS, GpuSteps, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
@@ -199,6 +199,20 @@ def _exporter_rows(window: Window, states: ExporterStates) -> pa.Table:
     )
 
 
+def _visibility_rows(window: Window, found: Sequence[Visibility]) -> pa.Table:
+    return pa.table(
+        {
+            "job_id": _texts(one.job_id for one in found),
+            "window_start": _times([window.start_ns] * len(found)),
+            "tenant": _texts(one.tenant for one in found),
+            "endpoints": pa.array([one.endpoints for one in found], pa.uint32()),
+            "endpoints_seen": pa.array([one.endpoints_seen for one in found], pa.uint32()),
+            "share": pa.array([one.share for one in found], pa.float64()),
+            "why": _texts(one.why for one in found),
+        }
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Reach:
     revision: int = 0
@@ -326,6 +340,7 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
         "diagnoses_log": _finding_rows(jobs, found.findings),
         "incidents_log": _incident_rows(found.incidents),
         "exporters_log": _exporter_rows(window, found.exporters),
+        "visibility_log": _visibility_rows(window, found.visibility),
         "jobs_log": _job_rows(topology, jobs),
         # Last: from here on readers see the rows above.
         "revisions": _revision_rows(window, jobs, found.withdrawn, found.findings, reaches),

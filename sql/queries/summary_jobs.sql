@@ -2,7 +2,8 @@
 -- Parameters: none.
 -- Result: one row a job: job_id, tenant, status String; first_seen_ns, last_seen_ns Int64; endpoints, servers, dp_size, pp_size,
 --   steps; step_s_median, step_s_p95 Float64, seconds, 0 where no step is complete; compute_share, pp_share, dp_share Float64
---   of the time of its complete steps, 0 to 1; durations_s Array(Float64) of its complete steps, in order.
+--   of the time of its complete steps, 0 to 1; durations_s Array(Float64) of its complete steps, in order; seen_share Float64
+--   of its endpoints' time, 0 to 1; unseen_why String, the reason of the window of which least is seen.
 SELECT
     j.job_id AS job_id,
     j.tenant AS tenant,
@@ -19,7 +20,9 @@ SELECT
     s.compute_share AS compute_share,
     s.pp_share AS pp_share,
     s.dp_share AS dp_share,
-    s.durations_s AS durations_s
+    s.durations_s AS durations_s,
+    if(v.windows = 0, 1, v.seen_share) AS seen_share,
+    v.unseen_why AS unseen_why
 FROM jobs AS j
 LEFT JOIN
 (
@@ -34,4 +37,10 @@ LEFT JOIN
     WHERE complete
     GROUP BY job_id
 ) AS s ON j.job_id = s.job_id
+LEFT JOIN
+(
+    SELECT job_id, count() AS windows, avg(share) AS seen_share, argMin(why, share) AS unseen_why
+    FROM visibility
+    GROUP BY job_id
+) AS v ON j.job_id = v.job_id
 ORDER BY tenant, first_seen_ns, job_id;

@@ -100,7 +100,7 @@ def test_job_that_waits_stalls_without_fault_where_it_saves(
     found = told(generate(replace(run, jobs=(job,), cluster=replace(run.cluster, storage_nodes=2))))
     assert [(kind, status) for kind, _, status in found.findings] == warns
     assert found.status == "running"
-    assert found.losses == [("stall", 1, 12.0, 0, 0, True)]
+    assert found.losses == [("stall", 1, 12.0, 0, 0, bool(warns))]
 
 
 def test_job_that_begins_anew_on_another_server_was_restarted(told: Callable[..., Told]) -> None:

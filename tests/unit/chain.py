@@ -11,7 +11,7 @@ from prism_ch.analysis.window import analyse_window
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.incident import Incident
-from prism_ch.model.memory import JobRevision, WindowMemory
+from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
 from prism_ch.model.result import GpuSteps, Steps, Timeline
 from prism_ch.model.topology import Topology
@@ -86,13 +86,15 @@ def work(
     start = int(batch.end_ns.min()) // width * width
     stop = int(batch.end_ns.max()) + 1 if until_ns is None else until_ns
     for begin in range(start, stop, width):
-        work_window(results, batch, topology, Window(begin, begin + width), params)
+        work_window(results, batch, topology, Window(begin, begin + width), params, is_whole=begin + width <= stop)
     return results
 
 
-def work_window(results: Results, batch: FlowBatch, topology: Topology, window: Window, params: Params) -> None:
-    """Work one window and publish what it says."""
-    flows = read_window(FlowsInMemory(batch), window, results.memory, topology, params)
+def work_window(
+    results: Results, batch: FlowBatch, topology: Topology, window: Window, params: Params, *, is_whole: bool = False
+) -> WindowRevision:
+    """Work one window and publish what it says, which is returned; `is_whole`: all up to its end is there."""
+    flows = read_window(FlowsInMemory(batch), window, results.memory, topology, params, is_whole=is_whole)
     found, results.memory = analyse_window(flows, results.memory, topology, params)
     for revision in found.jobs:
         results.jobs.setdefault(revision.job.job_id, Published(revision)).publish(revision)
@@ -101,3 +103,4 @@ def work_window(results: Results, batch: FlowBatch, topology: Topology, window: 
     results.cluster |= {one.diagnosis_id: one for one in found.findings}
     whole = results.incidents | {one.incident_id: one for one in found.incidents if not one.tenant}
     results.incidents = {name: one for name, one in whole.items() if not one.is_withdrawn}
+    return found

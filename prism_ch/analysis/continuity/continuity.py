@@ -13,6 +13,7 @@ from prism_ch.analysis.continuity.resume import AttemptSteps, divide_attempt
 from prism_ch.analysis.continuity.same_job import join_attempts
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.lockstep import join_lockstep
+from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
@@ -64,7 +65,7 @@ class ContinuedJob:
 
     `job` is its last attempt under the job's name, `newest` what is to be remembered of that. `steps` and `gpu_steps`
     are those known before that stay, and the new ones. `memory` is what was known of it, `before` the part of it that
-    stays, None where all is found again.
+    stays, None where all is found again. `holes` are the spans of which its records are missing.
     """
 
     job: RecognisedJob
@@ -75,6 +76,7 @@ class ContinuedJob:
     gpu_steps: GpuSteps
     memory: JobMemory | None
     before: JobMemory | None
+    holes: tuple[Hole, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,12 @@ def _moves(one: AttemptSteps | None, attempt: RecognisedJob, around: JobTraffic)
 
 
 def rebuild_job(
-    job: Sequence[AttemptSteps], around: JobTraffic, known: KnownJobs, params: Params
+    job: Sequence[AttemptSteps], around: JobTraffic, known: KnownJobs, holes: Sequence[Hole], params: Params
 ) -> ContinuedJob | None:
     """Give a job's new steps the next numbers, and rebuild their phases.
 
-    Parameters: `job`, its attempts in order; `around`, all traffic of the window. Returns None if the window holds
-    nothing of the job.
+    Parameters: `job`, its attempts in order; `around`, all traffic of the window; `holes`, the spans of which the job's
+    records are missing: steps that one cuts are not whole. Returns None if the window holds nothing of the job.
     """
     memory = known.get(job[0].attempt.job_id)
     endpoints = np.unique(np.concatenate([one.attempt.endpoints for one in job]))
@@ -152,13 +154,20 @@ def rebuild_job(
         if one is not job[0]:
             newest = Attempt(new.first_step, one.attempt.begin_ns, len(groups))
         newest = replace(newest, even_until=one.even_until)
-        attempts.append(_rebuild(one, new, groups, is_settled=settled))
+        attempts.append(_rebuild(one, _with_unseen(new, one.division, holes), groups, is_settled=settled))
         rebuilt = attempts[-1].rebuilt
         groups = add_groups(groups, attempts[-1].groups)
         steps = Steps.concat([steps, rebuilt.steps])
         gpu_steps = GpuSteps.concat([gpu_steps, rebuilt.gpu_steps])
     name = replace(job[-1].attempt, job_id=job[0].attempt.job_id)
-    return ContinuedJob(name, traffic, tuple(attempts), newest, steps, gpu_steps, memory, before)
+    return ContinuedJob(name, traffic, tuple(attempts), newest, steps, gpu_steps, memory, before, tuple(holes))
+
+
+def _with_unseen(new: resume.NewSteps, division: Division, holes: Sequence[Hole]) -> resume.NewSteps:
+    """Mark the new steps of a division that a hole cuts as not whole."""
+    ends = division.job_end_ns()
+    cut = unseen(np.append(ends[:1], ends[:-1]), ends, holes)[division.steps - new.division.steps :]
+    return replace(new, division=replace(new.division, whole=new.division.whole & ~cut))
 
 
 def _rebuild(

@@ -93,16 +93,24 @@ def job_revision(
 
 
 def silent_jobs(
-    memories: Sequence[JobMemory], until_ns: int, stops: Mapping[str, tuple[Finding, ...]], params: ContinueParams
+    memories: Sequence[JobMemory],
+    until_ns: int,
+    stops: Mapping[str, tuple[Finding, ...]],
+    params: ContinueParams,
+    unseen: Sequence[Finding] = (),
 ) -> list[JobRevision]:
     """Publish jobs without traffic in a window that are newly stalled or ended.
 
-    Parameters: `stops`, by job_id, the findings on jobs that stand still, or seem to. A job of which no whole step is
-    known yet may be in the middle of a long one: it is never called stalled. An ended job has no open finding.
+    Parameters: `stops`, by job_id, the findings on jobs that stand still, or seem to; `unseen`, findings on missing
+    records: what they hide is neither. A job of which no whole step is known yet may be in the middle of a long one: it
+    is never called stalled. An ended job has no open finding.
     """
     changed = []
+    hidden = {job_id for one in unseen if one.status == "open" and not one.baseline.jobs for job_id in one.jobs}
     for memory in memories:
         found = stops.get(memory.job.job_id, ())
+        if memory.job.job_id in hidden and not found:
+            continue
         status = _status(memory, until_ns, found, params)
         if status == "ended":
             found = tuple(replace(finding, status="closed") for finding in memory.findings)

@@ -21,6 +21,7 @@ from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_by
 from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.model.columns import Bool, Int32, Int64, Ragged
 from prism_ch.model.finding import Finding
@@ -48,6 +49,7 @@ class AttemptContext:
     seen: Observed
     topology: Topology
     params: Params
+    holes: tuple[Hole, ...] = ()
     network: tuple[Finding, ...] = ()
 
     @property
@@ -98,7 +100,7 @@ class AttemptContext:
     @cached_property
     def steps_seen(self) -> StepsSeen:
         """Its steps with the longest rest in each of them."""
-        return StepsSeen.of(self.attempt, self.seen.flows, self.params.stops)
+        return StepsSeen.of(self.attempt, self.seen.flows, self.holes, self.params.stops)
 
     def remembered(self) -> UsualComputeTime:
         """Return its ranks' compute times that later windows have to know."""
@@ -135,7 +137,8 @@ class JobContext:
             usual = UsualComputeTime() if settled is None else settled.usual_compute
             begins = one.division.steps == len(one.rebuilt.steps)
             place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
-            attempts.append(AttemptContext(one, place, (*stays, *seen.known.findings), usual, seen, topology, params))
+            known = (*stays, *seen.known.findings)
+            attempts.append(AttemptContext(one, place, known, usual, seen, topology, params, job.holes))
         steps_seen = [one.steps_seen for one in attempts]
         mask = not_slow(steps_seen, job.steps, params.stops)
         return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)

@@ -18,9 +18,10 @@ from prism_ch.analysis.diagnose.imbalance import find_imbalance
 from prism_ch.analysis.diagnose.network.sharing import is_shared, without_congestion
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
-from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
+from prism_ch.analysis.diagnose.stops.stop_findings import is_gap, is_stop
 from prism_ch.analysis.diagnose.stops.stops import find_restart, find_stops
 from prism_ch.analysis.diagnose.telemetry import find_merged_records, resolve_steps
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.result import Steps
@@ -34,12 +35,15 @@ Policy: TypeAlias = Callable[[Findings, JobContext], Findings]
 class Diagnosis:
     """The findings on a job and on places that it shares with others, and the compute time to be remembered.
 
-    `job` is the job, with who was slowest in each of its new steps.
+    `job` is the job, with who was slowest in each of its new steps. `gaps` are findings on exporters that miss a part
+    of it, and `holes` the spans in which none of it is seen.
     """
 
     job: ContinuedJob
     findings: Findings
     shared: Findings
+    gaps: Findings
+    holes: tuple[Hole, ...]
     usual_compute: UsualComputeTime
 
     @property
@@ -155,9 +159,12 @@ def diagnose(context: JobContext) -> Diagnosis:
         found = (*found, *detector(context.with_found(found)))
     for policy in POLICIES:
         found = policy(found, context)
+    gaps = tuple(filter(is_gap, found))
     return Diagnosis(
         context.job,
-        tuple(one for one in found if not is_shared(one)),
+        tuple(one for one in found if not is_shared(one) and one not in gaps),
         tuple(filter(is_shared, found)),
+        gaps,
+        context.job.holes,
         context.attempts[-1].remembered(),
     )

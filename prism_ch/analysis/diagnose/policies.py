@@ -138,11 +138,12 @@ def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...
 def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
     """Let findings continue open ones, and close the other open ones."""
     own = [one for one in found if is_of_steps(one) and not is_shared(one)]
-    stops = [one for one in found if is_stop(one)]
-    others = [one for one in found if not is_stop(one) and (one.kind == "telemetry" or is_shared(one))]
+    stops = [one for one in found if is_stop(one) and one.kind != "telemetry"]
+    others = [one for one in found if one.kind == "telemetry" or is_shared(one)]
+    slow = [one for one in own if one.kind == "slow_gpu"]
     last_known_ns = int(context.job.steps.end_ns[:-1].max(initial=0))
     return (
         *carry_on(context.known_of_steps, own, context.first_new_step, context.params.diagnose),
-        *carry_on_stops(context.known, stops, last_known_ns),
+        *carry_on_stops(context.known, stops, last_known_ns, context.job.holes, slow),
         *others,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.timeouts import coarse_pairs, infer_timeouts
 from prism_ch.analysis.observe.ways import find_ways
@@ -31,13 +32,14 @@ class WindowFlows:
     """The flows that a window is analysed by: its own, and those before it that its jobs need.
 
     `flows` are observations by the exporters' own clocks; `clocks` is what earlier windows found of these, and `known`
-    the jobs before the window by what it shows of them.
+    the jobs before the window by what it shows of them. `is_whole`: all flows up to the window's end are there.
     """
 
     window: Window
     flows: FlowBatch
     clocks: ExporterHistory
     known: KnownJobs
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Observed:
 
     `read` are all observations, by the exporters' clocks, `new` those of the window. By right clocks: `flows`, one
     observation a flow, `counted`, the flows as earlier windows counted them, and the `bursts` that they make. Records
-    of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs before.
+    of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs before, and
+    `holes` the spans of which records are missing.
     """
 
     window: Window
@@ -60,6 +63,7 @@ class Observed:
     timeouts: Timeouts
     exporters: ExporterStates
     known: KnownJobs
+    holes: tuple[Hole, ...] = ()
 
 
 def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
@@ -80,7 +84,7 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
     timeouts = infer_timeouts(read, params.timeouts)
     # A window without any flow is worked only where those who wait for more have given up.
-    until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) else window.end_ns
+    until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
     coarse = coarse_pairs(bursts, params.merged)
     exporters = exporters.closing_after(timeouts)
     return Observed(window, until_ns, seen.flows, new, flows, counted, bursts, coarse, timeouts, exporters, known)

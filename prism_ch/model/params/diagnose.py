@@ -87,8 +87,9 @@ class StopParams(SharedParams):
     #: two sends a step and 2 % loss, one in five steps misses both sends of some rank.
     max_loss_probability: float = 0.01
     #: A job is silent for at least this long, in seconds, before a rank that may wait for data is called hung. Data
-    #: loaders make others wait for some seconds; slow GPUs and networks do not make a job silent.
-    idle_hang_s: float = 10.0
+    #: loaders make others wait for some seconds; slow GPUs and networks do not make a job silent. Records come 4 s
+    #: late, and take some to be worked: with that it is told within 15 s.
+    idle_hang_s: float = 8.0
     #: A job is silent for at least this long, in seconds, before it is called hung while data go to or from other
     #: machines: storage may take that long for a checkpoint.
     saving_hang_s: float = 60.0

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,23 @@ def test_condition_reaches_the_records(condition: str, tmp_path: Path) -> None:
     options = ["--family", "ddp-fused", "--condition", condition, *SHORT]
     assert main(["simulate", str(tmp_path / "sim"), *options]) == 0
     observed = described(tmp_path / "sim")["observe"]
-    assert observed == {name: getattr(CONDITIONS[condition], name) for name in observed}
+    assert observed == json.loads(json.dumps(asdict(CONDITIONS[condition])))
+
+
+@pytest.mark.parametrize("exporters, lost", [("all", None), ("172.16.0.1, 172.16.0.2", {"172.16.0.1", "172.16.0.2"})])
+def test_silence_leaves_out_records_and_is_told(exporters: str, lost: set[str] | None, tmp_path: Path) -> None:
+    assert main(["simulate", str(tmp_path / "sim"), "--silence", exporters, "4", "8", *SHORT]) == 0
+    flows = pyarrow.parquet.read_table(tmp_path / "sim" / "flows")
+    begin_ns = described(tmp_path / "sim")["window_start_ns"]
+    inside = [4 <= (end - begin_ns) / 1e9 < 8 for end in flows["time_flow_end_ns"].to_pylist()]
+    senders = {name for name, here in zip(flows["sampler_address"].to_pylist(), inside, strict=True) if here}
+    assert senders == set() if lost is None else senders and not senders & lost
+    (row,) = rows(tmp_path / "sim", "faults")
+    assert (row["kind"], row["accept_kinds"], row["effective"]) == ("silence", ["telemetry"], True)
+
+
+def test_silence_of_an_unknown_switch_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no switch 10.0.0.1" in refused(capsys, tmp_path / "sim", "--silence", "10.0.0.1", "4", "-", *SHORT)
 
 
 def test_condition_leaves_the_textbook_its_paths(tmp_path: Path) -> None:

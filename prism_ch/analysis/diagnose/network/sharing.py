@@ -112,7 +112,7 @@ def _moved(flows: FlowBatch, rows: Int64, at_ns: Int64) -> Float64:
 
 def is_shared(finding: Finding) -> bool:
     """Whether a finding is on a part of the network that flows of several jobs may cross."""
-    return finding.kind in ("slow_switch", "slow_link") and bool(finding.jobs)
+    return finding.kind in ("slow_switch", "slow_link") and bool(finding.jobs or finding.baseline.jobs)
 
 
 def join_shared(claims: Sequence[Finding], known: Sequence[Finding], window: Window) -> tuple[Finding, ...]:
@@ -154,7 +154,7 @@ def _join(claims: Sequence[Finding], going: Finding | None) -> Finding:
         },
         about=tuple(dict.fromkeys(way for claim in claims for way in claim.about))[:EVIDENCE_ROWS],
         may_also_be=others,
-        baseline=Baseline(s_per_byte=usual),
+        baseline=Baseline(s_per_byte=usual, jobs=jobs),
         confidence=max(claim.confidence for claim in claims),
         jobs=jobs,
     )

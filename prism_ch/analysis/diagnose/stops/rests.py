@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from prism_ch.analysis.continuity.continuity import RebuiltAttempt
+from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
 from prism_ch.analysis.diagnose.stops.hang_culprits import Sends, TrainingPairs, find_hang_culprits
+from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.core import robust
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
@@ -21,8 +23,6 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.model.window import Interval
 
-#: A pause that falls into the middle of a step's traffic lengthens two steps.
-_PAUSE_STEPS = 2
 #: Machines outside the job that evidence names.
 _MACHINES = 3
 
@@ -78,8 +78,8 @@ class Rests:
 class StepsSeen:
     """The steps of an attempt in a window, those looked at again included.
 
-    One row a step: `duration_s` float64[steps], NaN if its beginning was not seen, `rests`, and `storage` bool[steps]:
-    the job waited for storage in the rest.
+    One row a step: `duration_s` float64[steps], NaN if its beginning or a part of it was not seen, `rests`, and
+    `storage` bool[steps]: the job waited for storage in the rest.
     """
 
     attempt: RebuiltAttempt
@@ -88,13 +88,17 @@ class StepsSeen:
     storage: Bool
 
     @classmethod
-    def of(cls, one: RebuiltAttempt, around: FlowBatch, params: StopParams) -> StepsSeen:
-        """Measure the rests of an attempt's steps; `around` are any flows of that time."""
+    def of(cls, one: RebuiltAttempt, around: FlowBatch, holes: Sequence[Hole], params: StopParams) -> StepsSeen:
+        """Measure the rests of an attempt's steps.
+
+        Parameters: `around`, any flows of that time; `holes`, the spans of which the job's records are missing.
+        """
         new, ends = one.rebuilt.steps, one.division.job_end_ns()
         published = one.division.steps - len(new)
         duration_s = np.diff(ends, prepend=ends[:1]) / 1e9
         duration_s[:1] = np.nan
         duration_s[published:] = np.where(new.complete == 1, new.duration_s, np.nan)
+        duration_s[unseen(np.append(ends[:1], ends[:-1]), ends, holes)] = np.nan
         rests = find_rests(one.bursts, one.kinds, ends)
         rests = with_endpoint_rests(rests, duration_s, one.bursts, one.kinds, ends, params)
         storage = wait_for_storage(rests, duration_s, around, one.division.endpoints, params)
@@ -114,6 +118,20 @@ class StepsSeen:
     def step_s(self) -> float:
         """The usual duration of a step."""
         return float(robust.median(self.duration_s))
+
+    def usual_payload(self) -> float:
+        """Return the bytes of a usual step."""
+        return float(np.median(self.rests.payload.sum(axis=1))) if len(self.rests) else 0.0
+
+    def usual_message(self) -> float:
+        """Return the median bytes of a burst that trains."""
+        return float(robust.median(self.attempt.bursts.payload[self.attempt.kinds.burst != OTHER].astype(np.float64)))
+
+    def is_sending(self, row: int) -> bool:
+        """Return whether some have begun to send in the middle of a step's rest, and wait for others."""
+        bursts, middle_ns = self.attempt.bursts, (self.rests.start_ns[row] + self.rests.end_ns[row]) // 2
+        in_flight = (bursts.start_ns < middle_ns) & (bursts.end_ns > middle_ns)
+        return bool((in_flight & (self.attempt.kinds.burst != OTHER)).any())
 
     def only_twos(self) -> bool:
         """Return whether endpoints only exchange gradients, each with one other."""
@@ -326,61 +344,3 @@ def _background_bytes(around: FlowBatch, endpoints: Int32, span: Interval) -> Fl
     rows = (sends != gets) & (around.end_ns > span.start_ns) & (around.start_ns < span.end_ns)
     other = np.where(sends, around.dst, around.src)[rows]
     return np.bincount(other, weights=around.bytes[rows]).astype(np.float64)
-
-
-def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
-    """Mask the steps that are long because of a periodic pause, bool[n].
-
-    Pauses for checkpoints or evaluations recur at an equal distance in steps or in seconds, at least `params.repeats`
-    times, and are about equally long; a job may have several kinds. Parameters: `steps`, in order.
-    """
-    mask = np.zeros(len(steps), dtype=bool)
-    if len(steps) < params.repeats:
-        return mask
-    duration = steps.duration_s
-    usual_s = float(robust.median(duration))
-    excess_s = duration - usual_s
-    long = (excess_s > params.notable * usual_s) & (steps.complete == 1)
-    begin = np.flatnonzero(long & ~np.append(False, long[:-1]))
-    end = np.flatnonzero(long & ~np.append(long[1:], False)) + 1
-    brief = end - begin <= _PAUSE_STEPS
-    begin, end = begin[brief], end[brief]
-    lost_s = np.array([excess_s[first:last].sum() for first, last in zip(begin, end, strict=True)])
-    for place, tolerance in ((steps.step[begin].astype(np.float64), 0.0), (steps.start_ns[begin] / 1e9, usual_s)):
-        while (found := _one_period(np.flatnonzero(~mask[begin]), place, lost_s, tolerance, params)).size:
-            for run in found.tolist():
-                mask[begin[run] : end[run]] = True
-    return mask
-
-
-def pause_is_due(steps: Steps, silent_s: float, params: StopParams) -> bool:
-    """Return whether a periodic pause explains a rest of `silent_s` after the last step."""
-    mask = periodic_pauses(steps, params)
-    if not mask.any():
-        return False
-    longest_s = float(steps.duration_s[mask].max())
-    if silent_s > params.twice * longest_s:
-        return False
-    last, end_ns = steps.take(np.array([len(steps) - 1])), int(steps.end_ns[-1])
-    span = {"start_ns": np.array([end_ns]), "end_ns": np.array([end_ns + round(longest_s * 1e9)])}
-    return bool(periodic_pauses(Steps.concat([steps, replace(last, step=last.step + 1, **span)]), params)[-1])
-
-
-def _one_period(rows: Int64, place: Float64, lost_s: Float64, tolerance: float, params: StopParams) -> Int64:
-    """Return the pauses that recur at one distance, empty if none do.
-
-    Parameters: `place`, where each pause is, in steps or seconds; `lost_s`, its length; `tolerance`, by how much the
-    distance may differ. Any two neighbours may give the distance, since other pauses may lie between.
-    """
-    for first, second in pairwise(rows.tolist()):
-        distance = place[second] - place[first]
-        turns = np.round((place[rows] - place[first]) / distance)
-        at_turn = np.abs(place[rows] - place[first] - turns * distance) <= tolerance * np.maximum(np.abs(turns), 1)
-        alike = np.abs(np.log(lost_s[rows] / lost_s[first])) < np.log(params.twice)
-        taken = at_turn & alike
-        spanned = 1 + turns[taken].max() - turns[taken].min()
-        turned = len(np.unique(turns[taken]))
-        if turned >= params.repeats and turned >= (1 - params.stray_share) * spanned:
-            recurring: Int64 = rows[taken]
-            return recurring
-    return rows[:0]

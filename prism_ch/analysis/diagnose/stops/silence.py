@@ -12,20 +12,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import identity
+from prism_ch.analysis.diagnose.stops.habits import pause_is_due
 from prism_ch.analysis.diagnose.stops.hang_culprits import HangCulprits, Sends, TrainingPairs, find_hang_culprits
-from prism_ch.analysis.diagnose.stops.rests import least_stop_s, longest_rests, pause_is_due, unusual_background
+from prism_ch.analysis.diagnose.stops.rests import least_stop_s, longest_rests, unusual_background
 from prism_ch.analysis.diagnose.stops.stop_findings import (
+    ALL_EXPORTERS,
+    COMMUNICATION,
+    NON_COMMUNICATION,
     SILENCE,
     Stop,
-    first_few,
-    is_stop,
     listed,
     most_background,
     stop_finding,
     subject_of,
 )
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.columns import Int32, Int64
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import PP, Steps
@@ -39,7 +42,8 @@ class QuietJob:
 
     `endpoints` int32[n], sorted: its members. `pairs`: those that it trains on. `steps`: what is known of its steps.
     `flows`: its training traffic since some steps ago; `background`: what else its members sent and got in that time;
-    `around`: all traffic but that among members. `known`: the findings on it that were open before.
+    `around`: all traffic but that among members. `known`: the findings on it, and on exporters, that were open before.
+    `holes`: the spans of which its records are missing.
     """
 
     job_id: str
@@ -51,6 +55,7 @@ class QuietJob:
     around: FlowBatch
     until_ns: int
     known: tuple[Finding, ...] = ()
+    holes: tuple[Hole, ...] = ()
 
     @classmethod
     def of(
@@ -62,13 +67,44 @@ class QuietJob:
         flows: FlowBatch,
         span: Interval,
         known: Sequence[Finding],
+        holes: Sequence[Hole] = (),
     ) -> QuietJob:
         """Divide any flows into the job's training that ends in a span, and its background."""
         trains = pairs.rows_of(flows) >= 0
         sends, gets = np.isin(flows.src, endpoints), np.isin(flows.dst, endpoints)
         training = flows.take(trains & (flows.end_ns >= span.start_ns))
         background, around = flows.take((sends | gets) & ~trains), flows.take(~(sends & gets))
-        return cls(job_id, endpoints, pairs, steps, training, background, around, span.end_ns, tuple(known))
+        until_ns, saw = span.end_ns, [flows.exporters[code] for code in np.unique(training.exporter).tolist()]
+        hiding = tuple(hole for hole in holes if hole.hides(saw))
+        return cls(job_id, endpoints, pairs, steps, training, background, around, until_ns, tuple(known), hiding)
+
+    def are_cut_short(self, params: StopParams) -> bool:
+        """Return whether the last sends of several pairs moved less than usual: they wait for their other end."""
+        pair = self.pairs.rows_of(self.flows)
+        last = np.full(len(self.pairs.src), -1)
+        order = np.argsort(self.flows.end_ns, kind="stable")
+        last[pair[order]] = order
+        usual = np.bincount(pair, weights=self.flows.bytes) / np.maximum(np.bincount(pair), 1)
+        sent = np.flatnonzero(last >= 0)
+        short = self.flows.bytes[last[sent]] < params.half * usual[sent]
+        return bool(np.count_nonzero(short) > params.little * len(sent))
+
+    def usual_payload(self, before_step: int) -> float:
+        """Return the bytes of a usual step, of those before one."""
+        steps = np.count_nonzero((self.steps.step < before_step) & (self.steps.end_ns > self.flows.end_ns.min()))
+        return float(self.flows.bytes.sum()) / max(int(steps), 1)
+
+    def is_cut_off(self, params: StopParams) -> bool:
+        """Return whether no exporter sends anything, though no send of the job was cut short before."""
+        heard_ns = int(self.around.end_ns.max(initial=0))
+        alone = heard_ns < int(self.flows.end_ns.max()) + params.silence_s * 1e9
+        return alone and not self.are_cut_short(params)
+
+    def silent_since_ns(self, last_ns: int, rhythm: UsualRhythm) -> int:
+        """Return since when nothing was seen though it should have come: a hole may have hidden the job before."""
+        fresh_ns = last_ns + round(2 * rhythm.rest_s * 1e9)
+        hiding = [one.span.end_ns for one in self.holes if one.span.start_ns <= fresh_ns and one.span.end_ns > last_ns]
+        return max([last_ns, *hiding])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,56 +133,41 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     """Find out whether a job stands still at the end of its records, and why."""
     if rhythm is None:
         return None
-    last_ns = int(quiet.flows.end_ns.max())
+    last_ns = quiet.silent_since_ns(int(quiet.flows.end_ns.max()), rhythm)
     silent_s = (quiet.until_ns - last_ns) / 1e9
     if silent_s <= params.stops.silence_s or pause_is_due(quiet.steps, silent_s, params.stops):
         return None
     sends = Sends(quiet.pairs.rows_of(quiet.flows), quiet.flows.start_ns)
     begin_ns = np.append(rhythm.steps.start_ns, rhythm.steps.end_ns[-1])
     culprits = find_hang_culprits(sends, quiet.pairs, begin_ns, rhythm.step_s, params.stops)
-    due_ns = last_ns + round(rhythm.rest_s * 1e9) if culprits.due_ns is None else culprits.due_ns
+    due_ns = last_ns + round(rhythm.rest_s * 1e9) if culprits.due_ns is None else max(culprits.due_ns, last_ns)
     overdue_s = (quiet.until_ns - due_ns) / 1e9
     if overdue_s <= params.stops.half * rhythm.step_s:
         return None
     excess_s = least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops) - rhythm.rest_s
     stop = Stop(quiet.job_id, int(quiet.steps.step[-1]) + 1, last_ns, quiet.until_ns, rhythm.rest_s, overdue_s, 1.0)
-    lost, is_sure = _exporters_that_may_be_lost(quiet, last_ns, rhythm, params.stops)
-    if is_sure:
-        return _describe_missing_records(stop, lost)
+    lost = _exporters_that_may_be_lost(quiet, last_ns, rhythm)
+    if culprits.begun and culprits.anybody and quiet.is_cut_off(params.stops):
+        return _describe_cut(stop, lost)
     return _describe_silence(quiet, stop, culprits, excess_s, lost, topology, params.stops)
 
 
-def _exporters_that_may_be_lost(
-    quiet: QuietJob, last_ns: int, rhythm: UsualRhythm, params: StopParams
-) -> tuple[tuple[str, ...], bool]:
-    """Name the exporters of a job that see nothing else any more.
-
-    Returns with them whether other records should have come.
-    """
+def _exporters_that_may_be_lost(quiet: QuietJob, last_ns: int, rhythm: UsualRhythm) -> tuple[str, ...]:
+    """Name the exporters of a job that see nothing else any more."""
     saw = {quiet.flows.exporters[code] for code in np.unique(quiet.flows.exporter).tolist()}
     theirs = np.isin(quiet.around.exporter, [code for code, name in enumerate(quiet.around.exporters) if name in saw])
-    end_ns = quiet.around.end_ns[theirs]
-    if (end_ns > last_ns + rhythm.rest_s * 1e9).any():
-        return (), False
-    silent_ns = quiet.until_ns - last_ns
-    before = np.count_nonzero((end_ns <= last_ns) & (end_ns > last_ns - silent_ns))
-    # Background traffic from before the job fell silent is read again for some steps only.
-    was_sure = any(one.kind == "telemetry" and is_stop(one) and one.start_ns == last_ns for one in quiet.known)
-    return tuple(sorted(saw)), was_sure or bool(before >= params.min_missed_records)
+    alive = (quiet.around.end_ns[theirs] > last_ns + rhythm.rest_s * 1e9).any()
+    return () if alive else tuple(sorted(saw))
 
 
-def _describe_missing_records(stop: Stop, lost: tuple[str, ...]) -> Finding:
-    names = [name or "without a name" for name in lost]
-    return stop_finding(
-        "telemetry",
-        stop,
-        "warning",
-        f"Exporter{'s' * (len(names) > 1)} {first_few(names)} sent nothing more for {stop.length_s:.3g} s, of this job "
-        "or of others: what the job does can't be told; look at the exporter, its switch and the way to the collector.",
-        {"because": SILENCE, "exporters": list(lost), "lost_s": 0.0},
-        ("exporter", lost[0]) if len(lost) == 1 else None,
-        is_open=True,
-    )
+def _describe_cut(stop: Stop, lost: tuple[str, ...]) -> Finding:
+    """Make the finding on a job cut off in the middle of a step, where nobody is ahead of anybody.
+
+    Whoever hangs makes the others wait one after the other, as they come to what they need.
+    """
+    summary = f"Nothing has been seen for {stop.length_s:.3g} s, though no rank waits for another."
+    found = stop_finding("telemetry", stop, "warning", summary, {}, ("exporter", ALL_EXPORTERS), is_open=True)
+    return replace(found, baseline=Baseline(records_missing=True, exporters=lost))
 
 
 def _describe_silence(
@@ -164,6 +185,8 @@ def _describe_silence(
     """
     span = Interval(stop.start_ns, stop.end_ns)
     background = unusual_background(quiet.around, quiet.endpoints, span, topology, params)
+    if sum(background.values()) <= params.min_saved_share * quiet.usual_payload(stop.step):
+        background = {}
     waits_s = params.saving_hang_s if background else params.silence_s if culprits.inside_step else params.idle_hang_s
     # If no replica begins a step, it is not one rank that hangs: all wait for the same, or the job has ended.
     apart = len(np.unique(topology.server[culprits.endpoints])) > 1
@@ -185,21 +208,26 @@ def _describe_silence(
     doubt = ""
     if len(lost) == 1:
         doubt = f" Nothing else comes from {lost[0] or 'the exporter'}: if that was lost, the job may go on."
+    # A job that nobody goes on with may have ended, and one that saves goes on by itself.
+    counts = culprits.begun and (hangs or not background)
+    suspects = [topology.endpoints[endpoint] for endpoint in named.tolist()]
     return stop_finding(
         "hang" if hangs else "stall",
-        stop,
+        stop if counts else stop.without_loss(),
         "critical" if hangs and culprits.begun else "info",
         f"The job {verb} since step {stop.step - 1}, for {stop.length_s:.3g} s, {where}{aside}; {who}: {advice}."
         + doubt,
         {
-            "suspects": [topology.endpoints[endpoint] for endpoint in named.tolist()],
+            "suspects": suspects,
             "in_a_step": culprits.inside_step,
             "overdue_s": round(stop.lost_s, 6),
             "beside_bytes": background,
             "only_exporter": lost[0] if len(lost) == 1 else "",
+            "class": COMMUNICATION if culprits.begun and culprits.anybody else NON_COMMUNICATION,
         },
         subject_of(named, quiet.job_id, topology),
         is_open=True,
+        among=suspects,
     )
 
 
@@ -212,15 +240,7 @@ def find_lost_exporters(
     """
     if rhythm is None:
         return ()
-    found = [stop for name in _irregular(quiet, params) for stop in _gaps_of(name, quiet, raw, rhythm, params)]
-    # An exporter that was lost long ago is not among those that saw the last few steps.
-    last_ns, again = int(quiet.flows.end_ns.max()), {stop.subject for stop in found}
-    for one in quiet.known:
-        if is_stop(one) and one.kind == "telemetry" and one.subject_type == "exporter" and one.subject not in again:
-            heard = [_ends_of(one.subject, batch) for batch in (quiet.flows, quiet.around, raw)]
-            if not (np.concatenate(heard) > one.start_ns).any():
-                found.append(replace(one, end_ns=last_ns, observed=(last_ns - one.start_ns) / 1e9))
-    return tuple(found)
+    return tuple(stop for name in _irregular(quiet, params) for stop in _gaps_of(name, quiet, raw, rhythm, params))
 
 
 def _irregular(quiet: QuietJob, params: StopParams) -> list[str]:
@@ -268,4 +288,5 @@ def _describe_gap(exporter: str, stop: Stop, *, is_open: bool) -> Finding:
         ("exporter", exporter),
         is_open=is_open,
     )
-    return replace(finding, diagnosis_id=identity(stop.job_id, "telemetry", exporter, stop.start_ns))
+    name = identity(stop.job_id, "telemetry", exporter, stop.start_ns)
+    return replace(finding, diagnosis_id=name, baseline=Baseline(records_missing=True, exporters=(exporter,)))

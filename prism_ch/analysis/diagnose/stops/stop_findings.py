@@ -13,18 +13,26 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.findings import NAMED, UNNAMED, Extent, Measured, identity, make_finding
 from prism_ch.analysis.diagnose.findings import severity as grade
-from prism_ch.analysis.diagnose.stops.rests import StepsSeen, periodic_pauses, unusual_background
+from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
+from prism_ch.analysis.diagnose.stops.rests import StepsSeen, unusual_background
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Int32
 from prism_ch.model.finding import Baseline, Finding, FindingKind, Severity, SubjectType
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params, StopParams
-from prism_ch.model.result import OTHER, Steps
+from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Interval
 
 #: Why records are missing, in the evidence of a finding on missing records.
 SILENCE = "silence"
+#: The subject where no exporter sends anything.
+ALL_EXPORTERS = "all exporters"
+
+#: What stopped, as C4 parts it: a collective that all have entered, or a rank that never came to it. Source: Dong et
+#: al., "Enhancing Large-Scale AI Training Efficiency: The C4 Solution", HPCA 2025.
+COMMUNICATION, NON_COMMUNICATION = "communication", "non-communication"
 
 #: Names that a sentence gives before it counts the rest.
 _NAMED = 3
@@ -45,6 +53,10 @@ class Stop:
     lost_s: float
     slowdown: float
 
+    def without_loss(self) -> Stop:
+        """Return it as one that nobody is to blame for, or that may be the job's end: it costs nothing."""
+        return replace(self, lost_s=0.0, slowdown=0.0)
+
     @property
     def length_s(self) -> float:
         """How long it lasted, in seconds."""
@@ -60,10 +72,12 @@ def stop_finding(
     subject: tuple[SubjectType, str] | None = None,
     *,
     is_open: bool = False,
+    among: Sequence[str] | None = None,
 ) -> Finding:
     """Make the finding on a stop, by default about the job.
 
-    Its identity stays, whatever the stop turns out to be.
+    Its identity stays, whatever the stop turns out to be. `among`: one of these endpoints stops the job; if
+    there are none, it can't be told which.
     """
     return make_finding(
         kind,
@@ -75,16 +89,20 @@ def stop_finding(
         summary,
         {"lost_s": round(stop.lost_s, 6), **evidence},
         baseline=Baseline(records_missing=kind == "telemetry"),
-        confidence=UNNAMED if subject is None or subject[0] == "job" else NAMED,
+        may_also_be=tuple(among or ()) if among and len(among) > 1 else (),
+        confidence=UNNAMED if among == [] else NAMED / len(among or [""]),
         lost_s=0.0 if kind == "telemetry" else stop.lost_s,
     )
 
 
 def is_stop(finding: Finding) -> bool:
     """Return whether a finding is on a job that stands still, or seems to."""
-    return finding.kind in ("stall", "hang", "restart") or (
-        finding.kind == "telemetry" and finding.baseline.records_missing
-    )
+    return finding.kind in ("stall", "hang", "restart") or is_gap(finding)
+
+
+def is_gap(finding: Finding) -> bool:
+    """Return whether a finding is on records that are missing."""
+    return finding.kind == "telemetry" and finding.baseline.records_missing
 
 
 def is_same_stop(one: Finding, other: Finding) -> bool:
@@ -97,30 +115,55 @@ def is_same_stop(one: Finding, other: Finding) -> bool:
     return one.start_ns <= other.end_ns and other.start_ns <= one.end_ns
 
 
-def carry_on_stops(known: Iterable[Finding], found: Sequence[Finding], settled_ns: int) -> tuple[Finding, ...]:
+def carry_on_stops(
+    known: Iterable[Finding],
+    found: Sequence[Finding],
+    settled_ns: int,
+    holes: Sequence[Hole] = (),
+    slow: Sequence[Finding] = (),
+) -> tuple[Finding, ...]:
     """Give stops the identity of open ones that they continue; close the others.
 
-    Parameters: `settled_ns`, the end of the last step that another one came after. A stop that began since stays open;
-    an earlier one that was not found again was a job that was late, and went on.
+    Parameters: `settled_ns`, the end of the last step that another one came after; `holes`, in which records are
+    missing; `slow`, findings on slow steps. A stop that began since stays open; an earlier one that was not found again
+    is over. What was lost counts to it, unless a hole or what is slow explains it.
     """
     carried, left = [], {one.diagnosis_id: one for one in known if is_stop(one) and one.status == "open"}
     for stop in found:
         same = next((one for one in left.values() if is_same_stop(one, stop)), None)
         if same is not None:
             del left[same.diagnosis_id]
-        carried.append(stop if same is None else replace(stop, diagnosis_id=same.diagnosis_id))
-    return (*carried, *(_not_found_again(one, settled_ns) for one in left.values()))
+        carried.append(stop if same is None else _continued(same, stop))
+    return (*carried, *(_not_found_again(one, settled_ns, holes, slow) for one in left.values()))
 
 
-def _not_found_again(one: Finding, settled_ns: int) -> Finding:
+def _continued(known: Finding, stop: Finding) -> Finding:
+    """Return a stop under the name of a known one, which a hole may have kept from being seen to begin."""
+    stop = replace(stop, diagnosis_id=known.diagnosis_id)
+    later_ns = known.start_ns - stop.start_ns
+    if stop.status == "closed" or later_ns <= 0:
+        return stop
+    lost_s = max(stop.lost_s - later_ns / 1e9, 0.0)
+    return replace(stop, start_ns=known.start_ns, observed=stop.observed - later_ns / 1e9, lost_s=lost_s)
+
+
+def _not_found_again(one: Finding, settled_ns: int, holes: Sequence[Hole], slow: Sequence[Finding]) -> Finding:
     if one.kind not in ("stall", "hang"):
         return replace(one, status="closed")
     if settled_ns <= one.start_ns:
         return one
-    summary = (
-        f"Nothing of the job was seen to end for {one.observed:.3g} s in step {one.first_step}, and then it went on."
+    begun = f"Nothing of the job was seen to end for {one.observed:.3g} s in step {one.first_step}"
+    hidden = any(hole.span.start_ns < one.end_ns and hole.span.end_ns > one.start_ns for hole in holes)
+    explained = hidden or any(other.first_step <= one.first_step <= other.last_step for other in slow)
+    return replace(
+        one,
+        kind="stall",
+        status="closed",
+        severity="info",
+        slowdown=0.0 if explained else one.slowdown,
+        lost_s=0.0 if explained else max(one.observed - one.expected, 0.0),
+        summary=f"{begun}, {'as its records are missing' if hidden else 'and then it went on'}.",
     )
-    return replace(one, kind="stall", status="closed", severity="info", slowdown=0.0, summary=summary)
 
 
 def subject_of(endpoints: Int32, job_id: str, topology: Topology) -> tuple[SubjectType, str]:
@@ -154,8 +197,8 @@ def find_past_stops(
 ) -> tuple[Finding, ...]:
     """Find the stalls and restarts in an attempt's new steps that another step came after.
 
-    Parameters: `history`, the job's known steps, which show its periodic pauses: those are not reported; `around`,
-    flows with one end or both at members of the job.
+    Parameters: `history`, the job's known steps, which show its periodic pauses: those are habits; `around`, flows with
+    one end or both at members of the job.
     """
     usual = history.step[periodic_pauses(history, params.stops)]
     found = []
@@ -164,31 +207,59 @@ def find_past_stops(
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
         slowdown = (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s)
         stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, rest_s - usual_s, slowdown)
-        if _met_anew(seen, span, params.stops):
+        if _met_anew(seen, span, around, params.stops):
             found.append(_describe_restart(stop, len(seen.endpoints)))
-        elif seen.number[row] not in usual:
-            background = unusual_background(around, seen.endpoints, span, topology, params.stops)
-            stragglers = seen.stragglers(row, params.stops)
-            found.append(_describe_stall(seen, stop, stragglers, background, topology, params))
+        elif seen.number[row] in usual:
+            found.append(_describe_habit(stop))
+        else:
+            found.append(_describe_stall(seen, row, stop, around, topology, params))
     return tuple(found)
 
 
-def _met_anew(seen: StepsSeen, span: Interval, params: StopParams) -> bool:
-    """Return whether nearly all endpoints met others than their training peers."""
-    others = seen.attempt.bursts.take(seen.attempt.kinds.burst == OTHER)
-    met = others.take((others.end_ns > span.start_ns) & (others.start_ns < span.end_ns))
-    if len(met) <= params.twice * usual_count(others.start_ns, span.start_ns, span.end_ns):
+def _met_anew(seen: StepsSeen, span: Interval, around: FlowBatch, params: StopParams) -> bool:
+    """Return whether nearly all endpoints connect to others: more small flows than usual run between them.
+
+    Where one rank tells all others of one another they need not meet each with each.
+    """
+    inside = np.isin(around.src, seen.endpoints) & np.isin(around.dst, seen.endpoints)
+    small = around.take(inside & (around.bytes < params.little * seen.usual_message()))
+    met = small.take((small.start_ns > span.start_ns) & (small.end_ns < span.end_ns))
+    if len(met) <= params.twice * usual_count(small.start_ns, span.start_ns, span.end_ns):
         return False
-    partners = np.bincount(met.pair_src[met.moving()], minlength=int(seen.endpoints.max()) + 1)[seen.endpoints]
-    return float(np.mean(partners >= 2)) >= params.half
+    touched = np.unique(np.concatenate([met.src, met.dst]))
+    return len(touched) >= params.nearly_all * len(seen.endpoints)
+
+
+def _describe_habit(stop: Stop) -> Finding:
+    return stop_finding(
+        "stall",
+        stop.without_loss(),
+        "info",
+        f"The job paused for {stop.length_s:.3g} s in step {stop.step}, as it does at regular distances: a habit, "
+        "such as saving or evaluating.",
+        {"habit": True},
+    )
 
 
 def _describe_stall(
-    seen: StepsSeen, stop: Stop, stragglers: Int32, background: Mapping[str, int], topology: Topology, params: Params
+    seen: StepsSeen, row: int, stop: Stop, around: FlowBatch, topology: Topology, params: Params
 ) -> Finding:
-    stops = params.stops
-    longest_s = max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s if background else stops.silence_s)
-    is_pause = (len(stragglers) == 0 and stop.length_s < longest_s) or stop.lost_s < stops.min_lost_s
+    """Say what a stall that is over waited for; `row` is its step.
+
+    Nobody is to blame for a hiccup, nor for saving while data go to storage, nor for a short pause of a few GPUs of
+    which nobody begins late.
+    """
+    stops, lost_gpu_s = params.stops, stop.lost_s * len(seen.endpoints)
+    stragglers = seen.stragglers(row, stops)
+    background = unusual_background(around, seen.endpoints, seen.rests.at(row), topology, stops)
+    if sum(background.values()) <= stops.min_saved_share * seen.usual_payload():
+        background = {}
+    if background:
+        is_pause = stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s)
+    else:
+        is_pause = stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.silence_s)
+        is_pause &= lost_gpu_s < params.incident.warning_gpu_s
+    is_pause = (len(stragglers) == 0 and is_pause) or stop.lost_s < stops.min_lost_s
     if len(stragglers):
         why = f"the others waited for {listed(stragglers, topology)}: look at what feeds these GPUs with data."
     elif background:
@@ -200,16 +271,19 @@ def _describe_stall(
         )
     else:
         why = "all paused together: look at checkpoints, evaluations and what else they wait for at once."
+    late = [topology.endpoints[endpoint] for endpoint in stragglers.tolist()]
     return stop_finding(
         "stall",
-        stop,
+        stop.without_loss() if is_pause else stop,
         "info" if is_pause else grade(stop.slowdown, params.diagnose),
         f"The job stood still for {stop.length_s:.3g} s in step {stop.step}; {why}",
         {
-            "waited_for": [topology.endpoints[endpoint] for endpoint in stragglers.tolist()],
+            "waited_for": late,
             "beside_bytes": background,
+            "class": COMMUNICATION if seen.is_sending(row) and not len(stragglers) else NON_COMMUNICATION,
         },
         subject_of(stragglers, stop.job_id, topology),
+        among=late or None,
     )
 
 

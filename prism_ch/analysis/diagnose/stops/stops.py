@@ -26,6 +26,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     is_stop,
     stop_finding,
 )
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.core.pairs import links_of
 from prism_ch.core.robust import usual_count
@@ -98,9 +99,12 @@ def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict
         if any(one.baseline.presumed for one in job.findings if one.status == "open"):
             found[job.job.job_id] = job.findings
             continue
-        quiet = _known_quiet(job, seen.read, seen.until_ns)
+        quiet = _known_quiet(job, seen.read, seen)
         stop = find_silence(quiet, usual_rhythm(quiet, params.stops), topology, params)
-        found[job.job.job_id] = () if stop is None else _with_stop(job, stop, seen.until_ns)
+        if stop is not None:
+            found[job.job.job_id] = _with_stop(job, stop, seen.until_ns)
+        elif quiet.holes:
+            found[job.job.job_id] = _with_hidden(job, quiet.holes)
     return found
 
 
@@ -127,7 +131,7 @@ def find_connecting(
                 for one in known
             )
         else:
-            quiet = _known_quiet(job, seen.flows, seen.until_ns)
+            quiet = _known_quiet(job, seen.flows, seen)
             rhythm = usual_rhythm(quiet, params.stops)
             restart = _presumed_restart(quiet, rhythm, seen.window.start_ns, topology, params.stops)
             now = known if restart is None else _with_stop(job, restart, seen.until_ns)
@@ -141,6 +145,20 @@ def _with_stop(job: JobMemory, stop: Finding, until_ns: int) -> tuple[Finding, .
     return (*others, *carry_on_stops(job.findings, [stop], until_ns))
 
 
+def _with_hidden(job: JobMemory, holes: Sequence[Hole]) -> tuple[Finding, ...]:
+    """Return a job's findings without stops that were its missing records."""
+    others = tuple(one for one in job.findings if not is_stop(one))
+    stops = [one for one in job.findings if is_stop(one)]
+    return (
+        *others,
+        *(carry_on_stops([one], [], one.start_ns + 1, holes)[0] if _is_in(one, holes) else one for one in stops),
+    )
+
+
+def _is_in(stop: Finding, holes: Sequence[Hole]) -> bool:
+    return any(hole.span.start_ns <= stop.end_ns and stop.start_ns <= hole.span.end_ns for hole in holes)
+
+
 def _newest_quiet(context: JobContext) -> QuietJob:
     newest, until_ns = context.attempts[-1].attempt, context.seen.until_ns
     bursts, kind = newest.bursts, newest.kinds.kind
@@ -148,14 +166,16 @@ def _newest_quiet(context: JobContext) -> QuietJob:
     pairs = TrainingPairs(bursts.pair_src[typed], bursts.pair_dst[typed], kind[typed])
     span = Interval(int(bursts.end_ns.min(initial=until_ns)), until_ns)
     endpoints = newest.division.endpoints
-    return QuietJob.of(context.job_id, endpoints, pairs, context.job.steps, context.seen.flows, span, context.known)
+    seen, known = context.seen, (*context.known, *context.seen.known.findings)
+    return QuietJob.of(context.job_id, endpoints, pairs, context.job.steps, seen.flows, span, known, context.job.holes)
 
 
-def _known_quiet(job: JobMemory, flows: FlowBatch, until_ns: int) -> QuietJob:
+def _known_quiet(job: JobMemory, flows: FlowBatch, seen: Observed) -> QuietJob:
     typed = job.pairs.take(job.pairs.kind != OTHER)
     pairs = TrainingPairs(typed.src, typed.dst, typed.kind)
-    endpoints = np.unique(job.members.endpoint)
-    return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, Interval(0, until_ns), job.findings)
+    endpoints, span = np.unique(job.members.endpoint), Interval(0, seen.until_ns)
+    holes = [one for one in seen.holes if one.is_sure]
+    return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, span, job.findings, holes)
 
 
 def _presumed_restart(

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.stops.habits import pause_is_due, periodic_pauses
 from prism_ch.analysis.diagnose.stops.rests import (
     find_rests,
     longest_rests,
-    pause_is_due,
-    periodic_pauses,
     unusual_background,
     wait_for_storage,
     with_endpoint_rests,

@@ -9,10 +9,12 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
 from prism_ch.analysis.diagnose.stops.silence import QuietJob, find_lost_exporters, find_silence, usual_rhythm
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
 from prism_ch.model.result import DP
+from prism_ch.model.window import Interval
 from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, ring, steps_of, topology
 
 PARAMS = Params()
@@ -48,22 +50,18 @@ def test_job_is_given_some_seconds_and_none_without_flows() -> None:
     assert lost_exporters(nothing, FlowBatch.empty()) == ()
 
 
-def test_exporter_that_sees_traffic_elsewhere_is_not_lost() -> None:
-    flows = ring(range(3), every(1000, 20, 1000))
-    for last, lost in ((24, ""), (18, "x")):
-        around = [replace(flow, exporter="x") for flow in ring([4, 5], every(2000, last // 2, 2000))]
-        seen = [replace(flow, exporter="x") for flow in flows]
-        found = silence(quiet(seen, 40, around))
-        assert found is not None
-        assert (found.kind == "telemetry") == bool(lost)
-
-
-def test_an_exporter_lost_long_ago_stays_lost_until_it_is_heard() -> None:
+def test_exporter_is_lost_once_it_misses_several_steps() -> None:
     left = [replace(flow, exporter="left") for flow in ring(range(3), every(1000, 20, 1000))]
     right = [replace(flow, exporter="right", port=50_001) for flow in ring(range(3), every(1000, 8, 1000))]
     (lost,) = lost_exporters(quiet([*left, *right], 20), FlowBatch.empty())
     assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 8 * SECOND)
-    later = replace(quiet(left, 20), known=(lost,))
-    (still,) = lost_exporters(later, FlowBatch.empty())
-    assert (still.diagnosis_id, still.status) == (lost.diagnosis_id, "open")
-    assert lost_exporters(later, batch([replace(right[0], start_ms=19_900)])) == ()
+    assert lost.baseline.exporters == ("right",)
+
+
+def test_job_hidden_by_a_hole_is_silent_only_since_its_end() -> None:
+    flows = ring(range(3), every(1000, 20, 1000))
+    for until_s, is_open, found in ((40, True, None), (33, False, None), (40, False, BEGIN_NS + 30 * SECOND)):
+        span = Interval(BEGIN_NS + 20 * SECOND, BEGIN_NS + (until_s if is_open else 30) * SECOND)
+        hole = Hole(("leaf",), True, span, is_open=is_open, is_sure=True)
+        stop = silence(replace(quiet(flows, until_s), holes=(hole,)))
+        assert (None if stop is None else stop.start_ns) == found

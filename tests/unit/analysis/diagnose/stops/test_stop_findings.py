@@ -5,6 +5,7 @@ A stall conserves the job's communicators; after a restart nearly all ranks meet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +22,12 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     stop_finding,
     subject_of,
 )
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
-from tests.unit.analysis.build import BEGIN_NS, Flow, every, steps_of, steps_seen, topology
+from prism_ch.model.window import Interval
+from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, steps_of, steps_seen, topology
 
 SECOND = 10**9
 WHERE = topology(4, gpus=2)
@@ -69,13 +72,22 @@ def test_an_open_stop_that_is_over_is_closed_and_others_stay() -> None:
     assert (first, gone.diagnosis_id, gone.status) == (later, before.diagnosis_id, "closed")
 
 
-def test_what_seemed_to_hang_and_went_on_alarms_nobody() -> None:
+def test_what_hung_and_went_on_lost_that_time() -> None:
     before = replace(stop(is_open=True), kind="hang", severity="critical")
     (waiting,) = carry_on_stops([before], [], before.start_ns)
     assert waiting == before
     (gone,) = carry_on_stops([before], [], before.start_ns + 1)
-    assert (gone.kind, gone.status, gone.severity, gone.slowdown) == ("stall", "closed", "info", 0)
+    assert (gone.kind, gone.status, gone.slowdown, gone.lost_s) == ("stall", "closed", before.slowdown, 9.5)
     assert gone.summary == "Nothing of the job was seen to end for 10 s in step 7, and then it went on."
+
+
+def test_hang_that_was_a_hole_or_a_slow_gpu_lost_nothing() -> None:
+    before = replace(stop(is_open=True), kind="hang", severity="critical")
+    hole = Hole(("leaf",), True, Interval(before.start_ns, before.end_ns), is_open=False, is_sure=True)
+    slow = replace(before, kind="slow_gpu", first_step=6, last_step=8)
+    for holes, others in (([hole], []), ([], [slow])):
+        (gone,) = carry_on_stops([before], [], before.start_ns + 1, holes, others)
+        assert (gone.kind, gone.status, gone.slowdown, gone.lost_s) == ("stall", "closed", 0, 0)
 
 
 def test_missing_records_are_identified_by_exporter() -> None:
@@ -114,20 +126,20 @@ ENDS_MS = [*every(1000, 6, 1000), *every(1000, 4, 15_000)]
 HISTORY = steps_of([*[1.0] * 6, 9.0, *[1.0] * 3])
 
 
-def found(seen: StepsSeen) -> tuple[Finding, ...]:
-    return find_past_stops("job", seen, HISTORY, FlowBatch.empty(), RING, PARAMS)
+def found(seen: StepsSeen, met: Sequence[Flow] = ()) -> tuple[Finding, ...]:
+    return find_past_stops("job", seen, HISTORY, batch(met) if met else FlowBatch.empty(), RING, PARAMS)
 
 
 def test_ranks_that_meet_others_begin_anew() -> None:
-    met = [Flow(src, dst, 9_000 + src, 1, 900) for src, dst in ((0, 2), (0, 4), (1, 3), (1, 4), (2, 0), (2, 4))]
-    (restart,) = found(steps_seen(ENDS_MS, met))
+    met = [Flow(src, dst, 9_000 + src, 1, 900) for src, dst in ((0, 2), (0, 1), (0, 3), (1, 3), (2, 0))]
+    (restart,) = found(steps_seen(ENDS_MS, met), met)
     assert (restart.kind, restart.first_step, restart.severity) == ("restart", 6, "warning")
     assert restart.evidence["members_after"] == 4
 
 
 def test_strays_are_no_start_up() -> None:
     met = [Flow(0, 2, 9_000, 1, 900), Flow(0, 4, 9_500, 1, 900), Flow(2, 4, 9_700, 1, 900)]
-    (stall,) = found(steps_seen(ENDS_MS, met))
+    (stall,) = found(steps_seen(ENDS_MS, met), met)
     assert (stall.kind, stall.first_step, stall.status) == ("stall", 6, "closed")
 
 

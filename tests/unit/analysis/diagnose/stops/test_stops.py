@@ -104,10 +104,10 @@ class TestStalls:
     def test_a_pause_of_all_is_a_stall_and_no_slow_step(self, window_s: int) -> None:
         found = worked(paused(3.0), window_s).only
         (stall,) = stops(found)
-        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "warning", "closed")
+        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "info", "closed")
         assert stall.observed == pytest.approx(3.2, abs=0.3)
         assert "all paused together" in stall.summary
-        assert [one for one in found.findings.values() if one.severity != "info"] == [stall]
+        assert [one for one in found.findings.values() if one.severity != "info"] == []
 
     @pytest.mark.parametrize("saves, kind", [(True, "stall"), (False, "slow_step")])
     def test_short_pause_shows_by_storage_when_computing_in_one_go(self, saves: bool, kind: str) -> None:
@@ -169,17 +169,17 @@ class TestHangs:
         flows = job(GRID, 20)
         assert [one.kind for one in stops(worked(flows, 5, until_s=24).only)] == []
         (stall,) = stops(worked(flows, 5, until_s=28).only)
-        assert (stall.kind, stall.severity, stall.status) == ("stall", "critical", "open")
+        assert (stall.kind, stall.severity, stall.status) == ("stall", "info", "open")
         (later,) = stops(worked(flows, 5, until_s=40).only)
-        assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "critical", stall.diagnosis_id)
+        assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "info", stall.diagnosis_id)
         assert "it may have ended" in later.summary
 
     def test_job_hangs_after_some_time_if_none_begins_alone(self) -> None:
         flows = ring(range(6), every(1000, 20, 1000))
-        (stall,) = stops(worked(flows, 5, until_s=28).only)
-        assert (stall.kind, stall.severity) == ("stall", "critical")
+        (stall,) = stops(worked(flows, 5, until_s=26).only)
+        assert (stall.kind, stall.severity) == ("stall", "info")
         (hang,) = stops(worked(flows, 5, until_s=40).only)
-        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "critical", stall.diagnosis_id)
+        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "info", stall.diagnosis_id)
 
     @pytest.mark.parametrize("window_s", [5, 10, 60])
     def test_what_goes_on_was_a_stall(self, window_s: int) -> None:
@@ -195,8 +195,8 @@ class TestHangs:
 
     def test_a_periodic_pause_is_waited_for(self) -> None:
         flows = [flow for turn in range(5) for flow in shifted(job(GRID, 10), turn * 25_000)]
-        assert stops(worked(flows, 5, until_s=120).only) == []
-        assert [one.kind for one in stops(worked(flows, 5, until_s=160).only)] == ["stall"]
+        assert {(one.status, one.slowdown) for one in stops(worked(flows, 5, until_s=120).only)} == {("closed", 0)}
+        assert [one.kind for one in stops(worked(flows, 5, until_s=160).only) if one.status == "open"] == ["stall"]
 
     def test_a_job_that_ended_no_longer_hangs(self) -> None:
         found = worked(job(GRID, 20), 60, until_s=700).only
@@ -288,13 +288,13 @@ class TestRestarts:
         for background in (asking, strays):
             assert {one.kind for one in stops(worked([*job(GRID, 20), *background], 5, until_s=45).only)} <= {"stall"}
 
-    def test_presumed_restart_becomes_stall_if_steps_go_on(self) -> None:
+    def test_presumed_restart_is_one_if_all_members_met(self) -> None:
         meeting = [Flow(src, (src + far) % 6, 24_000 + 60 * src, 2, 9000) for src in range(6) for far in (2, 3)]
         again = shifted(job(GRID, 19), 25_000)
         (presumed,) = stops(worked([*job(GRID, 20), *meeting, *again[:60]], 5).only)
-        assert (presumed.kind, presumed.severity, presumed.status) == ("restart", "warning", "open")
-        (stall,) = stops(worked([*job(GRID, 20), *meeting, *again], 5).only)
-        assert (stall.kind, stall.status, stall.diagnosis_id) == ("stall", "closed", presumed.diagnosis_id)
+        assert (presumed.kind, presumed.status) == ("restart", "open")
+        (restart,) = stops(worked([*job(GRID, 20), *meeting, *again], 5).only)
+        assert (restart.kind, restart.status, restart.diagnosis_id) == ("restart", "closed", presumed.diagnosis_id)
 
     @pytest.mark.parametrize("window_s", WINDOWS_S)
     def test_strays_in_a_long_pause_are_no_restart(self, window_s: int) -> None:
@@ -319,7 +319,7 @@ class TestLostExporters:
     def test_the_job_that_others_still_see_goes_on(self) -> None:
         seen = [*by("left", job(GRID, 60), (0, 2, 4)), *by("right", cut(job(GRID, 60), 30_000), (1, 3, 5))]
         results = worked(seen, 10)
-        (missing,) = stops(results.only)
+        (missing,) = results.cluster.values()
         assert (missing.kind, missing.subject, missing.status) == ("telemetry", "right", "open")
         assert (missing.start_ns - BEGIN_NS) / SECOND == pytest.approx(30, abs=1)
         assert results.only.last.job.status == "running"
@@ -336,15 +336,16 @@ class TestLostExporters:
 
     def test_one_that_comes_back_is_not_missed_any_more(self) -> None:
         right = [flow for flow in job(GRID, 60) if not 25_000 < flow.start_ms < 45_000]
-        found = worked([*by("left", job(GRID, 60), (0, 2, 4)), *by("right", right, (1, 3, 5))], 10).only
-        assert [(one.kind, one.status) for one in stops(found)] == [("telemetry", "closed")]
+        found = worked([*by("left", job(GRID, 60), (0, 2, 4)), *by("right", right, (1, 3, 5))], 10)
+        assert [(one.kind, one.status) for one in found.cluster.values()] == [("telemetry", "closed")]
 
     def test_the_only_one_that_goes_silent_with_all_it_saw_was_lost(self) -> None:
         other = shifted(renamed(ring([0, 1], every(700, 40, 700)), [6, 7]), 0)
         seen = [*by("lost", job(GRID, 25)), *by("lost", cut(other, 25_000)), *by("other", ring([6, 7], every(900, 60)))]
         results = worked(seen, 10)
         (first,) = [one for one in results.jobs.values() if len(one.last.members) == 6]
-        (missing,) = stops(first)
+        assert [one.status for one in stops(first) if one.slowdown > 0] == []
+        (missing,) = results.cluster.values()
         assert (missing.kind, missing.subject) == ("telemetry", "lost")
         assert "can't be told" in missing.summary
 
@@ -356,10 +357,19 @@ class TestLostExporters:
         assert hang.evidence["only_exporter"] == ""
 
     def test_hang_names_the_only_exporter_that_saw_the_job(self) -> None:
-        (hang,) = stops(worked(by("leaf", cut(job(GRID, 25), 20_400)), 10, until_s=60).only)
-        assert hang.kind == "hang"
+        """One rank's sends are missing; its peers go on until they need them."""
+        flows = [flow for flow in cut(job(GRID, 25), 20_400) if not (flow.src == 2 and flow.start_ms > 20_150)]
+        (hang,) = stops(worked(by("leaf", flows), 10, until_s=60).only)
+        assert (hang.kind, hang.evidence["class"]) == ("hang", "non-communication")
         assert hang.evidence["only_exporter"] == "leaf"
         assert hang.summary.endswith("Nothing else comes from leaf: if that was lost, the job may go on.")
+
+    def test_job_cut_off_while_nobody_waits_is_not_seen(self) -> None:
+        results = worked(by("leaf", cut(job(GRID, 25), 20_400)), 10, until_s=60)
+        assert stops(results.only) == []
+        (missing,) = results.cluster.values()
+        assert (missing.kind, missing.subject, missing.status) == ("telemetry", "all exporters", "open")
+        assert (missing.severity, results.only.last.job.status) == ("critical", "running")
 
 
 def test_slowness_with_stops_needs_enough_other_steps() -> None:

@@ -1,0 +1,77 @@
+"""Which holes in the records hide a job, and whether its steps show that it went on in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prism_ch.analysis.continuity.continuity import Continued
+from prism_ch.analysis.continuity.resume import AttemptSteps
+from prism_ch.analysis.observe.holes import Hole, find_holes
+from prism_ch.analysis.observe.observe import Observed
+from prism_ch.model.finding import Finding
+from prism_ch.model.memory import JobMemory
+from prism_ch.model.params import Params
+from prism_ch.model.result import OTHER, PAIR_KINDS
+from prism_ch.model.window import Interval
+
+
+def with_holes(seen: Observed, continued: Continued, params: Params) -> Observed:
+    """Find the holes in a window's records, by the jobs that it shows and those that should show."""
+    shown = [one.endpoints for one in continued.attempts]
+    known = [job.members.endpoint for job in seen.known.jobs if job.job.status != "ended"]
+    found = find_holes(seen.read, seen.until_ns, [*shown, *known], params.stops)
+    before = [one for one in seen.known.findings if one.baseline.records_missing and not one.baseline.jobs]
+    return replace(seen, holes=tuple(replace(hole, is_sure=hole.is_sure or _goes_on(hole, before)) for hole in found))
+
+
+def _goes_on(hole: Hole, known: Sequence[Finding]) -> bool:
+    """Return whether a hole was known before: how it began showed that it is one."""
+    return any(one.baseline.exporters == hole.exporters and one.start_ns < hole.span.end_ns for one in known)
+
+
+def holes_of(job: Sequence[AttemptSteps], seen: Observed, params: Params) -> tuple[Hole, ...]:
+    """Return the holes in which a job's records are missing.
+
+    Where nothing but the job fell silent, its step tells: a job that stands still goes on where it stopped, and what it
+    moves in that step is whole. What went on unseen is missing from it. What was known to be unseen stays so.
+    """
+    memory = seen.known.get(job[0].attempt.job_id)
+    found = []
+    for hole in seen.holes:
+        hiding = (one for one in job if hole.hides(_exporters_of(one)))
+        if any(hole.is_sure or _was_cut(memory, hole.span) or _is_cut(one, hole.span, params) for one in hiding):
+            found.append(hole)
+    return tuple(found)
+
+
+def _exporters_of(one: AttemptSteps) -> list[str]:
+    flows = one.traffic.flows
+    return [flows.exporters[code] for code in np.unique(flows.exporter).tolist()]
+
+
+def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
+    """Return whether the step around a span is known not to be whole, though others came before it."""
+    if memory is None:
+        return False
+    steps = memory.steps.take(memory.steps.complete == 0)
+    around = (steps.start_ns < span.end_ns) & (steps.end_ns > span.start_ns)
+    return bool((around & (steps.step > memory.attempt.first_step)).any())
+
+
+def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool:
+    """Return whether the step in which a span ends moves less or more than a usual one."""
+    ends, training = one.division.job_end_ns(), one.kinds.burst != OTHER
+    row, steps = int(np.searchsorted(ends, span.end_ns)), one.division.steps
+    if row == 0 or row >= steps or steps <= params.stops.enough:
+        return False
+    bursts, kind = one.bursts.take(training), one.kinds.burst[training]
+    step = np.searchsorted(ends, bursts.end_ns)
+    inside = step < steps
+    place = step[inside] * len(PAIR_KINDS) + kind[inside]
+    payload = np.bincount(place, weights=bursts.payload[inside], minlength=steps * len(PAIR_KINDS))
+    moved = payload.reshape(steps, len(PAIR_KINDS))
+    usual = np.median(np.delete(moved, row, axis=0), axis=0)
+    return bool((np.abs(moved[row] - usual) > params.stops.other_work * usual).any())

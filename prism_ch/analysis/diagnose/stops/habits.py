@@ -1,0 +1,74 @@
+"""Finds a job's habits: pauses that recur at equal distances, to save or to evaluate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params import StopParams
+from prism_ch.model.result import Steps
+
+#: A pause that falls into the middle of a step's traffic lengthens two steps.
+_PAUSE_STEPS = 2
+
+
+def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
+    """Mask the steps that are long because of a periodic pause, bool[n].
+
+    Pauses for checkpoints or evaluations recur at an equal distance in steps or in seconds, at least `params.repeats`
+    times, and are about equally long; a job may have several kinds. Parameters: `steps`, in order.
+    """
+    mask = np.zeros(len(steps), dtype=bool)
+    if len(steps) < params.repeats:
+        return mask
+    duration = steps.duration_s
+    usual_s = float(robust.median(duration))
+    excess_s = duration - usual_s
+    long = (excess_s > params.notable * usual_s) & (steps.complete == 1)
+    begin = np.flatnonzero(long & ~np.append(False, long[:-1]))
+    end = np.flatnonzero(long & ~np.append(long[1:], False)) + 1
+    brief = end - begin <= _PAUSE_STEPS
+    begin, end = begin[brief], end[brief]
+    lost_s = np.array([excess_s[first:last].sum() for first, last in zip(begin, end, strict=True)])
+    for place, tolerance in ((steps.step[begin].astype(np.float64), 0.0), (steps.start_ns[begin] / 1e9, usual_s)):
+        while (found := _one_period(np.flatnonzero(~mask[begin]), place, lost_s, tolerance, params)).size:
+            for run in found.tolist():
+                mask[begin[run] : end[run]] = True
+    return mask
+
+
+def pause_is_due(steps: Steps, silent_s: float, params: StopParams) -> bool:
+    """Return whether a periodic pause explains a rest of `silent_s` after the last step."""
+    mask = periodic_pauses(steps, params)
+    if not mask.any():
+        return False
+    longest_s = float(steps.duration_s[mask].max())
+    if silent_s > params.twice * longest_s:
+        return False
+    last, end_ns = steps.take(np.array([len(steps) - 1])), int(steps.end_ns[-1])
+    span = {"start_ns": np.array([end_ns]), "end_ns": np.array([end_ns + round(longest_s * 1e9)])}
+    return bool(periodic_pauses(Steps.concat([steps, replace(last, step=last.step + 1, **span)]), params)[-1])
+
+
+def _one_period(rows: Int64, place: Float64, lost_s: Float64, tolerance: float, params: StopParams) -> Int64:
+    """Return the pauses that recur at one distance, empty if none do.
+
+    Parameters: `place`, where each pause is, in steps or seconds; `lost_s`, its length; `tolerance`, by how much the
+    distance may differ. Any two neighbours may give the distance, since other pauses may lie between.
+    """
+    for first, second in pairwise(rows.tolist()):
+        distance = place[second] - place[first]
+        turns = np.round((place[rows] - place[first]) / distance)
+        at_turn = np.abs(place[rows] - place[first] - turns * distance) <= tolerance * np.maximum(np.abs(turns), 1)
+        alike = np.abs(np.log(lost_s[rows] / lost_s[first])) < np.log(params.twice)
+        taken = at_turn & alike
+        spanned = 1 + turns[taken].max() - turns[taken].min()
+        turned = len(np.unique(turns[taken]))
+        if turned >= params.repeats and turned >= (1 - params.stray_share) * spanned:
+            recurring: Int64 = rows[taken]
+            return recurring
+    return rows[:0]

@@ -1,0 +1,159 @@
+"""Finds holes in the records: exporters that are silent while traffic of several sources should have come.
+
+One job that stands still is silent alone. If two that have nothing to do with each other fall silent at one moment,
+behind the same exporters, the records are missing: what they do meanwhile can't be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.core.arrays import run_starts
+from prism_ch.core.graph import components
+from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import StopParams
+from prism_ch.model.window import Interval
+
+#: Moments closer than this are one, in nanoseconds: no usual pause of a job is told by less.
+_TICK_NS = 10**7
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A span in which exporters sent nothing.
+
+    `exporters`, sorted; `is_total` if there are no others. `is_open`: nothing has come since. `is_sure`: several
+    sources fell silent at once; else one, which may stand still.
+    """
+
+    exporters: tuple[str, ...]
+    is_total: bool
+    span: Interval
+    is_open: bool
+    is_sure: bool
+
+    def hides(self, exporters: Sequence[str]) -> bool:
+        """Return whether nothing that only these exporters see is seen in the hole."""
+        return self.is_total or set(exporters) <= set(self.exporters)
+
+
+def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: StopParams) -> tuple[Hole, ...]:
+    """Find the holes in some records, those of all exporters first.
+
+    Parameters: `read`, all observations; `until_ns`, up to when they have arrived; `jobs`, the members of each job,
+    int32[m] each.
+
+    1. Take all exporters, and the exporters that each job is seen by, each set once.
+    2. Find the gaps between their records that are longer than `silence_s`.
+    3. Count the sources that sent until the gap began, and are overdue at its end by their usual gaps.
+    4. If there are several, it is a hole for sure; with one it may be one.
+    """
+    found: list[Hole] = []
+    if len(read) == 0:
+        return ()
+    source = _sources(read, jobs)
+    for mask in _scopes(read, source):
+        mine = mask[read.exporter]
+        gaps = _gaps(_moments(read.end_ns[mine]), until_ns, params)
+        gaps = [gap for gap in gaps if not any(one.span.start_ns <= gap.start_ns < one.span.end_ns for one in found)]
+        moments = _by_source(read.end_ns[mine], source[mine]) if gaps else []
+        holes: list[Interval] = []
+        for gap in gaps:
+            silent = sum(_is_overdue(each, gap, holes, params) for each in moments)
+            if silent:
+                holes.append(gap)
+                found.append(_hole(read, mask, gap, is_open=gap.end_ns == until_ns, is_sure=silent > 1))
+    return tuple(found)
+
+
+def _sources(read: FlowBatch, jobs: Sequence[Int32]) -> Int32:
+    """Return the source of each observation, int32[n]: one for jobs that share endpoints, 0 without a job."""
+    size = 1 + max(int(each.max(initial=0)) for each in (read.src, read.dst, *jobs))
+    chains = [members for members in jobs if len(members)]
+    none = np.empty(0, dtype=np.int32)
+    low, high = (np.concatenate([none, *(each[side] for each in chains)]) for side in (slice(-1), slice(1, None)))
+    label = np.zeros(size, dtype=np.int32)
+    members = np.concatenate([none, *chains])
+    label[members] = components(size, low, high)[members] + 1
+    found: Int32 = np.where(label[read.src] > 0, label[read.src], label[read.dst])
+    return found
+
+
+def _scopes(read: FlowBatch, source: Int32) -> Iterator[Bool]:
+    """Yield sets of exporters, bool[exporters]: all, and those of each source, without repeats."""
+    count = len(read.exporters)
+    reached = np.unique(source.astype(np.int64) * count + read.exporter)
+    everything = np.zeros(count, dtype=bool)
+    everything[reached % count] = True
+    yield everything
+    yielded = {everything.tobytes()}
+    for number in np.unique(reached // count).tolist():
+        mask = np.zeros(count, dtype=bool)
+        mask[reached[reached // count == number] % count] = True
+        if number and mask.tobytes() not in yielded:
+            yielded.add(mask.tobytes())
+            yield mask
+
+
+def _moments(end_ns: Int64) -> Int64:
+    """Return the moments at which something ended, in order, at most one a tick, int64[k]."""
+    first = int(end_ns.min())
+    seen = np.zeros((int(end_ns.max()) - first) // _TICK_NS + 1, dtype=bool)
+    seen[(end_ns - first) // _TICK_NS] = True
+    return first + np.flatnonzero(seen) * _TICK_NS
+
+
+def _by_source(end_ns: Int64, source: Int32) -> list[Int64]:
+    """Return the moments of each source."""
+    order = np.argsort(source, kind="stable")
+    return [_moments(part) for part in np.split(end_ns[order], run_starts(source[order])[1:])]
+
+
+def _gaps(moments: Int64, until_ns: int, params: StopParams) -> list[Interval]:
+    """List the spans in which nothing ended for `silence_s`, the last one up to `until_ns`."""
+    after = np.append(moments[1:], max(until_ns, int(moments[-1])))
+    return [
+        Interval(int(moments[row]) + _TICK_NS, int(after[row]))
+        for row in np.flatnonzero(after - moments > params.silence_s * 1e9).tolist()
+    ]
+
+
+def _is_overdue(moments: Int64, gap: Interval, holes: Sequence[Interval], params: StopParams) -> bool:
+    """Return whether a source sent until a gap began, and should have gone on in it.
+
+    Its longest gap before counts as usual, its pauses among them, but for `holes`.
+    """
+    before = moments[moments < gap.start_ns]
+    if len(before) < params.min_count:
+        return False
+    length_ns = np.diff(before)
+    for one in holes:
+        length_ns[(before[1:] >= one.end_ns) & (before[:-1] < one.start_ns)] = 0
+    usual_ns, last_ns = int(length_ns.max()), int(before[-1])
+    overdue = gap.end_ns - last_ns > max(params.silence_s * 1e9, params.twice * usual_ns)
+    return bool(overdue and gap.start_ns - last_ns <= params.twice * usual_ns + _TICK_NS)
+
+
+def _hole(read: FlowBatch, mask: Bool, gap: Interval, *, is_open: bool, is_sure: bool) -> Hole:
+    exporters = tuple(sorted(read.exporters[code] for code in np.flatnonzero(mask).tolist()))
+    return Hole(exporters, bool(mask[np.unique(read.exporter)].all()), gap, is_open, is_sure)
+
+
+def hidden_by(read: FlowBatch, exporters: Sequence[str], span: Interval) -> tuple[Int32, Int32]:
+    """Return the endpoints whose sends only silent exporters saw, and all that send before or in a span."""
+    mine = np.isin(read.exporter, [code for code, name in enumerate(read.exporters) if name in set(exporters)])
+    until = read.end_ns < span.end_ns
+    before, during = until & (read.end_ns <= span.start_ns), until & (read.end_ns > span.start_ns)
+    return np.setdiff1d(read.src[before & mine], read.src[during]), np.unique(read.src[until])
+
+
+def unseen(start_ns: Int64, end_ns: Int64, holes: Sequence[Hole]) -> Bool:
+    """Mask the spans that a hole cuts, bool[n]."""
+    mask = np.zeros(len(end_ns), dtype=bool)
+    for one in holes:
+        mask |= (start_ns < one.span.end_ns) & (end_ns > one.span.start_ns)
+    return mask

@@ -1,0 +1,115 @@
+"""Watches for silence between windows: whose records are overdue is looked at before the window closes.
+
+A window closes long after a job fell silent: it may have begun just before, and while nothing arrives nobody knows
+whether more will come. So each tick asks who is silent, and up to when records have arrived for sure.
+
+1. Learn from their arrivals how often records come, and how long after their flows end.
+2. What ended `prompt_s` ago has arrived; where nothing comes at all, only after twice the usual distance of arrivals.
+3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent half as long
+   again; so is a job that stood still and sends again.
+4. Looking takes a quarter of the time at most.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+#: Records that have not come this long after the end of their flow are missing: typical lateness is 4 s.
+PROMPT_S = 4.0
+#: Who is silent for longer than this, in seconds, is looked at; the analysis calls nothing shorter a stop.
+SILENCE_S = 5.0
+#: Who is silent for longer than this, in seconds, is left to the windows as they close.
+KNOWN_S = 60.0
+#: Each look comes this many times as long after the silence began as the one before.
+_AGAIN = 1.6
+#: How much longer than a look the pause after it is.
+_PAUSE = 3.0
+#: Arrivals that show how often records come.
+_ENOUGH, _REMEMBERED = 8, 64
+#: Records that come later than this after their flows, in seconds, are of the past, as files are.
+_PAST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterArrival:
+    """Up to when an exporter's flows have come, and when its last record did; nanoseconds since the epoch."""
+
+    exporter: str
+    last_ns: int
+    received_ns: int
+    now_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSilence:
+    """Up to when a job's flows are analysed, and when the newest one ended; nanoseconds since the epoch."""
+
+    job_id: str
+    status: str
+    known_ns: int
+    last_ns: int
+
+
+class Watch:
+    """What was seen of arrivals, and who was looked at when. One for each service."""
+
+    def __init__(self, prompt_s: float = PROMPT_S) -> None:
+        self._prompt_s = prompt_s
+        self._newest_ns = 0
+        self._distances_s: deque[float] = deque(maxlen=_REMEMBERED)
+        self._looked_s: dict[tuple[str, int], float] = {}
+        self._rests_until_s = 0.0
+
+    def arrived_until_ns(self, exporters: Sequence[ExporterArrival]) -> int | None:
+        """Return up to when records have arrived, None while too little is known."""
+        if not exporters:
+            return None
+        now_ns, newest_ns = exporters[0].now_ns, max(one.received_ns for one in exporters)
+        if newest_ns > self._newest_ns:
+            if self._newest_ns:
+                self._distances_s.append((newest_ns - self._newest_ns) / 1e9)
+            self._newest_ns = newest_ns
+        lag_s = median(max(one.received_ns - one.last_ns, 0) / 1e9 for one in exporters)
+        if len(self._distances_s) < _ENOUGH or lag_s > _PAST_S:
+            return None
+        usual_s = sorted(self._distances_s)[round(0.9 * (len(self._distances_s) - 1))]
+        if (now_ns - newest_ns) / 1e9 <= max(self._prompt_s, 2 * usual_s):
+            return min(now_ns - round(self._prompt_s * 1e9), max(one.last_ns for one in exporters))
+        return now_ns - round(max(self._prompt_s, 2 * usual_s, 2 * lag_s) * 1e9)
+
+    def is_due(
+        self, jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int, at_s: float
+    ) -> bool:
+        """Return whether somebody is to be looked at; `at_s` is a clock that nobody sets."""
+        if at_s < self._rests_until_s:
+            return False
+        due = False
+        looked: dict[tuple[str, int], float] = {}
+        for key, silent_s in _silent(jobs, exporters, until_ns):
+            before_s = self._looked_s.get(key, 0.0)
+            again = silent_s >= max(SILENCE_S, _AGAIN * before_s)
+            looked[key] = silent_s if again else before_s
+            due |= again
+        self._looked_s = looked
+        return due
+
+    def looked(self, began_s: float, at_s: float) -> None:
+        """Note how long a look took."""
+        self._rests_until_s = at_s + _PAUSE * (at_s - began_s)
+
+
+def _silent(
+    jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int
+) -> Iterator[tuple[tuple[str, int], float]]:
+    """Yield who is silent since when, and for how long, in seconds; of who sends again, for how long it has."""
+    for job in jobs:
+        if job.status != "running" and job.last_ns > job.known_ns:
+            yield (f"{job.job_id} again", job.known_ns), (job.last_ns - job.known_ns) / 1e9
+        elif until_ns - job.last_ns <= KNOWN_S * 1e9:
+            yield (job.job_id, job.last_ns), (until_ns - job.last_ns) / 1e9
+    for one in exporters:
+        if until_ns - one.last_ns <= KNOWN_S * 1e9:
+            yield (f"exporter {one.exporter}", one.last_ns), (until_ns - one.last_ns) / 1e9

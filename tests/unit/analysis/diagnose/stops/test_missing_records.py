@@ -1,0 +1,122 @@
+"""Missing records, window after window: one finding for one place, no stop of any job, and what is not seen is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.model.finding import Finding
+from prism_ch.model.memory import Visibility
+from prism_ch.model.window import Window
+from tests.unit.analysis.build import BEGIN_NS, Flow, batch, job, renamed, shaken, topology
+from tests.unit.chain import PARAMS, Results, work, work_window
+
+SECOND = 10**9
+GRID = ((0, 1), (2, 3), (4, 5))
+WHERE = topology(12, tenants=["acme"])
+OTHER = [6, 7, 8, 9, 10, 11]
+
+
+def two_jobs(steps: int = 80) -> list[Flow]:
+    return [*job(GRID, steps), *renamed(job(GRID, round(steps / 0.8), 800), OTHER)]
+
+
+def without(flows: Sequence[Flow], from_s: float, to_s: float) -> list[Flow]:
+    return [flow for flow in flows if not from_s * 1000 <= flow.start_ms + flow.length_ms < to_s * 1000]
+
+
+def worked(flows: Sequence[Flow], window_s: int = 10, until_s: float | None = None) -> Results:
+    until_ns = None if until_s is None else BEGIN_NS + round(until_s * SECOND)
+    return work(batch(shaken(flows, 1, ms=0.1)), WHERE, window_s, until_ns=until_ns)
+
+
+def stops(results: Results) -> list[Finding]:
+    """What the jobs are said to have lost by standing still."""
+    found = [one for each in results.jobs.values() for one in each.findings.values()]
+    return [one for one in found if one.kind in ("stall", "hang", "restart") and (one.lost_s or one.status == "open")]
+
+
+@pytest.mark.parametrize("window_s", [5, 10, 60])
+def test_hole_over_two_jobs_is_one_finding_and_no_stop(window_s: int) -> None:
+    lasting = worked(without(two_jobs(30), 25.3, 99), window_s, until_s=60)
+    (hole,) = lasting.cluster.values()
+    assert (hole.kind, hole.subject_type, hole.subject) == ("telemetry", "exporter", "all exporters")
+    assert (hole.status, hole.severity, len(hole.jobs)) == ("open", "critical", 2)
+    assert (hole.start_ns - BEGIN_NS) / SECOND == pytest.approx(25.3, abs=0.5)
+    assert "12 of 12 endpoints can't be seen" in hole.summary
+    assert stops(lasting) == []
+    assert {one.last.job.status for one in lasting.jobs.values()} == {"running"}
+
+
+@pytest.mark.parametrize("window_s", [5, 10, 60])
+def test_steps_in_a_hole_are_unseen_and_not_lost(window_s: int) -> None:
+    over = worked(without(two_jobs(), 25.3, 55.3), window_s)
+    (hole,) = over.cluster.values()
+    assert (hole.kind, hole.subject, hole.status) == ("telemetry", "all exporters", "closed")
+    assert hole.observed == pytest.approx(30, abs=1)
+    assert stops(over) == []
+    assert len(over.jobs) == 2
+    for one in over.jobs.values():
+        whole = one.steps.take(one.steps.complete == 1)
+        assert whole.duration_s.max() < 2
+        assert [each for each in one.findings.values() if each.severity != "info"] == []
+
+
+def test_hole_that_hides_the_only_job_shows_by_its_step() -> None:
+    """A job that stands still goes on where it stopped; this one is further on."""
+    results = worked(without(job(GRID, 60), 20.4, 35.7))
+    (cut,) = results.cluster.values()
+    assert (cut.kind, cut.subject, cut.status) == ("telemetry", "all exporters", "closed")
+    assert stops(results) == []
+
+
+def test_job_that_stays_silent_after_a_hole_stands_still() -> None:
+    both = without(two_jobs(), 25.3, 40.3)
+    dead = [flow for flow in both if flow.src >= 6 or flow.start_ms < 26_000]
+    results = worked(dead, 10, until_s=78)
+    (hole,) = results.cluster.values()
+    assert (hole.kind, hole.status) == ("telemetry", "closed")
+    (stop,) = [one for each in results.jobs.values() for one in each.findings.values() if one.status == "open"]
+    assert stop.kind in ("stall", "hang")
+    assert (stop.start_ns - BEGIN_NS) / SECOND == pytest.approx(40.3, abs=1)
+
+
+def test_exporter_that_is_lost_is_one_finding_over_jobs() -> None:
+    """What odd endpoints send is seen by an exporter that falls silent."""
+    seen = [replace(flow, exporter="odd" if flow.src % 2 else "even") for flow in two_jobs()]
+    lost = [flow for flow in seen if flow.exporter == "even" or flow.start_ms < 30_000]
+    results = worked(lost)
+    (finding,) = results.cluster.values()
+    assert (finding.kind, finding.subject, finding.status, len(finding.jobs)) == ("telemetry", "odd", "open", 2)
+    assert "while others saw 2 jobs go on" in finding.summary
+    assert stops(results) == []
+
+
+def seen_of(flows: Sequence[Flow], window: tuple[int, int]) -> tuple[Visibility, ...]:
+    """What the last of two windows shows."""
+    results, records = Results(), batch(shaken(flows, 1, ms=0.1))
+    for start_s, end_s in ((0, window[0]), window):
+        span = Window(BEGIN_NS + start_s * SECOND, BEGIN_NS + end_s * SECOND)
+        found = work_window(results, records, WHERE, span, PARAMS, is_whole=True)
+    return found.visibility
+
+
+def test_share_of_each_job_that_is_seen_and_why() -> None:
+    everything = seen_of(two_jobs(), (40, 60))
+    assert [(one.endpoints, one.endpoints_seen, one.share, one.why) for one in everything] == [(6, 6, 1.0, "")] * 2
+    for part in seen_of(without(two_jobs(), 45.3, 99), (40, 60)):
+        assert (part.endpoints_seen, part.share) == (6, pytest.approx(0.26, abs=0.03))
+        assert part.why.startswith("no records from all exporters for 14.")
+    for none in seen_of(without(two_jobs(), 35.3, 99), (40, 60)):
+        assert (none.endpoints_seen, none.share) == (0, 0)
+
+
+def test_job_that_stands_still_is_seen_to() -> None:
+    hung = [flow for flow in two_jobs() if flow.src >= 6 or flow.start_ms < 25_400]
+    still = {one.endpoints_seen: one for one in seen_of(hung, (40, 60))}
+    assert set(still) == {0, 6}
+    assert still[0].why == "6 of 6 endpoints neither sent nor got anything: the job stands still, or not recorded"
+    assert np.isclose(still[6].share, 1)

@@ -1,0 +1,90 @@
+"""Who is silent is looked at once records should have come, and not again all the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from prism_ch.daemon.watch import ExporterArrival, JobSilence, Watch
+
+SECOND = 10**9
+T0_NS = 1_800_000_000 * SECOND
+
+
+def arrival(now_s: float, received_s: float, last_s: float, exporter: str = "leaf") -> ExporterArrival:
+    last_ns, received_ns, now_ns = (T0_NS + round(at * SECOND) for at in (last_s, received_s, now_s))
+    return ExporterArrival(exporter, last_ns, received_ns, now_ns)
+
+
+def job(last_s: float, known_s: float = 0.0, status: str = "running") -> JobSilence:
+    return JobSilence("job", status, T0_NS + round(known_s * SECOND), T0_NS + round(last_s * SECOND))
+
+
+def until_s(watch: Watch, *exporters: ExporterArrival) -> float | None:
+    found = watch.arrived_until_ns(exporters)
+    return None if found is None else (found - T0_NS) / SECOND
+
+
+def watched(every_s: float = 1.0, lag_s: float = 1.0) -> Watch:
+    """A watch that has seen records come at this distance, so long after their flows, for 100 s."""
+    watch = Watch()
+    for number in range(1, round(100 / every_s) + 1):
+        at_s = number * every_s
+        watch.arrived_until_ns([arrival(at_s, at_s, at_s - lag_s)])
+    return watch
+
+
+def test_nothing_is_known_until_records_came_for_a_while() -> None:
+    watch = Watch()
+    assert until_s(watch) is None
+    assert [until_s(watch, arrival(at, at, at - 1)) for at in range(1, 9)] == [None] * 8
+    assert until_s(watch, arrival(9, 9, 8)) == 5
+
+
+def test_records_of_the_past_show_nothing_of_the_present() -> None:
+    watch = watched(lag_s=100.0)
+    assert until_s(watch, arrival(101, 101, 1)) is None
+
+
+@pytest.mark.parametrize("every_s, lag_s, after_s, expected", [(1, 1, 10, 106), (10, 1, 15, 99), (10, 1, 30, 110)])
+def test_silence_of_all_counts_once_their_rhythm_is_broken(
+    every_s: float, lag_s: float, after_s: float, expected: float
+) -> None:
+    now_s = 100 + after_s
+    assert until_s(watched(every_s, lag_s), arrival(now_s, 100, 100 - lag_s)) == expected
+
+
+def test_slow_collector_is_waited_for() -> None:
+    """Records come 8 s after their flows."""
+    assert until_s(watched(lag_s=8.0), arrival(101, 101, 93)) == 93
+
+
+def test_silent_job_is_looked_at_and_again_ever_later() -> None:
+    watch = Watch()
+    looks = [at for at in range(80) if watch.is_due([job(100)], [], T0_NS + (100 + at) * SECOND, at_s=float(at))]
+    assert looks == [5, 8, 13, 21, 34, 55]
+
+
+def test_job_that_sends_is_not_looked_at_nor_one_long_gone() -> None:
+    watch = Watch()
+    assert not any(watch.is_due([job(at - 2), job(0)], [], T0_NS + at * SECOND, float(at)) for at in range(100, 150))
+
+
+def test_stalled_job_that_sends_again_is_looked_at() -> None:
+    watch = Watch()
+    sends = [job(known_s=100, last_s=at, status="stalled") for at in range(101, 112)]
+    due = [watch.is_due([one], [], T0_NS + 115 * SECOND, float(at)) for at, one in enumerate(sends)]
+    assert [at + 1 for at, is_due in enumerate(due) if is_due] == [5, 8]
+
+
+def test_silent_exporter_is_looked_at() -> None:
+    watch = Watch()
+    silent = arrival(now_s=110, received_s=101, last_s=100, exporter="silent")
+    assert watch.is_due([], [silent], T0_NS + 106 * SECOND, 0.0)
+
+
+def test_looking_leaves_most_of_the_time_to_others() -> None:
+    watch = Watch()
+    assert watch.is_due([job(100)], [], T0_NS + 106 * SECOND, 10.0)
+    watch.looked(10.0, 12.0)
+    assert not watch.is_due([job(100)], [], T0_NS + 120 * SECOND, 17.9)
+    assert watch.is_due([job(100)], [], T0_NS + 120 * SECOND, 18.1)
