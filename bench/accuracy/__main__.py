@@ -15,7 +15,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from bench.accuracy import ablation, faults, invariance, layout, page, report
+from bench.accuracy import ablation, invariance, layout, page, report
+from bench.accuracy.faults import healthy, measures, outcome, stored, tables, topologies
+from bench.accuracy.faults.cases import KINDS, all_cases
 from bench.accuracy.rows import Row, all_rows
 from bench.accuracy.sweep import Failed, Task, run
 from bench.accuracy.tally import Tally, total
@@ -25,7 +27,7 @@ from bench.accuracy.work import Outcome, work
 _FIRST_SEED = 7_000
 
 #: More seeds would say little of what takes long: results are the same or not, and a method works or does not.
-_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS = 2, 3, 2
+_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS, _STORED_SEEDS = 2, 3, 2, 1
 
 Result = TypeVar("Result")
 
@@ -71,9 +73,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=_FIRST_SEED, help=f"(default: {_FIRST_SEED})")
     parser.add_argument("--only", default="", help="only rows whose name holds this text")
     parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS, help="(default: all)")
+    parser.add_argument("--kinds", type=_kinds, default=(), help="only these kinds of faults, divided by commas")
+    parser.add_argument("--verbose", action="store_true", help="tell what is said about every fault")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
     parser.add_argument("--markdown", action="store_true", help="write the tables into docs/accuracy.md")
     return parser.parse_args()
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """Read kinds of faults."""
+    kinds = tuple(text.split(","))
+    if unknown := set(kinds) - set(KINDS):
+        raise argparse.ArgumentTypeError(f"no kind {', '.join(sorted(unknown))}: there are {', '.join(KINDS)}")
+    return kinds
 
 
 def _rate(rows: Sequence[Row], seeds: Sequence[int], workers: int) -> Iterator[tuple[Row, Tally]]:
@@ -108,23 +120,44 @@ def _ablate(seeds: Sequence[int], chosen: argparse.Namespace) -> dict[str, list[
 
 
 def _find_faults(seeds: range, chosen: argparse.Namespace) -> None:
-    """Inject faults and leave runs as they are, and print what is found of both."""
-    cases = [case for case in faults.all_cases(seeds) if chosen.only in case.name]
-    runs = [healthy for healthy in faults.all_runs(seeds[:_HEALTHY_SEEDS]) if chosen.only in healthy.name]
+    """Inject faults, run healthy jobs, make mistakes in topologies, and print the measures."""
+    cases = [case for case in all_cases(seeds, chosen.kinds) if chosen.only in case.name]
+    runs = [] if chosen.kinds else [one for one in healthy.all_runs(seeds[:_HEALTHY_SEEDS]) if chosen.only in one.name]
+    clusters = [one for one in topologies.all_clusters(seeds) if not chosen.kinds and chosen.only in one.name]
+    landed = [case for case in cases if case.seed in seeds[:_STORED_SEEDS]]
     results = run(
-        [Task(case.name, faults.find, (case,)) for case in cases]
-        + [Task(healthy.name, faults.listen, (healthy,)) for healthy in runs],
+        [Task(case.name, outcome.work, (case,)) for case in cases]
+        + [Task(f"losses of {case.name}", stored.work, (case,)) for case in landed]
+        + [Task(one.name, healthy.work, (one,)) for one in runs]
+        + [Task(one.name, topologies.work, (one,)) for one in clusters],
         chosen.workers,
     )
-    found = [(case, _or_nothing(case.name, next(results), faults.NOTHING_FOUND)) for case in cases]
-    heard = [(healthy, _or_nothing(healthy.name, next(results), faults.FAILED_RUN)) for healthy in runs]
-    _show("faults", faults.kinds_table(found), chosen)
-    _show("magnitudes", faults.magnitudes_table(found), chosen)
-    _show("healthy", faults.healthy_table(heard), chosen)
-    _show("thresholds", faults.thresholds_table(heard), chosen)
+    worked: list[measures.Worked] = []
+    for case in cases:
+        result = next(results)
+        one = outcome.failed(case, result.reason) if isinstance(result, Failed) else result
+        worked.append((case, one))
+        if chosen.verbose:
+            _say("\n".join(tables.fault_lines(case, one)), chosen)
+    by_view = [loss for case in landed for loss in _or_else(case.name, next(results), [])]
+    heard: list[tuple[healthy.Run, healthy.Heard]] = []
+    for ran in runs:
+        result = next(results)
+        heard.append((ran, healthy.Heard(0.0, error=result.reason) if isinstance(result, Failed) else result))
+        if chosen.verbose:
+            _say("\n".join(tables.healthy_lines(*heard[-1])), chosen)
+    mistakes = topologies.Mistakes()
+    for cluster in clusters:
+        mistakes += _or_else(cluster.name, next(results), topologies.FAILED_CLUSTER)
+    if chosen.verbose:
+        _say("\n".join(f"not found: {missed}" for missed in mistakes.missed), chosen)
+    _show("faults", measures.measures_table(worked, heard, by_view, mistakes if clusters else None), chosen)
+    _show("magnitudes", tables.magnitudes_table(worked), chosen)
+    _show("begins", tables.begins_table(worked), chosen)
+    _show("healthy", tables.healthy_table(heard), chosen)
 
 
-def _or_nothing(name: str, result: Result | Failed, instead: Result) -> Result:
+def _or_else(name: str, result: Result | Failed, instead: Result) -> Result:
     """Return a result, or print why there is none and return what counts `instead`."""
     if not isinstance(result, Failed):
         return result

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from bench.accuracy.faults.outcome import NO_FAULT
+from bench.accuracy.faults.alarms import Alarm, Log, incidents
+from bench.accuracy.faults.phases import PhaseError, phase_error
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.rows import ALL, CLEAN
 from prism_ch.simulate import Scenario, generate
@@ -14,13 +15,16 @@ from prism_ch.simulate.job import BatchChange, GradientSync, Layout, Pause, Pipe
 
 _WINDOW_S = 60.0
 
-#: Large jobs with long steps: many GPU-hours with few records. A rate of one false alarm in 1,000 GPU-hours needs as
-#: many to be measured.
+#: Large jobs with long steps: many GPU-hours with few records. A bound on alarms in 1,000 GPU-hours needs as many hours
+#: to be measured.
 LONG = {
-    "long-replicas": Layout(tp=8, dp=64),
-    "long-pipeline": Layout(tp=8, pp=4, dp=16),
+    "long-replicas": Layout(tp=8, dp=128),
+    "long-pipeline": Layout(tp=8, pp=4, dp=4),
 }
-_LONG_S, _LONG_WINDOW_S, _LONG_STEP_S = 7200.0, 300.0, 30.0
+_LONG_S, _LONG_WINDOW_S, _LONG_STEP_S = 8 * 3600.0, 300.0, 60.0
+
+#: Phases are compared in jobs of up to this many GPUs; in larger ones the truth takes long to make.
+_PHASES_GPUS = 128
 
 #: Families in which a job changes its batch size in the middle of the recording.
 CHANGED = {f"{family}, batch changed": family for family in ("gradient-accumulation", "pipeline-1f1b", "experts")}
@@ -44,15 +48,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarms:
-    """The GPU-hours of a run and the kinds of its findings of `warning` or above."""
+class Heard:
+    """The GPU-hours of a run, its alarms, all of them false, and the error of its phases if records are whole."""
 
     gpu_hours: float
-    findings: tuple[str, ...]
-
-
-#: Takes the place of the alarms of a run that failed.
-FAILED_RUN = Alarms(gpu_hours=0.0, findings=("failed",))
+    alarms: tuple[Alarm, ...] = ()
+    withdrawn: int = 0
+    phases: PhaseError = field(default_factory=PhaseError)
+    error: str = ""
 
 
 def all_runs(seeds: range) -> list[Run]:
@@ -62,18 +65,18 @@ def all_runs(seeds: range) -> list[Run]:
 
 
 def long_run(family: str, seed: int) -> Scenario:
-    """Describe a job of 512 GPUs that trains for two hours.
+    """Describe a large job that trains for eight hours.
 
     It saves every twenty steps and evaluates every fifty.
     """
-    draws = Draws(family, seed, servers=64)
-    step_s = draws.between(_LONG_STEP_S / 1.5, _LONG_STEP_S * 1.5)
     layout = LONG[family]
+    draws = Draws(family, seed, servers=layout.gpus // 8)
+    step_s = draws.between(_LONG_STEP_S / 1.5, _LONG_STEP_S * 1.5)
     job = draws.job(
         0,
         layout,
         step_s,
-        pipeline=Pipeline(microbatches=2 * layout.pp),
+        pipeline=Pipeline(microbatches=layout.pp),
         sync=GradientSync(buffer_bytes=int(draws.between(0.005, 0.03) * step_s * 50e9)),
     )
     saves = Pause(kind="checkpoint", duration_s=draws.between(5, 20), every_steps=20, payload_bytes=1 << 30)
@@ -97,19 +100,20 @@ def _scenario(run: Run) -> Scenario:
     return long_run(run.family, run.seed) if run.family in LONG else FAMILIES[run.family](run.seed)
 
 
-def work(run: Run) -> Alarms:
+def work(run: Run) -> Heard:
     """Simulate and analyse a run; return its false alarms.
 
     A restart is no false alarm if a job of the run restarts.
     """
-    scenario = replace(_scenario(run), observation=CONDITIONS[run.condition], phases=False)
-    window_s = _LONG_WINDOW_S if run.family in LONG else _WINDOW_S
-    no_alarm = (*NO_FAULT, "restart") if any(len(job.attempts) > 1 for job in scenario.jobs) else NO_FAULT
-    warned = {
-        f"{one.finding.kind} {one.finding.subject}": one.finding.kind
-        for _, findings in windows(generate(scenario), window_s)
-        for one in findings
-        if one.finding.severity != "info" and one.finding.kind not in no_alarm
-    }
+    scenario = _scenario(run)
     gpus = sum(len(job.attempts[0].gpus) for job in scenario.jobs)
-    return Alarms(gpus * scenario.duration_s / 3600, tuple(warned.values()))
+    phases = run.condition == CLEAN and gpus <= _PHASES_GPUS
+    made = generate(replace(scenario, observation=CONDITIONS[run.condition], phases=phases))
+    restarts = any(len(job.attempts) > 1 for job in scenario.jobs)
+    log, error = Log(), PhaseError()
+    for window, results, topology in windows(made, _LONG_WINDOW_S if run.family in LONG else _WINDOW_S):
+        log.read(incidents(results, topology), window.end_ns)
+        if phases and window.end_ns == scenario.end_ns:
+            error = phase_error(results, topology, made)
+    false = [one for one in log.now.values() if one.kind != "restart" or not restarts]
+    return Heard(gpus * scenario.duration_s / 3600, tuple(false), len(log.gone), error)

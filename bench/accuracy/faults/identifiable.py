@@ -1,16 +1,19 @@
-"""Decides whether records can identify a culprit: no, if another one would leave the same records.
+"""Decides who may be to blame for a fault by the records: all that would leave the same ones.
 
-This follows from the job's layout and traffic, which the simulation knows, and not from findings.
+This follows from the jobs' layouts and traffic, which the simulation knows, and not from findings.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from prism_ch.model.columns import Int32, Int64
+from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.result import CP, DP, EP, OTHER, PP, TP
-from prism_ch.simulate.job import COMPUTE_FAULTS, Fault
-from prism_ch.simulate.network import Network, RankGrid
+from prism_ch.simulate.job import COMPUTE_FAULTS, Fault, Job
+from prism_ch.simulate.network import Flows, Network, RankGrid
+from prism_ch.simulate.records import first_records, pieces_of
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.step import step_plan
 
@@ -25,93 +28,169 @@ def computes_in_one_go(scenario: Scenario) -> bool:
     return at_the_end and bool((step_plan(job, Network(scenario.cluster)).kind == DP).all())
 
 
-def is_identifiable(scenario: Scenario, fault: Fault) -> bool:
-    """Return whether the records of the first job identify the culprit of a fault."""
-    network, job = Network(scenario.cluster), scenario.jobs[0]
+def alike(scenario: Scenario, fault: Fault) -> frozenset[str]:
+    """Name the culprit of a fault and all that would leave the same records.
+
+    A GPU is named by its endpoint, or by its server if its NIC carries nothing. Of the network, these are endpoints,
+    links `a->b`, leaves and, where records tell ways, spines and the links between leaf and spine.
+    """
+    network = Network(scenario.cluster)
+    if fault.kind in COMPUTE_FAULTS:
+        return _gpus_alike(scenario, fault, network)
+    return _paths_alike(scenario, fault, network)
+
+
+def tells_ways(scenario: Scenario) -> bool:
+    """Return whether records show which switches a flow crossed."""
+    return scenario.observation.path or scenario.observation.exporters == "every"
+
+
+def _gpus_alike(scenario: Scenario, fault: Fault, network: Network) -> frozenset[str]:
+    """Return the endpoints of the tensor groups whose lateness the same flows show.
+
+    A pipeline's message waits for its sender alone. A collective's flow begins when both of its ranks are ready, if it
+    is eager, so all flows of a late rank are late; else it begins when all are. If operations contain an exchange, its
+    members finish them together, and only the flows of that exchange show the late one.
+    """
+    job = next(job for job in scenario.jobs if any(fault.gpu in attempt.gpus for attempt in job.attempts))
     grid = RankGrid(job.layout, job.attempts[0].gpus, network)
     plan = step_plan(job, network)
     known = plan.kind != OTHER
     src, dst, kind = plan.src[known], plan.dst[known], plan.kind[known].astype(np.int64)
-    if fault.kind in COMPUTE_FAULTS:
-        eager = (kind != DP) | job.sync.eager
-        return _gpu_is_identifiable(fault, grid, network, (src[eager], dst[eager], kind[eager]))
-    return _path_is_identifiable(fault, network, (src, dst, _units(src, dst, kind, grid)))
+    own = int(np.flatnonzero(grid.gpu == fault.gpu)[0]) // grid.tp
+    shown = [
+        _shown_by(group, (src, dst, kind), grid, eager=job.sync.eager) for group in range(len(grid.gpu) // grid.tp)
+    ]
+    same = [group for group, edges in enumerate(shown) if edges == shown[own]]
+    if not shown[own] and any(shown):  # nothing shows which rank of its server it is
+        same = [group for group in range(len(shown)) if grid.server[group * grid.tp] == grid.server[own * grid.tp]]
+    visible = np.unique([src, dst])
+    endpoints = np.unique(np.concatenate([grid.endpoint[g * grid.tp : (g + 1) * grid.tp] for g in same]))
+    names = frozenset(network.addresses[endpoints[np.isin(endpoints, visible)]].tolist())
+    return names or frozenset({str(network.server_names[grid.server[own * grid.tp]])})
 
 
-def _gpu_is_identifiable(fault: Fault, grid: RankGrid, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
-    """Return whether flows identify a GPU's server.
-
-    A pipeline's message waits for its sender alone, which identifies it. A collective's flow begins when both of its
-    ranks are ready, so all flows of a late rank are late. A tensor group is late as one: it is identified if no group
-    on another server has the same flows. If operations contain an exchange, its members finish them together, and only
-    the flows of that exchange identify the late one.
-    """
+def _shown_by(
+    group: int, flows: tuple[Int32, Int32, Int64], grid: RankGrid, *, eager: bool
+) -> frozenset[tuple[int, int]]:
+    """Return the pairs whose flows are late if only one tensor group is."""
     src, dst, kind = flows
-    endpoint, _ = network.ends(fault)
-    home = network.server[endpoint]
-    at_home = (network.server[src] == home) | (network.server[dst] == home)
-    inside = np.isin(kind, (EP, CP, TP))
-    if (inside & at_home).any():
-        src, dst = src[inside], dst[inside]
-    elif ((kind == PP) & at_home).any():
-        return True
-    edges = np.unique(np.stack([src, dst], axis=1), axis=0)
-    late = {
-        group: _touching(edges, grid.endpoint[group * grid.tp : (group + 1) * grid.tp])
-        for group in _tensor_groups(grid)
-    }
-    own = next(group for group in late if endpoint in grid.endpoint[group * grid.tp : (group + 1) * grid.tp])
-    others = (edge for group, edge in late.items() if grid.server[group * grid.tp] != home)
-    return bool(late[own]) and all(edge != late[own] for edge in others)
+    members = grid.endpoint[group * grid.tp : (group + 1) * grid.tp]
+    sends, touches = np.isin(src, members), np.isin(src, members) | np.isin(dst, members)
+    for rows in (
+        ((kind == EP) | (kind == CP) | (kind == TP)) & touches,
+        (kind == PP) & sends,
+        (kind == DP) & touches & eager,
+    ):
+        if rows.any():
+            return frozenset(zip(src[rows].tolist(), dst[rows].tolist(), strict=True))
+    return frozenset()
 
 
-def _tensor_groups(grid: RankGrid) -> range:
-    return range(len(grid.endpoint) // grid.tp)
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """Flows of steps: ends, the switches on their way, int32[n, 3] (-1: none), and what slows down together."""
+
+    src: Int32
+    dst: Int32
+    route: Int32
+    unit: Int64
+
+    def units(self, rows: Bool) -> frozenset[int]:
+        """Return the units that have one of some flows."""
+        return frozenset(np.unique(self.unit[rows]).tolist())
+
+    def of_place(self, place: tuple[int, int] | int, *, is_switch: bool) -> Bool:
+        """Mark the flows that cross a switch, an endpoint, or a link of two endpoints."""
+        if isinstance(place, tuple):
+            return np.asarray((self.src == place[0]) & (self.dst == place[1]))
+        if is_switch:
+            return np.asarray((self.route == place).any(axis=1))
+        return np.asarray((self.src == place) | (self.dst == place))
 
 
-def _touching(edges: Int32, members: Int32) -> frozenset[int]:
-    """Return the rows of the edges, int32[n, 2], that touch one of some endpoints."""
-    return frozenset(np.flatnonzero(np.isin(edges, members).any(axis=1)).tolist())
+def _paths_alike(scenario: Scenario, fault: Fault, network: Network) -> frozenset[str]:
+    """Name the endpoints, links and switches that slow the same units of flows.
+
+    A unit is what slows down together: the messages of a pipeline's pair on one way, or a communicator.
+    """
+    slowed = _places(_carried(scenario, network), network)
+    culprit = culprit_name(fault, network)
+    mine = slowed.get(culprit, frozenset())
+    same = {name for name, units in slowed.items() if units == mine}
+    if not tells_ways(scenario):
+        spines = set(network.switches[network.leaves :].tolist())
+        same = {name for name in same if spines.isdisjoint(name.split("->"))}
+    return frozenset(same | {culprit})
 
 
-def _units(src: Int32, dst: Int32, kind: Int64, grid: RankGrid) -> Int64:
+def culprit_name(fault: Fault, network: Network) -> str:
+    """Return the name of what a fault of the network is at."""
+    first, second = network.ends(fault)
+    if fault.kind == "slow_link":
+        return f"{network.addresses[first]}->{network.addresses[second]}"
+    leaf = str(network.switches[network.leaf[first]])
+    if fault.kind in ("slow_spine", "slow_uplink"):
+        spine = str(network.switches[network.leaves + fault.spine])
+        return spine if fault.kind == "slow_spine" else f"{leaf}->{spine}"
+    if fault.kind == "slow_switch":
+        return leaf
+    return str(network.addresses[first])
+
+
+def _places(carried: _Carried, network: Network) -> dict[str, frozenset[int]]:
+    """Return by name the units of flows that each place slows if it is slow."""
+    slowed: dict[str, frozenset[int]] = {}
+    for end in np.unique([carried.src, carried.dst]).tolist():
+        slowed[str(network.addresses[end])] = carried.units(carried.of_place(end, is_switch=False))
+    for a, b in np.unique(np.stack([carried.src, carried.dst], axis=1), axis=0).tolist():
+        name = f"{network.addresses[a]}->{network.addresses[b]}"
+        slowed[name] = carried.units(carried.of_place((a, b), is_switch=False))
+    for switch in np.unique(carried.route[carried.route >= 0]).tolist():
+        slowed[str(network.switches[switch])] = carried.units(carried.of_place(switch, is_switch=True))
+    far = carried.route[:, 2] >= 0
+    for hop in (0, 1):
+        for a, b in np.unique(carried.route[far][:, hop : hop + 2], axis=0).tolist():
+            rows = far & (carried.route[:, hop] == a) & (carried.route[:, hop + 1] == b)
+            slowed[f"{network.switches[a]}->{network.switches[b]}"] = carried.units(rows)
+    return slowed
+
+
+def _carried(scenario: Scenario, network: Network) -> _Carried:
+    """Return the flows of a step of every job, each queue pair's on its way."""
+    parts: list[_Carried] = []
+    first = 0
+    for job in scenario.jobs:
+        part = _carried_by(job, scenario, network)
+        parts.append(replace(part, unit=part.unit + first))
+        first += int(part.unit.max(initial=-1)) + 1
+    every = np.concatenate([np.column_stack([p.src, p.dst, p.route, p.unit]) for p in parts])
+    every = np.unique(every, axis=0)
+    src, dst, route = every[:, 0].astype(np.int32), every[:, 1].astype(np.int32), every[:, 2:5].astype(np.int32)
+    return _Carried(src, dst, route, every[:, 5])
+
+
+def _carried_by(job: Job, scenario: Scenario, network: Network) -> _Carried:
+    plan = step_plan(job, network)
+    plan = plan.take(plan.kind != OTHER)
+    rows, part = pieces_of(np.full(len(plan), job.queue_pairs))
+    queued = replace(plan.take(rows), queue=(plan.queue[rows] * job.queue_pairs + part).astype(np.int32))
+    route = first_records(queued, scenario.observation, network, [scenario.seed, 7]).route
+    grid = RankGrid(job.layout, job.attempts[0].gpus, network)
+    return _Carried(queued.src, queued.dst, route, _units(queued, route, grid, len(network.addresses)))
+
+
+def _units(flows: Flows, route: Int32, grid: RankGrid, endpoints: int) -> Int64:
     """Number the units of flows that slow down together, int64[n].
 
-    A unit is a directed pair of a pipeline, or a communicator.
+    A unit is a directed pair of a pipeline on one way, or a communicator.
     """
-    units = np.full(len(src), -1, dtype=np.int64)
-    pairs = kind == PP
-    size = int(grid.endpoint.max()) + 1
-    units[pairs] = src[pairs].astype(np.int64) * size + dst[pairs]
-    for one in np.unique(kind[~pairs]).tolist():
-        member = np.full(size, -1, dtype=np.int64)
+    src, dst, kind = flows.src.astype(np.int64), flows.dst.astype(np.int64), flows.kind.astype(np.int64)
+    keys = np.stack([kind, src * endpoints + dst, route[:, 1].astype(np.int64)])
+    for one in np.unique(kind[kind != PP]).tolist():
+        member = np.full(endpoints, -1, dtype=np.int64)
         for number, ranks in enumerate(grid.communicators(one)):
             member[grid.endpoint[ranks]] = number
         mine = kind == one
-        units[mine] = size**2 * (one + 1) + member[src[mine]]
-    return units
-
-
-def _path_is_identifiable(fault: Fault, network: Network, flows: tuple[Int32, Int32, Int64]) -> bool:
-    """Return whether no other NIC, link or switch slows the same units of flows.
-
-    A link may also be named by the NICs at its ends.
-    """
-    src, dst, unit = flows
-    first, second = network.ends(fault)
-    leaf = int(network.leaf[first])
-    slowed: dict[tuple[str, int, int], frozenset[int]] = {}
-    for end in np.unique([src, dst]).tolist():
-        slowed["slow_nic", end, 0] = frozenset(unit[(src == end) | (dst == end)].tolist())
-    for a, b in np.unique(np.stack([src, dst], axis=1), axis=0).tolist():
-        slowed["slow_link", a, b] = frozenset(unit[(src == a) & (dst == b)].tolist())
-    for switch in np.unique(network.leaf[np.concatenate([src, dst])]).tolist():
-        through = (network.leaf[src] == switch) | (network.leaf[dst] == switch)
-        slowed["slow_switch", switch, 0] = frozenset(unit[through].tolist())
-    culprit = {
-        "slow_nic": ("slow_nic", first, 0),
-        "slow_link": ("slow_link", first, second),
-        "slow_switch": ("slow_switch", leaf, 0),
-    }[fault.kind]
-    same_name = {culprit} | ({("slow_nic", first, 0), ("slow_nic", second, 0)} if fault.kind == "slow_link" else set())
-    return all(units != slowed[culprit] for other, units in slowed.items() if other not in same_name)
+        keys[1:, mine] = np.stack([member[src[mine]], np.zeros(mine.sum(), dtype=np.int64)])
+    return np.asarray(np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1), dtype=np.int64)

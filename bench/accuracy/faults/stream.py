@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pyarrow.compute as pc
 
 from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Int32
-from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
@@ -27,24 +25,16 @@ _LONG_WINDOW_S = 30.0
 _BETWEEN = "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class JobFinding:
-    """A finding after a window, and its job; `job_id` is empty without a single job."""
-
-    job_id: str
-    finding: Finding
-
-
 def windows(
     made: Simulation,
     window_s: float,
     from_s: float = 0.0,
-    enough: Callable[[list[JobFinding]], bool] = lambda _current: False,
-) -> Iterator[tuple[Window, list[JobFinding]]]:
-    """Analyse a recording window by window; yield each with all current findings.
+    enough: Callable[[Results, Topology], bool] = lambda _results, _topology: False,
+) -> Iterator[tuple[Window, Results, Topology]]:
+    """Analyse a recording window by window; yield each with all that readers see then.
 
     Parameters: `from_s`, in seconds since the recording began: the time before it is analysed in long windows. So is
-    the time after the first findings that are `enough`, when the delay of a finding no longer matters.
+    the time after the first results that are `enough`, when the delay of a finding no longer matters.
     """
     topology = read_topology(made.topology)
     flows = read_flows(made.flows, topology)
@@ -57,11 +47,9 @@ def windows(
         edge_s = min(edge_s + width_s, from_s) if edge_s < from_s else edge_s + width_s
         window = Window(at_ns, min(first_ns + round(edge_s * 1e9), last_ns))
         work_window(results, flows, topology, window, _PARAMS)
-        current = [JobFinding(job_id, one) for job_id, job in results.jobs.items() for one in job.findings.values()]
-        current += [JobFinding("", one) for one in results.cluster.values()]
-        over = over or enough(current)
+        over = over or enough(results, topology)
         at_ns = window.end_ns
-        yield window, current
+        yield window, results, topology
 
 
 def read_flows(table: pa.Table, topology: Topology) -> FlowBatch:

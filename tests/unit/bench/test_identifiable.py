@@ -1,13 +1,25 @@
-"""Which culprits the records of a job can identify."""
+"""Whom the records of a job can't tell from a culprit."""
 
 import pytest
 
-from bench.accuracy.faults.identifiable import computes_in_one_go, is_identifiable
+from bench.accuracy.faults.identifiable import alike, computes_in_one_go
 from prism_ch.simulate.job import Attempt, Compute, Fault, FaultKind, GradientSync, InnerTraffic, Job, Layout
-from prism_ch.simulate.scenario import Cluster, Scenario
+from prism_ch.simulate.scenario import Cluster, Observation, Scenario
 
 
-def run(
+def job_of(layout: Layout, number: int = 0, first: int = 0, **fields: object) -> Job:
+    gpus = tuple(range(first, first + layout.gpus))
+    return Job(
+        job_id=f"job-{number}",
+        tenant=f"tenant-{number}",
+        layout=layout,
+        compute=Compute(forward_s=0.1),
+        attempts=(Attempt(gpus=gpus),),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def run(  # noqa: PLR0913 (a fault, a cluster and a job in one call)
     layout: Layout,
     kind: FaultKind,
     gpu: int = 8,
@@ -16,65 +28,97 @@ def run(
     servers: int = 4,
     eager: bool = True,
     experts: InnerTraffic | None = None,
-) -> bool:
-    """Return whether records identify the culprit in a job on servers of two pods."""
-    job = Job(
-        job_id="job",
-        tenant="tenant",
-        layout=layout,
-        compute=Compute(forward_s=0.1),
-        attempts=(Attempt(gpus=tuple(range(layout.gpus))),),
-        sync=GradientSync(eager=eager),
-        experts=experts,
-    )
-    fault = Fault(kind=kind, gpu=gpu, peer=peer, factor=1.5 if kind == "slow_gpu" else 0.5)
+    path: bool = False,
+    spine: int = -1,
+) -> frozenset[str]:
+    """Return who leaves the same records as a culprit in a job on servers of two pods."""
+    job = job_of(layout, sync=GradientSync(eager=eager), experts=experts)
+    fault = Fault(kind=kind, gpu=gpu, peer=peer, spine=spine, factor=1.5 if kind == "slow_gpu" else 0.5)
     cluster = Cluster(servers=servers, pod_servers=servers // 2)
-    return is_identifiable(Scenario(name="n", cluster=cluster, jobs=(job,), duration_s=60.0, faults=(fault,)), fault)
+    return alike(described(cluster, (job,), fault, path=path), fault)
+
+
+def described(cluster: Cluster, jobs: tuple[Job, ...], fault: Fault, *, path: bool = False) -> Scenario:
+    observation = Observation(path=path)
+    return Scenario(name="n", cluster=cluster, jobs=jobs, duration_s=60.0, faults=(fault,), observation=observation)
 
 
 REPLICAS, PIPELINE = Layout(tp=8, dp=4), Layout(tp=8, pp=8)
+OF_SERVER_1 = {f"10.{16 + rail}.0.2" for rail in range(8)}
 
 
 @pytest.mark.parametrize(
-    "layout, servers, eager, identified",
+    "layout, servers, eager, count",
     [
-        (REPLICAS, 4, True, True),
-        (REPLICAS, 4, False, False),  # all flows begin when the last rank is there
-        (Layout(tp=8, dp=2), 2, True, False),  # every flow is of both servers
-        (PIPELINE, 8, False, True),
+        (REPLICAS, 4, True, 8),
+        (REPLICAS, 4, False, 32),  # all flows begin when the last rank is there
+        (Layout(tp=8, dp=2), 2, True, 16),  # every flow is of both servers
+        (PIPELINE, 8, False, 8),
     ],
 )
-def test_gpu_is_identified_by_messages_that_wait_for_it_alone(
-    layout: Layout, servers: int, eager: bool, identified: bool
-) -> None:
-    assert run(layout, "slow_gpu", servers=servers, eager=eager) is identified
+def test_gpu_is_told_by_messages_that_wait_for_it_alone(layout: Layout, servers: int, eager: bool, count: int) -> None:
+    found = run(layout, "slow_gpu", servers=servers, eager=eager)
+    assert found >= OF_SERVER_1
+    assert len(found) == count
 
 
-@pytest.mark.parametrize("rail_aligned, identified", [(False, True), (True, False)])
-def test_rank_of_an_inner_exchange_is_identified_by_its_flows(rail_aligned: bool, identified: bool) -> None:
+def test_gpus_of_one_server_are_told_apart_by_tensor_group() -> None:
+    assert run(Layout(tp=4, dp=8), "slow_gpu") == {f"10.{rail}.0.2" for rail in range(16, 20)}
+
+
+def test_stage_that_sends_nothing_out_is_shown_by_its_server() -> None:
+    """Of four stages on two servers, the first sends to the second inside; only that one is seen."""
+    assert run(Layout(tp=4, pp=4), "slow_gpu", gpu=0, servers=2) == {f"10.{rail}.0.1" for rail in range(20, 24)}
+
+
+@pytest.mark.parametrize("rail_aligned, servers", [(False, {2}), (True, {1, 2})])
+def test_rank_of_an_inner_exchange_is_told_by_its_flows(rail_aligned: bool, servers: set[int]) -> None:
     experts = InnerTraffic(payload_bytes=1 << 20, rail_aligned=rail_aligned)
-    assert run(Layout(tp=4, pp=2, dp=4, ep=4), "slow_gpu", experts=experts) is identified
-    assert run(Layout(tp=4, pp=2, dp=4), "slow_gpu")
+    found = run(Layout(tp=4, pp=2, dp=4, ep=4), "slow_gpu", experts=experts)
+    assert found == {f"10.{rail}.0.{server}" for rail in range(16, 20) for server in servers}
 
 
 @pytest.mark.parametrize(
-    "layout, kind, peer, identified",
+    "layout, kind, peer, culprit, single",
     [
-        (REPLICAS, "slow_nic", -1, False),  # a ring is as slow as its slowest link
-        (REPLICAS, "slow_link", 16, False),
-        (PIPELINE, "slow_nic", -1, True),
-        (PIPELINE, "slow_link", 16, True),
-        (PIPELINE, "slow_switch", -1, True),
-        (Layout(tp=8, pp=2), "slow_nic", -1, False),  # both ends carry the same messages
-        (Layout(tp=8, pp=2, dp=2), "slow_switch", -1, True),
-        (Layout(tp=8, pp=4), "slow_switch", -1, False),  # its messages are those of the NIC in its middle
+        (REPLICAS, "slow_nic", -1, "10.16.0.2", False),  # a ring is as slow as its slowest link
+        (REPLICAS, "slow_link", 16, "10.16.0.2->10.16.0.3", False),
+        (PIPELINE, "slow_nic", -1, "10.16.0.2", True),
+        (PIPELINE, "slow_link", 16, "10.16.0.2->10.16.0.3", True),
+        (PIPELINE, "slow_switch", -1, "172.16.0.1", True),
+        (Layout(tp=8, pp=2), "slow_nic", -1, "10.16.0.2", False),  # both ends carry the same messages
+        (Layout(tp=8, pp=2, dp=2), "slow_switch", -1, "172.16.0.1", True),
+        (Layout(tp=8, pp=4), "slow_switch", -1, "172.16.0.1", False),  # its messages are those of the NIC in its middle
     ],
 )
-def test_path_is_identified_by_messages_that_cross_it_alone(
-    layout: Layout, kind: FaultKind, peer: int, identified: bool
+def test_path_is_told_by_messages_that_cross_it_alone(
+    layout: Layout, kind: FaultKind, peer: int, culprit: str, single: bool
 ) -> None:
-    servers = layout.gpus // 8
-    assert run(layout, kind, peer=peer, servers=servers) is identified
+    found = run(layout, kind, peer=peer, servers=layout.gpus // 8)
+    assert culprit in found
+    assert (found == {culprit}) is single
+
+
+def test_all_of_a_ring_are_alike() -> None:
+    nics = {f"10.16.0.{server}" for server in range(1, 5)}
+    links = {f"10.16.0.{a}->10.16.0.{b}" for a, b in ((1, 2), (2, 3), (3, 4), (4, 1))}
+    assert run(REPLICAS, "slow_nic") == nics | links | {"172.16.0.1", "172.16.0.9"}
+
+
+def test_spines_and_uplinks_are_told_where_records_have_ways() -> None:
+    assert run(PIPELINE, "slow_spine", servers=8, path=True, spine=1) == {"172.31.0.2"}
+    assert run(PIPELINE, "slow_uplink", gpu=24, servers=8, path=True, spine=1) == {"172.16.0.1->172.31.0.2"}
+    assert not any("172.31" in one for one in run(REPLICAS, "slow_nic"))
+    assert any("172.31" in one for one in run(REPLICAS, "slow_nic", path=True))
+
+
+def test_leaf_under_two_jobs_is_told_by_both() -> None:
+    layout = Layout(tp=8, pp=2)
+    one, two = job_of(layout), job_of(layout, 1, 16)
+    fault = Fault(kind="slow_switch", gpu=0, factor=0.5)
+    cluster = Cluster(servers=4, pod_servers=4)
+    assert len(alike(described(cluster, (one,), fault), fault)) == 3
+    assert alike(described(cluster, (one, two), fault), fault) == {"172.16.0.1"}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +134,7 @@ def test_path_is_identified_by_messages_that_cross_it_alone(
 def test_compute_in_one_go_if_only_gradients_move_at_the_end(
     layout: Layout, sync: GradientSync, identified: bool
 ) -> None:
-    attempt = Attempt(gpus=tuple(range(layout.gpus)))
-    job = Job(job_id="j", tenant="t", layout=layout, compute=Compute(forward_s=0.1), attempts=(attempt,), sync=sync)
+    job = job_of(layout, sync=sync)
     assert (
         computes_in_one_go(Scenario(name="n", cluster=Cluster(servers=4), jobs=(job,), duration_s=60.0)) is identified
     )

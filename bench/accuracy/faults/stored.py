@@ -1,0 +1,36 @@
+"""What the database's views tell of lost time, beside the incidents in memory: a fault landed, analysed and read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.accuracy.faults.cases import Case
+from bench.accuracy.faults.truth import Truth, true_of
+from bench.accuracy.work import Inputs, analysed, empty_store
+from prism_ch.simulate import generate, write
+from prism_ch.store.client import Store
+
+_LOST = "SELECT job_id, sum(gpu_hours_lost) * 3600 FROM losses GROUP BY job_id"
+_MEMBERS = "SELECT job_id, groupUniqArray(endpoint) FROM job_members GROUP BY job_id"
+
+
+def work(case: Case) -> list[tuple[float, float]]:
+    """List true GPU-seconds lost, and those of the view losses, for each job that loses much."""
+    made = generate(case.scenario())
+    truth = true_of(case, made)
+    with tempfile.TemporaryDirectory() as folder, empty_store() as store:
+        write(made, Path(folder))
+        flows = f"{folder}/flows/*.parquet"
+        analysed(store, Inputs(flows, f"{folder}/topology.csv", [], Path(folder), recorded=False), [flows])
+        return list(_losses(store, truth))
+
+
+def _losses(store: Store, truth: Truth) -> Iterator[tuple[float, float]]:
+    lost = dict(store.rows(_LOST))
+    members = {job_id: frozenset(endpoints) for job_id, endpoints in store.rows(_MEMBERS)}
+    for cost in truth.costs:
+        if cost.is_costly:
+            mine = [job_id for job_id, held in members.items() if 2 * len(held & cost.endpoints) > len(held)]
+            yield cost.lost_gpu_s, sum(lost.get(job_id, 0.0) for job_id in mine)
