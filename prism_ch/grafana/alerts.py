@@ -122,7 +122,8 @@ ALERTS = (
         summary="Nothing has come from exporter {{ .Labels.exporter }} for {{ humanizeDuration .Values.A.Value }}",
         description=(
             "What crosses it is not seen: steps and findings of jobs behind it are missing or late. After a day of "
-            "silence it counts as removed. What an open incident names is not told again."
+            "silence it counts as removed. Where all are silent, look at the collector first. What an open incident "
+            "names has no alert here."
         ),
     ),
     Alert(

@@ -159,12 +159,20 @@ def test_silent_exporter_fires_until_it_counts_as_removed(store: Store) -> None:
 
 
 def test_silent_exporter_of_an_open_incident_does_not_fire_again(store: Store) -> None:
-    for exporter in ("leaf-1", "leaf-2", "leaf-3", "leaf-4"):
-        measure(store, "exporter_silent_seconds", 400, exporter)
+    for exporter, silent_s in {"leaf-0": 4, "leaf-1": 400, "leaf-2": 400, "leaf-3": 400, "leaf-4": 400}.items():
+        measure(store, "exporter_silent_seconds", silent_s, exporter)
     wrong(store, "i-1", "leaf-1", kind="telemetry", subject_type="exporter")
     wrong(store, "i-2", "leaf-2", kind="telemetry", subject_type="exporter", status="closed")
     wrong(store, "i-3", "leaf-3", kind="telemetry", subject_type="exporter", severity="info")
     assert [labels["exporter"] for labels in firing(store, "exporter_silent")] == ["leaf-2", "leaf-3", "leaf-4"]
+
+
+def test_silence_of_all_exporters_is_one_alert_or_an_incident(store: Store) -> None:
+    for number in range(3):
+        measure(store, "exporter_silent_seconds", 400 + number, f"leaf-{number}")
+    assert ask(store, "exporter_silent") == [({"kind": "exporter_silent", "exporter": "all"}, 400)]
+    wrong(store, "i-1", "job-a", kind="telemetry", subject_type="job")
+    assert firing(store, "exporter_silent") == []
 
 
 def test_pipeline_behind_fires_until_it_catches_up(store: Store) -> None:
