@@ -360,6 +360,24 @@ CREATE TABLE IF NOT EXISTS flow_json_lines
 ENGINE = `Null`
 COMMENT 'Lines of JSON files or streams on their way in; a view on it takes them apart into flow_fields';
 
+CREATE TABLE IF NOT EXISTS flow_minutes
+(
+    `minute` DateTime('UTC') COMMENT 'Minute in which the flows ended, UTC',
+    `src_addr` LowCardinality(String) COMMENT 'Address of the sending NIC',
+    `dst_addr` LowCardinality(String) COMMENT 'Address of the receiving NIC',
+    `way` Array(LowCardinality(String)) COMMENT 'Switches the flows crossed, in order; empty where unknown',
+    `sampler_address` LowCardinality(String) COMMENT 'Exporter (switch) that saw them; empty where unknown',
+    `flows` UInt64 COMMENT 'Flow records, as delivered, count',
+    `bytes` UInt64 COMMENT 'Bytes, as delivered',
+    `packets` UInt64 COMMENT 'Packets, as delivered, count',
+    `busy_ns` UInt64 COMMENT 'How long the flows lasted, added up, nanoseconds',
+    `first_start_ns` Int64 COMMENT 'First byte of all, nanoseconds since the epoch',
+    `last_end_ns` Int64 COMMENT 'Last byte of all, nanoseconds since the epoch',
+    `last_received_at` DateTime64(3, 'UTC') COMMENT 'When the last of them arrived, UTC'
+)
+ENGINE = `Null`
+COMMENT 'Sums by minute, pair, way and exporter on their way into flow_pair_1m and flow_way_1m';
+
 CREATE TABLE IF NOT EXISTS flow_pair_1h_log
 (
     `hour` DateTime('UTC') COMMENT 'Hour in which the flows ended, UTC',
@@ -1282,6 +1300,59 @@ SELECT
 FROM flow_json_lines AS l
 WHERE text != '';
 
+CREATE MATERIALIZED VIEW IF NOT EXISTS flow_minutes_mv TO flow_minutes
+(
+    `minute` DateTime('UTC'),
+    `src_addr` String,
+    `dst_addr` String,
+    `way` Array(String),
+    `sampler_address` String,
+    `flows` UInt64,
+    `bytes` UInt64,
+    `packets` UInt64,
+    `busy_ns` UInt64,
+    `first_start_ns` Int64,
+    `last_end_ns` Int64,
+    `last_received_at` DateTime64(3, 'UTC')
+)
+AS SELECT
+    toDateTime(minute_number * 60, 'UTC') AS minute,
+    src_addr,
+    dst_addr,
+    way,
+    sampler_address,
+    flows,
+    bytes,
+    packets,
+    busy_ns,
+    first_start_ns,
+    last_end_ns,
+    last_received_at
+FROM
+(
+    SELECT
+        intDiv(l.time_flow_end_ns, 60000000000) AS minute_number,
+        any(l.src) AS src_addr,
+        any(l.dst) AS dst_addr,
+        any(l.path) AS way,
+        any(l.exporter) AS sampler_address,
+        count() AS flows,
+        sum(l.bytes) AS bytes,
+        sum(l.packets) AS packets,
+        sumIf(toUInt64(l.time_flow_end_ns - l.time_flow_start_ns), l.reason = '') AS busy_ns,
+        min(l.time_flow_start_ns) AS first_start_ns,
+        max(l.time_flow_end_ns) AS last_end_ns,
+        max(l.received_at) AS last_received_at
+    FROM flow_landing AS l
+    WHERE (l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))
+    GROUP BY
+        minute_number,
+        cityHash64(l.src),
+        cityHash64(l.dst),
+        cityHash64(l.exporter),
+        cityHash64(arrayMap(switch -> cityHash64(switch), l.path))
+);
+
 CREATE VIEW IF NOT EXISTS flow_pair_1h
 (
     `hour` DateTime('UTC') COMMENT 'Hour in which the flows ended, UTC',
@@ -1372,9 +1443,9 @@ FINAL;
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_pair_1m_mv TO flow_pair_1m_log
 (
     `minute` DateTime('UTC'),
-    `src_addr` String,
-    `dst_addr` String,
-    `sampler_address` String,
+    `src_addr` LowCardinality(String),
+    `dst_addr` LowCardinality(String),
+    `sampler_address` LowCardinality(String),
     `flows` UInt64,
     `bytes` UInt64,
     `packets` UInt64,
@@ -1383,37 +1454,22 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS flow_pair_1m_mv TO flow_pair_1m_log
     `last_received_at` DateTime64(3, 'UTC')
 )
 AS SELECT
-    toDateTime(minute_number * 60, 'UTC') AS minute,
+    m.minute AS minute,
+    m.src_addr AS src_addr,
+    m.dst_addr AS dst_addr,
+    m.sampler_address AS sampler_address,
+    sum(m.flows) AS flows,
+    sum(m.bytes) AS bytes,
+    sum(m.packets) AS packets,
+    min(m.first_start_ns) AS first_start_ns,
+    max(m.last_end_ns) AS last_end_ns,
+    max(m.last_received_at) AS last_received_at
+FROM flow_minutes AS m
+GROUP BY
+    minute,
     src_addr,
     dst_addr,
-    sampler_address,
-    flows,
-    bytes,
-    packets,
-    first_start_ns,
-    last_end_ns,
-    last_received_at
-FROM
-(
-    SELECT
-        intDiv(l.time_flow_end_ns, 60000000000) AS minute_number,
-        any(l.src) AS src_addr,
-        any(l.dst) AS dst_addr,
-        any(l.exporter) AS sampler_address,
-        count() AS flows,
-        sum(l.bytes) AS bytes,
-        sum(l.packets) AS packets,
-        min(l.time_flow_start_ns) AS first_start_ns,
-        max(l.time_flow_end_ns) AS last_end_ns,
-        max(l.received_at) AS last_received_at
-    FROM flow_landing AS l
-    WHERE (l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))
-    GROUP BY
-        minute_number,
-        cityHash64(l.src),
-        cityHash64(l.dst),
-        cityHash64(l.exporter)
-);
+    sampler_address;
 
 CREATE VIEW IF NOT EXISTS pair_traffic
 (
@@ -1567,16 +1623,16 @@ FINAL;
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_way_1m_mv TO flow_way_1m_log
 (
     `minute` DateTime('UTC'),
-    `src_addr` String,
-    `dst_addr` String,
-    `way` Array(String),
-    `sampler_address` String,
+    `src_addr` LowCardinality(String),
+    `dst_addr` LowCardinality(String),
+    `way` Array(LowCardinality(String)),
+    `sampler_address` LowCardinality(String),
     `flows` UInt64,
     `bytes` UInt64,
     `busy_ns` UInt64
 )
 AS SELECT
-    toDateTime(minute_number * 60, 'UTC') AS minute,
+    minute,
     src_addr,
     dst_addr,
     way,
@@ -1584,26 +1640,8 @@ AS SELECT
     flows,
     bytes,
     busy_ns
-FROM
-(
-    SELECT
-        intDiv(l.time_flow_end_ns, 60000000000) AS minute_number,
-        any(l.src) AS src_addr,
-        any(l.dst) AS dst_addr,
-        any(l.path) AS way,
-        any(l.exporter) AS sampler_address,
-        count() AS flows,
-        sum(l.bytes) AS bytes,
-        sum(toUInt64(l.time_flow_end_ns - l.time_flow_start_ns)) AS busy_ns
-    FROM flow_landing AS l
-    WHERE (l.reason = '') AND notEmpty(l.path)
-    GROUP BY
-        minute_number,
-        cityHash64(l.src),
-        cityHash64(l.dst),
-        cityHash64(l.path),
-        cityHash64(l.exporter)
-);
+FROM flow_minutes
+WHERE notEmpty(way);
 
 CREATE VIEW IF NOT EXISTS flows
 (

@@ -76,7 +76,10 @@ class FlowBatch(Columns):
 
     @classmethod
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
-        """Join batches that share no observation and name exporters and ways differently, sorted as a batch is."""
+        """Join batches that share no observation, sorted as a batch is.
+
+        They may number exporters and ways differently.
+        """
         exporters = tuple(sorted({name for batch in batches for name in batch.exporters}))
         ways = tuple(sorted({way for batch in batches for way in batch.ways}))
         renumbered = [
@@ -88,7 +91,7 @@ class FlowBatch(Columns):
 
 
 def _renumbered(names: Sequence[Any], among: Sequence[Any]) -> Int32:
-    """Return the place of each name among others, int32[names + 1]; the last is -1, that of no name."""
+    """Return the place of each name among others, int32[names + 1]; the last is -1."""
     place = {name: number for number, name in enumerate(among)}
     return np.array([*(place[name] for name in names), -1], dtype=np.int32)
 

@@ -177,7 +177,7 @@ class Network:
         return entropy % self.cluster.spines
 
     def slowed_by(self, fault: Fault, src: Index, dst: Index, queue: Index | int) -> Bool:
-        """Mark the flows that cross what a fault of the network slows, by their queue pairs."""
+        """Mark the flows that cross the place of a fault, by queue pair."""
         first, second = self.ends(fault)
         if fault.kind in ("slow_spine", "slow_uplink"):
             through = self.spine(self.ports(src, dst, queue)) == fault.spine

@@ -84,7 +84,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:
 
 
 def _ways(column: pa.ChunkedArray) -> tuple[Int32, tuple[tuple[str, ...], ...]]:
-    """Return the way of each flow, int32[n], -1 where it is unknown, and the switches of each way."""
+    """Return each flow's way, int32[n], -1 if unknown, and each way's switches."""
     codes, texts = _codes(column)
     known = [number for number, text in enumerate(texts) if text]
     place = np.full(len(texts), -1, dtype=np.int32)

@@ -18,33 +18,12 @@ ORDER BY (minute, src_addr, dst_addr, way, sampler_address)
 SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'Ways of directed pairs by minute and exporter, in part sums; read it as flow_way_1m';
 
--- Records without a path have no part in it. Grouping by hashes: as in flow_pair_1m_mv.
+-- Records without a path have no part in it.
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_way_1m_mv TO flow_way_1m_log
 AS
-SELECT
-    toDateTime(minute_number * 60, 'UTC') AS minute,
-    src_addr,
-    dst_addr,
-    way,
-    sampler_address,
-    flows,
-    bytes,
-    busy_ns
-FROM
-(
-    SELECT
-        intDiv(l.time_flow_end_ns, 60000000000) AS minute_number,
-        any(l.src) AS src_addr,
-        any(l.dst) AS dst_addr,
-        any(l.path) AS way,
-        any(l.exporter) AS sampler_address,
-        count() AS flows,
-        sum(l.bytes) AS bytes,
-        sum(toUInt64(l.time_flow_end_ns - l.time_flow_start_ns)) AS busy_ns
-    FROM flow_landing AS l
-    WHERE l.reason = '' AND notEmpty(l.path)
-    GROUP BY minute_number, cityHash64(l.src), cityHash64(l.dst), cityHash64(l.path), cityHash64(l.exporter)
-);
+SELECT minute, src_addr, dst_addr, way, sampler_address, flows, bytes, busy_ns
+FROM flow_minutes
+WHERE notEmpty(way);
 
 CREATE VIEW IF NOT EXISTS flow_way_1m
 (

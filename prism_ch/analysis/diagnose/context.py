@@ -59,7 +59,7 @@ class AttemptContext:
         return one.bursts, one.kinds, one.division, one.groups
 
     def look_at_network(self) -> NetworkView | None:
-        """Measure how long its traffic takes for its bytes, and on which ways; None without steps enough."""
+        """Measure how long its traffic takes for its bytes. Returns None without enough steps."""
         one, params = self.attempt, self.params.diagnose.network
         if one.division.steps == 0:
             return None

@@ -65,7 +65,7 @@ class NetworkView:
     place: Place
 
     def touched_by(self, named: Named, within: Bool, episode: Episode) -> Localised | None:
-        """Return what a candidate explains of some rows, bool[n], None where it is not slow in `episode`."""
+        """Localise one candidate in some rows, bool[n]. Returns None where it is not slow in `episode`."""
         params = self.place.params.network
         rows = np.flatnonzero(within)
         touches = incidence(np.zeros(len(rows), dtype=np.int64), rows, 1, len(within))
@@ -83,7 +83,7 @@ class NetworkView:
 def look_at(
     times: TimePerByte, division: Division, known: Sequence[Finding], place: Place, topology: Topology
 ) -> NetworkView | None:
-    """Look for what is slow in an attempt by itself; None where it has too few steps to tell.
+    """Find what is slow in an attempt by itself. Returns None where it has too few steps.
 
     Parameters: `known`, the findings open so far: what has been slow for long is compared with what was usual before.
     A row is compared with those like it in the same step, or with its own past if there are none. Where one candidate

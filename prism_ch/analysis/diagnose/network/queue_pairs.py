@@ -44,7 +44,7 @@ class WaysTaken:
 def by_queue_pair(
     traffic: Traffic, kinds: PairKinds, flows: FlowBatch, params: TimePerByteParams
 ) -> tuple[Traffic, PairKinds, WaysTaken]:
-    """Divide the bursts of pipelines by queue pair, and list the ways that all pairs take.
+    """Divide the bursts of pipelines by queue pair, and list the ways of pairs.
 
     Parameters: `traffic` and `kinds`, of an attempt; `flows`, one observation a flow, that it was made of.
     Returns a Traffic in whose pair table a pair stands once for each of its queue pairs, and its kinds.
@@ -98,7 +98,7 @@ def by_queue_pair(
 def _parts(
     traffic: Traffic, flows: FlowBatch, rows: Int64, burst: Int64, number: Int32, divided: Bool
 ) -> tuple[Traffic, Int64]:
-    """Return the parts of bursts that queue pairs carry, and the burst that each is of, int64[parts]."""
+    """Return the parts of bursts by queue pair, and the burst of each, int64[parts]."""
     some = divided[traffic.pair[burst]]
     rows, burst, number = rows[some], burst[some], number[some]
     order = order_by(number, burst)

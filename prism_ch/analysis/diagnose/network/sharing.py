@@ -116,7 +116,9 @@ def is_shared(finding: Finding) -> bool:
 
 
 def join_shared(claims: Sequence[Finding], known: Sequence[Finding], window: Window) -> tuple[Finding, ...]:
-    """Join the findings of all jobs on each switch, and link of switches, in one window (LLMPrism, section V-C).
+    """Join the findings of all jobs on each shared place in one window.
+
+    The places are switches and links between them (LLMPrism, section V-C).
 
     Parameters: `claims`, findings of jobs that such a place slows; `known`, findings open before the window: one on the
     same place goes on, one whose place is no longer slow is closed.

@@ -29,7 +29,7 @@ _BOTH = 2
 
 
 def find_slow_network(views: Sequence[NetworkView], topology: Topology) -> list[tuple[Finding, ...]]:
-    """Find the NICs, links and switches that slow some jobs, and return the findings on each of their attempts.
+    """Find the NICs, links and switches that slow jobs. Returns the findings on each attempt.
 
     A finding lists all candidates that explain the same: a ring moves as fast as its slowest link, and shows no more
     than that one of its members is slow. One that names a switch, or a link between switches, has the job in `jobs`:
@@ -143,7 +143,10 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
 
 
 def _s_per_byte(found: Localised, view: NetworkView, topology: Topology) -> tuple[dict[str, float], dict[str, float]]:
-    """Return observed and usual seconds a byte on each slow way; of a pair's queue pairs those of the slowest."""
+    """Return observed and usual seconds a byte on each slow way.
+
+    Of a pair's queue pairs they are those of the slowest.
+    """
     times, delay = view.times, view.delay
     steps = list(found.episode.abnormal)
     rows = np.flatnonzero(found.rows & ~np.isnan(delay.excess[:, steps]).all(axis=1))

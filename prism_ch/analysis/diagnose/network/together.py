@@ -115,7 +115,7 @@ def localise_together(views: Sequence[NetworkView], topology: Topology) -> list[
 
 
 def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Rows, topology: Topology) -> Localised:
-    """Return what one view finds slow, by the place that explains it best in all views together."""
+    """Name what one view finds slow by the place that explains it in all views."""
     view = views[number]
     params = view.place.params.network
     mine = np.flatnonzero(rows.view == number)[one.rows]
@@ -131,7 +131,8 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     if best is None or not best.rows[mine].any():
         return one
     shared = tuple(candidate for candidate in one.candidates if candidate in best.places)
-    if shared:
+    # What lies between the leaves comes first where the candidates of one view are no likelier than chance.
+    if shared and (best.places[0] in shared or not is_between_leaves(best.places[0], topology)):
         others = tuple(place for place in best.places if is_between_leaves(place, topology) and place not in shared)
         return replace(one, candidates=(*shared, *others))
     within = best.rows[rows.view == number]
@@ -140,7 +141,7 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
 
 
 def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> Float64:
-    """Return the median excess of the rows of all views over the time of an episode, float64[n]; NaN if none moved."""
+    """Return the median excess of all rows over an episode, float64[n]; NaN if none moved."""
     end_ns = view.division.job_end_ns()
     start_ns, until_ns = int(end_ns[max(one.episode.first - 1, 0)]), int(end_ns[one.episode.last])
     found = []
@@ -159,7 +160,10 @@ def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkVie
 def _explain(
     slow: Bool, known: Bool, rows: _Rows, topology: Topology, max_false: float, params: TimePerByteParams
 ) -> Iterator[_Explained]:
-    """Yield the smallest set of places that explains the slow rows, bool[n], and hardly any other known ones."""
+    """Yield the smallest set of places that explains the slow rows, bool[n].
+
+    It explains hardly any other of the `known` rows, bool[n].
+    """
     unit = _units(slow, rows)
     used, unit = np.unique(np.where(known, unit, -1), return_inverse=True)
     none = int(used[0] < 0)
@@ -181,7 +185,7 @@ def _explain(
         yield _Explained((*places, *(rows.spines(topology) if lone else ())), _rows_of(covered, of_rows) & slow)
     if by_chance or left.any():
         covered = np.any([left, *(covered for _, covered in by_chance)], axis=0)
-        alone = by_chance[0][0] if len(by_chance) == 1 else []
+        alone = by_chance[0][0] if len(by_chance) == 1 and not left.any() else []
         places = (*(rows.spines(topology) or (("slow_switch", SPINES),)), *(rows.named[place] for place in alone))
         yield _Explained(places, _rows_of(covered, of_rows) & slow)
 
@@ -220,7 +224,7 @@ def _smallest(touches: Touches, is_slow: Bool, params: TimePerByteParams) -> Ite
 def _believed(
     chosen: Sequence[_Chosen], touches: Touches, is_slow: Bool, unseen: Float64, max_false: float
 ) -> tuple[list[_Chosen], list[_Chosen]]:
-    """Part the places into those that are believed, and those on which slow rows may meet by chance.
+    """Part places into those believed, and those where slow rows may meet by chance.
 
     The null model: what lies between the leaves is slow on a share of its ways, which flows take at random. Others
     that are slow show that share. Where there are none it may be any, and the place has to be likelier than that.
@@ -251,12 +255,15 @@ def _believed(
 
 
 def _log_shown(slow: Bool) -> float:
-    """Return the log likelihood of what crosses a slow place, slow as it is or not."""
+    """Return the log likelihood of units that cross a slow place, bool[n]."""
     shown = int(np.count_nonzero(slow))
     return shown * log(_SHOWS) + (len(slow) - shown) * log(1 - _SHOWS)
 
 
 def _log_likelihood(slow: Bool, ways: Float64, shares: Float64) -> Float64:
-    """Return the log likelihood of units that take so many ways, of which shares, float64[k], are slow."""
+    """Return the log likelihood of slow and other units by shares of slow ways.
+
+    Parameters: `slow` bool[n]; `ways` float64[n], how many each unit takes; `shares` float64[k]. Returns float64[k].
+    """
     fast = np.outer(np.maximum(ways, _NO_WAY), np.log1p(-shares))
     return np.asarray(np.where(slow[:, None], np.log(-np.expm1(fast)), fast).sum(axis=0))
