@@ -64,7 +64,7 @@ def divide_attempt(
     """Find the kinds of an attempt's traffic and divide its time into steps.
 
     Parameters: `around`, all traffic of the window; `memory`, what was known of the job. Returns None if what repeats
-    is no training: steps are not alike, or few while some server only sends or only receives.
+    is no training: steps are not alike, or few while some server only sends or only receives, or all do.
     """
     settled = memory is not None and memory.is_settled(params.going_on)
     seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns).since(attempt.steady_ns)
@@ -109,13 +109,19 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
 
 
 def _trains(found: AttemptSteps, topology: Topology, params: Params) -> bool:
-    """Return whether steps are alike, and many or of data that goes round."""
+    """Return whether steps are alike, and data go round in them: in all servers, or in some if steps are many.
+
+    Training hands on what it gets, in rings and pipelines. Transfers from servers that only send to servers that only
+    receive, as of caches from prefill to decoding, are none, however regular they are.
+    """
     senders, receivers = (
         np.unique(topology.server[side[found.traffic.steady]])
         for side in (found.bursts.pair_src, found.bursts.pair_dst)
     )
     judged = found.division.steps >= params.divide.judged_steps
-    return found.division.regular >= params.divide.min_regularity and (judged or np.array_equal(senders, receivers))
+    hands_on = np.isin(senders, receivers)
+    goes_round = len(senders) == len(receivers) and bool(hands_on.all())
+    return found.division.regular >= params.divide.min_regularity and (goes_round or bool(judged and hands_on.any()))
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> PairKinds:

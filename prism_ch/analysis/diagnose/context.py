@@ -222,7 +222,24 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     spread_s = max(spread_s, params.diagnose.twice * newest.attempt.bursts.tick_s)
     shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
-    return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late)
+    latest = np.concatenate([_latest(one) for one in seen])
+    return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late, latest)
+
+
+def _latest(seen: StepsSeen) -> Int32:
+    """Find the endpoint that is ready last in each step, int32[k].
+
+    Times that are cut to ticks show no difference of less than one: then each of them is in turn, or whoever comes
+    first in the order of addresses would seem to keep the others waiting.
+    """
+    late_s = seen.attempt.lateness_s
+    if not late_s.size:
+        return np.full(len(seen.number), -1, dtype=np.int32)
+    last = late_s >= late_s.max(axis=0) - seen.attempt.bursts.tick_s
+    turn = seen.number % last.sum(axis=0)
+    row = np.argmax(np.cumsum(last, axis=0) > turn, axis=0)
+    latest: Int32 = seen.attempt.division.endpoints[row]
+    return latest
 
 
 def found_outside(findings: tuple[Finding, ...], left_out: Int64, least: int) -> tuple[Finding, ...]:

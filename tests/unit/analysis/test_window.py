@@ -427,6 +427,15 @@ class TestMergedRecords:
         assert work(batch([*reads, *caches]), self.WHERE, 60).jobs == {}
 
 
+def test_regular_transfers_one_way_are_no_training() -> None:
+    """Prefill servers hand equal caches to decoding servers every second."""
+    hops = [(0, 4), (1, 5), (2, 6), (3, 7)]
+    flows = [Flow(a, b, at + 20 * a, 30, 40 * MB) for at in every(1000, 50) for a, b in hops]
+    assert work(batch(flows), topology(4, 2), 60).jobs == {}
+    back = [Flow(b, a, at + 500, 30, 40 * MB) for at in every(1000, 50) for a, b in hops]
+    assert work(batch([*flows, *back]), topology(4, 2), 60).jobs != {}
+
+
 class TestDegenerate:
     """Little or odd data: nothing is raised, and nothing invented."""
 

@@ -159,11 +159,18 @@ def _until_taking_part(collective: Traffic, division: Division, params: ComputeT
     late = np.full(touched.shape, np.nan)
     for rows in joined:
         late[rows] = touched[rows] - robust.median(touched[rows], axis=0)[None]
-    late[_uneven(sides, joined, usual, len(late))] = np.nan
+    rounds = _rounds(sides, joined, usual, len(late))
+    late[_uneven(sides, rounds, usual), :, 1:] = np.nan
     late = _added(late)
     late_s = np.where((~np.isnan(late)).any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
     unusual = np.zeros((len(collective.pair_src), steps), dtype=bool)
     unusual.ravel()[cell[starts]] = counts != usual[cell[starts] // steps]
+    # Where most pairs have fewer rounds than others of their communicator they always wait, and it is late for good.
+    fewer = usual < rounds[sides[0]]
+    pairs_of = np.bincount(label[sides[0]], minlength=int(label.max()) + 1)
+    waiting = np.bincount(label[sides[0]], weights=fewer, minlength=len(pairs_of))
+    for_good = (waiting > params.half * pairs_of) & (waiting >= params.enough)
+    unusual[fewer & for_good[label[sides[0]]]] = True
     return _by_moving_time(late_s, collective.take(inside), cell, unusual, joined, sides, params)
 
 
@@ -174,14 +181,22 @@ def _usual_counts(pair: Int64, counts: Int64, pairs: int) -> Int64:
     return np.asarray(times.argmax(axis=1))
 
 
-def _uneven(sides: Sequence[Int64], joined: Sequence[Int64], usual: Int64, members: int) -> Bool:
-    """Mask members with a pair of fewer rounds than their communicator, bool[m]."""
+def _rounds(sides: Sequence[Int64], joined: Sequence[Int64], usual: Int64, members: int) -> Int64:
+    """Return the most rounds that a pair of each member's communicator has, int64[m]."""
     rounds = np.zeros(members, dtype=np.int64)
     for side in sides:
         np.maximum.at(rounds, side, usual)
     for rows in joined:
         rounds[rows] = rounds[rows].max()
-    uneven = np.zeros(members, dtype=bool)
+    return rounds
+
+
+def _uneven(sides: Sequence[Int64], rounds: Int64, usual: Int64) -> Bool:
+    """Mask members with a pair of fewer rounds than their communicator, bool[m].
+
+    Rounds run into one another where a pair waits for a late rank: only the first of them is known.
+    """
+    uneven = np.zeros(len(rounds), dtype=bool)
     for side in sides:
         uneven[side[usual < rounds[side]]] = True
     return uneven

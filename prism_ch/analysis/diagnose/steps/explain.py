@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -90,11 +90,18 @@ class Moved:
     """Bytes that steps moved: `payload` int64[steps, kinds] of the steps `number`.
 
     `shows_late`: ranks are seen to be ready one after the other, so that one that keeps others waiting would be, too.
+    `latest` int32[steps] is the endpoint that was ready last, by however little, empty where that is not known.
     """
 
     number: Int64
     payload: Int64
     shows_late: bool = False
+    latest: Int32 = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
+    def last_ready(self, step: Int64) -> Ragged:
+        """Return who was ready last in each of some steps, nobody where that is not known, Ragged[n]."""
+        known = dict(zip(self.number.tolist(), self.latest.tolist(), strict=False))
+        return ragged([known[one]] if known.get(one, -1) >= 0 else [] for one in step.tolist())
 
     def __post_init__(self) -> None:
         """Freeze the columns."""

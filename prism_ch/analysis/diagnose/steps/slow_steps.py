@@ -204,6 +204,11 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
     # What gets slower bit by bit was so before it was found: the oldest steps show what is usual.
     before = seen.slowest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]
     straggler = explain.find_straggler(seen.slowest[bad], before, servers, context.topology, params)
+    if cause is None and straggler is None and not any(seen.slowest[bad].tolist()):
+        # Nobody is late by much, but the same one may be the last to be ready in every one of these steps.
+        latest = context.moved.last_ready(seen.step)
+        healthy = latest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]
+        straggler = explain.find_straggler(latest[bad], healthy, servers, context.topology, params)
     would_show = context.moved.shows_late and context.peers >= params.compute.min_peers
     enough = (
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps

@@ -134,7 +134,7 @@ class TestCollectives:
         divided = Division.none(np.arange(4, dtype=np.int32))
         assert measure_compute_time(seen, typed(seen), divided, order(seen, typed(seen), divided), PARAMS.compute) == ()
 
-    def test_where_bursts_ran_together_nothing_is_told(self) -> None:
+    def test_where_bursts_ran_together_only_the_first_tells(self) -> None:
         even = [
             Flow(a, b, 1000 * step + at, 5, MB)
             for step in range(STEPS)
@@ -145,7 +145,7 @@ class TestCollectives:
         seen = traffic([*even, *joined])
         kind = np.full(3, CP, np.uint8)
         (work,), _ = measured([*even, *joined], ends((), 0), PairKinds(kind, np.ones(3), kind[seen.pair]))
-        assert np.isnan(work.seconds).all(axis=1).tolist() == [True, False, True]
+        assert np.abs(work.seconds).max() < 1e-6
 
     def test_late_rank_found_where_rounds_run_together(self) -> None:
         slow, late, members = range(10, 18), 2, range(6)
