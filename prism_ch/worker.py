@@ -143,7 +143,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
 
 
 def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params = DEFAULT_PARAMS) -> WindowReport | None:
-    """Work the time after the last finished window before its own window closes, as far as its records have arrived.
+    """Work what has arrived after the last finished window, before its window closes.
 
     What it publishes is replaced when the window is worked as a whole; the ledger does not know of it. Returns None
     where nothing is finished yet, or much is left to do first.

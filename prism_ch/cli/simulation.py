@@ -136,19 +136,13 @@ def simulate(
     from pydantic import ValidationError
 
     from prism_ch.simulate import generate, write
-    from prism_ch.simulate.families import CONDITIONS
-    from prism_ch.simulate.subjects import read_fault, read_silence
+    from prism_ch.simulate.subjects import read_fault
 
     try:
         scenario = _textbook(**options) if family is None else _drawn(family, **options)
         if scenario.duration_s > _LONGEST_S:
             raise UsageError(f"a recording lasts at most {_LONGEST_S:,} s, not {scenario.duration_s:,.0f}")
-        if condition is not None:
-            path = scenario.observation.path or CONDITIONS[condition].path
-            scenario = replace(scenario, observation=replace(CONDITIONS[condition], path=path))
-        if silences:
-            unseen = tuple(read_silence(words, scenario) for words in silences)
-            scenario = replace(scenario, observation=replace(scenario.observation, silences=unseen))
+        scenario = _observed(scenario, condition, silences)
         added = tuple(read_fault(words, scenario) for words in faults)
         simulation = generate(replace(scenario, faults=scenario.faults + added))
         write(simulation, folder)
@@ -162,6 +156,20 @@ def simulate(
     for line in _effects(simulation, len(added)):
         click.echo(line)
     click.echo(f"analyse them: prism-ch run '{folder}/flows/*.parquet' --topology {folder}/topology.csv")
+
+
+def _observed(scenario: Scenario, condition: str | None, silences: tuple[tuple[str, float, str], ...]) -> Scenario:
+    """Choose how the records of a scenario are taken. Raises UsageError for unknown exporters."""
+    from prism_ch.simulate.families import CONDITIONS
+    from prism_ch.simulate.subjects import read_silence
+
+    if condition is not None:
+        path = scenario.observation.path or CONDITIONS[condition].path
+        scenario = replace(scenario, observation=replace(CONDITIONS[condition], path=path))
+    if silences:
+        unseen = tuple(read_silence(words, scenario) for words in silences)
+        scenario = replace(scenario, observation=replace(scenario.observation, silences=unseen))
+    return scenario
 
 
 def _textbook(jobs: int, tp: int, pp: int, dp: int, gpus: int | None, **options: Any) -> Scenario:

@@ -78,7 +78,7 @@ def _arrivals(context: TaskContext) -> list[ExporterArrival]:
 
 
 def look_at_silence(context: TaskContext) -> int:
-    """Analyse what has arrived since the last finished window if somebody is silent; return 1 if so."""
+    """Analyse what has arrived if somebody is silent; return 1 if so."""
     store, watch, exporters = context.store, context.watch, _arrivals(context)
     until_ns = watch.arrived_until_ns(exporters)
     if until_ns is None:

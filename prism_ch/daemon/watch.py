@@ -104,7 +104,10 @@ class Watch:
 def _silent(
     jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int
 ) -> Iterator[tuple[tuple[str, int], float]]:
-    """Yield who is silent since when, and for how long, in seconds; of who sends again, for how long it has."""
+    """Yield who is silent since when, and for how many seconds.
+
+    Of who stood still and sends again, for how long it has.
+    """
     for job in jobs:
         if job.status != "running" and job.last_ns > job.known_ns:
             yield (f"{job.job_id} again", job.known_ns), (job.last_ns - job.known_ns) / 1e9

@@ -29,7 +29,7 @@ SETTINGS = Settings(url="chdb://unused")
 
 
 def recorded(**changes: object) -> Simulation:
-    run = textbook(32, 1, 2, 8, jobs=2, duration_s=LASTS_S, step_s=1.0, seed=2)
+    run = textbook(64, 1, 2, 16, jobs=2, duration_s=LASTS_S, step_s=1.0, seed=2)
     return generate(replace(run, **changes))  # type: ignore[arg-type]
 
 
@@ -38,7 +38,7 @@ def hung() -> Simulation:
 
 
 def cut_off() -> Simulation:
-    run = textbook(32, 1, 2, 8, jobs=2, duration_s=LASTS_S, step_s=1.0, seed=2)
+    run = textbook(64, 1, 2, 16, jobs=2, duration_s=LASTS_S, step_s=1.0, seed=2)
     silence = Silence(from_s=STOPS_S, to_s=LASTS_S)
     return recorded(observation=replace(run.observation, silences=(silence,)))
 

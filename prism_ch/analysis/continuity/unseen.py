@@ -19,7 +19,7 @@ from prism_ch.model.window import Interval
 
 
 def with_holes(seen: Observed, continued: Continued, params: Params) -> Observed:
-    """Find the holes in a window's records, by the jobs that it shows and those that should show."""
+    """Find the holes in a window's records, by the jobs that should show in it."""
     shown = [one.endpoints for one in continued.attempts]
     known = [job.members.endpoint for job in seen.known.jobs if job.job.status != "ended"]
     found = find_holes(seen.read, seen.until_ns, [*shown, *known], params.stops)
@@ -53,7 +53,7 @@ def _exporters_of(one: AttemptSteps) -> list[str]:
 
 
 def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
-    """Return whether the step around a span is known not to be whole, though others came before it."""
+    """Return whether a step around a span is known not to be whole."""
     if memory is None:
         return False
     steps = memory.steps.take(memory.steps.complete == 0)
@@ -62,7 +62,7 @@ def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
 
 
 def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool:
-    """Return whether the step in which a span ends moves less or more than a usual one."""
+    """Return whether the step around a span moves other amounts than usual."""
     ends, training = one.division.job_end_ns(), one.kinds.burst != OTHER
     row, steps = int(np.searchsorted(ends, span.end_ns)), one.division.steps
     if row == 0 or row >= steps or steps <= params.stops.enough:

@@ -123,7 +123,7 @@ def _gaps(moments: Int64, until_ns: int, params: StopParams) -> list[Interval]:
 
 
 def _is_overdue(moments: Int64, gap: Interval, holes: Sequence[Interval], params: StopParams) -> bool:
-    """Return whether a source sent until a gap began, and should have gone on in it.
+    """Return whether a source stopped as a gap began, and was due in it.
 
     Its longest gap before counts as usual, its pauses among them, but for `holes`.
     """
@@ -144,7 +144,7 @@ def _hole(read: FlowBatch, mask: Bool, gap: Interval, *, is_open: bool, is_sure:
 
 
 def hidden_by(read: FlowBatch, exporters: Sequence[str], span: Interval) -> tuple[Int32, Int32]:
-    """Return the endpoints whose sends only silent exporters saw, and all that send before or in a span."""
+    """Return the endpoints that only silent exporters saw send, and all that send."""
     mine = np.isin(read.exporter, [code for code, name in enumerate(read.exporters) if name in set(exporters)])
     until = read.end_ns < span.end_ns
     before, during = until & (read.end_ns <= span.start_ns), until & (read.end_ns > span.start_ns)

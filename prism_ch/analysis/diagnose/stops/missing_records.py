@@ -35,7 +35,7 @@ class _Missing:
         return whose and self.span.start_ns <= other.span.end_ns and other.span.start_ns <= self.span.end_ns
 
     def after(self, before: Finding | None) -> _Missing:
-        """Return it with the jobs that were known to go on; some may have become silent."""
+        """Return it with the jobs that were known to go on."""
         if before is None or not self.jobs:
             return self
         return replace(self, jobs=tuple(sorted({*self.jobs, *before.baseline.jobs})))

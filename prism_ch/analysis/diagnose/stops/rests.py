@@ -128,7 +128,7 @@ class StepsSeen:
         return float(robust.median(self.attempt.bursts.payload[self.attempt.kinds.burst != OTHER].astype(np.float64)))
 
     def is_sending(self, row: int) -> bool:
-        """Return whether some have begun to send in the middle of a step's rest, and wait for others."""
+        """Return whether somebody's send waits for others in a step's rest."""
         bursts, middle_ns = self.attempt.bursts, (self.rests.start_ns[row] + self.rests.end_ns[row]) // 2
         in_flight = (bursts.start_ns < middle_ns) & (bursts.end_ns > middle_ns)
         return bool((in_flight & (self.attempt.kinds.burst != OTHER)).any())

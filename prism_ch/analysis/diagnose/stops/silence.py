@@ -95,7 +95,7 @@ class QuietJob:
         return float(self.flows.bytes.sum()) / max(int(steps), 1)
 
     def is_cut_off(self, params: StopParams) -> bool:
-        """Return whether no exporter sends anything, though no send of the job was cut short before."""
+        """Return whether all is silent, though no send was cut short."""
         heard_ns = int(self.around.end_ns.max(initial=0))
         alone = heard_ns < int(self.flows.end_ns.max()) + params.silence_s * 1e9
         return alone and not self.are_cut_short(params)
@@ -161,7 +161,7 @@ def _exporters_that_may_be_lost(quiet: QuietJob, last_ns: int, rhythm: UsualRhyt
 
 
 def _describe_cut(stop: Stop, lost: tuple[str, ...]) -> Finding:
-    """Make the finding on a job cut off in the middle of a step, where nobody is ahead of anybody.
+    """Make the finding on a job cut off while nobody is ahead of anybody.
 
     Whoever hangs makes the others wait one after the other, as they come to what they need.
     """

@@ -54,7 +54,7 @@ class Stop:
     slowdown: float
 
     def without_loss(self) -> Stop:
-        """Return it as one that nobody is to blame for, or that may be the job's end: it costs nothing."""
+        """Return it as one that costs nothing: nobody is to blame."""
         return replace(self, lost_s=0.0, slowdown=0.0)
 
     @property
@@ -138,7 +138,7 @@ def carry_on_stops(
 
 
 def _continued(known: Finding, stop: Finding) -> Finding:
-    """Return a stop under the name of a known one, which a hole may have kept from being seen to begin."""
+    """Return a stop as it continues a known one, which begins later after a hole."""
     stop = replace(stop, diagnosis_id=known.diagnosis_id)
     later_ns = known.start_ns - stop.start_ns
     if stop.status == "closed" or later_ns <= 0:
@@ -244,7 +244,7 @@ def _describe_habit(stop: Stop) -> Finding:
 def _describe_stall(
     seen: StepsSeen, row: int, stop: Stop, around: FlowBatch, topology: Topology, params: Params
 ) -> Finding:
-    """Say what a stall that is over waited for; `row` is its step.
+    """Describe what a stall that is over waited for; `row` is its step.
 
     Nobody is to blame for a hiccup, nor for saving while data go to storage, nor for a short pause of a few GPUs of
     which nobody begins late.

@@ -277,6 +277,8 @@ def _describe_restart(
         )
         evidence |= {name: [topology.endpoints[one] for one in who.tolist()] for name, who in changed.items()}
     severity: Severity = "info" if is_presumed else "warning"
+    # Whoever connects may be another job.
+    stop = stop.without_loss() if is_presumed else stop
     found = stop_finding("restart", stop, severity, summary, evidence, is_open=is_open)
     return replace(found, baseline=Baseline(presumed=True)) if is_presumed else found
 

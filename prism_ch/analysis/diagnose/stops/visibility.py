@@ -42,7 +42,7 @@ def _overlap_ns(one: Finding, seen: Observed) -> int:
 
 
 def _reasons(job: JobRevision, shown: int, members: int, missing: Sequence[Finding], seen: Observed) -> Iterator[str]:
-    """Say why not all of a job is seen, nothing where all is."""
+    """Yield why not all of a job is seen."""
     cut = [(one, _overlap_ns(one, seen) / 1e9) for one in missing]
     for one, length_s in cut:
         if length_s > 0:
