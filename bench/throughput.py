@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from prism_ch.ingest.files import land_files
@@ -77,7 +79,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         minute = Path(folder) / "minute"
         note(f"simulating one minute of {chosen.servers * 8:,} GPUs")
-        write(generate(bench_scenario(seed=1, servers=chosen.servers)), minute)
+        scenario = bench_scenario(seed=1, servers=chosen.servers)
+        made = generate(replace(scenario, observation=replace(scenario.observation, path=True)))
+        write(made, Path(folder) / "ways")
+        write(replace(made, flows=made.flows.drop_columns(["path"])), minute)
         with connect(f"chdb://{folder}/data") as store:
             measure(store, minute, chosen.repeats)
 
@@ -87,7 +92,7 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
     migrate(store)
     load_topology(store, str(minute / "topology.csv"))
     settings = Settings(url="chdb://-")
-    times: dict[str, list[float]] = {name: [] for name in ("insert", "order", "land", "read", "analyse")}
+    times: dict[str, list[float]] = {name: [] for name in ("insert", "order", "ways", "land", "read", "analyse")}
     flows = 0
     for turn in range(repeats):
         note(f"turn {turn + 1} of {repeats}")
@@ -96,8 +101,10 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
             times[name].append(
                 duration_s(lambda: store.command(_BARE_INSERT, {"files": str(minute / "flows" / "*.parquet")}))
             )
-        empty_flows(store)
-        times["land"].append(duration_s(lambda: land_files(store, [str(minute / "flows" / "*.parquet")])))
+        for name, folder in (("ways", minute.parent / "ways"), ("land", minute)):
+            empty_flows(store)
+            files = [str(folder / "flows" / "*.parquet")]
+            times[name].append(duration_s(partial(land_files, store, files)))
         flows = store.scalar("SELECT count() FROM flows_log")
         times["read"].append(duration_s(lambda: store.arrow(_BARE_READ)))
         times["analyse"].append(duration_s(lambda: analyse(store, settings, force=True)))
@@ -108,6 +115,7 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
         ("insert", "ClickHouse's bare insert, by time", {}),
         ("order", "ClickHouse's bare insert, as flows are kept", {}),
         ("land", "landing through the views", {"insert": "by time", "order": "as kept"}),
+        ("ways", "landing with ways", {"land": "without"}),
         ("read", "ClickHouse's bare read", {}),
         ("analyse", "analysis, read to published", {"read": "the bare read"}),
     ):

@@ -77,7 +77,7 @@ class Case:
         shared = self.kind in _SHARED and draws.one_of(0, 1)
         run, step_s = _timed(_side_by_side(draws)) if shared else _healthy(draws, place)
         if self.kind in _ABOVE_LEAVES and not len(crossings(run, Network(run.cluster))):
-            run, step_s = _timed(_side_by_side(draws))
+            run, step_s = _timed(_side_by_side(draws, across=True))
         if self.kind in _NETWORK:
             run = replace(_with_more_traffic(draws, run), observation=Observation(path=bool(draws.one_of(0, 1))))
         return KINDS[self.kind].inject(draws, run, step_s, self.magnitude)
@@ -150,12 +150,18 @@ def _replicas_inside(draws: Draws, gpus: int) -> Scenario:
     return draws.scenario([draws.job(0, Layout(tp=tp, pp=gpus // 8, dp=8 // tp), step_s)], step_s)
 
 
-def _side_by_side(draws: Draws) -> Scenario:
-    """Describe three to five jobs of several tenants on the same leaves."""
+def _side_by_side(draws: Draws, *, across: bool = False) -> Scenario:
+    """Describe three to five jobs of several tenants on the same leaves.
+
+    Each lies `across` both pods, or anywhere.
+    """
     jobs, each = draws.one_of(3, 4, 5), draws.one_of(2, 4)
     draws = Draws("jobs-side-by-side", draws.seed, servers=jobs * each)
     steps = [draws.between(1.0, 4.0) for _ in range(jobs)]
     order = draws.shuffled(range(draws.servers))
+    if across:
+        half = draws.servers // 2
+        order = [server + pod for server in range(half) for pod in (0, half)]
     placed = [
         [server * 8 + gpu for server in order[n * each : (n + 1) * each] for gpu in range(8)] for n in range(jobs)
     ]
