@@ -105,7 +105,7 @@ def read_cluster_findings(store: Store, before_ns: int) -> list[Finding]:
 
 
 def read_incidents(store: Store, before_ns: int, since_ns: int) -> tuple[Incident, ...]:
-    """Return the incidents that were open before a window, or ended since `since_ns`, by start and incident_id."""
+    """Return the incidents that were open before a window or ended since, in order."""
     rows = store.arrow(statement("state_incidents"), {"before_ns": before_ns, "since_ns": since_ns}).to_pylist()
     typed: Iterator[dict[str, Any]] = (
         {"may_also_be": tuple(row.pop("may_also_be")), "costs": read_costs(row.pop("costs"))} for row in rows

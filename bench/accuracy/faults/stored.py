@@ -17,7 +17,7 @@ _MEMBERS = "SELECT job_id, groupUniqArray(endpoint) FROM job_members GROUP BY jo
 
 
 def work(case: Case) -> list[tuple[float, float]]:
-    """List true GPU-seconds lost, and those of the view losses, for each job that loses much."""
+    """List GPU-seconds lost, true and found, of each job that loses much."""
     made = generate(case.scenario())
     truth = true_of(case, made)
     with tempfile.TemporaryDirectory() as folder, empty_store() as store:

@@ -42,7 +42,7 @@ def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
 
 
 def without_waiting_groups(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Leave out groups that take long because they wait for a GPU; the steps that it slows list them."""
+    """Leave out groups that wait for a GPU; the steps that it slows list them."""
     named = [one for one in found if one.kind == "slow_step" and one.cause and one.cause.kind == "slow_gpu"]
     waiting = [one for one in found if one.kind == "slow_group" and any(together(one, step) for step in named)]
 

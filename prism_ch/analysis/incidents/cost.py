@@ -61,7 +61,7 @@ def _gpus(job: JobMemory) -> int:
 
 
 def _in_steps_of(job: JobMemory, place: Finding) -> Finding:
-    """Return the finding on a place as one on the steps of a job that it slows and that shows nothing else."""
+    """Return the finding on a place as one on a job's steps."""
     steps = job.steps
     concerned = steps.step[(steps.end_ns > place.start_ns) & (steps.start_ns < place.end_ns)]
     first, last = (int(concerned[0]), int(concerned[-1])) if len(concerned) else (1, 0)
@@ -101,7 +101,9 @@ def _of_steps(
 def _excess_s(
     steps: Steps, slow: Sequence[Finding], job: JobMemory, beside: Sequence[Group], params: IncidentParams
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return what steps take beyond the usual one, float64[n]; of a job that never was healthy, by the cause's share.
+    """Return what steps take beyond the usual one, float64[n].
+
+    Of a job that never was healthy, that is the share that its cause costs.
 
     What several incidents slow together counts to each by the share of time that it is known to lose.
     """
@@ -119,7 +121,7 @@ def _excess_s(
 
 
 def _usual_s(steps: Steps, slow: Sequence[Finding], job: JobMemory, params: IncidentParams) -> float | None:
-    """Return the usual duration of steps outside of all that is slow, in seconds; None where too few are known."""
+    """Return the usual duration of steps, in seconds; None where too few are known."""
     known = [one.expected for one in slow if one.kind == "slow_step" and one.expected > 0]
     if known:
         return float(np.median(known))

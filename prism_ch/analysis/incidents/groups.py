@@ -61,7 +61,7 @@ def named(finding: Finding) -> str:
 
 
 def is_contradicted(finding: Finding, cause: Finding) -> bool:
-    """Whether a finding names another culprit than the cause of its incident, or one that it lists."""
+    """Whether a finding names a culprit that the cause of its incident does not."""
     if finding is cause or not names_place(finding):
         return False
     others = () if cause.cause is None else cause.cause.may_also_be
@@ -69,7 +69,7 @@ def is_contradicted(finding: Finding, cause: Finding) -> bool:
 
 
 def names_place(finding: Finding) -> bool:
-    """Whether a finding says where something is wrong, and not only that it is."""
+    """Whether a finding names more than its job, a part of it or of the network."""
     if finding.kind == "slow_step":
         return finding.cause is not None
     return finding.subject_type not in ("job", "group")
@@ -119,7 +119,7 @@ def _support(finding: Finding) -> tuple[bool, bool, float, float]:
 
 
 def _is_of(finding: Finding, cause: Finding, params: IncidentParams) -> bool:
-    """Whether a finding on a job is of the incident that another one on it is the cause of.
+    """Whether a finding is of the incident that another one is the cause of.
 
     A symptom meets its cause in some steps. Of two causes, one accuses the wrong one where they began together; what
     began by itself is something else.

@@ -45,7 +45,9 @@ def find_incidents(
     topology: Topology,
     params: IncidentParams,
 ) -> WindowRevision:
-    """Return a window's revision with its incidents, its findings naming them and graded by what they cost.
+    """Return a window's revision with its incidents.
+
+    Its findings name them, and are graded by what they cost.
 
     Parameters: `before` and `after`, what was known before the window and is known with the revision.
 
@@ -72,9 +74,9 @@ def find_incidents(
 
 
 def _claims(revision: WindowRevision, before: WindowMemory) -> Iterable[Claim]:
-    """List what the window says is wrong, or is no longer, with the incidents that it was known to be of.
+    """List what the window finds wrong, or no longer, with the incidents that are known.
 
-    Of jobs that it says nothing of, incidents stay as they are.
+    Incidents of jobs that it does not show stay as they are.
     """
     known = {one.diagnosis_id: one.incident_id for one in _known_findings(before)}
     found = [Claim(job.job.job_id, finding) for job in revision.jobs for finding in job.findings]
@@ -90,7 +92,7 @@ def _known_findings(before: WindowMemory) -> Iterable[Finding]:
 
 
 def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> list[Incident]:
-    """Return the known incidents that a group goes on with, the one that keeps its name first."""
+    """Return the known incidents of a group, the one that keeps its name first."""
     names = {claim.finding.incident_id for claim in group.claims} - {""}
     mine = [one for one in left if one.incident_id in names]
     if not mine:
@@ -99,9 +101,10 @@ def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> li
 
 
 def _is_same_place(one: Incident, group: Group) -> bool:
-    """Whether what is slow goes on with a known incident; each stop is one of its own.
+    """Whether what is slow is of a known incident.
 
-    It does at one of the places that either names; and where either names none, in the same job.
+    Each stop is one of its own. What is slow is of one at a place that either names; where either names none, of one in
+    the same job.
     """
     if one.kind in STOPS or group.cause.kind in STOPS or (one.kind == "telemetry") != group.is_telemetry:
         return False
@@ -180,7 +183,7 @@ def _over(one: Incident, jobs: Mapping[str, JobMemory]) -> Incident:
 
 
 def _waits(one: Incident, jobs: Mapping[str, JobMemory]) -> bool:
-    """Whether a finding of an open incident is still open, on a job that the window says nothing of."""
+    """Whether an open incident has open findings on jobs that the window does not show."""
     known = [jobs[cost.job_id] for cost in one.costs if cost.job_id in jobs]
     return any(finding.incident_id == one.incident_id for job in known for finding in job.findings)
 

@@ -60,7 +60,7 @@ def tell(group: Group, topology: Topology) -> Told:
 
 
 def told_before(one: Incident) -> Told:
-    """Return what a known incident says; it stays where only a symptom is left."""
+    """Return the words of a known incident, which stay where only a symptom is left."""
     return Told(one.kind, one.subject_type, one.subject, one.may_also_be, one.confidence, one.summary, one.action)
 
 

@@ -292,5 +292,5 @@ def test_sizes_have_a_unit(size_bytes: int, text: str) -> None:
 def test_job_that_is_not_seen_as_a_whole_says_so() -> None:
     unseen = replace(JOB, seen_share=0.7, unseen_why="no records from all exporters for 30 s")
     for job, expected in ((unseen, True), (JOB, False)):
-        told = summarise(Facts(Coverage(), (job,), ())).plain
+        told = summarise(Facts(Coverage(), (job,), (), ())).plain
         assert ("70.0% of its time can be seen; no records from all exporters for 30 s" in told) == expected

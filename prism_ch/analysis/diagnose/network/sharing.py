@@ -111,7 +111,7 @@ def _moved(flows: FlowBatch, rows: Int64, at_ns: Int64) -> Float64:
 
 
 def is_shared(finding: Finding) -> bool:
-    """Whether a finding is on a part of the network that flows of several jobs may cross."""
+    """Whether a finding is on what flows of several jobs may cross."""
     return finding.kind in ("slow_switch", "slow_link") and bool(finding.jobs or finding.baseline.jobs)
 
 

@@ -99,7 +99,7 @@ class Moved:
     latest: Int32 = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def last_ready(self, step: Int64) -> Ragged:
-        """Return who was ready last in each of some steps, nobody where that is not known, Ragged[n]."""
+        """Return who was ready last in each of some steps, Ragged[n], nobody if unknown."""
         known = dict(zip(self.number.tolist(), self.latest.tolist(), strict=False))
         return ragged([known[one]] if known.get(one, -1) >= 0 else [] for one in step.tolist())
 

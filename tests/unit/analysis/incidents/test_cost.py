@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -42,7 +41,7 @@ class TestSteps:
 
     def test_steps_cost_what_they_take_beyond_the_usual_one(self) -> None:
         one = cost(self.known, group(self.nic))
-        assert (one.gpus, one.lost_s, one.time_s) == (4, pytest.approx(3), pytest.approx(9))
+        assert [one.gpus, one.lost_s, one.time_s] == pytest.approx([4, 3, 9])
 
     def test_what_is_slow_in_the_network_costs_no_more_than_itself(self) -> None:
         assert cost(self.known, group(replace(self.nic, slowdown=0.1))).lost_s == pytest.approx(0.1 * 9)
@@ -50,7 +49,7 @@ class TestSteps:
     def test_no_step_counts_twice(self) -> None:
         first = cost(self.known, group(replace(self.nic, last_step=12)))
         both = cost(self.known, group(self.nic), before=(first,))
-        assert (first.lost_s, both.lost_s) == (pytest.approx(1.5), pytest.approx(3))
+        assert [first.lost_s, both.lost_s] == pytest.approx([1.5, 3])
         assert cost(self.known, group(self.nic), before=(both,)) == both
 
     def test_two_incidents_share_what_they_slow_together(self) -> None:
@@ -61,7 +60,7 @@ class TestSteps:
         slow = said("slow_step", 10, 15, expected=1.25)
         assert cost(self.known, group(self.nic, slow)).lost_s == pytest.approx(1.5)
 
-    def test_a_job_that_never_was_healthy_lost_the_share_of_its_cause(self) -> None:
+    def test_a_job_never_healthy_lost_the_share_of_its_cause(self) -> None:
         assert cost(self.known, group(replace(self.nic, first_step=0))).lost_s == pytest.approx(0.4 * 19)
 
     def test_a_place_costs_a_job_that_shows_nothing_else(self) -> None:
@@ -92,19 +91,7 @@ def test_a_stop_costs_its_own_time_once() -> None:
 )
 def test_grade_follows_the_share_or_the_gpu_time_lost(lost_s: float, time_s: float, gpus: int, severity: str) -> None:
     costs = (JobCost("one", "acme", gpus, lost_s, time_s, least_s=20.0),)
-    told: tuple[Any, ...] = (
-        "1",
-        "slow_nic",
-        "endpoint",
-        NIC,
-        (),
-        0.9,
-        BEGIN_NS,
-        BEGIN_NS,
-        BEGIN_NS,
-        "open",
-        "info",
-        "",
-        "",
+    fault = Incident(
+        "1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "", costs
     )
-    assert grade(Incident(*told, costs), PARAMS) == severity
+    assert grade(fault, PARAMS) == severity

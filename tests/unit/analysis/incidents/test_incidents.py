@@ -78,7 +78,7 @@ class TestOverWindows:
         ]
         assert {one.incident_id for one in story.findings("one")} == {name}
 
-    def test_the_name_of_the_culprit_stays_where_only_a_symptom_is_left(self) -> None:
+    def test_the_culprit_stays_where_only_a_symptom_is_left(self) -> None:
         story = Story()
         ((name, _),) = story.next({"one": (NIC_SLOW,)}).items()
         story.next({"one": closed(NIC_SLOW)})
@@ -105,8 +105,10 @@ class TestOverWindows:
         (gone,) = story.next({}, withdrawn=("one",)).values()
         assert gone.is_withdrawn
 
-    def test_symptoms_of_two_jobs_become_one_incident_with_their_place(self) -> None:
-        story, steps = Story(), {name: (said("slow_step", 10, 20, name, slowdown=0.3),) for name in ("one", "two")}
+    def test_symptoms_of_two_jobs_join_at_their_place(self) -> None:
+        story = Story()
+        one, two = (said("slow_step", 10, 20, name, slowdown=0.3) for name in ("one", "two"))
+        steps: dict[str, tuple[Finding, ...]] = {"one": (one,), "two": (two,)}
         first = story.next(steps)
         switch = said("slow_switch", 0, 0, SWITCH, jobs=("one", "two"), slowdown=0.3, end_ns=STEPS.end_ns)
         both = story.next({**steps, "": (switch,)})
