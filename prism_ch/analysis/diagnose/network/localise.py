@@ -55,10 +55,14 @@ class Localised:
 
 @dataclass(frozen=True, slots=True)
 class NetworkView:
-    """What an attempt of a job shows of the network: its rows, their delay, and what of it is slow by itself."""
+    """What an attempt of a job shows of the network: its rows, their delay, and what of it is slow by itself.
+
+    `past` is the delay of rows against their own past; `delay` the one that shows most, against others as a rule.
+    """
 
     times: TimePerByte
     delay: Delay
+    past: Delay
     candidates: Candidates
     found: tuple[Localised, ...]
     division: Division
@@ -102,7 +106,7 @@ def look_at(
         found = _localise(delay, candidates, times.site, step_s, params)
         if _explains_more(found, best[0]):
             best = (found, delay)
-    return NetworkView(times, best[1], candidates, tuple(best[0]), division, place)
+    return NetworkView(times, best[1], past, candidates, tuple(best[0]), division, place)
 
 
 def _explains_more(found: Sequence[Localised], others: Sequence[Localised]) -> bool:

@@ -119,11 +119,13 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     view = views[number]
     params = view.place.params.network
     mine = np.flatnonzero(rows.view == number)[one.rows]
-    excess = _excess_during(one, view, views)
+    excess, over_past = _excess_during(one, view, views)
     most = np.nan_to_num(excess[mine])
     usual = robust.median(most[most >= most.max(initial=0) / 2])
     least = max(float(np.nan_to_num(usual)), float(np.log1p(params.network_excess))) / 2
-    slow, known = excess >= least, ~np.isnan(excess)
+    slow = excess >= least
+    # What is slower than before, and no slower than others like it, is not seen to be fast: they may be slow as well.
+    known = ~np.isnan(excess) & (slow | ~(over_past >= least))
     best: _Explained | None = None
     for each in _explain(slow, known, rows, topology, view.place.params.max_false_culprits, params):
         if best is None or each.rows[mine].sum() > best.rows[mine].sum():
@@ -140,8 +142,11 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     return replace(found, candidates=best.places)
 
 
-def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> Float64:
-    """Return the median excess of all rows over an episode, float64[n]; NaN if none moved."""
+def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> tuple[Float64, Float64]:
+    """Return the median excess of all rows over an episode, float64[n], twice.
+
+    The second is that over their own past; NaN is where nothing moved.
+    """
     end_ns = view.division.job_end_ns()
     start_ns, until_ns = int(end_ns[max(one.episode.first - 1, 0)]), int(end_ns[one.episode.last])
     found = []
@@ -153,8 +158,14 @@ def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkVie
         if other is view:
             during = np.isin(np.arange(len(ends)), one.episode.abnormal)
         none = np.full(len(other.times.group), np.nan)
-        found.append(robust.median(other.delay.excess[:, during], axis=1) if during.any() else none)
-    return np.concatenate(found)
+        found.append(
+            [
+                robust.median(each.excess[:, during], axis=1) if during.any() else none
+                for each in (other.delay, other.past)
+            ]
+        )
+    over_delay, over_past = (np.concatenate(each) for each in zip(*found, strict=True))
+    return over_delay, over_past
 
 
 def _explain(
