@@ -74,7 +74,7 @@ def divide_attempt(
         seen = seen.since(memory.context_start_ns(params.going_on))
     seen = replace(seen, merged=seen.merged | hidden_answers(seen.bursts, seen.recurring, params.identify))
     found = _find_steps(attempt, seen, memory, params)
-    if not settled and not _trains(found, topology, params):
+    if not settled and not _trains(found, topology, params, known=memory is not None):
         return None
     return replace(found, load=measure_load(seen.bursts, found.kinds, found.division))
 
@@ -108,11 +108,12 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
     return as_known if stays and is_slow(as_known.division, known, params.going_on) else anew
 
 
-def _trains(found: AttemptSteps, topology: Topology, params: Params) -> bool:
+def _trains(found: AttemptSteps, topology: Topology, params: Params, *, known: bool) -> bool:
     """Return whether steps are alike, and data go round in them: in all servers, or in some if steps are many.
 
     Training hands on what it gets, in rings and pipelines. Transfers from servers that only send to servers that only
-    receive, as of caches from prefill to decoding, are none, however regular they are.
+    receive, as of caches from prefill to decoding, are none, however regular they are. A job that is `known` has shown
+    that it does.
     """
     senders, receivers = (
         np.unique(topology.server[side[found.traffic.steady]])
@@ -121,7 +122,9 @@ def _trains(found: AttemptSteps, topology: Topology, params: Params) -> bool:
     judged = found.division.steps >= params.divide.judged_steps
     hands_on = np.isin(senders, receivers)
     goes_round = len(senders) == len(receivers) and bool(hands_on.all())
-    return found.division.regular >= params.divide.min_regularity and (goes_round or bool(judged and hands_on.any()))
+    return found.division.regular >= params.divide.min_regularity and (
+        goes_round or bool(judged and (known or hands_on.any()))
+    )
 
 
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> PairKinds:
