@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
@@ -45,6 +46,9 @@ _SIZES = (8, 16, 64, 32, 16, 128, 64, 8, 32, 64, 16, 256, 64, 32, 8, 64, 16, 32,
 
 #: The steps of a recording that come before a stop, and in all.
 _HEALTHY_STEPS, _STEPS = 24, 48
+
+#: Seconds before a stop in which a job becomes known.
+_KNOWN_AFTER_S = 120.0
 
 #: The step in which a slowness begins: with the first, soon after, while a job is still young, or later.
 _BEGINS = (0, 3, 10, _HEALTHY_STEPS, _HEALTHY_STEPS)
@@ -194,7 +198,7 @@ def _slow_drift(draws: Draws, run: Scenario, step_s: float, magnitude: float) ->
 
 
 def _hang(draws: Draws, run: Scenario, step_s: float, _magnitude: float) -> Scenario:
-    starts_s = (_HEALTHY_STEPS + draws.between(0.1, 5)) * step_s
+    starts_s = (_steps_before(step_s) + draws.between(0.1, 5)) * step_s
     hung = _with(run, Fault(kind="hang", gpu=_some_gpu(draws, run), start_s=starts_s))
     return replace(hung, duration_s=starts_s + 8 * step_s + 30)
 
@@ -238,7 +242,7 @@ def crossings(run: Scenario, network: Network) -> Int64:
 def _hole(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
     """Let all exporters, or one leaf, be silent for some seconds, or till the end."""
     network = Network(run.cluster)
-    from_s = (_HEALTHY_STEPS + draws.between(0.1, 5)) * step_s
+    from_s = (_steps_before(step_s) + draws.between(0.1, 5)) * step_s
     leaf = str(network.switches[network.leaf[network.endpoint_of_gpu(np.array([_some_gpu(draws, run)]))[0]]])
     exporters = draws.one_of((), (), (leaf,))
     silence = Silence(exporters=exporters, from_s=from_s, to_s=from_s + magnitude)
@@ -248,7 +252,8 @@ def _hole(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scena
 
 def _stall(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
     """Delay the data of one replica, or a checkpoint, by a number of steps."""
-    job, at = run.jobs[0], _HEALTHY_STEPS + draws.one_of(0, 1, 2, 3)
+    before = _steps_before(step_s)
+    job, at = run.jobs[0], before + draws.one_of(0, 1, 2, 3)
     if draws.one_of(0, 1):
         replica = int(draws.between(1, job.layout.dp + 1)) - 1
         pause = Pause(kind="stall", duration_s=magnitude * step_s, at_step=at, replica=replica)
@@ -256,14 +261,14 @@ def _stall(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scen
         pause = Pause(kind="checkpoint", duration_s=magnitude * step_s, at_step=at, payload_bytes=1 << 30)
     stalled = replace(job, pauses=(pause,))
     cluster = replace(run.cluster, storage_nodes=max(run.cluster.storage_nodes, 2))
-    duration_s = run.duration_s + magnitude * step_s
+    duration_s = (before + _HEALTHY_STEPS + magnitude) * step_s
     return replace(run, jobs=(stalled, *run.jobs[1:]), cluster=cluster, duration_s=duration_s)
 
 
 def _restart(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
     """End a job and restart it some seconds later, maybe with one server replaced."""
     job, [attempt] = run.jobs[0], run.jobs[0].attempts
-    ends_s = (_HEALTHY_STEPS + draws.between(0.1, 5)) * step_s
+    ends_s = (_steps_before(step_s) + draws.between(0.1, 5)) * step_s
     cluster, gpus = run.cluster, attempt.gpus
     if draws.one_of(0, 1):
         lost = gpus[0] // cluster.gpus
@@ -275,6 +280,11 @@ def _restart(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Sc
     attempts = (replace(attempt, end_s=ends_s), again)
     duration_s = again.start_s + again.startup_s + _HEALTHY_STEPS * step_s
     return replace(run, jobs=(replace(job, attempts=attempts), *run.jobs[1:]), cluster=cluster, duration_s=duration_s)
+
+
+def _steps_before(step_s: float) -> int:
+    """Count the steps before a stop: a job is known once a window is worked."""
+    return max(_HEALTHY_STEPS, ceil(_KNOWN_AFTER_S / step_s))
 
 
 def _with(run: Scenario, fault: Fault) -> Scenario:
