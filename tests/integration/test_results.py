@@ -90,8 +90,8 @@ def revision(job_id: str, from_step: int, values: Sequence[float], **changes: An
             start,
             start + 2 * S,
             *loose(compute, nothing, 2 - compute),
-            slowest=ragged([(0, 1)] * len(step)),
-            complete=ones,
+            ragged([(0, 1)] * len(step)),
+            ones.astype(np.uint8),
         ),
         gpu_steps=GpuSteps(
             endpoint,

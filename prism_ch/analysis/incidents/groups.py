@@ -69,7 +69,7 @@ def is_contradicted(finding: Finding, cause: Finding) -> bool:
 
 
 def names_place(finding: Finding) -> bool:
-    """Whether a finding names more than its job, a part of it or of the network."""
+    """Whether a finding names a part of its job or of the network."""
     if finding.kind == "slow_step":
         return finding.cause is not None
     return finding.subject_type not in ("job", "group")
