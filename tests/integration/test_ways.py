@@ -68,7 +68,8 @@ def test_flows_that_meet_on_one_way_lose_time(store: Store) -> None:
 def test_records_without_a_path_make_no_way(store: Store) -> None:
     store.command(
         "INSERT INTO flow_landing (source, time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, proto, bytes,"
-        f" packets) VALUES ('test', {BEGIN_NS}, {BEGIN_NS + 10}, '10.0.0.1', '10.0.0.2', 17, 10, 1)"
+        " packets) VALUES ('test', {at:Int64}, {at:Int64} + 10, '10.0.0.1', '10.0.0.2', 17, 10, 1)",
+        {"at": BEGIN_NS},
     )
     assert store.scalar("SELECT count() FROM flows") == 1
     assert store.scalar("SELECT count() FROM flow_way_1m") == 0
