@@ -86,9 +86,7 @@ def revision(job_id: str, from_step: int, values: Sequence[float], **changes: An
         from_step=from_step,
         from_time_ns=T0 + from_step * 2 * S,
         steps=Steps(
-            *loose(step, start, start + 2 * S, compute, nothing, 2 - compute),
-            slowest=ragged([(0, 1)] * len(step)),
-            complete=np.array(ones, dtype=np.uint8),
+            *loose(step, start, start + 2 * S, compute, nothing, 2 - compute, ragged([(0, 1)] * len(step)), ones)
         ),
         gpu_steps=GpuSteps(
             endpoint,
