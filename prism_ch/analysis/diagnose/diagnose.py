@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob
@@ -22,6 +22,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import is_gap, is_stop
 from prism_ch.analysis.diagnose.stops.stops import find_restart, find_stops
 from prism_ch.analysis.diagnose.telemetry import find_merged_records, resolve_steps
 from prism_ch.analysis.observe.holes import Hole
+from prism_ch.model.columns import ragged
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.result import Steps
@@ -161,10 +162,30 @@ def diagnose(context: JobContext) -> Diagnosis:
         found = policy(found, context)
     gaps = tuple(filter(is_gap, found))
     return Diagnosis(
-        context.job,
+        _with_stragglers(context, found),
         tuple(one for one in found if not is_shared(one) and one not in gaps),
         tuple(filter(is_shared, found)),
         gaps,
         context.job.holes,
         context.attempts[-1].remembered(),
     )
+
+
+def _with_stragglers(context: JobContext, found: Findings) -> ContinuedJob:
+    """Name in slow steps the GPU that the finding on them names, where nobody is named yet."""
+    index = context.topology.index
+    named = [
+        one
+        for one in found
+        if one.kind == "slow_step" and one.cause and one.cause.kind == "slow_gpu" and one.cause.subject in index
+    ]
+    attempts = []
+    for one in context.job.attempts:
+        rows = one.rebuilt.steps.slowest.tolist()
+        for place, step in enumerate(one.rebuilt.steps.step.tolist()):
+            for finding in named:
+                if finding.cause and not rows[place] and finding.first_step <= step <= finding.last_step:
+                    rows[place] = (index[finding.cause.subject],)
+        steps = replace(one.rebuilt.steps, slowest=ragged(rows))
+        attempts.append(replace(one, rebuilt=replace(one.rebuilt, steps=steps)))
+    return replace(context.job, attempts=tuple(attempts))
