@@ -172,7 +172,7 @@ def diagnose(context: JobContext) -> Diagnosis:
 
 
 def _with_stragglers(context: JobContext, found: Findings) -> ContinuedJob:
-    """Name in slow steps the GPU that the finding on them names, where nobody is named yet."""
+    """Name in slow steps the GPU that their finding names, where none is named."""
     index = context.topology.index
     named = [
         one
