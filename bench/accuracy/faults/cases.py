@@ -197,6 +197,14 @@ def _slow_drift(draws: Draws, run: Scenario, step_s: float, magnitude: float) ->
     return replace(_with(run, fault), duration_s=starts_s + _DRIFT_S + 60)
 
 
+def _slow_stage(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
+    """Slow a stage of a pipeline in all replicas."""
+    if run.jobs[0].layout.pp == 1:
+        family = draws.one_of("pipeline-1f1b", "pipeline-gpipe", "distributed-optimizer", "pipeline-zero-bubble")
+        run, step_s = _timed(FAMILIES[family](draws.seed))
+    return _lasting(draws, run, step_s, Fault(kind="slow_stage", gpu=_some_gpu(draws, run), factor=magnitude))
+
+
 def _hang(draws: Draws, run: Scenario, step_s: float, _magnitude: float) -> Scenario:
     starts_s = (_steps_before(step_s) + draws.between(0.1, 5)) * step_s
     hung = _with(run, Fault(kind="hang", gpu=_some_gpu(draws, run), start_s=starts_s))
@@ -328,6 +336,7 @@ KINDS = {
     "slow_spine": Kind(_BANDWIDTH_LEFT, _above_leaves("slow_spine")),
     "slow_uplink": Kind(_BANDWIDTH_LEFT, _above_leaves("slow_uplink")),
     "slow_step": Kind((1.2, 1.5, 2.0), _slow_step),
+    "slow_stage": Kind((1.15, 1.33, 2.0), _slow_stage),
     "slow_drift": Kind((1.1, 1.2), _slow_drift),
     "stall": Kind((1.0, 3.0, 8.0), _stall),
     "hang": Kind((0.0,), _hang),

@@ -35,6 +35,8 @@ def alike(scenario: Scenario, fault: Fault) -> frozenset[str]:
     links `a->b`, leaves and, where records tell ways, spines and the links between leaf and spine.
     """
     network = Network(scenario.cluster)
+    if fault.kind == "slow_stage":
+        return _of_stage(scenario, fault, network)
     if fault.kind in COMPUTE_FAULTS:
         return _gpus_alike(scenario, fault, network)
     return _paths_alike(scenario, fault, network)
@@ -43,6 +45,14 @@ def alike(scenario: Scenario, fault: Fault) -> frozenset[str]:
 def tells_ways(scenario: Scenario) -> bool:
     """Return whether records show which switches a flow crossed."""
     return scenario.observation.path or scenario.observation.exporters == "every"
+
+
+def _of_stage(scenario: Scenario, fault: Fault, network: Network) -> frozenset[str]:
+    """Name the endpoints of a GPU's stage whose NICs carry something."""
+    job = next(job for job in scenario.jobs if fault.gpu in job.attempts[0].gpus)
+    grid, plan = RankGrid(job.layout, job.attempts[0].gpus, network), step_plan(job, network)
+    stage = grid.endpoint.reshape(grid.stages, -1)[(grid.gpu == fault.gpu).reshape(grid.stages, -1).any(axis=1)]
+    return frozenset(network.addresses[stage[np.isin(stage, [plan.src, plan.dst])]].tolist())
 
 
 def _gpus_alike(scenario: Scenario, fault: Fault, network: Network) -> frozenset[str]:

@@ -9,14 +9,15 @@ from bench.accuracy.faults.alarms import Alarm, Log, findings, incidents
 from bench.accuracy.faults.cases import Case
 from bench.accuracy.faults.identifiable import tells_ways
 from bench.accuracy.faults.phases import PhaseError, phase_error
+from bench.accuracy.faults.service import served
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.faults.truth import PATH_KINDS, PLACED, STOPS, Truth, true_of
 from prism_ch.model.topology import Topology
 from prism_ch.simulate import Scenario, generate
 from tests.unit.chain import Results
 
-#: Length of a window by default, and of those that follow a stop, in seconds: a bound of 15 s needs shorter ones.
-_WINDOW_S, _STOP_WINDOW_S = 60.0, 5.0
+#: Length of a window by default, in seconds.
+_WINDOW_S = 60.0
 
 #: Phases are compared in jobs of up to this many GPUs; in larger ones the truth takes long to make.
 _PHASES_GPUS = 128
@@ -96,17 +97,12 @@ def work(case: Case) -> FaultOutcome:
     scenario = replace(scenario, phases=case.kind in PLACED and gpus <= _PHASES_GPUS)
     made = generate(scenario)
     truth = true_of(case, made)
-    from_s = max((truth.start_ns - scenario.start_ns) / 1e9, 0.0)
-    seen = (
-        windows(made, _STOP_WINDOW_S, from_s, lambda results, _: _is_found(results, truth))
-        if case.kind in STOPS
-        else windows(made, _WINDOW_S)
-    )
+    whole = ((window.end_ns, results, topology) for window, results, topology in windows(made, _WINDOW_S))
     raised, found = Log(), Log()
     results, topology = Results(), None
-    for window, results, topology in seen:
-        raised.read(incidents(results, topology), window.end_ns)
-        found.read(findings(results, topology), window.end_ns)
+    for now_ns, results, topology in served(made) if case.kind in STOPS else whole:
+        raised.read(incidents(results, topology), now_ns)
+        found.read(findings(results, topology), now_ns)
     assert topology is not None, "a recording has a window"
     return FaultOutcome(
         family=scenario.name,
@@ -134,11 +130,6 @@ def _begins(step: int) -> str:
 def is_placed(kind: str, scenario: Scenario) -> bool:
     """Return whether records can show where a fault is: what is above the leaves, only if they tell ways."""
     return kind in PLACED and (kind not in _ABOVE_LEAVES or tells_ways(scenario))
-
-
-def _is_found(results: Results, truth: Truth) -> bool:
-    """Return whether an incident has the right kind; delays no longer matter then."""
-    return any(one.kind in truth.accepted and one.severity != "info" for one in results.incidents.values())
 
 
 def _losses(results: Results, topology: Topology, truth: Truth) -> Iterator[tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -19,35 +19,19 @@ from tests.unit.chain import Results, work_window
 
 _PARAMS = Params()
 
-_LONG_WINDOW_S = 30.0
-
 #: Stands between the switches of a way.
 _BETWEEN = "\n"
 
 
-def windows(
-    made: Simulation,
-    window_s: float,
-    from_s: float = 0.0,
-    enough: Callable[[Results, Topology], bool] = lambda _results, _topology: False,
-) -> Iterator[tuple[Window, Results, Topology]]:
-    """Analyse a recording window by window; yield each with all that readers see then.
-
-    Parameters: `from_s`, in seconds since the recording began: the time before it is analysed in long windows. So is
-    the time after the first results that are `enough`, when the delay of a finding no longer matters.
-    """
+def windows(made: Simulation, window_s: float) -> Iterator[tuple[Window, Results, Topology]]:
+    """Analyse a recording window by window; yield each with all that readers see then."""
     topology = read_topology(made.topology)
     flows = read_flows(made.flows, topology)
     results = Results()
-    first_ns, last_ns = made.summary["window_start_ns"], made.summary["window_end_ns"]
-    edge_s = 0.0
-    at_ns, over = first_ns, False
+    at_ns, last_ns = made.summary["window_start_ns"], made.summary["window_end_ns"]
     while at_ns < last_ns:
-        width_s = max(window_s, _LONG_WINDOW_S) if over or edge_s < from_s else window_s
-        edge_s = min(edge_s + width_s, from_s) if edge_s < from_s else edge_s + width_s
-        window = Window(at_ns, min(first_ns + round(edge_s * 1e9), last_ns))
-        work_window(results, flows, topology, window, _PARAMS)
-        over = over or enough(results, topology)
+        window = Window(at_ns, min(at_ns + round(window_s * 1e9), last_ns))
+        work_window(results, flows, topology, window, _PARAMS, is_whole=True)
         at_ns = window.end_ns
         yield window, results, topology
 

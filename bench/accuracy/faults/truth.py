@@ -26,6 +26,7 @@ _ACCEPTED = {
     "slow_switch": ("slow_switch", "congestion", "slow_group", "slow_step"),
     "slow_spine": ("slow_switch", "congestion", "slow_link", "slow_group", "slow_step"),
     "slow_uplink": ("slow_link", "congestion", "slow_switch", "slow_group", "slow_step"),
+    "slow_stage": ("slow_group", "slow_step"),
     "hang": ("hang",),
     "stall": ("stall",),
     "restart": ("restart",),
@@ -43,6 +44,7 @@ PLACED = (
     "slow_switch",
     "slow_spine",
     "slow_uplink",
+    "slow_stage",
 )
 STOPS = ("hang", "stall", "restart", "hole")
 #: A fault is one that a person must be told of from this share of its jobs' time on, or this many GPU-seconds.
@@ -103,8 +105,9 @@ def true_of(case: Case, made: Simulation) -> Truth:
     costs = tuple(_cost(made, number, lasts_s) for number in range(len(made.scenario.jobs)))
     harmed = frozenset().union(*(cost.endpoints for cost in costs if cost.lost_s > 0))
     scenario = made.scenario
+    uneven = case.kind == "slow_stage"  # a stage that always is so has more to compute
     whole = any(fault.start_s <= 0 and fault.end_s >= scenario.duration_s for fault in scenario.faults)
-    return replace(truth, costs=costs, is_shown=not (whole and truth.alike >= harmed))
+    return replace(truth, costs=costs, is_shown=not (whole and (uneven or truth.alike >= harmed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +194,7 @@ def _fault(case: Case, made: Simulation) -> Truth:
     same = alike(scenario, fault)
     if fault.kind in COMPUTE_FAULTS:
         culprit = str(network.addresses[network.ends(fault)[0]])
-        culprit = culprit if culprit in same else next(iter(same))
+        culprit = culprit if culprit in same else min(same, default=culprit)
     else:
         culprit = culprit_name(fault, network)
     return Truth(
@@ -199,7 +202,7 @@ def _fault(case: Case, made: Simulation) -> Truth:
         end_ns=end_ns,
         shown_ns=min(shown_ns, end_ns),
         accepted=_ACCEPTED[case.kind],
-        culprit=frozenset({culprit}),
+        culprit=same if case.kind == "slow_stage" else frozenset({culprit}),
         alike=same,
         first_step=int(np.searchsorted(ends, start_ns, side="right")),
     )

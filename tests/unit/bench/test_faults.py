@@ -7,6 +7,7 @@ from bench.accuracy.faults.alarms import Alarm, Log, findings, incidents
 from bench.accuracy.faults.cases import KINDS, Case, all_cases
 from bench.accuracy.faults.healthy import all_runs
 from bench.accuracy.faults.outcome import Graded, grade, is_exact, work
+from bench.accuracy.faults.service import served
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.faults.truth import PLACED, STOPS, Truth, true_of
 from prism_ch.simulate import Simulation, generate
@@ -184,12 +185,13 @@ def test_alarms_that_are_no_longer_read_are_withdrawn() -> None:
     assert (grade(log, TRUTH, "slow_nic").withdrawn, grade(log, TRUTH, "slow_nic").wrong) == (1, 0)
 
 
-def test_windows_are_long_before_the_fault_and_short_after() -> None:
-    made = generate(textbook(steps=20, seed=3, slow_gpu=(9, 2.0, 12, 20)))
-    seen = [(window.end_ns - window.start_ns) / SECOND for window, _, _ in windows(made, 10.0, from_s=25.0)]
-    assert seen == [25.0, 10.0, 7.0]
-    sooner = windows(made, 10.0, from_s=10.0, enough=lambda results, _: not results.incidents)
-    assert [(window.end_ns - window.start_ns) / SECOND for window, _, _ in sooner] == [10.0, 30.0, 2.0]
+def test_service_looks_at_a_job_that_falls_silent_before_its_window_closes() -> None:
+    """Windows close ten seconds after their end; a hang is read sooner, and what is read is replaced."""
+    made = generate(Case("hang", 0.0, 102).scenario())
+    first_ns = made.summary["window_start_ns"]
+    times_s = [(now_ns - first_ns) / SECOND for now_ns, _, _ in served(made)]
+    assert times_s == sorted(times_s)
+    assert any(60 < at_s < 120 and not 70 <= at_s <= 75 for at_s in times_s) or len(times_s) > 3
 
 
 def test_names_of_a_server_are_its_endpoints_in_the_job() -> None:

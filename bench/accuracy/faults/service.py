@@ -1,0 +1,104 @@
+"""A simulated recording examined as the service examines it by default, in memory: when is what known?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+from prism_ch.daemon.watch import ExporterArrival, JobSilence, Watch
+
+from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.model.columns import Int64
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+from prism_ch.settings import Settings
+from prism_ch.simulate import Simulation
+from tests.unit.chain import Results, work_window
+
+_SECOND = 10**9
+_PARAMS, _SETTINGS = Params(), Settings(url="chdb://-")
+#: A record arrives this long after its flow ended, in seconds; arrivals are looked at as often.
+_ARRIVES_S = 1
+
+
+def served(made: Simulation) -> Iterator[tuple[int, Results, Topology]]:
+    """Analyse a recording as time goes on; yield the time and what readers see, whenever that changes.
+
+    A window is worked once it closes. Before that, whoever falls silent is looked at; what is published then is
+    replaced when the window is worked. Analysis takes no time here. The last window ends with the recording.
+    """
+    topology = read_topology(made.topology)
+    flows = read_flows(made.flows, topology)
+    arrivals = _Arrivals(flows)
+    results, watch = Results(), Watch()
+    start_ns, last_ns = made.summary["window_start_ns"], made.summary["window_end_ns"]
+    width_ns = _SETTINGS.window_s * _SECOND
+    for now_ns in range(start_ns, last_ns, _ARRIVES_S * _SECOND):
+        while start_ns + width_ns <= arrivals.closed_until_ns(now_ns):
+            work_window(results, flows, topology, Window(start_ns, start_ns + width_ns), _PARAMS, is_whole=True)
+            start_ns += width_ns
+            yield now_ns, results, topology
+        exporters = arrivals.of_exporters(now_ns)
+        until_ns = watch.arrived_until_ns(exporters)
+        if until_ns is None or until_ns <= start_ns or start_ns == made.summary["window_start_ns"]:
+            continue
+        if watch.is_due(arrivals.of_jobs(results, now_ns), exporters, until_ns, now_ns / _SECOND):
+            ahead = _copied(results)
+            work_window(ahead, flows, topology, Window(start_ns, until_ns), _PARAMS, is_whole=True)
+            yield now_ns, ahead, topology
+    work_window(results, flows, topology, Window(start_ns, last_ns), _PARAMS, is_whole=True)
+    yield last_ns, results, topology
+
+
+def _copied(results: Results) -> Results:
+    """Return results that can be gone on with, the old ones staying as they are."""
+    jobs = {job_id: copy.copy(job) for job_id, job in results.jobs.items()}
+    return Results(jobs, dict(results.cluster), dict(results.incidents), results.memory)
+
+
+class _Arrivals:
+    """When records arrive: all end some time before they do."""
+
+    def __init__(self, flows: FlowBatch) -> None:
+        self._flows = flows
+        self._ends: list[Int64] = [np.sort(flows.end_ns[flows.exporter == n]) for n in range(len(flows.exporters))]
+        self._of_job: dict[tuple[str, int], Int64] = {}
+
+    def closed_until_ns(self, now_ns: int) -> int:
+        """Return up to when windows close: when nothing comes any more, all that have passed."""
+        newest_ns = max(_newest(ends, now_ns) for ends in self._ends)
+        silent = now_ns - newest_ns > _SETTINGS.serve.silent_after_s * _SECOND
+        return (now_ns if silent else newest_ns) - _SETTINGS.lateness_s * _SECOND
+
+    def of_exporters(self, now_ns: int) -> list[ExporterArrival]:
+        """List the exporters that have sent, with their newest flow and when it came."""
+        newest = [(name, _newest(ends, now_ns)) for name, ends in zip(self._flows.exporters, self._ends, strict=True)]
+        tick = _ARRIVES_S * _SECOND
+        return [
+            ExporterArrival(name, last_ns, -(-last_ns // tick) * tick + tick, now_ns)
+            for name, last_ns in newest
+            if last_ns
+        ]
+
+    def of_jobs(self, results: Results, now_ns: int) -> list[JobSilence]:
+        """List the jobs that have not ended, with their newest flow."""
+        found = []
+        for job_id, job in results.jobs.items():
+            record, members = job.last.job, job.last.members.endpoint
+            key = (job_id, len(members))
+            if key not in self._of_job:
+                inside = np.isin(self._flows.src, members) & np.isin(self._flows.dst, members)
+                self._of_job[key] = np.sort(self._flows.end_ns[inside])
+            if record.status != "ended":
+                last_ns = _newest(self._of_job[key], now_ns)
+                found.append(JobSilence(job_id, record.status, record.last_seen_ns, last_ns))
+        return found
+
+
+def _newest(ends: Int64, now_ns: int) -> int:
+    """Return the latest of some rising times that has arrived, 0 if none has."""
+    count = int(np.searchsorted(ends, now_ns - _ARRIVES_S * _SECOND, side="right"))
+    return int(ends[count - 1]) if count else 0
