@@ -101,6 +101,10 @@ SELECT
 FROM diagnoses_log
 ARRAY JOIN ['', tenant] AS whose;
 
+INSERT INTO visibility_log (job_id, window_start, revision, tenant, endpoints, endpoints_seen, share, why)
+SELECT j.job_id, w.window_start, j.revision, j.tenant, {gpus:UInt32}, {gpus:UInt32}, 1, ''
+FROM (SELECT DISTINCT job_id, revision, tenant FROM jobs_log) AS j CROSS JOIN windows_log AS w;
+
 INSERT INTO flow_pair_1m_log
     (minute, src_addr, dst_addr, sampler_address, flows, bytes, packets, first_start_ns, last_end_ns, last_received_at)
 SELECT

@@ -62,7 +62,10 @@ def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
 
 
 def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool:
-    """Return whether the step around a span moves other amounts than usual."""
+    """Return whether the step around a span misses some of what a step moves.
+
+    Where its end was not seen, it holds parts of several, and more of every kind; an evaluation adds some of one kind.
+    """
     ends, training = one.division.job_end_ns(), one.kinds.burst != OTHER
     row, steps = int(np.searchsorted(ends, span.end_ns)), one.division.steps
     if row == 0 or row >= steps or steps <= params.stops.enough:
@@ -74,4 +77,6 @@ def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool:
     payload = np.bincount(place, weights=bursts.payload[inside], minlength=steps * len(PAIR_KINDS))
     moved = payload.reshape(steps, len(PAIR_KINDS))
     usual = np.median(np.delete(moved, row, axis=0), axis=0)
-    return bool((np.abs(moved[row] - usual) > params.stops.other_work * usual).any())
+    kinds = usual > 0
+    more = (moved[row] - usual)[kinds] / usual[kinds]
+    return bool((more < -params.stops.other_work).any() or (more > params.stops.other_work).all())

@@ -40,7 +40,9 @@ def costs_of(
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
-        least_s = 0.0 if names_place(group.cause) else params.severity_steps * job.job.step_s_median
+        passes = not names_place(group.cause) or group.cause.kind in OF_NETWORK
+        least = params.severity_steps if passes else params.judged_steps
+        least_s = least * job.job.step_s_median
         cost = replace(known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job))), least_s=least_s)
         own = group.of_job(job_id)
         if group.is_telemetry:

@@ -21,8 +21,15 @@ SUBJECTS = {
     "slow_switch": "172.16.0.3",
     "slow_spine": "172.31.0.2",
     "slow_uplink": "172.16.0.1->172.31.0.2",
+    "slow_stage": "job-00/stage/1",
 }
-PEER = {"slow_link": "link", "slow_switch": "switch", "slow_spine": "switch", "slow_uplink": "link"}
+PEER = {
+    "slow_link": "link",
+    "slow_switch": "switch",
+    "slow_spine": "switch",
+    "slow_uplink": "link",
+    "slow_stage": "stage",
+}
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -91,7 +98,7 @@ def test_fault_reaches_the_truth(
     kind: str, family: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     subject, hang = SUBJECTS.get(kind, "server-00001/2"), kind == "hang"
-    magnitude = "-" if hang else "1.5" if kind in ("slow_gpu", "slow_drift") else "0.5"
+    magnitude = "-" if hang else "1.5" if kind in ("slow_gpu", "slow_drift", "slow_stage") else "0.5"
     fault = ["--fault", kind, subject, magnitude, "10", "-" if hang else "25"]
     assert main(["simulate", str(tmp_path / "sim"), *family, "--duration-s", "40", *fault]) == 0
     [row], start_ns = rows(tmp_path / "sim", "faults"), described(tmp_path / "sim")["window_start_ns"]

@@ -64,11 +64,12 @@ def _one_period(rows: Int64, place: Float64, lost_s: Float64, tolerance: float, 
         distance = place[second] - place[first]
         turns = np.round((place[rows] - place[first]) / distance)
         at_turn = np.abs(place[rows] - place[first] - turns * distance) <= tolerance * np.maximum(np.abs(turns), 1)
-        alike = np.abs(np.log(lost_s[rows] / lost_s[first])) < np.log(params.twice)
-        taken = at_turn & alike
+        longer = np.log(lost_s[rows] / lost_s[first])
+        # Where two kinds of pauses meet, one of them is hidden in the longer one.
+        taken = at_turn & (longer > -np.log(params.twice))
         spanned = 1 + turns[taken].max() - turns[taken].min()
         turned = len(np.unique(turns[taken]))
         if turned >= params.repeats and turned >= (1 - params.stray_share) * spanned:
-            recurring: Int64 = rows[taken]
+            recurring: Int64 = rows[taken & (longer < np.log(params.twice))]
             return recurring
     return rows[:0]
