@@ -6,9 +6,9 @@ import copy
 from collections.abc import Iterator
 
 import numpy as np
-from prism_ch.daemon.watch import ExporterArrival, JobSilence, Watch
 
 from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.daemon.watch import ExporterArrival, JobSilence, Watch
 from prism_ch.model.columns import Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
@@ -25,7 +25,7 @@ _ARRIVES_S = 1
 
 
 def served(made: Simulation) -> Iterator[tuple[int, Results, Topology]]:
-    """Analyse a recording as time goes on; yield the time and what readers see, whenever that changes.
+    """Analyse a recording as time goes on; yield what readers see whenever that changes.
 
     A window is worked once it closes. Before that, whoever falls silent is looked at; what is published then is
     replaced when the window is worked. Analysis takes no time here. The last window ends with the recording.

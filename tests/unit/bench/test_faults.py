@@ -185,7 +185,7 @@ def test_alarms_that_are_no_longer_read_are_withdrawn() -> None:
     assert (grade(log, TRUTH, "slow_nic").withdrawn, grade(log, TRUTH, "slow_nic").wrong) == (1, 0)
 
 
-def test_service_looks_at_a_job_that_falls_silent_before_its_window_closes() -> None:
+def test_service_looks_at_silence_before_its_window_closes() -> None:
     """Windows close ten seconds after their end; a hang is read sooner, and what is read is replaced."""
     made = generate(Case("hang", 0.0, 102).scenario())
     first_ns = made.summary["window_start_ns"]
