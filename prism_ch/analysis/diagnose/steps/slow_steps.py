@@ -274,6 +274,8 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
     slowdown = 0.0 if nobodys else lost_s / max(float(stands_for @ duration[span]), params.severity_steps * usual)
     named_last = Counter(filter(None, seen.slowest[bad].tolist()))
     last_ready, times = named_last.most_common(1)[0] if named_last else ((), 0)
+    if not named_last and straggler is not None and straggler.server < 0:
+        last_ready, times = (straggler.endpoint,), straggler.times
     last_addresses = tuple(topology.endpoints[one] for one in last_ready)
     evidence: dict[str, object] = {
         "durations_s": np.round(duration[span], 6).tolist()[:EVIDENCE_ROWS],
