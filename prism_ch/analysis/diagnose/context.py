@@ -21,7 +21,6 @@ from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_by
 from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
-from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.model.columns import Bool, Int32, Int64, Ragged
 from prism_ch.model.finding import Finding
@@ -38,8 +37,9 @@ class AttemptContext:
     """One attempt of a job, and what its traffic shows.
 
     `place` is where its steps lie in the job, `known` are the findings that were open before, those on switches among
-    them, and `usual` are its ranks' compute times that earlier windows remembered. `network` are the NICs, links,
-    switches and groups that take longer for their bytes, as all jobs together show them.
+    them, and `usual` are its ranks' compute times that earlier windows remembered. `steps_seen` are its steps with the
+    longest rest in each of them. `network` are the NICs, links, switches and groups that take longer for their bytes,
+    as all jobs together show them.
     """
 
     attempt: RebuiltAttempt
@@ -49,7 +49,7 @@ class AttemptContext:
     seen: Observed
     topology: Topology
     params: Params
-    holes: tuple[Hole, ...] = ()
+    steps_seen: StepsSeen
     network: tuple[Finding, ...] = ()
 
     @property
@@ -97,11 +97,6 @@ class AttemptContext:
         named = find_last_ready(self.compute_times, division, self.gpus, self.place, self.topology, usual_s)
         return named[division.steps - len(self.attempt.rebuilt.steps) :]
 
-    @cached_property
-    def steps_seen(self) -> StepsSeen:
-        """Its steps with the longest rest in each of them."""
-        return StepsSeen.of(self.attempt, self.seen.flows, self.holes, self.params.stops)
-
     def remembered(self) -> UsualComputeTime:
         """Return its ranks' compute times that later windows have to know."""
         division, params = self.attempt.division, self.params.diagnose.compute
@@ -138,7 +133,8 @@ class JobContext:
             begins = one.division.steps == len(one.rebuilt.steps)
             place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
             known = (*stays, *seen.known.findings)
-            attempts.append(AttemptContext(one, place, known, usual, seen, topology, params, job.holes))
+            shown = StepsSeen.of(one, seen.flows, job.holes, params.stops)
+            attempts.append(AttemptContext(one, place, known, usual, seen, topology, params, shown))
         steps_seen = [one.steps_seen for one in attempts]
         mask = not_slow(steps_seen, job.steps, params.stops)
         return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)
