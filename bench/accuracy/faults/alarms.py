@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from prism_ch.model.finding import Finding
+from prism_ch.model.incident import Incident
 from prism_ch.model.topology import Topology
 from tests.unit.chain import Published, Results
 
@@ -90,25 +91,7 @@ def incidents(results: Results, topology: Topology) -> list[Alarm]:
     for one in results.incidents.values():
         if one.severity == "info":
             continue
-        own, every = names.of_alarm(one.subject_type, one.subject, one.may_also_be, one.jobs)
-        found.append(
-            Alarm(
-                key=one.incident_id,
-                kind=one.kind,
-                subject_type=one.subject_type,
-                subject=one.subject,
-                may_also_be=one.may_also_be,
-                names=every,
-                subjects=own,
-                confidence=one.confidence,
-                severity=one.severity,
-                start_ns=one.start_ns,
-                end_ns=one.end_ns,
-                jobs=one.jobs,
-                lost_gpu_h=one.lost_gpu_h,
-                summary=one.summary,
-            )
-        )
+        found.append(_alarm(one, one.incident_id, one.jobs, one.lost_gpu_h, names))
     return found
 
 
@@ -128,10 +111,14 @@ def _all_findings(results: Results) -> Iterator[tuple[str, Published | None, Fin
 
 
 def _of_finding(job_id: str, one: Finding, names: _Names, gpus: int) -> Alarm:
-    jobs = (job_id,) if job_id else ()
+    lost_gpu_h = one.slowdown * (one.end_ns - one.start_ns) / 3.6e12 * gpus
+    return _alarm(one, one.diagnosis_id, (job_id,) if job_id else (), lost_gpu_h, names)
+
+
+def _alarm(one: Finding | Incident, key: str, jobs: tuple[str, ...], lost_gpu_h: float, names: _Names) -> Alarm:
     own, every = names.of_alarm(one.subject_type, one.subject, one.may_also_be, jobs)
     return Alarm(
-        key=one.diagnosis_id,
+        key=key,
         kind=one.kind,
         subject_type=one.subject_type,
         subject=one.subject,
@@ -143,7 +130,7 @@ def _of_finding(job_id: str, one: Finding, names: _Names, gpus: int) -> Alarm:
         start_ns=one.start_ns,
         end_ns=one.end_ns,
         jobs=jobs,
-        lost_gpu_h=one.slowdown * (one.end_ns - one.start_ns) / 3.6e12 * gpus,
+        lost_gpu_h=lost_gpu_h,
         summary=one.summary,
     )
 
