@@ -11,6 +11,7 @@ from prism_ch.analysis.diagnose.episodes import Episode
 from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity, SubjectType
 from prism_ch.model.job import Division
 from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.params.shared import SharedParams
 
 #: Rows of evidence kept with a finding: enough to check it, few enough to read.
 EVIDENCE_ROWS = 64
@@ -114,7 +115,7 @@ def identity(job_id: str, kind: FindingKind, subject: str, begin: int) -> str:
     return blake2b(f"{job_id}\n{kind}\n{subject}\n{begin}".encode(), digest_size=8).hexdigest()
 
 
-def severity(slowdown: float, params: DiagnoseParams) -> Severity:
+def severity(slowdown: float, params: SharedParams) -> Severity:
     """Grade the lost share of the job's time."""
     if slowdown >= params.critical_slowdown:
         return "critical"

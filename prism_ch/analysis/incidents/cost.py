@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.incidents.groups import STOPS, Group, names_place
+from prism_ch.analysis.diagnose.findings import severity
+from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
@@ -18,10 +19,10 @@ from prism_ch.model.result import Steps
 
 def grade(incident: Incident, params: IncidentParams) -> Severity:
     """Grade what an incident costs (contract)."""
-    lost_gpu_s, share = incident.lost_gpu_h * 3600, incident.slowdown
-    if share >= params.critical_share or lost_gpu_s >= params.critical_gpu_s:
+    lost_gpu_s, by_share = incident.lost_gpu_h * 3600, severity(incident.slowdown, params)
+    if lost_gpu_s >= params.critical_gpu_s:
         return "critical"
-    return "warning" if share >= params.warning_share or lost_gpu_s >= params.warning_gpu_s else "info"
+    return "warning" if by_share == "info" and lost_gpu_s >= params.warning_gpu_s else by_share
 
 
 #: Kinds of causes in the network.
@@ -110,7 +111,7 @@ def _excess_s(
     What several incidents slow together counts to each by the share of time that it is known to lose.
     """
     job_id, duration_s = job.job.job_id, steps.duration_s
-    others = [one for group in beside for one in group.of_job(job_id) if one.kind not in (*STOPS, "telemetry")]
+    others = [one for group in beside for one in group.of_job(job_id) if is_slow(one)]
     share = max(one.slowdown for one in slow)
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
     most_s = duration_s * (share if slow[0].kind in OF_NETWORK else 1.0)
@@ -136,7 +137,7 @@ def _usual_s(steps: Steps, slow: Sequence[Finding], job: JobMemory, params: Inci
 
 def _meets(group: Group, slow: Sequence[Finding], job_id: str) -> bool:
     return any(
-        one.kind not in (*STOPS, "telemetry") and one.first_step <= mine.last_step and mine.first_step <= one.last_step
+        is_slow(one) and one.first_step <= mine.last_step and mine.first_step <= one.last_step
         for one in group.of_job(job_id)
         for mine in slow
     )

@@ -75,6 +75,11 @@ def names_place(finding: Finding) -> bool:
     return finding.subject_type not in ("job", "group")
 
 
+def is_slow(finding: Finding) -> bool:
+    """Whether a finding is on slow steps or on what slows them: on no stop, and on no records."""
+    return finding.kind not in (*STOPS, "telemetry")
+
+
 def costs_nothing(finding: Finding) -> bool:
     """Whether nobody is to blame: another amount of work, a shape of the job, or a habit."""
     if finding.kind == "telemetry":
@@ -100,7 +105,7 @@ def grouped(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
 def _of_one_job(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
     alone = [Group((claim,)) for claim in claims if claim.finding.kind == "telemetry"]
     stops = [claim for claim in claims if claim.finding.kind in STOPS]
-    slow = [claim for claim in claims if claim.finding.kind not in (*STOPS, "telemetry")]
+    slow = [claim for claim in claims if is_slow(claim.finding)]
     ranked = sorted(slow, key=lambda claim: _support(claim.finding), reverse=True)
     groups: list[list[Claim]] = []
     for claim in ranked:
@@ -161,7 +166,7 @@ def _explains(place: Finding, group: Group) -> bool:
         return False
     if place.kind == "telemetry":
         return cause.kind == "telemetry"
-    return cause.kind not in (*STOPS, "telemetry")
+    return is_slow(cause)
 
 
 def _joined(groups: Sequence[Group]) -> list[Group]:

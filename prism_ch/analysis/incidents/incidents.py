@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import chain
 
+from prism_ch.analysis.diagnose import findings as of_findings
 from prism_ch.analysis.incidents.cost import costs_of, grade
 from prism_ch.analysis.incidents.groups import (
     STOPS,
@@ -135,11 +135,9 @@ def _judge(
     findings = [claim.finding for claim in group.claims]
     start_ns = min([*(one.start_ns for one in findings), *(one.start_ns for one in same)])
     before = tuple({cost.job_id: cost for one in reversed(same) for cost in one.costs}.values())
-    name = blake2b(
-        "\n".join((*map(str, group.place), group.cause.kind, str(start_ns))).encode(), digest_size=8
-    ).hexdigest()
+    _, place, job_id = group.place
     incident = Incident(
-        same[0].incident_id if same else name,
+        same[0].incident_id if same else of_findings.identity(job_id, group.cause.kind, place, start_ns),
         told.kind,
         told.subject_type,
         told.subject,
@@ -164,16 +162,12 @@ def _judge(
             if finding.kind != "slow_step":
                 continue
             one = agreeing(finding, cause)
-        own = severity if finding is cause or told.kind == "telemetry" else _share_grade(finding, params)
+        own = (
+            severity if finding is cause or told.kind == "telemetry" else of_findings.severity(finding.slowdown, params)
+        )
         own = min(own, severity, key=_GRADES.index)
         kept[one.diagnosis_id] = replace(one, incident_id=incident.incident_id, severity=own)
     return _Judged(incident, kept)
-
-
-def _share_grade(finding: Finding, params: IncidentParams) -> Severity:
-    if finding.slowdown >= params.critical_share:
-        return "critical"
-    return "warning" if finding.slowdown >= params.warning_share else "info"
 
 
 def _over(one: Incident, jobs: Mapping[str, JobMemory]) -> Incident:

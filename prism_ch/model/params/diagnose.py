@@ -47,11 +47,6 @@ class DiagnoseParams(SharedParams):
     #: this number of seconds. After a barrier all begin within the time that packets take to cross a fabric.
     ready_spread: float = 0.002
     ready_spread_s: float = 0.001
-    #: Number of steps over which lost time is graded at the least, so that a single slow step is not critical.
-    severity_steps: int = 20
-    #: Lost shares of a job's time from which a person should look, and look now.
-    warning_slowdown: float = 0.05
-    critical_slowdown: float = 0.20
     #: A GPU or server is the straggler if it was last to be ready in this share of the slow steps: in most of them.
     min_culprit_share: float = 0.6
     #: False stragglers expected an episode at the most, by the null model that draws the last server at random: one in

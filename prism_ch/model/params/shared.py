@@ -22,6 +22,9 @@ class SharedParams:
     stray_share: float = 0.2
     #: A loss of less than this share of a job's time is not reported.
     worth_share: float = 0.01
+    #: Lost shares of the jobs' time from which a person should look, and look now (contract).
+    warning_slowdown: float = 0.05
+    critical_slowdown: float = 0.20
 
     # Counts.
 
@@ -41,6 +44,9 @@ class SharedParams:
     recent_steps: int = 16
     #: Steps by which a job has settled: most layouts repeat within a few.
     settled_steps: int = 64
+    #: The lost share of time is taken over this number of steps at the least, so that a single slow one is not
+    #: critical: steps vary, and flows contend for links. Where a GPU or server is named, `judged_steps` are enough.
+    severity_steps: int = 20
     #: Steps kept as the history that new ones are compared with, and again as many that stand for all older ones.
     history_steps: int = 256
 
