@@ -119,7 +119,7 @@ def no_stall_of_slow_gpu(found: Sequence[Finding], _: JobContext) -> tuple[Findi
 
 
 def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Grade slow steps without a cause as information if they begin when exporters fall silent.
+    """Let slow steps without a cause cost nothing if they begin when exporters fall silent.
 
     Where the ends of steps are not seen, two look like one.
     """
@@ -130,7 +130,9 @@ def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...
         return any(gap.start_ns < first_end_ns and one.start_ns < gap.end_ns for gap in gaps)
 
     return tuple(
-        replace(one, severity="info") if one.kind == "slow_step" and one.cause is None and in_a_gap(one) else one
+        replace(one, severity="info", slowdown=0.0)
+        if one.kind == "slow_step" and one.cause is None and in_a_gap(one)
+        else one
         for one in found
     )
 

@@ -14,6 +14,7 @@ from prism_ch.analysis.diagnose.policies import (
     with_samples,
     without_waiting_groups,
 )
+from prism_ch.analysis.incidents.groups import costs_nothing
 from prism_ch.model.finding import Baseline, Cause, Finding, Severity
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, NO_CONTEXT, Flow, batch, finding, topology
 
@@ -73,6 +74,7 @@ class TestGaps:
     def test_slow_step_doubted_unless_somebody_is_to_blame(self, changes: dict[str, Any], graded: Severity) -> None:
         (one, _) = doubt_in_gaps([replace(self.slow, **changes), self.gap], NO_CONTEXT)
         assert one.severity == graded
+        assert costs_nothing(one) == (graded == "info")
 
     def test_slow_step_stays_without_a_gap(self) -> None:
         assert doubt_in_gaps([self.slow], NO_CONTEXT) == (self.slow,)
