@@ -41,6 +41,7 @@ _CONDITIONS_ON_INCIDENTS = {
         "hasAny(jobs, (SELECT groupArray(job_id) FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring}))"
         " AND incident_id NOT IN (SELECT incident_id FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring})"
     ),
+    "network": "i.kind IN ('slow_switch', 'slow_nic', 'slow_link', 'congestion', 'slow_group')",
 }
 #: The same with the rows of no tenant, for `$__whose_or_nobodys`, where that is another condition.
 _CONDITIONS_OR_NOBODYS = {"fleet": "$__conditionalAll(tenant IN ('', ${tenant:sqlstring}), $tenant)"}
