@@ -13,7 +13,7 @@ import numpy as np
 
 from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.pairs import PairIndex
-from prism_ch.model.columns import Bool, Int32, Int64
+from prism_ch.model.columns import Bool, Int32, Int64, UInt16
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import TimePerByteParams
@@ -50,14 +50,16 @@ def by_queue_pair(
     Returns a Traffic in whose pair table a pair stands once for each of its queue pairs, and its kinds.
 
     1. Find the burst that each flow is part of, and number the queue pairs of each pair.
-    2. Divide the bursts of pipeline pairs whose queue pairs recur: a connection a message is no queue pair.
-    3. List the ways of each.
+    2. Leave out queue pairs that carry little: acknowledgements of what the other end sends.
+    3. Divide the bursts of pipeline pairs whose queue pairs recur: a connection a message is no queue pair.
+    4. List the ways of each.
     """
     pair = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src, flows.dst).astype(np.int32)
     burst = group_search(traffic.pair, traffic.start_ns, pair, flows.start_ns) - 1
     inside = (pair >= 0) & (burst >= 0)
     inside[inside] &= traffic.pair[burst[inside]] == pair[inside]
     rows = np.flatnonzero(inside)
+    rows = rows[_carry_payload(pair[rows], flows.src_port[rows], flows.bytes[rows], params)]
     if len(rows) == 0:
         return traffic, kinds, WaysTaken.unknown(traffic)
     pair, burst, port, way = pair[rows], burst[rows], flows.src_port[rows].astype(np.int64), flows.way[rows]
@@ -93,6 +95,19 @@ def by_queue_pair(
     )
     burst_kind = kinds.burst[np.concatenate([kept, of_burst])[order]]
     return made, PairKinds(kinds.kind[old], kinds.confidence[old], burst_kind), names
+
+
+def _carry_payload(pair: Int32, port: UInt16, moved: Int64, params: TimePerByteParams) -> Bool:
+    """Mask the flows of queue pairs that carry a fair share, bool[n].
+
+    Acknowledgements have the ports of what they answer, the other way round: next to the largest queue pair of their
+    pair they carry little.
+    """
+    unit, place = np.unique((pair.astype(np.int64) << _PORT_BITS) | port, return_inverse=True)
+    carried = np.bincount(place, weights=moved, minlength=len(unit))
+    most = np.zeros(int(pair.max(initial=-1)) + 1)
+    np.maximum.at(most, unit >> _PORT_BITS, carried)
+    return np.asarray((carried >= params.little * most[unit >> _PORT_BITS])[place])
 
 
 def _parts(

@@ -163,3 +163,13 @@ def test_connections_that_come_once_are_no_queue_pairs() -> None:
     bursts = read_bursts(seen, tick, tick, Params().observe)
     made, _, taken = by_queue_pair(bursts, typed(bursts, [(0, 1)]), seen, PARAMS.network)
     assert (len(made), len(made.pair_src), len(taken.pair)) == (STEPS, 1, 1)
+
+
+def test_acknowledgements_are_no_queue_pair() -> None:
+    sent = flows_of([(0, 1)], lambda _: False, 2)
+    answers = [replace(flow, port=60_000, size=flow.size // 64) for flow in sent if flow.port == sent[0].port]
+    seen = batch([*sent, *answers])
+    tick = seen.ticks_ns() * 0
+    bursts = read_bursts(seen, tick, tick, Params().observe)
+    made, _, _ = by_queue_pair(bursts, typed(bursts, [(0, 1)]), seen, PARAMS.network)
+    assert (len(made), len(made.pair_src)) == (2 * STEPS, 2)
