@@ -22,7 +22,7 @@ from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.observe.observe import Observed
-from prism_ch.model.columns import Bool, Int32, Int64, Ragged
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, Ragged
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.memory import UsualComputeTime
@@ -218,24 +218,23 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     spread_s = max(spread_s, params.diagnose.twice * newest.attempt.bursts.tick_s)
     shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
-    latest = np.concatenate([_latest(one) for one in seen])
-    return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late, latest)
+    latest, latest_s = (np.concatenate(each) for each in zip(*map(_latest, seen), strict=True))
+    return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late, latest, latest_s)
 
 
-def _latest(seen: StepsSeen) -> Int32:
-    """Find the endpoint that is ready last in each step, int32[k].
+def _latest(seen: StepsSeen) -> tuple[Int32, Float64]:
+    """Find who is ready last in each step, int32[k], and by how many seconds, float64[k].
 
     Times that are cut to ticks show no difference of less than one: then each of them is in turn, or whoever comes
     first in the order of addresses would seem to keep the others waiting.
     """
     late_s = seen.attempt.lateness_s
     if not late_s.size:
-        return np.full(len(seen.number), -1, dtype=np.int32)
+        return np.full(len(seen.number), -1, dtype=np.int32), np.full(len(seen.number), np.nan)
     last = late_s >= late_s.max(axis=0) - seen.attempt.bursts.tick_s
     turn = seen.number % last.sum(axis=0)
     row = np.argmax(np.cumsum(last, axis=0) > turn, axis=0)
-    latest: Int32 = seen.attempt.division.endpoints[row]
-    return latest
+    return seen.attempt.division.endpoints[row], late_s.max(axis=0) - np.median(late_s, axis=0)
 
 
 def found_outside(findings: tuple[Finding, ...], left_out: Int64, least: int) -> tuple[Finding, ...]:

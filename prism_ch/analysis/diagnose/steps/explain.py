@@ -90,18 +90,32 @@ class Moved:
     """Bytes that steps moved: `payload` int64[steps, kinds] of the steps `number`.
 
     `shows_late`: ranks are seen to be ready one after the other, so that one that keeps others waiting would be, too.
-    `latest` int32[steps] is the endpoint that was ready last, by however little, empty where that is not known.
+    `latest` int32[steps] is the endpoint that was ready last, by however little, and `latest_s` float64[steps] by how
+    much later than most; both are empty where that is not known.
     """
 
     number: Int64
     payload: Int64
     shows_late: bool = False
     latest: Int32 = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    latest_s: Float64 = field(default_factory=lambda: np.empty(0))
 
     def last_ready(self, step: Int64) -> Ragged:
         """Return who was ready last in each of some steps, Ragged[n], nobody if unknown."""
         known = dict(zip(self.number.tolist(), self.latest.tolist(), strict=False))
         return ragged([known[one]] if known.get(one, -1) >= 0 else [] for one in step.tolist())
+
+    def keeps_waiting(self, slow: Int64, before: Int64, excess_s: float, share: float) -> bool:
+        """Return whether the last to be ready may explain slow steps.
+
+        Parameters: `excess_s`, by how much the steps `slow` are longer than those `before`.
+
+        Where ranks are seen to be ready one after the other, whoever keeps them waiting is late by about as much.
+        """
+        if not self.shows_late:
+            return True
+        late_s, usual_s = (robust.median(self.latest_s[np.isin(self.number, steps)]) for steps in (slow, before))
+        return bool(late_s - np.nan_to_num(usual_s) >= share * excess_s)
 
     def __post_init__(self) -> None:
         """Freeze the columns."""

@@ -208,7 +208,9 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
         # Nobody is late by much, but the same one may be the last to be ready in every one of these steps.
         latest = context.moved.last_ready(seen.step)
         healthy = latest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]
-        straggler = explain.find_straggler(latest[bad], healthy, servers, context.topology, params)
+        excess_s = float(np.median(seen.duration_s[bad] - compared.expected[bad]))
+        if context.moved.keeps_waiting(seen.step[bad], seen.step[: episode.first], excess_s, params.half):
+            straggler = explain.find_straggler(latest[bad], healthy, servers, context.topology, params)
     would_show = context.moved.shows_late and context.peers >= params.compute.min_peers
     enough = (
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps

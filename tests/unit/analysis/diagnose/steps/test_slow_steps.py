@@ -302,6 +302,15 @@ class TestRegimes:
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
         assert (told.severity, told.status) == ("critical", "open")
 
+    @pytest.mark.parametrize("late_s, shows, blamed", [(0.02, True, False), (0.9, True, True), (0.02, False, True)])
+    def test_last_by_little_is_to_blame_only_if_lateness_is_unseen(
+        self, late_s: float, shows: bool, blamed: bool
+    ) -> None:
+        latest_s = np.array([0.01] * 30 + [late_s] * 40)
+        payload, latest = np.full((70, 2), 100), np.zeros(70, dtype=np.int32)
+        moved = Moved(np.arange(70), payload, shows, latest, latest_s)
+        assert moved.keeps_waiting(np.arange(30, 70), np.arange(30), 1.0, 0.5) is blamed
+
     def test_newest_run_begins_where_steps_last_as_long_as_now(self) -> None:
         rng = np.random.default_rng(3)
         durations_s = np.repeat([1.0, 2.0, 1.5], [40, 30, 20]) * rng.normal(1, 0.02, 90)
