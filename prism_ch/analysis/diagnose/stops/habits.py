@@ -25,20 +25,39 @@ def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
     mask = np.zeros(len(steps), dtype=bool)
     if len(steps) < params.repeats:
         return mask
-    duration = steps.duration_s
-    usual_s = float(robust.median(duration))
-    excess_s = duration - usual_s
+    begin, end, lost_s, usual_s = _pauses(steps, params)
+    for place, tolerance in ((steps.step[begin].astype(np.float64), 0.0), (steps.start_ns[begin] / 1e9, usual_s)):
+        while (found := _one_period(np.flatnonzero(~mask[begin]), place, lost_s, tolerance, params)).size:
+            for run in found.tolist():
+                mask[begin[run] : end[run]] = True
+    return mask
+
+
+def repeated_pauses(steps: Steps, params: StopParams) -> Bool:
+    """Mask the steps that are long by as much as an earlier one was, bool[n]: the second of a kind is no accident."""
+    mask = np.zeros(len(steps), dtype=bool)
+    begin, end, lost_s, _ = _pauses(steps, params)
+    for row in range(1, len(begin)):
+        longer = np.abs(np.log(lost_s[row] / lost_s[:row]))
+        mask[begin[row] : end[row]] = longer.min() < np.log1p(params.stray_share)
+    return mask
+
+
+def _pauses(steps: Steps, params: StopParams) -> tuple[Int64, Int64, Float64, float]:
+    """Find short runs of steps that are longer than usual.
+
+    Returns the first row of each and the row after its last, int64[p] each, by how many seconds they are longer,
+    float64[p], and the usual duration.
+    """
+    usual_s = float(robust.median(steps.duration_s))
+    excess_s = steps.duration_s - usual_s
     long = (excess_s > params.notable * usual_s) & (steps.complete == 1)
     begin = np.flatnonzero(long & ~np.append(False, long[:-1]))
     end = np.flatnonzero(long & ~np.append(long[1:], False)) + 1
     brief = end - begin <= _PAUSE_STEPS
     begin, end = begin[brief], end[brief]
     lost_s = np.array([excess_s[first:last].sum() for first, last in zip(begin, end, strict=True)])
-    for place, tolerance in ((steps.step[begin].astype(np.float64), 0.0), (steps.start_ns[begin] / 1e9, usual_s)):
-        while (found := _one_period(np.flatnonzero(~mask[begin]), place, lost_s, tolerance, params)).size:
-            for run in found.tolist():
-                mask[begin[run] : end[run]] = True
-    return mask
+    return begin, end, lost_s, usual_s
 
 
 def pause_is_due(steps: Steps, silent_s: float, params: StopParams) -> bool:

@@ -9,7 +9,7 @@ recorder: the rank that never entered the last collective.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,22 @@ class TrainingPairs:
     def rows_of(self, flows: FlowBatch) -> Int64:
         """Return the pair of each flow, int64[flows], -1 for none."""
         return PairIndex.of(self.src, self.dst).rows_of(flows.src, flows.dst)
+
+    def have_peers(self, some: Int32, params: StopParams) -> bool:
+        """Return whether most of the data-parallel peers of some endpoints are not among them.
+
+        A whole stage is behind in an evaluation, which is only forward, and wherever records end for all at once.
+        """
+        gradients = np.flatnonzero(self.kind == DP)
+        if not len(gradients):
+            return True
+        members, ends = np.unique(np.stack([self.src[gradients], self.dst[gradients]]), return_inverse=True)
+        src, dst = ends.reshape(2, -1).astype(np.int32)
+        group = components(len(members), src, dst)
+        of_group, among = np.bincount(group), np.bincount(group, weights=np.isin(members, some))
+        if not among.any():
+            return True
+        return bool((among <= params.half * of_group)[among > 0].mean() >= params.half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +86,10 @@ class HangCulprits:
     def named(self) -> Int32:
         """Those who are known to be behind their peers."""
         return self.endpoints[:0] if self.anybody else self.endpoints
+
+    def without_names(self) -> HangCulprits:
+        """Return it where none of them is behind their peers."""
+        return replace(self, anybody=True)
 
 
 class _Candidate(NamedTuple):

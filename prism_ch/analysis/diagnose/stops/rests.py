@@ -13,7 +13,6 @@ from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
 from prism_ch.analysis.diagnose.stops.hang_culprits import Sends, TrainingPairs, find_hang_culprits
 from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.core import robust
-from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import PairKinds
@@ -120,8 +119,8 @@ class StepsSeen:
         return float(robust.median(self.duration_s))
 
     def usual_payload(self) -> float:
-        """Return the bytes of a usual step."""
-        return float(np.median(self.rests.payload.sum(axis=1))) if len(self.rests) else 0.0
+        """Return the bytes that a member moves in a usual step."""
+        return float(np.median(self.rests.payload.sum(axis=1))) / len(self.endpoints) if len(self.rests) else 0.0
 
     def usual_message(self) -> float:
         """Return the median bytes of a burst that trains."""
@@ -165,35 +164,20 @@ class StepsSeen:
         limit = params.half * len(self.endpoints)
         lost_s = float(self.rests.length_s[row]) - self.rests.usual_s()
         late: Int32 = self.endpoints[self.attempt.lateness_s[:, row] >= params.half * lost_s]
-        if 0 < len(late) <= limit and self._have_peers(late, params):
+        bursts, kind = self.attempt.bursts, self.attempt.kinds.kind
+        typed = np.flatnonzero(kind != OTHER)
+        pairs = TrainingPairs(bursts.pair_src[typed], bursts.pair_dst[typed], kind[typed])
+        if 0 < len(late) <= limit and pairs.have_peers(late, params):
             return late
         if row < params.enough:
             return self.endpoints[:0]
-        bursts, kind = self.attempt.bursts, self.attempt.kinds.kind
-        typed = np.flatnonzero(kind != OTHER)
         pair = np.full(len(kind), -1)
         pair[typed] = np.arange(len(typed))
-        pairs = TrainingPairs(bursts.pair_src[typed], bursts.pair_dst[typed], kind[typed])
         middle_ns = (self.rests.start_ns[row] + self.rests.end_ns[row]) // 2
         sends = Sends(pair[bursts.pair], bursts.start_ns).before(int(middle_ns))
         begin_ns = self.attempt.division.job_end_ns()[max(row - 1 - params.recent_steps, 0) : row]
         named = find_hang_culprits(sends, pairs, begin_ns, self.step_s, params).named
-        return named if 0 < len(named) <= limit and self._have_peers(named, params) else named[:0]
-
-    def _have_peers(self, late: Int32, params: StopParams) -> bool:
-        """Return whether peers in their roles are not late.
-
-        A whole stage is late in an evaluation, which is only forward.
-        """
-        bursts, gradients = self.attempt.bursts, np.flatnonzero(self.attempt.kinds.kind == DP)
-        if not len(gradients):
-            return True
-        ends = (bursts.pair_src[gradients], bursts.pair_dst[gradients])
-        src, dst = (np.searchsorted(self.endpoints, end).astype(np.int32) for end in ends)
-        group = components(len(self.endpoints), src, dst)
-        members = np.bincount(group)
-        late_members = np.bincount(group[np.searchsorted(self.endpoints, late)], minlength=len(members))
-        return bool((late_members <= params.half * members)[late_members > 0].mean() >= params.half)
+        return named if 0 < len(named) <= limit and pairs.have_peers(named, params) else named[:0]
 
 
 def not_slow(seen: Sequence[StepsSeen], history: Steps, params: StopParams) -> Bool:
@@ -311,8 +295,8 @@ def wait_for_storage(
     if len(rests) < params.enough:
         return mask
     step_s = float(robust.median(duration_s))
-    longer = rests.length_s > rests.usual_s() + params.half * step_s
-    saved = params.min_saved_share * float(np.median(rests.payload.sum(axis=1)))
+    longer = rests.length_s > rests.usual_s() + params.notable * step_s
+    saved = params.min_saved_share * float(np.median(rests.payload.sum(axis=1))) / len(endpoints)
     for row in np.flatnonzero(longer).tolist():
         mask[row] = _unusual_bytes(around, endpoints, rests.at(row), params).sum() > saved
     return mask

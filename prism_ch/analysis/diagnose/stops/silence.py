@@ -90,9 +90,9 @@ class QuietJob:
         return bool(np.count_nonzero(short) > params.little * len(sent))
 
     def usual_payload(self, before_step: int) -> float:
-        """Return the bytes of a usual step, of those before one."""
+        """Return the bytes that a member moves in a usual step, of those before one."""
         steps = np.count_nonzero((self.steps.step < before_step) & (self.steps.end_ns > self.flows.end_ns.min()))
-        return float(self.flows.bytes.sum()) / max(int(steps), 1)
+        return float(self.flows.bytes.sum()) / max(int(steps), 1) / len(self.endpoints)
 
     def is_cut_off(self, params: StopParams) -> bool:
         """Return whether all is silent, though no send was cut short."""
@@ -147,9 +147,19 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     excess_s = least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops) - rhythm.rest_s
     stop = Stop(quiet.job_id, int(quiet.steps.step[-1]) + 1, last_ns, quiet.until_ns, rhythm.rest_s, overdue_s, 1.0)
     lost = _exporters_that_may_be_lost(quiet, last_ns, rhythm)
-    if culprits.begun and culprits.anybody and quiet.is_cut_off(params.stops):
-        return _describe_cut(stop, lost)
-    return _describe_silence(quiet, stop, culprits, excess_s, lost, topology, params.stops)
+    alike = not _stand_out(culprits.endpoints, quiet, topology, params.stops)
+    is_pause = silent_s < params.stops.long_pause_steps * rhythm.step_s
+    if culprits.begun and (culprits.anybody or alike) and quiet.is_cut_off(params.stops):
+        return None if is_pause else _describe_cut(stop, lost)
+    waits = culprits.without_names() if alike else culprits
+    return _describe_silence(quiet, stop, waits, excess_s, lost, topology, params.stops, may_pass=alike and is_pause)
+
+
+def _stand_out(suspects: Int32, quiet: QuietJob, topology: Topology, params: StopParams) -> bool:
+    """Return whether suspects are on one server, and their peers are not among them; of either most."""
+    on_server = np.unique(topology.server[suspects], return_counts=True)[1]
+    apart = len(on_server) > 1 and on_server.max() <= params.half * len(suspects)
+    return not apart and quiet.pairs.have_peers(suspects, params)
 
 
 def _exporters_that_may_be_lost(quiet: QuietJob, last_ns: int, rhythm: UsualRhythm) -> tuple[str, ...]:
@@ -178,10 +188,13 @@ def _describe_silence(
     lost: tuple[str, ...],
     topology: Topology,
     params: StopParams,
+    *,
+    may_pass: bool,
 ) -> Finding:
     """Distinguish a hang from a stall.
 
-    Parameters: `excess_s`, by how much a rest is longer that is surely a stop.
+    Parameters: `excess_s`, by how much a rest is longer that is surely a stop; `may_pass`, all replicas wait at the
+    same place, as in an evaluation.
     """
     span = Interval(stop.start_ns, stop.end_ns)
     background = unusual_background(quiet.around, quiet.endpoints, span, topology, params)
@@ -191,7 +204,7 @@ def _describe_silence(
     # If no replica begins a step, it is not one rank that hangs: all wait for the same, or the job has ended.
     apart = len(np.unique(topology.server[culprits.endpoints])) > 1
     together = not culprits.begun and apart and bool((quiet.pairs.kind == PP).any())
-    hangs = stop.lost_s > max(excess_s, waits_s) and not together
+    hangs = stop.lost_s > max(excess_s, waits_s) and not together and not may_pass
     named = culprits.named if len(culprits.named) <= params.half * len(quiet.endpoints) else culprits.named[:0]
     if hangs and not culprits.begun and not apart:
         named = culprits.endpoints  # nobody began the step, and these begin it
@@ -209,7 +222,7 @@ def _describe_silence(
     if len(lost) == 1:
         doubt = f" Nothing else comes from {lost[0] or 'the exporter'}: if that was lost, the job may go on."
     # A job that nobody goes on with may have ended, and one that saves goes on by itself.
-    counts = culprits.begun and (hangs or not background)
+    counts = culprits.begun and (hangs or not background) and not may_pass
     suspects = [topology.endpoints[endpoint] for endpoint in named.tolist()]
     return stop_finding(
         "hang" if hangs else "stall",

@@ -13,7 +13,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.findings import NAMED, UNNAMED, Extent, Measured, identity, make_finding
 from prism_ch.analysis.diagnose.findings import severity as grade
-from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
+from prism_ch.analysis.diagnose.stops.habits import periodic_pauses, repeated_pauses
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, unusual_background
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.core.robust import usual_count
@@ -154,7 +154,9 @@ def _not_found_again(one: Finding, settled_ns: int, holes: Sequence[Hole], slow:
         return one
     begun = f"Nothing of the job was seen to end for {one.observed:.3g} s in step {one.first_step}"
     hidden = any(hole.span.start_ns < one.end_ns and hole.span.end_ns > one.start_ns for hole in holes)
-    explained = hidden or any(other.first_step <= one.first_step <= other.last_step for other in slow)
+    explained = (
+        hidden or one.lost_s <= 0 or any(other.first_step <= one.first_step <= other.last_step for other in slow)
+    )
     return replace(
         one,
         kind="stall",
@@ -197,10 +199,11 @@ def find_past_stops(
 ) -> tuple[Finding, ...]:
     """Find the stalls and restarts in an attempt's new steps that another step came after.
 
-    Parameters: `history`, the job's known steps, which show its periodic pauses: those are habits; `around`, flows with
-    one end or both at members of the job.
+    Parameters: `history`, the job's known steps, which show its periodic pauses: those are habits, and so is one of all
+    ranks that is as long as an earlier one; `around`, flows with one end or both at members of the job.
     """
     usual = history.step[periodic_pauses(history, params.stops)]
+    repeated = history.step[repeated_pauses(history, params.stops)]
     found = []
     for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.attempt.first_new)).tolist():
         span = seen.rests.at(row)
@@ -210,7 +213,9 @@ def find_past_stops(
         if _met_anew(seen, span, around, params.stops):
             found.append(_describe_restart(stop, len(seen.endpoints)))
         elif seen.number[row] in usual:
-            found.append(_describe_habit(stop))
+            found.append(_describe_habit(stop, "as it does at regular distances"))
+        elif seen.number[row] in repeated and not len(seen.stragglers(row, params.stops)):
+            found.append(_describe_habit(stop, "as long as once before"))
         else:
             found.append(_describe_stall(seen, row, stop, around, topology, params))
     return tuple(found)
@@ -230,13 +235,12 @@ def _met_anew(seen: StepsSeen, span: Interval, around: FlowBatch, params: StopPa
     return len(touched) >= params.nearly_all * len(seen.endpoints)
 
 
-def _describe_habit(stop: Stop) -> Finding:
+def _describe_habit(stop: Stop, when: str) -> Finding:
     return stop_finding(
         "stall",
         stop.without_loss(),
         "info",
-        f"The job paused for {stop.length_s:.3g} s in step {stop.step}, as it does at regular distances: a habit, "
-        "such as saving or evaluating.",
+        f"The job paused for {stop.length_s:.3g} s in step {stop.step}, {when}: a habit, such as saving or evaluating.",
         {"habit": True},
     )
 

@@ -240,7 +240,7 @@ def _move_little(quiet: QuietJob, rhythm: UsualRhythm, params: StopParams) -> Bo
     seen = (quiet.flows.end_ns >= rhythm.steps.start_ns[0]) & (quiet.flows.end_ns <= rhythm.steps.end_ns[-1])
     trained = quiet.flows.bytes[seen].sum() / (len(rhythm.steps) * len(quiet.pairs.src))
     link = links_of(quiet.background.src, quiet.background.dst).of_pair
-    mask: Bool = np.bincount(link, weights=quiet.background.bytes)[link] < params.min_saved_share * trained
+    mask: Bool = np.bincount(link, weights=quiet.background.bytes)[link] < params.little * trained
     return mask
 
 

@@ -123,3 +123,12 @@ def test_one_lost_message_names_nobody_in_a_pause_between_steps() -> None:
     sent = [Flow(*pair, step * 1000 + at) for step in range(21) for pair in links for at in (200, 400)]
     kept = [flow for flow in sent if flow.start_ms % 1000 == 200 or flow.src // 2 != flow.start_ms // 1000 % 8]
     assert culprits(kept, links).endpoints.tolist() == []
+
+
+@pytest.mark.parametrize("behind, some", [([0], True), ([0, 3], True), ([0, 1, 2], False), ([6], True), ([], True)])
+def test_who_is_behind_with_its_whole_stage_has_no_peers(behind: list[int], some: bool) -> None:
+    stages = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
+    messages = [(0, 3), (1, 4), (2, 5), (6, 0)]
+    src, dst = np.array([*stages, *messages], np.int32).T
+    pairs = TrainingPairs(src, dst, np.array([DP] * len(stages) + [PP] * len(messages), np.uint8))
+    assert pairs.have_peers(np.array(behind, np.int32), STOPS) is some

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.stops.habits import pause_is_due, periodic_pauses
+from prism_ch.analysis.diagnose.stops.habits import pause_is_due, periodic_pauses, repeated_pauses
 from prism_ch.analysis.diagnose.stops.rests import (
     find_rests,
     longest_rests,
@@ -229,8 +229,15 @@ def test_a_slow_time_is_no_periodic_pause() -> None:
     assert long_steps([1.0] * 40 + [1.5] * 2 + [1.0] * 5) == []
 
 
+def test_second_pause_as_long_as_one_before_is_repeated() -> None:
+    durations = [1.0] * 40
+    durations[9], durations[20], durations[33] = 3.0, 9.0, 3.2
+    assert np.flatnonzero(repeated_pauses(steps_of(durations), PARAMS)).tolist() == [33]
+
+
 def test_without_steps_there_are_no_pauses() -> None:
     assert long_steps([]) == []
+    assert not repeated_pauses(steps_of([1.0]), PARAMS).any()
     assert not pause_is_due(steps_of([1.0] * 3), 5.0, PARAMS)
 
 

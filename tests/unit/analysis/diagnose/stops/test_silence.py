@@ -13,7 +13,7 @@ from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
-from prism_ch.model.result import DP
+from prism_ch.model.result import DP, PP
 from prism_ch.model.window import Interval
 from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, ring, steps_of, topology
 
@@ -65,3 +65,38 @@ def test_job_hidden_by_a_hole_is_silent_only_since_its_end() -> None:
         hole = Hole(("leaf",), True, span, is_open=is_open, is_sure=True)
         stop = silence(replace(quiet(flows, until_s), holes=(hole,)))
         assert (None if stop is None else stop.start_ns) == found
+
+
+def replicas(until_ms: float) -> list[Flow]:
+    """Three pipelines of two stages: 0 to 2 send to 3 to 5 and get an answer, then gradients go round."""
+    sent = [Flow(rank, rank + 3, 1000 * step + 200) for step in range(25) for rank in range(3)]
+    sent += [Flow(rank + 3, rank, 1000 * step + 500) for step in range(25) for rank in range(3)]
+    for ranks in (range(3), range(3, 6)):
+        sent += ring(ranks, every(1000, 25, 900))
+    return [flow for flow in sent if flow.start_ms < until_ms]
+
+
+def of_replicas(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) -> QuietJob:
+    seen = batch(flows)
+    src, dst = np.unique(np.stack([seen.src, seen.dst]), axis=1)
+    kind = np.where(np.abs(src - dst) == 3, PP, DP).astype(np.uint8)
+    others = batch(around) if around else FlowBatch.empty()
+    until_ns = BEGIN_NS + round(until_s * SECOND)
+    members = np.arange(6, dtype=np.int32)
+    pairs = TrainingPairs(src, dst, kind)
+    return QuietJob("job", members, pairs, STEPS, seen, background=others, around=others, until_ns=until_ns)
+
+
+def test_all_replicas_cut_at_one_place_miss_records() -> None:
+    flows = replicas(20_400)
+    assert silence(of_replicas(flows, 23)) is None
+    found = silence(of_replicas(flows, 30))
+    assert found is not None
+    assert (found.kind, found.subject) == ("telemetry", "all exporters")
+
+
+def test_one_replica_behind_the_others_hangs() -> None:
+    flows = [flow for flow in replicas(20_800) if not (flow.src == 4 and flow.dst == 1 and flow.start_ms > 20_000)]
+    found = silence(of_replicas(flows, 30))
+    assert found is not None
+    assert (found.kind, found.subject) == ("hang", "10.0.104.0")
