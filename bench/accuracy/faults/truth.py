@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -197,15 +197,24 @@ def _fault(case: Case, made: Simulation) -> Truth:
         culprit = culprit if culprit in same else min(same, default=culprit)
     else:
         culprit = culprit_name(fault, network)
+    accepted = _ACCEPTED[case.kind]
+    if case.kind == "slow_stage" and len(servers_of(same, network)) == 1:
+        accepted = (*accepted, "slow_gpu")  # whether a server or its work is slow leaves the same records
     return Truth(
         start_ns=start_ns,
         end_ns=end_ns,
         shown_ns=min(shown_ns, end_ns),
-        accepted=_ACCEPTED[case.kind],
+        accepted=accepted,
         culprit=same if case.kind == "slow_stage" else frozenset({culprit}),
         alike=same,
         first_step=int(np.searchsorted(ends, start_ns, side="right")),
     )
+
+
+def servers_of(addresses: Collection[str], network: Network) -> frozenset[str]:
+    """Return the servers of some endpoints."""
+    server = network.server[np.isin(network.addresses, list(addresses))]
+    return frozenset(str(network.server_names[one]) for one in np.unique(server).tolist())
 
 
 def _hole(made: Simulation) -> Truth:

@@ -121,6 +121,8 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             may_be_slow = compared.least[row] <= np.count_nonzero(alike) <= compared.most[row]
             if len(steps) < params.slow_steps or together[0] != row or not may_be_slow:
                 continue
+            if _are_stage(together, compared.times, topology):
+                continue
             outside = np.append(seconds[row, : episode.first], seconds[row, episode.last + 1 :])
             if not compared.by_others[row] and np.count_nonzero(~np.isnan(outside)) < params.reference_steps:
                 continue
@@ -128,6 +130,13 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             lost = lost_share(division, episode, extra_s, params.reference_steps)
             if lost >= params.worth_share:
                 yield _Unit(together, episode, extra_s, lost)
+
+
+def _are_stage(rows: Int64, times: ComputeTime, topology: Topology) -> bool:
+    """Return whether some ranks are all of a pipeline stage on several servers: then the stage is slow."""
+    stage = np.flatnonzero(times.role == times.role[rows[0]])
+    apart = len(np.unique(topology.server[times.endpoints[rows]])) > 1
+    return apart and len(rows) == len(stage) < len(times.role)
 
 
 def ranks_together(times: ComputeTime, row: int, alike: Bool, topology: Topology) -> Int64:
