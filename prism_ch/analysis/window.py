@@ -19,6 +19,7 @@ from prism_ch.analysis.diagnose.stops.visibility import measure_visibility
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
+from prism_ch.analysis.jobs.tenants import with_right_tenants
 from prism_ch.analysis.observe.observe import WindowFlows, observe
 from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
@@ -36,14 +37,14 @@ def analyse_window(
     Parameters: `flows`, those of the window and those before it that its jobs need (see lookback); `memory`, what was
     known before the window. Returns what to publish, and what is known after it. Pure: no clock, no database.
 
-    1. Read the flows as bursts of payload, each once and by right clocks.
+    1. Read the flows as bursts of payload, each once and by right clocks; correct tenants that they show to be wrong.
     2. Recognise the attempts of jobs among the endpoints.
     3. Divide the time of each into steps, and put those of one job together.
     4. Rebuild each job's new steps, and diagnose what slows them: of the network, by all jobs together.
     5. Settle what became of known jobs that the window does not show.
     6. Put findings together as incidents, over all jobs, and grade them by what they cost.
     """
-    seen = observe(flows, topology, params)
+    seen, topology = with_right_tenants(observe(flows, topology, params), topology, params.recognise)
     traffic = JobTraffic.of(seen, topology, params)
     attempts = recognise(traffic, seen.known.active, topology, params.recognise)
 

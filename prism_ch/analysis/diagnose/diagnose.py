@@ -14,6 +14,7 @@ from typing import TypeAlias
 from prism_ch.analysis.continuity.continuity import ContinuedJob
 from prism_ch.analysis.diagnose import policies
 from prism_ch.analysis.diagnose.context import JobContext
+from prism_ch.analysis.diagnose.foreign_members import find_foreign_members
 from prism_ch.analysis.diagnose.imbalance import find_imbalance
 from prism_ch.analysis.diagnose.network.sharing import is_shared, without_congestion
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
@@ -92,6 +93,11 @@ def imbalance(context: JobContext) -> Findings:
     return find_imbalance(*last.typed_traffic, last.compute_times, last.known, last.place)
 
 
+def foreign_members(context: JobContext) -> Findings:
+    """Find members that the topology gives to another tenant."""
+    return find_foreign_members(context)
+
+
 def slow_steps(context: JobContext) -> Findings:
     """Find steps longer than the healthy ones, and which earlier finding slows them."""
     job = context.job
@@ -136,6 +142,7 @@ DETECTORS: tuple[Detector, ...] = (
     slow_stages,
     slow_groups,
     imbalance,
+    foreign_members,
     slow_steps,
     stops,
     restarts,

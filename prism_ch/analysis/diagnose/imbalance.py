@@ -76,7 +76,8 @@ def find_imbalance(
     imbalance stays open if there are too few steps to judge.
     """
     params = place.params
-    going = next((one for one in known if one.kind == "imbalance" and one.status == "open"), None)
+    of_shape = [one for one in known if one.kind == "imbalance" and one.subject_type == "job"]
+    going = next((one for one in of_shape if one.status == "open"), None)
     if division.steps == 0 or not (place.begins or going):
         return ()
     last_step, end_ns = place.first_step + division.steps - 1, int(division.job_end_ns()[-1])

@@ -93,6 +93,12 @@ def recurring_pairs(traffic: Traffic, topology: Topology, params: RecogniseParam
 
 def weighty_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
     """Mask the pairs in one tenant that occur often and weigh enough, bool[pairs]."""
+    one_tenant: Bool = topology.tenant[traffic.pair_src] == topology.tenant[traffic.pair_dst]
+    return heavy_pairs(traffic, topology, params) & one_tenant
+
+
+def heavy_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
+    """Mask the pairs between servers that occur often and weigh enough, bool[pairs]."""
     src, dst = traffic.pair_src, traffic.pair_dst
     bursts = np.bincount(traffic.pair, minlength=len(src))
     payload = np.bincount(traffic.pair, weights=traffic.payload, minlength=len(src))
@@ -102,7 +108,6 @@ def weighty_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams)
     weighty: Bool = (
         (bursts >= params.repeats)
         & (payload >= params.min_pair_share * np.minimum(main[src], main[dst]))
-        & (topology.tenant[src] == topology.tenant[dst])
         & (topology.server[src] != topology.server[dst])
     )
     return weighty

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
@@ -49,7 +50,8 @@ class Observed:
     `read` are all observations, by the exporters' clocks, `new` those of the window. By right clocks: `flows`, one
     observation a flow, `counted`, the flows as earlier windows counted them, and the `bursts` that they make. Records
     of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs before, and
-    `holes` the spans of which records are missing.
+    `holes` the spans of which records are missing. `strays` are endpoints that train with another tenant's, with the
+    name of the tenant that the topology gives them.
     """
 
     window: Window
@@ -64,6 +66,7 @@ class Observed:
     exporters: ExporterStates
     known: KnownJobs
     holes: tuple[Hole, ...] = ()
+    strays: Mapping[int, str] = field(default_factory=dict)
 
 
 def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:

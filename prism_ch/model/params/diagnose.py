@@ -89,8 +89,8 @@ class StopParams(SharedParams):
     #: machines: storage may take that long for a checkpoint.
     saving_hang_s: float = 60.0
     #: Background traffic is a checkpoint, or loads one, from this share of the bytes on that a member moves in a usual
-    #: step. Gradients are as large as the weights that a rank holds, and replicas hold the same, which are saved once; strays
-    #: and control messages are far smaller.
+    #: step. Gradients are as large as the weights that a rank holds, and replicas hold the same, which are saved once;
+    #: strays and control messages are far smaller.
     min_saved_share: float = 0.1
     #: An exporter was lost if its earlier rate predicts at least this many other records during its silence. By a
     #: Poisson count, none of five come with a probability of 0.7 %.

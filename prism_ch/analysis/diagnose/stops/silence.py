@@ -156,7 +156,7 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
 
 
 def _stand_out(suspects: Int32, quiet: QuietJob, topology: Topology, params: StopParams) -> bool:
-    """Return whether suspects are on one server, and their peers are not among them; of either most."""
+    """Return whether most suspects are on one server, and most of their peers are none."""
     on_server = np.unique(topology.server[suspects], return_counts=True)[1]
     apart = len(on_server) > 1 and on_server.max() <= params.half * len(suspects)
     return not apart and quiet.pairs.have_peers(suspects, params)
