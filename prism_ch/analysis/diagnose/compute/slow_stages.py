@@ -41,6 +41,9 @@ def find_slow_stages(
     if times is None or division.steps <= params.slow_steps or len(np.unique(times.role)) == 1:
         return ()
     before = np.array([usual_s.get(endpoint, np.nan) for endpoint in times.endpoints.tolist()])
+    if np.isnan(before).any():
+        # What changed for all would show in those alone whose past is known.
+        before[:] = np.nan
     compared = compare_with_past(times, float(np.median(step_seconds(division))), before, params)
     found = []
     for stage, slow in _slow_steps(compared, place):
