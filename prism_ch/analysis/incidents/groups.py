@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import Finding, FindingKind
 from prism_ch.model.params import IncidentParams
 
 #: Kinds of findings on a job that stands still.
@@ -58,6 +58,11 @@ class Group:
 def named(finding: Finding) -> str:
     """Return the culprit that a finding names: of a slow step, whom the others waited for."""
     return finding.cause.subject if finding.kind == "slow_step" and finding.cause is not None else finding.subject
+
+
+def kind_named(finding: Finding) -> FindingKind:
+    """Return of what kind the culprit is that a finding names."""
+    return finding.cause.kind if finding.kind == "slow_step" and finding.cause is not None else finding.kind
 
 
 def is_contradicted(finding: Finding, cause: Finding) -> bool:

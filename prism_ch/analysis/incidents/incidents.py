@@ -15,6 +15,7 @@ from prism_ch.analysis.incidents.groups import (
     costs_nothing,
     grouped,
     is_contradicted,
+    kind_named,
     named,
     names_place,
 )
@@ -96,27 +97,36 @@ def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> li
     names = {claim.finding.incident_id for claim in group.claims} - {""}
     mine = [one for one in left if one.incident_id in names]
     if not mine:
-        mine = [one for one in left if _is_same_place(one, group) and _follows(one, group.cause, params)][:1]
+        mine = [one for one in left if _goes_on(one, group, params)][:1]
     return sorted(mine, key=lambda one: (one.start_ns, one.incident_id))
 
 
-def _is_same_place(one: Incident, group: Group) -> bool:
-    """Whether what is slow is of a known incident.
+def _goes_on(one: Incident, group: Group, params: IncidentParams) -> bool:
+    """Return whether what is slow goes on with a known incident, or is the same again.
 
-    Each stop is one of its own. What is slow is of one at a place that either names; where either names none, of one in
-    the same job.
+    Each stop is one of its own. As windows judge anew, what is slow at one time may be named otherwise; later it is the
+    same only by kind and subject.
     """
-    if one.kind in STOPS or group.cause.kind in STOPS or (one.kind == "telemetry") != group.is_telemetry:
+    cause = group.cause
+    if one.kind in STOPS or cause.kind in STOPS or (one.kind == "telemetry") != group.is_telemetry:
         return False
+    quiet_s = max(cause.start_ns - one.end_ns, 0) / 1e9
+    if one.status == "open" or quiet_s <= params.renamed_s:
+        return _is_same_place(one, group)
+    again = (kind_named(cause), named(cause)) == (one.kind, one.subject)
+    return again and quiet_s <= params.quiet_s and (one.subject_type != "group" or _share_jobs(one, group))
+
+
+def _is_same_place(one: Incident, group: Group) -> bool:
+    """Return whether two name one place, or one job where either names none."""
     theirs = {named(group.cause), *group.cause.may_also_be, *group.cause.about}
     if not theirs.isdisjoint((one.subject, *one.may_also_be)):
-        return one.subject_type != "group" or not group.jobs.isdisjoint(one.jobs)
-    nowhere = one.subject_type == "job" or not names_place(group.cause)
-    return nowhere and not group.jobs.isdisjoint(one.jobs)
+        return one.subject_type != "group" or _share_jobs(one, group)
+    return (one.subject_type == "job" or not names_place(group.cause)) and _share_jobs(one, group)
 
 
-def _follows(one: Incident, cause: Finding, params: IncidentParams) -> bool:
-    return cause.start_ns <= one.end_ns + params.quiet_s * 10**9
+def _share_jobs(one: Incident, group: Group) -> bool:
+    return not group.jobs.isdisjoint(one.jobs)
 
 
 def _judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from prism_ch.analysis.incidents.groups import Group, named
+from prism_ch.analysis.incidents.groups import Group, kind_named, named
 from prism_ch.model.finding import Finding, FindingKind, SubjectType
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.topology import Topology
@@ -49,9 +49,9 @@ def tell(group: Group, topology: Topology) -> Told:
     told apart are about the server, and listed.
     """
     cause = group.cause
-    kind, subject_type, subject, also = cause.kind, cause.subject_type, named(cause), cause.may_also_be
+    kind, subject_type, subject, also = kind_named(cause), cause.subject_type, named(cause), cause.may_also_be
     if cause.kind == "slow_step" and cause.cause is not None:
-        kind, also = cause.cause.kind, cause.cause.may_also_be
+        also = cause.cause.may_also_be
         subject_type = "endpoint" if subject in topology.index else "server"
     elif cause.kind == "slow_gpu" and cause.subject_type == "server":
         also = cause.about

@@ -17,3 +17,6 @@ class IncidentParams(SharedParams):
     #: What is wrong again at the same place within as many seconds is the same incident: as long a job may be silent
     #: before it is over.
     quiet_s: int = 600
+    #: What is slow in a job may be named otherwise up to this many seconds after it was seen last: windows judge it
+    #: anew, and some see less of it than others. What begins later at another place is something else.
+    renamed_s: int = 30

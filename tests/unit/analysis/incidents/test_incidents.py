@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from prism_ch.analysis.continuity.publish import remember_window, unchanged
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.incidents.words import HIDDEN
@@ -92,6 +94,17 @@ class TestOverWindows:
         later = said("slow_nic", 30, 35, NIC, slowdown=0.3)
         ((again, one),) = story.next({"one": (later,)}).items()
         assert (again, one.status, one.start_ns) == (name, "open", NIC_SLOW.start_ns)
+
+    @pytest.mark.parametrize(
+        "kind, first, same", [("slow_gpu", 25, True), ("slow_gpu", 60, False), ("slow_step", 60, False)]
+    )
+    def test_what_is_named_otherwise_much_later_is_another(self, kind: str, first: int, same: bool) -> None:
+        story = Story()
+        ((name, _),) = story.next({"one": (NIC_SLOW,)}).items()
+        story.next({"one": closed(NIC_SLOW)})
+        subject = NIC if kind == "slow_gpu" else "job"
+        ((later, _),) = story.next({"one": (said(kind, first, first + 9, subject, slowdown=0.3),)}).items()
+        assert (later == name) is same
 
     def test_a_job_that_says_nothing_keeps_its_incident(self) -> None:
         story = Story()
