@@ -20,17 +20,25 @@ from prism_ch.model.traffic import Traffic
 
 
 def pipeline_ends(
-    traffic: Traffic, line_of_pair: Int32, chain: Int32, sequences: Sequences, data_end_ns: int, params: DivideParams
+    traffic: Traffic,
+    line_of_pair: Int32,
+    chain: Int32,
+    sequences: Sequences,
+    known_volume: Float64,
+    data_end_ns: int,
+    params: DivideParams,
 ) -> Bool:
     """Mask the bursts that close a step on a pipeline link, bool[n].
 
     Parameters: `traffic`, of links only; `line_of_pair` int32[pairs], the link of each pair; `chain` int32[links], the
-    pipeline of each; `sequences`, those of the links; `data_end_ns`, until when the job was looked at.
+    pipeline of each; `sequences`, those of the links; `known_volume` float64[links], the bytes of a step as known from
+    before, NaN where unknown; `data_end_ns`, until when the job was looked at.
 
     1. Sum what was sent over a link, one way less the other: the balance.
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
        each pipeline whether at the least or at the most, by which way activations go.
-    3. Segment the links by the volume that is usual between rests.
+    3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes the others
+       rest after every microbatch.
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
        are, those of a straggler, before the others go on.
     """
@@ -43,6 +51,8 @@ def pipeline_ends(
     low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
     ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
     step_volume, share = most_regular(sequences, ends, params)
+    single = (step_volume < params.one_step * 2 * message) & (known_volume > params.one_step * step_volume)
+    step_volume = np.where(single, known_volume, step_volume)
     closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
     closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)
     closed = _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)

@@ -54,7 +54,8 @@ def divide(
         line_of_pair = links(closing)
         chain = communicators(closing)[np.unique(line_of_pair, return_index=True)[1]]
         sequences = read_sequences(closing, line_of_pair, params)
-        ends = pipeline_ends(closing, line_of_pair, chain, sequences, int(traffic.end_ns.max()), params)
+        volume = _known_volume(sequences, known, params)
+        ends = pipeline_ends(closing, line_of_pair, chain, sequences, volume, int(traffic.end_ns.max()), params)
     agreed = agree(sequences, ends, params, chain)
     if agreed.shape[1] == 0:
         return Division.none(endpoints)
@@ -66,6 +67,20 @@ def divide(
     return Division(
         np.array(endpoints), _end_of_endpoints(closing, line_of_pair, of_lines, endpoints), of_lines.whole, regular
     )
+
+
+def _known_volume(sequences: Sequences, known: Division | None, params: DivideParams) -> Float64:
+    """Return the median bytes of a known step on each line, float64[lines], NaN where unknown."""
+    if known is None:
+        return np.full(len(sequences), np.nan)
+    ends_ns = known.job_end_ns()
+    step = np.searchsorted(ends_ns, sequences.end_ns)
+    size = len(sequences), len(ends_ns) + 1
+    moved = np.bincount(sequences.line * size[1] + step, weights=sequences.payload, minlength=size[0] * size[1])
+    of_step = moved.reshape(size)[:, 1:-1]
+    of_step[of_step <= 0] = np.nan
+    enough = np.count_nonzero(~np.isnan(of_step), axis=1) >= params.repeats
+    return np.where(enough, robust.median(of_step, axis=1), np.nan)
 
 
 def _collective_ends(

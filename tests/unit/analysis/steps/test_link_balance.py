@@ -13,7 +13,8 @@ from prism_ch.analysis.steps.sequences import Sequences, links, read_sequences
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.columns import Int64
 from prism_ch.model.params import DivideParams
-from tests.unit.analysis.build import BEGIN_NS, MS, Flow, every, pipeline, shaken, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, every, pipeline, shaken, topology, traffic, typed
+from tests.unit.chain import work
 
 PARAMS = DivideParams()
 STAGES = [0, 1, 2, 3]
@@ -139,3 +140,19 @@ def test_a_stragglers_late_end_stays_before_the_others_begin() -> None:
 def test_of_a_single_step_nobody_can_tell() -> None:
     sequences, ends = eight_links()
     np.testing.assert_array_equal(without_strays(sequences, ends[:, :1], CHAIN, PARAMS), ends[:, :1])
+
+
+def test_steps_of_a_known_job_stay_whole_while_a_stage_is_slow() -> None:
+    """A slow first stage lets the second answer each microbatch before the next one comes."""
+    flows: list[Flow] = []
+    begin_ms = 0.0
+    for number in range(110):
+        forward_ms, answer_ms = (50.0, 0.0) if number < 80 else (300.0, 0.0)
+        sent_ms = [begin_ms + forward_ms * (microbatch + 1) for microbatch in range(4)]
+        for at_ms in sent_ms:
+            answer_ms = max(answer_ms, at_ms) + 150.0
+            flows += [Flow(0, 1, at_ms), Flow(1, 0, answer_ms)]
+        begin_ms = answer_ms + 200.0
+    found = work(batch(shaken(flows, 1, ms=0.1)), topology(2), 10).only.steps
+    assert len(found) == 110
+    assert found.duration_s[1:] == pytest.approx([0.85] * 79 + [1.55] * 30, abs=0.002)
