@@ -11,6 +11,7 @@ from prism_ch import __version__
 from prism_ch.cli.analysis import analyse, ingest, migrate, run, topology
 from prism_ch.cli.database import retention, tenants
 from prism_ch.cli.execute import execute
+from prism_ch.cli.export import export
 from prism_ch.cli.grafana import grafana
 from prism_ch.cli.questions import incidents, jobs, sql, steps, tables
 from prism_ch.cli.service import doctor, hash_password, serve
@@ -18,7 +19,7 @@ from prism_ch.cli.session import shared_options
 from prism_ch.cli.simulation import simulate
 
 _COMMANDS = [
-    migrate, ingest, topology, analyse, run, incidents, jobs, steps, tables, sql, serve, doctor, hash_password,
+    migrate, ingest, topology, analyse, run, incidents, jobs, steps, tables, sql, export, serve, doctor, hash_password,
     retention, tenants, grafana, simulate,
 ]  # fmt: skip
 

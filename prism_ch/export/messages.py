@@ -1,0 +1,115 @@
+"""Reads what a job sent, from flow records, as the analysis reads them: once each, and by right clocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.observe import clocks
+from prism_ch.analysis.observe.bursts import elect, read_bursts
+from prism_ch.errors import StoreError
+from prism_ch.export.reader import JobReader
+from prism_ch.model.columns import Bool, Columns, Int32, Int64
+from prism_ch.model.exporter import ExporterHistory
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+from prism_ch.model.window import Interval
+from prism_ch.store.flows import read_flows
+from prism_ch.store.read import read_exporter_history
+from prism_ch.store.topology import read_topology
+
+log = logging.getLogger(__name__)
+
+#: ClickHouse's code where a user may not read a table.
+_ACCESS_DENIED = 497
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Columns):
+    """What was sent, one a row: from and to which of the reader's endpoints, when, and how many bytes."""
+
+    src: Int32
+    dst: Int32
+    start_ns: Int64
+    end_ns: Int64
+    bytes: Int64
+
+
+class RecordReader:
+    """Reads the flow records of a job, where its reader may: a tenant may not.
+
+    `is_open` is False once the database has refused; there are no records then.
+    """
+
+    def __init__(self, reader: JobReader) -> None:
+        self.is_open = reader.tenant is None
+        self._reader = reader
+        self._params = Params()
+        self._known: tuple[Topology, ExporterHistory] | None = None
+        self._known_until_ns = 0
+        rows = reader.table("export_pairs").to_pylist() if self.is_open else []
+        self._pairs = {(row["src_addr"], row["dst_addr"]) for row in rows}
+
+    def around(self, time: Interval) -> Interval:
+        """Widen a span by how far the exporters' clocks are off: what ends in it may be noted outside."""
+        if not self._may(lambda: self._surroundings(time)):
+            return time
+        reach_ns = clocks.reach_ns(self._surroundings(time)[1], self._params.clocks)
+        return Interval(time.start_ns - reach_ns, time.end_ns + reach_ns)
+
+    def read(self, time: Interval) -> tuple[Sent, Sent]:
+        """Read the records that end in a span of time.
+
+        Returns the pipeline messages that they make, and the records themselves.
+        """
+        found: list[tuple[Sent, Sent]] = []
+        self._may(lambda: found.append(self._read(time)))
+        return found[0] if found else (Sent.empty(), Sent.empty())
+
+    def _may(self, read: Callable[[], object]) -> bool:
+        """Read records. Returns False, now and from here on, if the database refuses."""
+        if self.is_open:
+            try:
+                read()
+            except StoreError as error:
+                if error.code != _ACCESS_DENIED:
+                    raise
+                log.debug("records not read error=%r", error)
+                self.is_open = False
+        return self.is_open
+
+    def _surroundings(self, time: Interval) -> tuple[Topology, ExporterHistory]:
+        """Return the topology and the exporters' clocks, which are read once for a while."""
+        if self._known is None or time.end_ns > self._known_until_ns:
+            store, while_ns = self._reader.store, self._params.clocks.remembered_s * 10**9
+            self._known_until_ns = time.end_ns + while_ns
+            history = read_exporter_history(store, time.start_ns - while_ns, self._known_until_ns)
+            self._known = read_topology(store, time.end_ns), history
+        return self._known
+
+    def _read(self, time: Interval) -> tuple[Sent, Sent]:
+        store, params = self._reader.store, self._params
+        topology, history = self._surroundings(time)
+        rows = np.array([topology.index.get(endpoint, -1) for endpoint in self._reader.endpoints], dtype=np.int32)
+        number = np.full(len(topology) + 1, -1, dtype=np.int32)  # the last row takes what the topology does not know
+        number[rows] = np.arange(len(rows), dtype=np.int32)
+        batch = read_flows(store, topology, time.start_ns, time.end_ns, endpoints=np.flatnonzero(number[:-1] >= 0))
+        if not len(batch):
+            return Sent.empty(), Sent.empty()
+        ticks_ns = batch.ticks_ns()
+        blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
+        flows = elect(clocks.correct(batch, history, params.clocks), blurs_ns)
+        bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
+        bursts = bursts.take(self._is_pipeline(topology, bursts)[bursts.pair])
+        messages = Sent(number[bursts.src], number[bursts.dst], bursts.start_ns, bursts.end_ns, bursts.payload)
+        return messages, Sent(number[flows.src], number[flows.dst], flows.start_ns, flows.end_ns, flows.bytes)
+
+    def _is_pipeline(self, topology: Topology, bursts: Traffic) -> Bool:
+        """Mask the pairs of bursts that exchange pipeline messages, bool[pairs]."""
+        names = topology.endpoints
+        pairs = zip(bursts.pair_src, bursts.pair_dst, strict=True)
+        return np.array([(names[src], names[dst]) in self._pairs for src, dst in pairs], dtype=bool)

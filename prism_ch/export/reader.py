@@ -1,0 +1,145 @@
+"""Reads what a trace shows of one job, as an operator or as a tenant would by `prism-ch sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.errors import UsageError
+from prism_ch.model.columns import Columns, Int32, Int64, UInt8
+from prism_ch.model.window import Interval
+from prism_ch.query.answer import check_statement, run
+from prism_ch.store.client import Store
+from prism_ch.store.statements import statement
+
+#: Phases read at once, about: enough for numpy and ClickHouse to be at full speed.
+_CHUNK_PHASES = 500_000
+#: The largest number of a step.
+_LAST_STEP = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The steps of a job that are exported: how many, the first and the last, their time, and their median duration."""
+
+    steps: int
+    first_step: int
+    last_step: int
+    time: Interval
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an endpoint sits; `stage` is -1 if unknown."""
+
+    server: str
+    gpu: int
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phases(Columns):
+    """Phases of a job's endpoints, one a row, sorted by (endpoint, step, start).
+
+    `endpoint` is a number that the reader of them gives, `phase` the number of a name in the database.
+    """
+
+    endpoint: Int32
+    step: Int64
+    phase: UInt8
+    start_ns: Int64
+    end_ns: Int64
+
+
+class JobReader:
+    """Reads one job. Every method raises StoreError as the store does.
+
+    `endpoints` are the addresses met so far; an endpoint's number is its place among them.
+    """
+
+    def __init__(self, store: Store, job_id: str, tenant: str | None) -> None:
+        self.store = store
+        self.job_id = job_id
+        self.tenant = tenant
+        self.endpoints: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def span(self, first_step: int | None, last_step: int | None) -> Span:
+        """Find the steps to export; None is no bound. Raises UsageError if there are none."""
+        wanted = {"first_step": first_step or 0, "last_step": _LAST_STEP if last_step is None else last_step}
+        row = self.table("export_steps", **wanted).to_pylist()[0]
+        if row["steps"]:
+            time = Interval(row["start_ns"], row["end_ns"])
+            return Span(row["steps"], row["first_step"], row["last_step"], time, row["step_s"])
+        everything = self.table("export_steps", first_step=0, last_step=_LAST_STEP).to_pylist()[0]
+        if everything["steps"]:
+            raise UsageError(
+                f"job {self.job_id} has none of these steps; it has {everything['first_step']}"
+                f" to {everything['last_step']}"
+            )
+        raise UsageError(f"there is no job {self.job_id} with steps; `prism-ch jobs` lists the jobs")
+
+    def places(self) -> dict[str, Place]:
+        """Find where endpoints sit, by address."""
+        rows = self.table("export_places").to_pylist()
+        return {row["endpoint"]: Place(row["server"], row["gpu"], row["pp_stage"]) for row in rows}
+
+    def incidents(self, time: Interval) -> list[dict[str, Any]]:
+        """List the incidents that concern the job in a span of time: the columns of export_incidents.sql."""
+        table = self.table("export_incidents", from_ns=time.start_ns, to_ns=time.end_ns)
+        return list(table.to_pylist())
+
+    def phases(self, span: Span) -> Iterator[tuple[int, Phases]]:
+        """Yield the phases of some steps after the other, and the step behind them.
+
+        While they are in use, the next ones are read.
+        """
+        tables = self._tables(span)
+        with ThreadPoolExecutor(1, "read ahead") as thread:
+            ahead = thread.submit(next, tables, None)
+            while (found := ahead.result()) is not None:
+                ahead = thread.submit(next, tables, None)
+                yield found[0], self._numbered(found[1])
+
+    def table(self, name: str, **parameters: str | int) -> pa.Table:
+        """Return the rows of sql/queries/<name>.sql about the job, those that its reader may see."""
+        checked = check_statement(self.store, statement(name), tenant=self.tenant)
+        body = run(self.store, checked, "ArrowStream", {"job_id": self.job_id, **parameters})
+        with pa.ipc.open_stream(body) as reader:
+            return reader.read_all()
+
+    def _tables(self, span: Span) -> Iterator[tuple[int, pa.Table]]:
+        step, steps = span.first_step, 1
+        while step <= span.last_step:
+            last = min(step + steps - 1, span.last_step)
+            table = self.table("export_timeline", first_step=step, last_step=last)
+            yield last + 1, table
+            steps = max(_CHUNK_PHASES * (last + 1 - step) // table.num_rows, 1) if table.num_rows else 2 * steps
+            step = last + 1
+
+    def _numbered(self, table: pa.Table) -> Phases:
+        """Return the rows of export_timeline.sql with numbers for the endpoints."""
+        if not table.num_rows:
+            return Phases.empty()
+        table = table.unify_dictionaries().combine_chunks()
+        named = table["endpoint"].chunk(0)
+        code, addresses = named.indices.to_numpy(), named.dictionary.to_pylist()
+        first = run_starts(code)
+        numbers = np.array([self._number(addresses[each]) for each in code[first]], dtype=np.int32)
+        columns = (table[name].to_numpy() for name in ("step", "phase", "start_ns", "end_ns"))
+        phases = Phases(np.repeat(numbers, np.diff(np.append(first, len(code)))), *columns)
+        # An endpoint that joined later stands among the others by its address, behind them by its number.
+        return phases if (np.diff(numbers) > 0).all() else phases.take(order_by(phases.endpoint))
+
+    def _number(self, endpoint: str) -> int:
+        number = self._numbers.setdefault(endpoint, len(self._numbers))
+        if number == len(self.endpoints):
+            self.endpoints.append(endpoint)
+        return number
