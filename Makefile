@@ -18,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test test-slow test-all lint format bench soak accuracy same dashboards dashboards-check previews reference lock clean
+.PHONY: help demo test test-slow test-all lint format bench soak accuracy same dashboards dashboards-check previews perfetto-check reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -55,10 +55,11 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md and the dashboards over a week
+bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md and the dashboards over a week; a trace of 1,024 GPUs
 	@$(BIN)/python -m bench.throughput
 	@$(BIN)/python -m bench.questions
 	@$(BIN)/python -m bench.endpoint
+	@$(BIN)/python -m bench.perfetto
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.check --bench
 
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
@@ -79,6 +80,9 @@ dashboards-check: $(VENV)/.stamp-dev ## check dashboards/: their form, and every
 
 previews: $(VENV)/.stamp-dev ## draw dashboards/previews/*.png: the dashboards' queries on a made-up cluster
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.previews dashboards/previews
+
+perfetto-check: $(VENV)/.stamp-dev ## ask a trace processor what it makes of a trace: TRACE_PROCESSOR=path
+	@TRACE_PROCESSOR='$(TRACE_PROCESSOR)' $(BIN)/python -m tools.perfetto_check
 
 reference: $(VENV)/.stamp-dev ## write docs/reference/ from the code
 	@$(BIN)/python -m tools.reference
