@@ -102,7 +102,7 @@ def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> li
 
 
 def _goes_on(one: Incident, group: Group, params: IncidentParams) -> bool:
-    """Return whether what is slow goes on with a known incident, or is the same again.
+    """Return whether a group goes on with a known incident, or is the same again.
 
     Each stop is one of its own. As windows judge anew, what is slow at one time may be named otherwise; later it is the
     same only by kind and subject.

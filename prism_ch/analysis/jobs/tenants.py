@@ -17,7 +17,7 @@ from prism_ch.model.traffic import Traffic
 
 
 def with_right_tenants(seen: Observed, topology: Topology, params: RecogniseParams) -> tuple[Observed, Topology]:
-    """Give endpoints the tenant that they train with, and note which tenant the topology gives them."""
+    """Give endpoints the tenant that they train with, and note the listed one."""
     strays = find_strays(seen.bursts, seen.known.active, topology, params)
     if not strays:
         return seen, topology
@@ -30,7 +30,7 @@ def with_right_tenants(seen: Observed, topology: Topology, params: RecognisePara
 def find_strays(
     traffic: Traffic, known: Sequence[JobMemory], topology: Topology, params: RecogniseParams
 ) -> Mapping[int, int]:
-    """Return the endpoints that are a tenant's by mistake, with the tenant that they train with.
+    """Return the endpoints of a wrong tenant, with the one that they train with.
 
     Parameters: `known`, the jobs that are known to go on; what is a member stays one.
 
