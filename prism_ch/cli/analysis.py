@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prism_ch.cli.session import Session, pass_session, shared_options
-from prism_ch.cli.terminal import emit, progress
+from prism_ch.cli.terminal import emit, progress, report_columns
 from prism_ch.errors import UsageError
 from prism_ch.report import count, time_utc
 
@@ -77,7 +77,7 @@ def migrate(session: Session, streams: tuple[str, ...]) -> None:
     from prism_ch.store.migrate import connect_stream
     from prism_ch.store.migrate import migrate as apply_migrations
 
-    with session.store() as store:
+    with session.store(may_be_new=True) as store:
         applied = apply_migrations(store)
         for name in applied:
             click.echo(f"applied {name}")
@@ -230,7 +230,7 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
     from prism_ch.store.migrate import migrate
     from prism_ch.worker import analyse as analyse_windows
 
-    with session.store() as store:
+    with session.store(may_be_new=True) as store:
         migrate(store)
         status = print_topology(load_topology(store, session.path(topology_file)), topology_file)
         with progress("landing files") as report_progress:
@@ -240,7 +240,7 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
             analyse_windows(store, session.settings(), progress=report_progress, patient=True)
         facts = read_facts(store)
     click.echo()
-    emit(summarise(facts))
+    emit(summarise(facts, report_columns()))
     return status
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prism_ch.cli.session import Session, pass_session, shared_options
-from prism_ch.cli.terminal import emit
+from prism_ch.cli.terminal import emit, terminal_columns
 from prism_ch.errors import UsageError
 from prism_ch.report import count, size
 
@@ -55,7 +55,7 @@ def retention(session: Session, orders: tuple[str, ...]) -> None:
     names = ("class", "kept for", "rows", "size", "oldest", "")
     answer = Answer(names, ("String", "UInt64", "UInt64", "UInt64", "String", "String"), tuple(map(_row, found)))
     if sys.stdout.isatty():
-        emit(drawn_table(answer))
+        emit(drawn_table(answer, terminal_columns()))
     else:
         click.echo(plain_table(answer))
 

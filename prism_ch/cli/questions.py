@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from prism_ch.cli.session import Session, pass_session, shared_options
-from prism_ch.cli.terminal import emit, progress
+from prism_ch.cli.terminal import emit, progress, terminal_columns
 from prism_ch.errors import InputError, UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -134,10 +134,12 @@ def tables(session: Session, /, **options: Any) -> None:
       prism-ch tables
       prism-ch tables --tenant research
     """
-    _ask(session, "list_tables", {}, **options)
+    from prism_ch.query.tenancy import listed_views
+
+    _ask(session, "list_tables", {"listed": sorted(listed_views())}, **options)
 
 
-def _ask(session: Session, name: str, parameters: Mapping[str, str], **options: Any) -> None:
+def _ask(session: Session, name: str, parameters: Mapping[str, Any], **options: Any) -> None:
     """Answer the question sql/queries/<name>.sql."""
     from prism_ch.store.statements import statement
 
@@ -147,7 +149,7 @@ def _ask(session: Session, name: str, parameters: Mapping[str, str], **options: 
 def _answer(
     session: Session,
     statement: str,
-    parameters: Mapping[str, str],
+    parameters: Mapping[str, Any],
     *,
     answer_format: str,
     tenant: str | None,
@@ -177,7 +179,7 @@ def _answer(
     if isinstance(result, bytes):
         _write(result, output)
     elif output is None and sys.stdout.isatty():
-        emit(drawn_table(result))
+        emit(drawn_table(result, terminal_columns()))
     else:
         _write(f"{plain_table(result)}\n".encode(), output)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from prism_ch.errors import StoreLockedError
+from prism_ch.errors import StoreError, StoreLockedError
 
 if TYPE_CHECKING:
     from prism_ch.settings import Settings
@@ -62,16 +62,24 @@ class Session:
         return name if self.directory is None or name == "-" else os.path.join(self.directory, name)  # noqa: PTH118 - may be a glob
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
-        """Open the database while a block runs; raises HeldElsewhere if another process has it open."""
+    def store(self, *, may_be_new: bool = False) -> Iterator[Store]:
+        """Open the database while a block runs.
+
+        Parameters: `may_be_new`, the command makes a database where there is none.
+        Raises StoreError where there is none, and HeldElsewhere if another process has it open.
+        """
         from prism_ch.store.client import connect
         from prism_ch.store.url import EmbeddedLocation, parse_url
 
         url = self.settings().url
+        location = parse_url(url)
+        if not may_be_new and isinstance(location, EmbeddedLocation) and not location.folder.exists():
+            raise StoreError(
+                "there is no database in this folder; is --url right? `prism-ch migrate` makes one", place=str(location)
+            )
         try:
             opened = connect(url)
         except StoreLockedError as error:
-            location = parse_url(url)
             if self.served is not None or not isinstance(location, EmbeddedLocation):
                 raise
             raise HeldElsewhere(location, error) from error

@@ -88,9 +88,12 @@ def _known(context: click.Context, option: click.Parameter, name: str | None) ->
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed makes the same records."
 )
+@click.option("--force", is_flag=True, help="Replace the recording that is in FOLDER.")
 @shared_options
 def simulate(
     folder: Path,
+    *,
+    force: bool,
     family: str | None,
     condition: str | None,
     faults: tuple[tuple[str, ...], ...],
@@ -138,6 +141,9 @@ def simulate(
     from prism_ch.simulate import generate, write
     from prism_ch.simulate.subjects import read_fault
 
+    old = _recording_in(folder)
+    if old and not force:
+        raise UsageError(f"{folder} holds a recording already, {old[0].name} among it; give another folder, or --force")
     try:
         scenario = _textbook(**options) if family is None else _drawn(family, **options)
         if scenario.duration_s > _LONGEST_S:
@@ -145,6 +151,8 @@ def simulate(
         scenario = _observed(scenario, condition, silences)
         added = tuple(read_fault(words, scenario) for words in faults)
         simulation = generate(replace(scenario, faults=scenario.faults + added))
+        for file in old:
+            file.unlink()
         write(simulation, folder)
     except ValidationError as error:
         wrong = error.errors()[0]
@@ -156,6 +164,11 @@ def simulate(
     for line in _effects(simulation, len(added)):
         click.echo(line)
     click.echo(f"analyse them: prism-ch run '{folder}/flows/*.parquet' --topology {folder}/topology.csv")
+
+
+def _recording_in(folder: Path) -> list[Path]:
+    """List the files of a recording in a folder: what this command writes, and nothing else."""
+    return [file for part in ("topology.csv", "flows/part-*.parquet", "truth/*") for file in sorted(folder.glob(part))]
 
 
 def _observed(scenario: Scenario, condition: str | None, silences: tuple[tuple[str, float, str], ...]) -> Scenario:

@@ -35,6 +35,16 @@ def emit(renderable: RenderableType) -> None:
     click.echo(text if is_terminal else "\n".join(line.rstrip() for line in text.splitlines()))
 
 
+def terminal_columns() -> int:
+    """Return how wide the terminal is."""
+    return Console().width
+
+
+def report_columns() -> int:
+    """Return for how many columns reports are laid out: the terminal's, or a fixed number in a pipe."""
+    return terminal_columns() if sys.stdout.isatty() else PIPE_COLUMNS
+
+
 @contextmanager
 def progress(what: str, unit: str = "") -> Iterator[Report | None]:
     """Show on stderr how far a block has come, if stderr is a terminal.

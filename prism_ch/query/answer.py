@@ -7,14 +7,14 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 from typing import Any, Literal
 from uuid import uuid4
 
 from prism_ch.errors import StoreError, UsageError
 from prism_ch.query.checked import CheckedStatement, Limits
-from prism_ch.query.gate import SyntaxUsageError, scope
+from prism_ch.query.gate import SyntaxUsageError, listed_only, scope
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -68,7 +68,7 @@ def answer_bytes(
     *,
     tenant: str | None = None,
     settings: Mapping[str, str] | None = None,
-    parameters: Mapping[str, str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     mark: str = "",
 ) -> bytes:
     """Run a statement and return its result as a file of a format.
@@ -87,7 +87,7 @@ def answer(
     *,
     tenant: str | None = None,
     settings: Mapping[str, str] | None = None,
-    parameters: Mapping[str, str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     mark: str = "",
 ) -> Answer:
     """Run a statement and return its result as text to lay out; else as answer_bytes()."""
@@ -121,7 +121,7 @@ def check_statement(
             f"ClickHouse can read the statement, but it could not be looked into, so it isn't run: {error}"
         ) from error
     scope(_normal_form(store, checked.text), store.database, tenant=tenant)
-    return checked
+    return replace(checked, text=listed_only(checked.text, store.database))
 
 
 def run(

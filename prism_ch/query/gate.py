@@ -30,6 +30,10 @@ MAX_STATEMENT_BYTES = 262_144
 READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN")
 _FIRST_WORDS = frozenset({*READING, "DESC", "("})
 # sqlglot does not parse what follows these words, so it is checked by itself.
+_SHOW_TABLES = re.compile(
+    r"SHOW\s+(?:FULL\s+)?TABLES(?:\s+(?:FROM|IN)\s+[`\"]?(?P<database>\w+)[`\"]?)?(?=\s+LIMIT\s+\d+\s*$|\s*$)",
+    re.IGNORECASE,
+)
 _UNPARSED = frozenset({"SHOW", "EXPLAIN"})
 _NOT_READING = f"only reading statements are allowed: {', '.join(READING)}"
 
@@ -95,6 +99,15 @@ def _check_statement(statement: str, tokens: list[Token], database: str, tenant:
         query = _EXPLAIN_KIND.sub("", rest, count=1)
         _check_query(query, _tokens(query), database, tenant)
     return f"{first} {rest}"
+
+
+def listed_only(statement: str, database: str) -> str:
+    """Let SHOW TABLES list the views that people read; with LIKE or WHERE it lists what those ask for."""
+    found = _SHOW_TABLES.match(statement)
+    if found is None or found["database"] not in (None, database):
+        return statement
+    names = ", ".join(f"'{name}'" for name in sorted(tenancy.listed_views()))
+    return f"{statement[: found.end()]} WHERE name IN ({names}){statement[found.end() :]}"
 
 
 def _only_statement(sql: str) -> tuple[str, list[Token]]:

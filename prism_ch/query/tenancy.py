@@ -44,6 +44,12 @@ def tenant_views() -> frozenset[str]:
 
 
 @cache
+def listed_views() -> frozenset[str]:
+    """Return the views that are listed: all that people read, and not what those are made of."""
+    return tenant_views() | frozenset(_lists()["views"]["operators"])
+
+
+@cache
 def inner_tables() -> frozenset[str]:
     """Return the tables and views that a tenant's views read."""
     rows = _lists()["rows"]

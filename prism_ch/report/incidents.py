@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.text import Text
-
-from prism_ch.model.finding import FindingKind, Severity
+from prism_ch.model.finding import FindingKind, Severity, SubjectType
 from prism_ch.report import count, gpu_time, time_utc
-from prism_ch.report.lines import labelled
+from prism_ch.report.lines import Line, labelled
 
 #: Exporters with too coarse records that are listed one by one; a fabric has hundreds, configured alike.
 _EXPORTERS_LISTED = 3
@@ -31,6 +29,7 @@ class Incident:
 
     incident_id: str
     kind: FindingKind
+    subject_type: SubjectType
     subject: str
     may_also_be: Sequence[str]
     confidence: float
@@ -69,7 +68,7 @@ def worst(job_id: str, incidents: Sequence[Incident]) -> int:
 
 def about_job(
     job_id: str, incidents: Sequence[Incident], findings: Sequence[Finding], *, has_steps: bool
-) -> Iterator[Text]:
+) -> Iterator[Line]:
     """Yield what slows one job.
 
     1. How many incidents concern it, those of several jobs too.
@@ -92,7 +91,7 @@ def about_job(
         yield from labelled("", f"and likewise {count(len(coarse) - _EXPORTERS_LISTED, 'more exporter')}", "dim")
 
 
-def of_several_jobs_or_none(incidents: Sequence[Incident], findings: Sequence[Finding]) -> Iterator[Text]:
+def of_several_jobs_or_none(incidents: Sequence[Incident], findings: Sequence[Finding]) -> Iterator[Line]:
     """Yield incidents of several jobs or of none. Findings on no job follow."""
     for one in _worst_first(one for one in incidents if len(one.jobs) != 1):
         yield from _incident(one)
@@ -101,7 +100,7 @@ def of_several_jobs_or_none(incidents: Sequence[Incident], findings: Sequence[Fi
             yield from _finding(finding)
 
 
-def _verdict(mine: Sequence[Incident], *, has_steps: bool) -> Iterator[Text]:
+def _verdict(mine: Sequence[Incident], *, has_steps: bool) -> Iterator[Line]:
     """Yield how many things slow a job.
 
     A job without steps is not called healthy, nor one that is not seen whole.
@@ -124,14 +123,17 @@ def _worst_first(incidents: Iterator[Incident]) -> list[Incident]:
     return sorted(incidents, key=lambda one: _RANK[one.severity])
 
 
-def _incident(one: Incident) -> Iterator[Text]:
+def _incident(one: Incident) -> Iterator[Line]:
     """Yield the lines of an incident: its sentence, what to do, how sure that is, time and cost."""
     yield from labelled(f"  {one.severity}", one.summary, _STYLES[one.severity])
     if one.severity != "info":
         yield from labelled("", one.action)
     if one.confidence < _SURE or one.may_also_be:
-        also = f"; may also be {_listed(one.may_also_be)}" if one.may_also_be else ""
-        yield from labelled("", f"maybe {one.subject} ({one.confidence:.0%} sure){also}")
+        whose = "" if one.subject in one.summary else f" that it is {one.subject}"
+        # Of a server, what it may also be are its own GPUs.
+        such = "one of" if one.subject_type == "server" else "may also be"
+        also = f"; {such} {_listed(one.may_also_be)}" if one.may_also_be else ""
+        yield from labelled("", f"{one.confidence:.0%} sure{whose}{also}")
     yield from labelled("", ", ".join(_facts(one)), "dim")
 
 
@@ -147,7 +149,7 @@ def _facts(one: Incident) -> Iterator[str]:
         yield f"{len(one.jobs)} jobs: {_listed(one.jobs)}"
 
 
-def _finding(finding: Finding) -> Iterator[Text]:
+def _finding(finding: Finding) -> Iterator[Line]:
     yield from labelled(f"  {finding.severity}", finding.summary, _STYLES[finding.severity])
     steps = [f"steps {finding.first_step:,} to {finding.last_step:,}"] if finding.job_id else []
     facts = [finding.kind, *steps, _span(finding.start_ns, finding.end_ns, is_open=finding.is_open)]

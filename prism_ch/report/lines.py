@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from rich.text import Text
 
-#: Columns that the summary is laid out for.
+#: Columns that the summary is laid out for where the reader's window is unknown.
 WIDTH = 100
-LABEL_WIDTH = 16
+_LABEL_WIDTH = 16
+_INDENT = 2
 
 
-def labelled(label: str, text: str, style: str = "") -> Iterator[Text]:
-    """Yield the lines of a text, the first with a label."""
-    first = f"  {label}".ljust(LABEL_WIDTH)
-    for number, line in enumerate(textwrap.wrap(text, WIDTH - LABEL_WIDTH, break_on_hyphens=False) or [""]):
-        yield Text.assemble((first if number == 0 else " " * LABEL_WIDTH, "dim"), (line, style))
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A text with a label, or indented without one; `text` may depend on how many columns there are for it."""
+
+    text: str | Callable[[int], str]
+    label: str | None = None
+    style: str = ""
+
+    def laid_out(self, columns: int) -> Iterator[Text]:
+        """Yield it as lines of at most so many columns."""
+        indent = _INDENT if self.label is None else _LABEL_WIDTH
+        first = f"  {self.label or ''}".ljust(indent)
+        room = columns - indent
+        text = self.text if isinstance(self.text, str) else self.text(room)
+        for number, line in enumerate(textwrap.wrap(text, room, break_on_hyphens=False) or [""]):
+            yield Text.assemble((first if number == 0 else " " * indent, "dim"), (line, self.style))
 
 
-def wrapped(text: str) -> Iterator[Text]:
-    """Yield the lines of a text without label."""
-    for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False):
-        yield Text(f"  {line}")
+def labelled(label: str, text: str | Callable[[int], str], style: str = "") -> Iterator[Line]:
+    """Yield a line with a label."""
+    yield Line(text, label, style)
+
+
+def wrapped(text: str) -> Iterator[Line]:
+    """Yield a line without label."""
+    yield Line(text)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from rich.text import Text
 
 from prism_ch.model.result import JobStatus
 from prism_ch.report import count, seconds, sparkline, time_utc
 from prism_ch.report.incidents import Finding, Incident, about_job, of_several_jobs_or_none, worst
-from prism_ch.report.lines import LABEL_WIDTH, WIDTH, labelled, wrapped
+from prism_ch.report.lines import WIDTH, Line, labelled, wrapped
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -97,8 +99,8 @@ def read_coverage(store: Store) -> Coverage:
     return Coverage(*row)
 
 
-def summarise(facts: Facts) -> Text:
-    """Lay out all facts, with styles for a terminal."""
+def summarise(facts: Facts, columns: int = WIDTH) -> Text:
+    """Lay out all facts in so many columns, with styles for a terminal."""
     lines = list(_records(facts.coverage))
     if not facts.jobs:
         lines += [Text(), Text("No training job was recognised", style="bold"), *wrapped(why_no_job(facts.coverage))]
@@ -107,10 +109,12 @@ def summarise(facts: Facts) -> Text:
     elsewhere = list(of_several_jobs_or_none(facts.incidents, facts.findings))
     if elsewhere:
         lines += [Text(), Text("Network and telemetry", style="bold"), *elsewhere]
-    return Text("\n").join(lines)
+    return Text("\n").join(
+        chain.from_iterable([one] if isinstance(one, Text) else one.laid_out(columns) for one in lines)
+    )
 
 
-def _records(coverage: Coverage) -> Iterator[Text]:
+def _records(coverage: Coverage) -> Iterator[Text | Line]:
     yield Text("Records", style="bold")
     yield from labelled("flows", f"{coverage.flows:,} in {count(coverage.windows, 'window')}")
     if coverage.rejected:
@@ -131,7 +135,7 @@ def _records(coverage: Coverage) -> Iterator[Text]:
         yield from labelled("failed", f"{failed} could not be analysed: {coverage.failure}", "bold red")
 
 
-def _job(job: JobFacts, facts: Facts) -> Iterator[Text]:
+def _job(job: JobFacts, facts: Facts) -> Iterator[Text | Line]:
     title = Text(f"Job {job.job_id}", style="bold")
     title.append(f"  {job.tenant or 'no tenant'}, {job.status}", style="not bold")
     yield title
@@ -155,12 +159,12 @@ def _parallelism(job: JobFacts) -> str:
     return f"{data}, {pipeline}" + (", as seen between servers" if hidden else "")
 
 
-def _steps(job: JobFacts) -> Iterator[Text]:
+def _steps(job: JobFacts) -> Iterator[Line]:
     shortest, longest = min(job.durations_s), max(job.durations_s)
     yield from labelled(
         "steps", f"{job.steps:,}; median {seconds(job.step_s_median)}, 95th percentile {seconds(job.step_s_p95)}"
     )
-    yield from labelled("durations", sparkline(job.durations_s, WIDTH - LABEL_WIDTH))
+    yield from labelled("durations", partial(sparkline, job.durations_s))
     yield from labelled("", f"{seconds(shortest)} to {seconds(longest)}, in order of time")
     shares = f"compute {job.compute_share:.0%}, pipeline (PP) {job.pp_share:.0%}, data-parallel (DP) {job.dp_share:.0%}"
     yield from labelled("time", shares)

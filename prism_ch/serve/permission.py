@@ -12,7 +12,7 @@ from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.query.allowed import FORMATS, SETTABLE
 from prism_ch.query.answer import LIMIT_MESSAGES, check_statement
 from prism_ch.query.checked import CheckedStatement
-from prism_ch.query.gate import SyntaxUsageError
+from prism_ch.query.gate import SyntaxUsageError, listed_only
 from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
 from prism_ch.serve.engine import Engine
 from prism_ch.serve.request import (
@@ -105,6 +105,7 @@ class Gate:
         body, result_format, settings = without_format(text)
         if user.role == "operator":
             chosen = result_format or request.format or _DEFAULT_FORMAT
+            body = listed_only(body, self._store.database)
             return Permitted(Statement(body, chosen, request.parameters, settings), request.settings)
         if is_settings_query(body):
             return _settings_query(result_format or request.format, user)

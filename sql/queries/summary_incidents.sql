@@ -1,11 +1,12 @@
 -- Purpose: list the incidents for the summary that `prism-ch run` prints.
 -- Parameters: none.
--- Result: incident_id, kind, subject String; may_also_be Array(String); confidence Float64; severity String; is_open UInt8;
+-- Result: incident_id, kind, subject_type, subject String; may_also_be Array(String); confidence Float64; severity String; is_open UInt8;
 --   start_ns, end_ns Int64; first_step, last_step Nullable(UInt64), NULL unless its findings are on the steps of one job;
 --   jobs Array(String); lost_gpu_h, slowdown Float64; summary, action String; open ones first, then the worst.
 SELECT
     i.incident_id AS incident_id,
     i.kind::String AS kind,
+    i.subject_type::String AS subject_type,
     i.subject AS subject,
     i.may_also_be AS may_also_be,
     i.confidence AS confidence,

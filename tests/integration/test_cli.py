@@ -138,6 +138,7 @@ def test_a_reader_that_leaves_is_no_error(analysed: tuple[Path, str]) -> None:
 def test_an_interrupt_ends_a_long_query(tmp_path: Path) -> None:
     endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1"
     command = [sys.executable, "-m", "prism_ch", "sql", endless, "--url", f"chdb://{tmp_path}/data?database=default"]
+    (tmp_path / "data").mkdir()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not (tmp_path / "data" / "status").exists():
             assert process.poll() is None
@@ -262,3 +263,11 @@ def test_simulate_writes_what_run_reads(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "tenant-00" in done.stdout
     assert "data-parallel (DP) groups of 2, 2 pipeline (PP) stages" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["sql", "SELECT 1"], ["jobs"], ["analyse"], ["doctor"]])
+def test_a_mistyped_url_makes_no_folder(command: list[str], tmp_path: Path) -> None:
+    told = prism_ch(*command, folder=tmp_path)
+    assert told.returncode == 1
+    assert "there is no database in this folder" in told.stderr + told.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ import pytest
 from prism_ch.errors import PrismError, StoreError, UsageError
 from prism_ch.query.answer import answer, answer_bytes, check_statement, run
 from prism_ch.query.checked import TENANT_LIMITS, CheckedStatement, Limits, engine_settings
-from prism_ch.query.tenancy import closed_names, inner_tables, row_filters, tenant_views
+from prism_ch.query.tenancy import closed_names, inner_tables, listed_views, row_filters, tenant_views
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.two_tenants import ALPHA, BRAVO, fill, named
@@ -184,6 +184,9 @@ def test_what_a_tenant_finds_of_the_schema_is_its_views(shared: Store) -> None:
         name for (name,) in answer(shared, "SELECT name FROM system.tables", tenant=ALPHA.name).rows
     } == tenant_views()
     assert {name for (name,) in answer(shared, "SHOW TABLES", tenant=ALPHA.name).rows} == tenant_views()
+    for statement in ("SHOW TABLES", "show full tables", f"SHOW TABLES FROM `{shared.database}` LIMIT 99"):
+        assert {row[0] for row in answer(shared, statement).rows} == listed_views()
+    assert ("steps_log",) in answer(shared, "SHOW TABLES LIKE 'steps%'").rows
     databases = answer(shared, "SELECT DISTINCT database FROM system.columns", tenant=ALPHA.name).rows
     assert databases == ((shared.database,),)
     totals = answer(shared, "SELECT any(total_rows), any(total_bytes) FROM system.tables", tenant=ALPHA.name)

@@ -113,7 +113,7 @@ def test_fault_reaches_the_truth(
 def test_faults_come_after_those_of_options_and_family(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     faults = ["--fault", "slow_nic", "8", "0.5", "1", "9", "--fault", "hang", "3", "-", "5", "-"]
     for own in (["--slow-gpu", "5", "2", "1", "2"], ["--family", "production-straggler"]):
-        assert main(["simulate", str(tmp_path / "sim"), *own, *faults, *SHORT]) == 0
+        assert main(["simulate", str(tmp_path / "sim"), "--force", *own, *faults, *SHORT]) == 0
         assert [row["kind"] for row in rows(tmp_path / "sim", "faults")] == ["slow_gpu", "slow_nic", "hang"]
         assert re.findall("fault-00.", capsys.readouterr().out) == ["fault-001", "fault-002"]
 
@@ -166,3 +166,18 @@ def test_fault_is_measured_against_the_recording_drawn(tmp_path: Path, capsys: p
     late = ["--fault", "slow_gpu", "3", "2", "70", "80"]
     line = refused(capsys, tmp_path / "sim", "--family", "ddp-fused", *late)
     assert line.endswith("70 to 80 s is not inside the recording, 0 to 60 s\n")
+
+
+def test_a_recording_is_replaced_by_force_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "sim"
+    assert main(["simulate", str(folder), *SHORT]) == 0
+    first = (folder / "truth" / "scenario.json").read_text()
+    left = folder / "flows" / "part-00007.parquet"
+    left.write_bytes(b"of a longer recording")
+    capsys.readouterr()
+    assert main(["simulate", str(folder), *SHORT, "--seed", "9"]) == 2
+    assert "holds a recording already" in capsys.readouterr().err
+    assert (folder / "truth" / "scenario.json").read_text() == first
+    assert main(["simulate", str(folder), *SHORT, "--seed", "9", "--force"]) == 0
+    assert (folder / "truth" / "scenario.json").read_text() != first
+    assert not left.exists()

@@ -33,6 +33,7 @@ JOB = JobFacts(
 SLOW = Incident(
     incident_id="i-1",
     kind="slow_gpu",
+    subject_type="endpoint",
     subject="10.0.0.1",
     may_also_be=(),
     confidence=0.95,
@@ -136,7 +137,9 @@ def test_what_costs_little_is_no_alarm_and_not_nothing() -> None:
 def test_how_sure_a_culprit_is_shows_where_it_is_not() -> None:
     assert "sure" not in summary_text(SLOW)
     text = summary_text(replace(SLOW, confidence=0.45, may_also_be=("10.0.0.2",)))
-    assert "maybe 10.0.0.1 (45% sure); may also be 10.0.0.2\n" in text
+    assert "45% sure that it is 10.0.0.1; may also be 10.0.0.2\n" in text
+    told = summary_text(replace(SLOW, summary="10.0.0.1 is slow.", confidence=0.45, may_also_be=("10.0.0.2",)))
+    assert "                45% sure; may also be 10.0.0.2\n" in told
     many = tuple(f"10.0.0.{number}" for number in range(2, 32))
     assert "10.0.0.9 and 22 more" in " ".join(summary_text(replace(SLOW, may_also_be=many)).split())
 
