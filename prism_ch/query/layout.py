@@ -43,7 +43,7 @@ def plain_table(answer: Answer) -> str:
 
 
 def drawn_table(answer: Answer, width: int) -> RenderableType:
-    """Lay out an answer for a terminal `width` columns wide, with the number of its rows.
+    """Lay out an answer for a terminal of some width, and count its rows.
 
     1. Floats have six significant digits, times milliseconds.
     2. Where rows are too wide, text is cut, the longest first.

@@ -23,7 +23,7 @@ class Line:
     style: str = ""
 
     def laid_out(self, columns: int) -> Iterator[Text]:
-        """Yield it as lines of at most so many columns."""
+        """Yield it as lines of at most `columns`."""
         indent = _INDENT if self.label is None else _LABEL_WIDTH
         first = f"  {self.label or ''}".ljust(indent)
         room = columns - indent

@@ -100,7 +100,7 @@ def read_coverage(store: Store) -> Coverage:
 
 
 def summarise(facts: Facts, columns: int = WIDTH) -> Text:
-    """Lay out all facts in so many columns, with styles for a terminal."""
+    """Lay out all facts, with styles for a terminal `columns` wide."""
     lines = list(_records(facts.coverage))
     if not facts.jobs:
         lines += [Text(), Text("No training job was recognised", style="bold"), *wrapped(why_no_job(facts.coverage))]
