@@ -14,13 +14,14 @@ from prism_ch.cli.execute import execute
 from prism_ch.cli.export import export
 from prism_ch.cli.grafana import grafana
 from prism_ch.cli.questions import incidents, jobs, sql, steps, tables
+from prism_ch.cli.report import report
 from prism_ch.cli.service import doctor, hash_password, serve
 from prism_ch.cli.session import shared_options
 from prism_ch.cli.simulation import simulate
 
 _COMMANDS = [
-    migrate, ingest, topology, analyse, run, incidents, jobs, steps, tables, sql, export, serve, doctor, hash_password,
-    retention, tenants, grafana, simulate,
+    migrate, ingest, topology, analyse, run, incidents, jobs, steps, tables, sql, export, report, serve, doctor,
+    hash_password, retention, tenants, grafana, simulate,
 ]  # fmt: skip
 
 
