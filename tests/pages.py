@@ -21,7 +21,7 @@ HOSTILE = (
 
 _VOID = frozenset({"br", "input", "link", "meta"})
 _TAGS = frozenset({
-    "a", "article", "bdi", "body", "button", "caption", "code", "data", "dd", "details", "div", "dl", "dt",
+    "a", "article", "bdi", "body", "br", "button", "caption", "code", "data", "dd", "details", "div", "dl", "dt",
     "figcaption", "figure", "footer", "form", "g", "h1", "h2", "h3", "h4", "head", "header", "html", "input", "label",
     "li", "main", "meta", "nav", "p", "path", "pre", "rect", "section", "span", "strong", "style", "summary", "svg",
     "table", "tbody", "td", "text", "textarea", "th", "thead", "time", "title", "tr", "ul",

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from prism_ch.serve.http import application, listening
+from prism_ch.serve.pages import Pages
 from prism_ch.serve.sql import SqlEndpoint
 from prism_ch.settings import ServeSettings
 from prism_ch.store.client import Store
@@ -100,8 +101,9 @@ def endpoint(store: Store, folder: Path, **settings: Any) -> Iterator[OwnEndpoin
     serve = ServeSettings.model_validate({"users": users(), **settings})
     with (
         closing(SqlEndpoint(store, folder, serve)) as sql,
+        closing(Pages(sql)) as pages,
         listening(
-            application(list, list, sql), "127.0.0.1", 0, certificate=serve.tls_certificate, key=serve.tls_key
+            application(list, list, sql, pages), "127.0.0.1", 0, certificate=serve.tls_certificate, key=serve.tls_key
         ) as port,
     ):
         yield OwnEndpoint(port, store.database, sql)

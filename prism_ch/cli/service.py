@@ -40,7 +40,8 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     SIGTERM ends the service within 10 seconds; whatever ends it, nothing is lost and nothing counted twice.
 
     The embedded database answers SQL over HTTP as a ClickHouse server does, to the users of the settings; without any,
-    to everyone on this machine, who may then read. /healthz and /metrics are there as well.
+    to everyone on this machine, who may then read. Browsers get pages at / instead. /healthz and /metrics are there as
+    well.
 
     \b
     Examples:
@@ -52,6 +53,7 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     from prism_ch.daemon.daemon import Daemon
     from prism_ch.daemon.tasks import load_schedule
     from prism_ch.serve.http import application, listening
+    from prism_ch.serve.pages import Pages
     from prism_ch.serve.sql import SqlEndpoint
     from prism_ch.store.client import connect
     from prism_ch.store.url import EmbeddedLocation, parse_url
@@ -63,11 +65,12 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     location = parse_url(settings.url)
     with ExitStack() as stack:
         stack.enter_context(_stopped_by_signals(daemon))
-        sql = control = None
+        sql = pages = control = None
         if isinstance(location, EmbeddedLocation):  # a server answers SQL by itself
             store = stack.enter_context(connect(settings.url))
             sql = stack.enter_context(closing(SqlEndpoint(store, location.folder, settings.serve)))
-        app = application(daemon.health.checks, daemon.health.measures, sql)
+            pages = stack.enter_context(closing(Pages(sql)))
+        app = application(daemon.health.checks, daemon.health.measures, sql, pages)
         options = settings.serve
         stack.enter_context(listening(app, options.host, options.port, options.tls_certificate, options.tls_key))
         if isinstance(location, EmbeddedLocation):  # other processes can't open the database meanwhile

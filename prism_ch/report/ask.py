@@ -22,11 +22,19 @@ SECOND_NS = 1_000_000_000
 _Row = TypeVar("_Row")
 
 
+#: The name of a statement, and its parameters.
+Question = tuple[str, Mapping[str, Any]]
+
+
 class Ask(Protocol):
     """Answers the statement of sql/queries/<name>.sql in rows, for one reader, who sees only what is his."""
 
     def __call__(self, name: str, /, **parameters: Any) -> list[list[Any]]:
         """Return the rows; raises StoreError if the engine fails."""
+        ...
+
+    def together(self, questions: Sequence[Question]) -> list[list[list[Any]]]:
+        """Return the rows of several statements, which may run at once."""
         ...
 
 
@@ -42,6 +50,10 @@ class AskStore:
         checked = check_statement(self.store, statement(name), tenant=self.tenant)
         return parsed(run(self.store, checked, FORMAT, parameters))
 
+    def together(self, questions: Sequence[Question]) -> list[list[list[Any]]]:
+        """Return the rows of several statements, one after the other."""
+        return [self(name, **parameters) for name, parameters in questions]
+
 
 def parsed(body: bytes) -> list[list[Any]]:
     """Read rows as the engine wrote them. Bytes that are no UTF-8 are replaced."""
@@ -50,7 +62,12 @@ def parsed(body: bytes) -> list[list[Any]]:
 
 def read(ask: Ask, row: type[_Row], name: str, /, **parameters: Any) -> list[_Row]:
     """Ask, and make an object of each row, whose fields are the columns in order."""
-    return [row(*values) for values in ask(name, **parameters)]
+    return rows_of(row, ask(name, **parameters))
+
+
+def rows_of(row: type[_Row], answer: list[list[Any]]) -> list[_Row]:
+    """Make an object of each row of an answer."""
+    return [row(*values) for values in answer]
 
 
 def span(interval: Interval) -> dict[str, str]:
@@ -67,17 +84,6 @@ def whole_seconds(interval: Interval) -> Interval:
 def span_in_seconds(interval: Interval) -> dict[str, str]:
     """Return from_time and to_time of an interval of whole seconds, without fractions."""
     return {name: value.partition(".")[0] for name, value in span(interval).items()}
-
-
-def array(texts: Sequence[str]) -> str:
-    """Write an array of texts as a parameter takes it."""
-    quoted = (text.replace("\\", "\\\\").replace("'", "\\'") for text in texts)
-    return "[" + ",".join(f"'{text}'" for text in quoted) + "]"
-
-
-def as_parameters(given: Mapping[str, Any]) -> dict[str, str]:
-    """Write the values of parameters as the engine takes them over HTTP."""
-    return {name: array(value) if isinstance(value, list) else str(value) for name, value in given.items()}
 
 
 def _written(time_ns: int) -> str:

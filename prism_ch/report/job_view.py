@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from prism_ch.model.window import Interval
 from prism_ch.report import seconds
-from prism_ch.report.ask import Ask, read, span
+from prism_ch.report.ask import Ask, read, rows_of, span
 from prism_ch.report.drawing.cells import Gpu, gpu_map
 from prism_ch.report.drawing.figure import Mark
 from prism_ch.report.drawing.lines import Chart, Series, durations
 from prism_ch.report.drawing.timeline import Phase, Row, timeline
-from prism_ch.report.rows import FindingRow, GpuRow, IncidentRow, JobRow, PhasesRow, PointRow, SeenRow, StepRow
+from prism_ch.report.rows import GpuRow, IncidentRow, JobRow, MarkRow, PhasesRow, PointRow, SeenRow, StepRow
 
 #: Points of a chart of step times: a page has room for no more.
 _POINTS = 300
@@ -48,16 +48,19 @@ def view_job(ask: Ask, row: JobRow, within: Interval, incidents: Sequence[Incide
     Parameters: `incidents` to mark, in the order of their numbers on the page.
     """
     about = {"job_id": row.job_id, **span(within)}
-    points = read(ask, PointRow, "show_step_times", points=_POINTS, **about)
+    times, slow, sight = ask.together(
+        [("show_step_times", {"points": _POINTS, **about}), ("show_slowest_step", about), ("show_visibility", about)]
+    )
+    points = rows_of(PointRow, times)
+    slowest = next(iter(rows_of(StepRow, slow)), None)
+    [seen] = rows_of(SeenRow, sight)
     gpus: list[GpuRow] = []
     if points:
         first, last = points[0].first_step, points[-1].last_step
         gpus = read(ask, GpuRow, "show_gpus", job_id=row.job_id, first_step=first, last_step=last)
-    slowest = next(iter(read(ask, StepRow, "show_slowest_step", **about)), None)
     phases = (
         [] if slowest is None else read_phases(ask, row.job_id, slowest, Interval(slowest.start_ns, slowest.end_ns))
     )
-    [seen] = read(ask, SeenRow, "show_visibility", **about)
     return JobView(
         row=row,
         points=points,
@@ -77,14 +80,13 @@ def view_job(ask: Ask, row: JobRow, within: Interval, incidents: Sequence[Incide
 
 def marks_of(ask: Ask, job_id: str, incidents: Sequence[IncidentRow]) -> list[Mark]:
     """Return the steps of a job on which incidents lie, by the numbers of these."""
-    marks = []
-    for number, incident in enumerate(incidents, start=1):
-        if job_id in incident.jobs:
-            found = read(ask, FindingRow, "show_findings", incident_id=incident.incident_id, job_id=job_id)
-            if found:
-                first, last = min(each.first_step for each in found), max(each.last_step for each in found)
-                marks.append(Mark(first, last, str(number), f"f-severity-{incident.severity}"))
-    return marks
+    found = {mark.incident_id: mark for mark in read(ask, MarkRow, "show_marks", job_id=job_id)}
+    numbered = [(number, row, found.get(row.incident_id)) for number, row in enumerate(incidents, start=1)]
+    return [
+        Mark(mark.first_step, mark.last_step, str(number), f"f-severity-{row.severity}")
+        for number, row, mark in numbered
+        if mark is not None
+    ]
 
 
 def draw_points(points: Sequence[PointRow], marks: Sequence[Mark]) -> Markup:

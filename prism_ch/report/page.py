@@ -16,7 +16,6 @@ from markupsafe import Markup
 from prism_ch import __version__
 from prism_ch.report import written
 from prism_ch.report.drawing import cells, palette
-from prism_ch.report.drawing.markup import clean
 
 #: Words for the phases of a step, by their names in the database.
 PHASE_WORDS: Mapping[str, str] = {
@@ -50,8 +49,8 @@ def content_security_policy() -> str:
 
 def address(path: str, **parameters: str | int | None) -> str:
     """Write the address of a page; parameters that are None or empty are left out."""
-    given = {name: clean(str(value)) for name, value in parameters.items() if value not in {None, ""}}
-    return f"{path}?{urlencode(given)}" if given else path
+    given = {name: str(value) for name, value in parameters.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 @cache
@@ -69,6 +68,7 @@ def _environment() -> Environment:
         "share": written.share,
         "excess": written.excess,
         "number": written.number,
+        "plain": written.plain,
         "counted": written.counted,
         "when": written.time,
         "named": written.name,

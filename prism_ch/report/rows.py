@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job, of show_jobs.sql; `jobs` counts those of all pages."""
+    """A job, of show_jobs.sql; `jobs` counts those of all pages, the last three are over all jobs, chosen or not."""
 
     job_id: str
     tenant: str
@@ -24,6 +24,9 @@ class JobRow:
     open_incidents: int
     worst: str
     jobs: int
+    running: int
+    stalled: int
+    gpus_in_jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class HoursRow:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """An incident, of show_incidents.sql; `incidents` counts all that fit."""
+    """An incident, of show_incidents.sql; the last four are over all that fit."""
 
     incident_id: str
     kind: str
@@ -57,6 +60,9 @@ class IncidentRow:
     summary: str
     action: str
     incidents: int
+    critical: int
+    warning: int
+    lost_by_all: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,15 @@ class FindingRow:
     summary: str
     observed_s: Sequence[float]
     expected_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRow:
+    """The steps of a job on which an incident lies, of show_marks.sql."""
+
+    incident_id: str
+    first_step: int
+    last_step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +209,52 @@ class WhatIfRow:
     replayed_s: float
     without_s: float
     saved_gpu_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewRow:
+    """Counts over all jobs, of show_overview.sql."""
+
+    running: int
+    stalled: int
+    gpus_in_jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRow:
+    """How a part of the service stands, of show_health.sql."""
+
+    name: str
+    state: str
+    what: str
+    mend: str
+    checked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepsRow:
+    """A step in a list, of show_steps.sql; `steps` counts those of all pages."""
+
+    step: int
+    start_ns: int
+    end_ns: int
+    duration_s: float
+    compute_s: float
+    pp_s: float
+    dp_s: float
+    slowest_endpoints: Sequence[str]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A job that a server was in, of show_host.sql."""
+
+    job_id: str
+    tenant: str
+    status: str
+    gpus: int
+    endpoints: Sequence[str]
+    steps: int
+    first_ns: int
+    last_ns: int

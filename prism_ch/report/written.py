@@ -46,6 +46,11 @@ def number(value: float | None) -> Markup:
     return _or_none(value, lambda each: f"{each:,}")
 
 
+def plain(value: float | None) -> Markup:
+    """Write a value of any unit with three significant digits."""
+    return _or_none(value, lambda each: f"{each:.3g}")
+
+
 def counted(value: int, one: str, several: str = "") -> Markup:
     """Write a count with its noun."""
     return data(value, count(value, one, several))
@@ -64,9 +69,9 @@ def name(text: str, letters: int = NAME_LETTERS) -> Markup:
     return element("bdi", short, title=text if short != text else None)
 
 
-def sentence(text: str) -> Markup:
+def sentence(text: str, letters: int = TEXT_LETTERS) -> Markup:
     """Write a text that may hold names of others."""
-    return element("bdi", shortened(text, TEXT_LETTERS))
+    return element("bdi", shortened(text, letters), _class="long")
 
 
 def _or_none(value: float | None, write: object) -> Markup:

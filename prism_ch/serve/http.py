@@ -19,10 +19,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prism_ch.errors import SettingsError
 from prism_ch.health.checks import MEASURES, Check, Measure
+from prism_ch.serve.origin import wants_page
+from prism_ch.serve.pages import PATHS
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +33,15 @@ _KEEP_ALIVE_S = 30
 
 
 def application(
-    checks: Callable[[], list[Check]], measures: Callable[[], list[Measure]], sql: ASGIApp | None = None
+    checks: Callable[[], list[Check]],
+    measures: Callable[[], list[Measure]],
+    sql: ASGIApp | None = None,
+    pages: ASGIApp | None = None,
 ) -> Starlette:
     """Make the application; checks and measures are taken at each request, in a thread.
 
     Parameters: `sql`, the application that answers SQL; None if the database is on a server, which does that itself.
+    `pages`, the application that answers browsers; None without one.
     """
 
     def healthz(request: Request) -> Response:  # noqa: ARG001 - the library's form
@@ -55,14 +61,16 @@ def application(
         return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     ok = PlainTextResponse("Ok.\n")  # as ClickHouse answers if it runs, and no replica lags
-    elsewhere = "SQL is answered by the ClickHouse server that holds the database\n"
+    elsewhere = PlainTextResponse("SQL is answered by the ClickHouse server that holds the database\n", status_code=404)
+    of_pages = [Route(path, pages, methods=["GET", "POST"]) for path in PATHS if pages is not None and path != "/"]
     return Starlette(
         routes=[
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Route("/ping", ok, methods=["GET"]),
             Route("/replicas_status", ok, methods=["GET"]),
-            Route("/", sql or PlainTextResponse(elsewhere, status_code=404), methods=["GET", "POST"]),
+            Route("/", _Front(sql or elsewhere, pages), methods=["GET", "POST"]),
+            *of_pages,
         ]
     )
 
@@ -113,6 +121,22 @@ def listening(
         finally:
             server.should_exit = True
             thread.join(timeout=3)
+
+
+class _Front:
+    """Answers browsers at `/` with a page, and all others as ClickHouse does."""
+
+    def __init__(self, sql: ASGIApp, pages: ASGIApp | None) -> None:
+        self._sql = sql
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        is_statement = request.method == "POST" or "query" in request.query_params
+        if self._pages is None or is_statement or not wants_page(request.headers.get("accept", "")):
+            await self._sql(scope, receive, send)
+        else:
+            await self._pages(scope, receive, send)
 
 
 class _MeasureCollector(Collector):

@@ -25,7 +25,7 @@ _CONTENT_TYPES = {
     r".*": "text/plain; charset=UTF-8",
 }
 #: First words of statements whose results may be long; the engine writes only these to a pipe.
-_LONG = frozenset({"(", "SELECT", "WITH"})
+LONG = frozenset({"(", "SELECT", "WITH"})
 #: A result that is sent at its end is kept in memory up to this size, in bytes, and in a file above it.
 _IN_MEMORY_BYTES = 16 << 20
 
@@ -56,7 +56,7 @@ class Results:
         Raises EngineError if it fails before the first byte. If it fails later, its error is the last piece, and the
         response has no end.
         """
-        if first_word(statement.text) not in _LONG:
+        if first_word(statement.text) not in LONG:
             text = f"{statement.text}\n{statement.settings}"
             data = await engine.run(lambda: handle.run(text, statement.format, statement.parameters))
             await self.send(data, statement.format, QueryCost())

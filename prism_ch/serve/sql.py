@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Slots
 from prism_ch.serve.exchange import ClientGoneError, Exchange
 from prism_ch.serve.handles import Handles
+from prism_ch.serve.origin import is_cross_site
 from prism_ch.serve.permission import Gate, permit_command, permit_insert, permitted_database, public_error
 from prism_ch.serve.request import (
     LONGEST_BYTES,
@@ -27,7 +28,7 @@ from prism_ch.serve.request import (
     parse,
 )
 from prism_ch.serve.results import Results, Server, go_handshake
-from prism_ch.serve.users import RateLimit, User, Users, credentials_of
+from prism_ch.serve.users import Credentials, RateLimit, User, Users, credentials_of
 from prism_ch.settings import ServeSettings
 from prism_ch.store.client import Store
 from prism_ch.store.handle import EngineError, Handle, QueryCost
@@ -72,6 +73,18 @@ class SqlEndpoint:
         whose = (exchange.request.method, exchange.status, call.user_name, exchange.address, call.query_id)
         log.info(form, *whose, exchange.sent_bytes, time.monotonic() - start_s, outcome)
 
+    async def authenticate(self, credentials: Credentials, address: str) -> User:
+        """Return the user with these credentials, unless it asks too often. Raises RequestError."""
+        user = self.users.known(credentials)
+        if user is None:
+            user = await asyncio.to_thread(self.users.authenticate, credentials, address)
+        if user.role != "operator":
+            if not self.rate_limit.allows(user.name):
+                per_minute = self.settings.requests_per_minute
+                raise RequestError("QUOTA_EXCEEDED", f"More than {per_minute} requests a minute; wait")
+            self.rate_limit.count(user.name)
+        return user
+
     def close(self) -> None:
         """Cancel running statements, and close all handles."""
         self.engine.close()
@@ -111,7 +124,10 @@ class _Call:
             await self._exchange.start(200, {"Content-Type": "text/html; charset=UTF-8"}, compress=False, size=4)
             await self._exchange.end(b"Ok.\n")
             return
-        self._user = user = await self._authenticate(given)
+        if self._method == "POST" and is_cross_site(self._exchange.headers):
+            raise RequestError("ACCESS_DENIED", "A page of another site may not send statements")
+        credentials = credentials_of(self._exchange.headers, given)
+        self._user = user = await self._endpoint.authenticate(credentials, self._exchange.address)
         self.user_name = user.name
         body = self._exchange.body()
         head, whole = await self._head(user, body)
@@ -132,19 +148,6 @@ class _Call:
                 await self._read(user, text)
             else:
                 await self._command(user, text)
-
-    async def _authenticate(self, given: dict[str, str]) -> User:
-        users, rate_limit = self._endpoint.users, self._endpoint.rate_limit
-        credentials = credentials_of(self._exchange.headers, given)
-        user = users.known(credentials)
-        if user is None:
-            user = await asyncio.to_thread(users.authenticate, credentials, self._exchange.address)
-        if user.role != "operator":
-            if not rate_limit.allows(user.name):
-                per_minute = self._endpoint.settings.requests_per_minute
-                raise RequestError("QUOTA_EXCEEDED", f"More than {per_minute} requests a minute; wait")
-            rate_limit.count(user.name)
-        return user
 
     async def _head(self, user: User, body: AsyncIterator[bytes]) -> tuple[bytes, bool]:
         """Read the statement from URL and body. Returns it, and whether it is whole.

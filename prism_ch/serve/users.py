@@ -140,6 +140,11 @@ class Users:
                     f"serve.users.{name}.password: is no hash of a password; `prism-ch hash-password` makes one"
                 )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether everyone on this machine may read, as no user is configured."""
+        return self._open
+
     def known(self, credentials: Credentials) -> User | None:
         """Return the user whose credentials were correct before, without delay; else None."""
         return self._user(credentials.name) if self._digest(credentials) in self._known else None

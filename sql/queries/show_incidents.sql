@@ -2,8 +2,8 @@
 -- Parameters: incident_id, job_id, server, each empty for all; only_open, 1 for open ones only; from_time, to_time: the span [from, to)
 --   into which they lasted, UTC; rows, at most.
 -- Result: incident_id, kind, subject_type, subject String; may_also_be Array(String); confidence, 0 to 1; severity, status String;
---   start_ns, end_ns Int64; jobs Array(String); gpus; lost_gpu_h; slowdown, 0 to 1; summary, action String; incidents, count of all;
---   open ones first, then the worst.
+--   start_ns, end_ns Int64; jobs Array(String); gpus; lost_gpu_h; slowdown, 0 to 1; summary, action String; incidents, critical,
+--   warning, counts of all; lost_by_all, GPU-hours; open ones first, then the worst.
 WITH (SELECT groupUniqArray(endpoint) FROM topology WHERE server = {server:String} AND server != '') AS endpoints
 SELECT
     i.incident_id AS incident_id,
@@ -22,7 +22,10 @@ SELECT
     i.slowdown AS slowdown,
     i.summary AS summary,
     i.action AS action,
-    count() OVER () AS incidents
+    count() OVER () AS incidents,
+    countIf(i.severity = 'critical') OVER () AS critical,
+    countIf(i.severity = 'warning') OVER () AS warning,
+    sum(i.lost_gpu_h) OVER () AS lost_by_all
 FROM incidents AS i
 WHERE ({incident_id:String} = '' OR i.incident_id = {incident_id:String})
     AND ({job_id:String} = '' OR has(i.jobs, {job_id:String}))

@@ -2,7 +2,8 @@
 -- Parameters: job_id, empty for all; named, a part of the name of the job or tenant, empty for all; only_open, 1 for jobs with open
 --   incidents only; from_time, to_time: the span [from, to) in which they were seen, UTC; rows, first_row: a page of them.
 -- Result: job_id, tenant, status String; gpus, servers, dp_size, pp_size, steps; step_s, the median, seconds; first_ns, last_ns Int64;
---   open_incidents; worst String, empty where none is open; jobs, count of all pages; those that run first, of these the largest.
+--   open_incidents; worst String, empty where none is open; jobs, count of all pages; running, stalled, gpus_in_jobs, counts of all jobs,
+--   chosen or not; those that run first, of these the largest.
 SELECT
     j.job_id AS job_id,
     j.tenant AS tenant,
@@ -17,8 +18,19 @@ SELECT
     toUnixTimestamp64Nano(j.last_seen) AS last_ns,
     i.open_incidents AS open_incidents,
     i.worst AS worst,
-    count() OVER () AS jobs
-FROM jobs AS j
+    count() OVER () AS jobs,
+    j.running AS running,
+    j.stalled AS stalled,
+    j.gpus_in_jobs AS gpus_in_jobs
+FROM
+(
+    SELECT
+        *,
+        countIf(status = 'running') OVER () AS running,
+        countIf(status = 'stalled') OVER () AS stalled,
+        sumIf(endpoints, status != 'ended') OVER () AS gpus_in_jobs
+    FROM jobs
+) AS j
 LEFT JOIN
 (
     SELECT arrayJoin(jobs) AS job_id, count() AS open_incidents, max(severity)::String AS worst
