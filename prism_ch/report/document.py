@@ -202,7 +202,7 @@ def _hours(rows: Sequence[HoursRow]) -> Hours:
     ordered = sorted(causes.items(), key=lambda cause: (-cause[1], cause[0]))
     gpu_h, lost_gpu_h = sum(row.gpu_h for row in rows), sum(row.lost_gpu_h for row in rows)
     healthy_h = gpu_h - lost_gpu_h
-    parts = [Part("not lost", healthy_h, gpu_time(max(healthy_h, 0.0)), "f-series-good")]
+    parts = [Part("healthy", healthy_h, gpu_time(max(healthy_h, 0.0)), "f-series-good")]
     parts += [Part(cause, lost, gpu_time(lost), loss_class("f", nth)) for nth, (cause, lost) in enumerate(ordered)]
     words = ", ".join(f"{part.name} {part.written}" for part in parts)
     return Hours(gpu_h, lost_gpu_h, ordered, total(f"GPU-hours: {words}", parts) if rows else Markup(""))

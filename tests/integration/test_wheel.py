@@ -51,3 +51,11 @@ def test_the_wheel_holds_what_the_checkout_holds(clean_python: Path, tmp_path: P
 
 def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_wheel_writes_a_report(clean_python: Path, tmp_path: Path) -> None:
+    code = "import sys; from prism_ch.cli import main; sys.exit(main([*sys.argv[2:], '--url', sys.argv[1]]))"
+    url, written = f"chdb://{tmp_path}/data", tmp_path / "report.html"
+    run(clean_python, "-I", "-c", code, url, "migrate", cwd=tmp_path)
+    run(clean_python, "-I", "-c", code, url, "report", "-o", written, cwd=tmp_path)
+    assert "No training job was recognised" in written.read_text(encoding="utf-8")
