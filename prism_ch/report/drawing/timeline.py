@@ -15,6 +15,8 @@ from prism_ch.report.drawing.scales import Scale, decimals, tick_distance
 _LEFT, _TOP, _ROW = 150, 26, 17
 #: Narrower phases are drawn this wide, in pixels, so that short messages are seen.
 _LEAST_WIDTH = 0.7
+#: Boxes of one kind with less between them, in pixels, are drawn as one: so a picture has a bounded size.
+_LEAST_GAP = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,25 @@ def _phases(row: Row, y: int, from_ns: int, to_ns: int, across: Scale) -> list[M
     """Draw the phases of a row, all of one kind in one path: a step has thousands."""
     drawn = []
     for kind in PHASES:
-        boxes = []
+        boxes: list[tuple[float, float]] = []
         for phase in row.phases:
             left, right = max(phase.start_ns, from_ns), min(phase.end_ns, to_ns)
-            if phase.kind != kind or left >= right:
-                continue
-            x = across(left - from_ns)
-            width = max(across(right - from_ns) - x, _LEAST_WIDTH)
-            boxes.append(f"M{number(x)} {y}h{number(width)}v{_ROW - 3}h-{number(width)}z")
+            if phase.kind == kind and left < right:
+                _add(boxes, across(left - from_ns), across(right - from_ns))
         if boxes:
-            drawn.append(element("path", d="".join(boxes), _class=f"f-phase-{kind}"))
+            sized = [(number(left), number(right - left)) for left, right in boxes]
+            path = "".join(f"M{left} {y}h{width}v{_ROW - 3}h-{width}z" for left, width in sized)
+            drawn.append(element("path", d=path, _class=f"f-phase-{kind}"))
     return drawn
+
+
+def _add(boxes: list[tuple[float, float]], left: float, right: float) -> None:
+    """Add a box behind the others.
+
+    The last one is widened instead if no eye could see a gap between them.
+    """
+    right = max(right, left + _LEAST_WIDTH)
+    if boxes and left - boxes[-1][1] < _LEAST_GAP:
+        boxes[-1] = (boxes[-1][0], max(right, boxes[-1][1]))
+    else:
+        boxes.append((left, right))

@@ -18,6 +18,7 @@ from prism_ch.report.drawing.scales import Scale, covering, decimals, tick_dista
 from prism_ch.report.drawing.timeline import Phase, Row, timeline
 
 _SECONDS = st.floats(0, 1e6, allow_nan=False)
+_BOX = re.compile(r"M(-?[0-9.]+) [0-9]+h([0-9.]+)v")
 _NUMBERS = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -101,9 +102,23 @@ def test_a_timeline_draws_phases_where_they_lie(lengths: list[int], since: int, 
     starts = [sum(lengths[:n]) for n in range(len(lengths))]
     phases = [Phase(("compute", "DP")[n % 2], start, start + lengths[n]) for n, start in enumerate(starts)]
     root = _parsed(timeline("a step", [Row("host <0>", phases, is_named=True)], since, since + lasts, 0))
-    shown = sum(phase.start_ns < since + lasts and phase.end_ns > since for phase in phases)
-    assert sum(part.get("d", "").count("z") for part in root.iter()) == shown
+    boxes = {
+        part.get("class"): [(float(x), float(x) + float(width)) for x, width in _BOX.findall(part.get("d", ""))]
+        for part in root.iter()
+        if part.get("class", "").startswith("f-phase-")
+    }
+    for phase in phases:
+        left, right = max(phase.start_ns, since), min(phase.end_ns, since + lasts)
+        if left < right:
+            begin, end = (150 + (each - since) / lasts * (WIDTH - 154) for each in (left, right))
+            covers = boxes[f"f-phase-{phase.kind}"]
+            assert any(a - 0.2 <= begin and end <= b + 0.2 for a, b in covers)
     assert all(-1 <= each <= WIDTH + 1 for each in _coordinates(root))
+
+
+def test_a_timeline_of_very_many_phases_stays_small() -> None:
+    phases = [Phase(("compute", "EP")[n % 2], 1000 * n, 1000 * (n + 1)) for n in range(20_000)]
+    assert len(timeline("a step", [Row("host", phases)], 0, 20_000_000, 0)) < 60_000
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 12))
