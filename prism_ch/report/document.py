@@ -181,7 +181,7 @@ def _incidents(ask: Ask, subject: Subject, within: Interval) -> list[IncidentRow
 
 
 def _read_incidents(ask: Ask, within: Interval, incident_id: str = "", job_id: str = "") -> list[IncidentRow]:
-    asked = {"incident_id": incident_id, "job_id": job_id, "server": "", "only_open": 0, "rows": _INCIDENTS_LISTED}
+    asked = {"incident_id": incident_id, "job_id": job_id, "named": [], "only_open": 0, "rows": _INCIDENTS_LISTED}
     return read(ask, IncidentRow, "show_incidents", **asked, **span(within))
 
 

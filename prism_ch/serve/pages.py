@@ -97,7 +97,8 @@ class _Call:
         reader = Reader(user.name, user.tenant)
         async with self._endpoint.slots.slot(user.name):
             if posted is not None and posted.get("as") == "csv":
-                await answer_csv(self._endpoint, ask, exchange, posted.get("statement", ""), _headers("text/csv"))
+                text, headers = posted.get("statement", ""), _headers("text/csv")
+                await exchange.while_connected(answer_csv(self._endpoint, ask, exchange, text, headers))
                 return
             if path == _SQL_PATH:
                 make = partial(view_answer, ask, reader, given, posted)

@@ -161,7 +161,7 @@ def view_host(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
         server=server,
         hosted=hosted,
         compared=compared,
-        incidents=_incidents(ask, server=server),
+        incidents=_incidents(ask, named=[server, *{endpoint for row in hosted for endpoint in row.endpoints}]),
     )
 
 
@@ -192,13 +192,13 @@ def _job(ask: Ask, job_id: str) -> JobRow:
     return found[0]
 
 
-def _incidents(ask: Ask, **chosen: str | int) -> list[IncidentRow]:
+def _incidents(ask: Ask, **chosen: Any) -> list[IncidentRow]:
     return read(ask, IncidentRow, "show_incidents", **_about(**chosen))
 
 
-def _about(**chosen: str | int) -> dict[str, str | int]:
+def _about(**chosen: Any) -> dict[str, Any]:
     """Return the parameters of a question about incidents."""
-    asked: dict[str, str | int] = {"incident_id": "", "job_id": "", "server": "", "only_open": 0}
+    asked: dict[str, Any] = {"incident_id": "", "job_id": "", "named": [], "only_open": 0}
     return {**asked, "rows": _INCIDENTS_ROWS, **chosen, **span(ALWAYS)}
 
 

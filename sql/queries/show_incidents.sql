@@ -1,10 +1,9 @@
 -- Purpose: list incidents for the report and the page at /.
--- Parameters: incident_id, job_id, server, each empty for all; only_open, 1 for open ones only; from_time, to_time: the span [from, to)
---   into which they lasted, UTC; rows, at most.
+-- Parameters: incident_id, job_id, each empty for all; named Array(String): only those that name one of these servers or endpoints,
+--   empty for all; only_open, 1 for open ones only; from_time, to_time: the span [from, to) into which they lasted, UTC; rows, at most.
 -- Result: incident_id, kind, subject_type, subject String; may_also_be Array(String); confidence, 0 to 1; severity, status String;
 --   start_ns, end_ns Int64; jobs Array(String); gpus; lost_gpu_h; slowdown, 0 to 1; summary, action String; incidents, critical,
 --   warning, counts of all; lost_by_all, GPU-hours; open ones first, then the worst.
-WITH (SELECT groupUniqArray(endpoint) FROM topology WHERE server = {server:String} AND server != '') AS endpoints
 SELECT
     i.incident_id AS incident_id,
     i.kind::String AS kind,
@@ -29,7 +28,7 @@ SELECT
 FROM incidents AS i
 WHERE ({incident_id:String} = '' OR i.incident_id = {incident_id:String})
     AND ({job_id:String} = '' OR has(i.jobs, {job_id:String}))
-    AND ({server:String} = '' OR hasAny(arrayPushFront(endpoints, {server:String}), arrayPushFront(i.may_also_be, i.subject)))
+    AND (empty({named:Array(String)}) OR hasAny({named:Array(String)}, arrayPushFront(i.may_also_be, i.subject)))
     AND ({only_open:UInt8} = 0 OR i.status = 'open')
     AND i.end_time >= {from_time:DateTime64(9)} AND i.start_time < {to_time:DateTime64(9)}
 ORDER BY i.status, i.severity DESC, i.lost_gpu_h DESC, i.start_time DESC, i.incident_id

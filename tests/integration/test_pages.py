@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import http.client
 import io
 import re
-from collections.abc import Iterator
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -340,3 +343,23 @@ def test_ten_thousand_jobs_are_paged_and_found(engine_folder: Path) -> None:
         found = _page(served, "/", named="JOB-0777")
         assert len(_links(found, "/job")) == 10
         assert not _links(_page(served, "/", open="1"), "/job")
+
+
+@pytest.mark.parametrize("kind", ["table", "csv"])
+def test_a_statement_ends_with_who_waits_for_it(example: OwnEndpoint, kind: str) -> None:
+    form = urlencode({"statement": "SELECT count() FROM numbers(10000000000000) WHERE sin(number) = 2", "as": kind})
+    login = b64encode(f"reader:{PASSWORD}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}", "Sec-Fetch-Site": "same-origin"}
+    connection = http.client.HTTPConnection("127.0.0.1", example.port, timeout=60)
+    connection.request("POST", "/sql", form, headers)
+    assert _within(20, lambda: bool(example.sql.engine.marks))
+    connection.close()
+    assert _within(20, lambda: not example.sql.engine.marks)
+
+
+def _within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Wait until something holds; return whether it does in time."""
+    until_s = time.monotonic() + seconds
+    while not holds() and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return holds()
