@@ -160,6 +160,26 @@ def test_a_step_equals_sql_and_zooms(example: OwnEndpoint) -> None:
     assert inside.all("svg")
 
 
+def test_a_job_and_a_server_equal_sql(example: OwnEndpoint) -> None:
+    job = {value for value, _ in _page(example, "/job", id="job-two").numbers()}
+    latest = "(SELECT * FROM steps WHERE job_id = {job:String} ORDER BY step DESC LIMIT 50)"
+    for question in (
+        "SELECT arrayJoin([endpoints, servers, dp_size, steps, step_s_median]) FROM jobs WHERE job_id = {job:String}",
+        "SELECT arrayJoin([lost_gpu_h, confidence]) FROM incidents WHERE has(jobs, {job:String})",
+        f"SELECT arrayJoin([step, duration_s, compute_s, pp_s, dp_s]) FROM {latest}",  # noqa: S608
+    ):
+        assert set(map(float, example.ask(question, param_job="job-two").text.split())) <= job, question
+    server = _page(example, "/host", server="host-1-1")
+    assert [row[0] for row in next(rows for rows in server.tables() if rows[0][0] == "Job")[1:]] == ["job-one"]
+    work = example.ask(
+        "SELECT avg(compute_s + pp_s) FROM gpu_steps"
+        " WHERE job_id = 'job-one' AND step >= 920 AND endpoint LIKE '10.1.1.%' GROUP BY endpoint"
+    )
+    shown = [value for value, _ in server.numbers()]
+    for line in work.text.splitlines():
+        assert any(value == pytest.approx(float(line)) for value in shown), line
+
+
 def test_pages_of_steps_and_jobs_are_turned(example: OwnEndpoint) -> None:
     page = _page(example, "/job", id="job-one", order="slowest")
     after = next(each for each in page.all("a") if each.attributes.get("rel") == "next")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from prism_ch.report.drawing.palette import HEAT, HEAT_FROM, heat_class
 _CELL, _GAP, _LABEL, _BETWEEN = 14, 1, 92, 18
 #: Rows that a map of GPUs has at least before it takes another column.
 _ROWS_LEAST = 12
+_NUMBERED = re.compile(r"([^0-9]*)([0-9]{0,18})")
 #: Letters of a name that fit beside a row.
 _LETTERS = 15
 
@@ -38,7 +40,7 @@ def gpu_map(says: str, gpus: Sequence[Gpu]) -> Markup:
     Rows stand in as many columns as fit.
     """
     servers: dict[str, list[Gpu]] = {}
-    for gpu in gpus:
+    for gpu in sorted(gpus, key=lambda gpu: (natural_key(gpu.server), gpu.number)):
         servers.setdefault(gpu.server, []).append(gpu)
     wide = max((len(row) for row in servers.values()), default=1)
     block = _LABEL + wide * _CELL + _BETWEEN
@@ -51,6 +53,11 @@ def gpu_map(says: str, gpus: Sequence[Gpu]) -> Markup:
         drawn += [_gpu(x + _LABEL + nth * _CELL, y, gpu) for nth, gpu in enumerate(row)]
     width = max(WIDTH, columns * block - _BETWEEN)
     return picture(max(rows, 1) * _CELL, says, *drawn, width=width)
+
+
+def natural_key(name: str) -> list[tuple[str, int]]:
+    """Return a key that sorts host-9 before host-10."""
+    return [(letters, int(digits or 0)) for letters, digits in _NUMBERED.findall(name)]
 
 
 def _gpu(x: float, y: float, gpu: Gpu) -> Markup:

@@ -13,6 +13,8 @@ from prism_ch.report.drawing.palette import PHASES
 from prism_ch.report.drawing.scales import Scale, decimals, tick_distance
 
 _LEFT, _TOP, _ROW = 150, 26, 17
+#: Numbers of the axis behind this place would leave the picture, so that they end at theirs.
+_LAST = WIDTH - 40
 #: Narrower phases are drawn this wide, in pixels, so that short messages are seen.
 _LEAST_WIDTH = 0.7
 #: Boxes of one kind with less between them, in pixels, are drawn as one: so a picture has a bounded size.
@@ -52,7 +54,7 @@ def timeline(says: str, rows: Sequence[Row], from_ns: int, to_ns: int, origin_ns
         for tick in shown.ticks(8)
         for part in (
             element("path", d=f"M{number(shown(tick))} {_TOP - 4}V{bottom}", _class="grid"),
-            text(shown(tick), _TOP - 9, f"{tick:.{digits}f} s", anchor="middle"),
+            text(shown(tick), _TOP - 9, f"{tick:.{digits}f} s", anchor="end" if shown(tick) > _LAST else "middle"),
         )
     ]
     drawn = [

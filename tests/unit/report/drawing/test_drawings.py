@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from prism_ch.report.drawing.bars import Part, compared, total
-from prism_ch.report.drawing.cells import Gpu, gpu_map, heat_key, matrix
+from prism_ch.report.drawing.cells import Gpu, gpu_map, heat_key, matrix, natural_key
 from prism_ch.report.drawing.figure import WIDTH, Mark
 from prism_ch.report.drawing.lines import Chart, Series, durations
 from prism_ch.report.drawing.palette import HEAT
@@ -83,6 +83,14 @@ def test_every_gpu_has_a_cell_of_its_own(servers: int) -> None:
     assert all(float(cell.get("x", "0")) + 13 <= width and float(cell.get("y", "0")) + 13 <= height for cell in cells)
     titles = {cell[0].text for cell in cells}
     assert "host-0000 GPU 7: +0.0%" in titles
+
+
+def test_servers_stand_in_the_order_that_people_count_in() -> None:
+    names = ["host-10", "host-9", "a1b2", "host-9a", "", "a1b10", "\u0661"]
+    assert sorted(names, key=natural_key) == sorted(names, key=natural_key, reverse=True)[::-1]
+    assert sorted(["b1", "a2"], key=natural_key) == ["a2", "b1"]
+    ordered = [name for name in sorted(names, key=natural_key) if name.startswith(("host", "a"))]
+    assert ordered == ["a1b2", "a1b10", "host-9", "host-9a", "host-10"]
 
 
 def test_a_matrix_writes_each_cell() -> None:
