@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from prism_ch.model.window import Interval
 from prism_ch.query.answer import check_statement, run
+from prism_ch.query.checked import CheckedStatement
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -40,14 +41,20 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AskStore:
-    """Asks a database; `tenant` is whose rows are seen, None for all."""
+    """Asks a database; `tenant` is whose rows are seen, None for all.
+
+    Statements are checked once: a report asks some of them for each incident.
+    """
 
     store: Store
     tenant: str | None = None
+    _checked: dict[str, CheckedStatement] = field(default_factory=dict)
 
     def __call__(self, name: str, /, **parameters: Any) -> list[list[Any]]:
         """Return the rows as that tenant's own statement would have them."""
-        checked = check_statement(self.store, statement(name), tenant=self.tenant)
+        checked = self._checked.get(name)
+        if checked is None:
+            checked = self._checked[name] = check_statement(self.store, statement(name), tenant=self.tenant)
         return parsed(run(self.store, checked, FORMAT, parameters))
 
     def together(self, questions: Sequence[Question]) -> list[list[list[Any]]]:
