@@ -27,9 +27,9 @@ prism-ch sql - < sql/examples/01_jobs.sql
 prism-ch sql - --tenant research < sql/examples/07_losses.sql    # as that tenant sees it
 ```
 
-`SHOW TABLES` lists what there is to read and `DESCRIBE steps` tells what the columns of one mean. Times are UTC. A condition on
-`job_id` and one on `step` make questions about `gpu_steps` and `timeline` fast, as that is how rows are ordered. In
-Python `prism_ch.query.api` answers; [examples/notebook.ipynb](examples/notebook.ipynb) shows how.
+`SHOW TABLES` lists what there is to read and `DESCRIBE steps` tells what the columns of one mean. Times are UTC. A
+condition on `job_id` and one on `step` make questions about `gpu_steps` and `timeline` fast, as that is how rows are
+ordered. In Python `prism_ch.query.api` answers; [examples/notebook.ipynb](examples/notebook.ipynb) shows how.
 """
 _FOOT = """
 The other folders: `migrations/` is the schema, numbered, and `schema.sql` its sum; `queries/` what the program itself
