@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from prism_ch.errors import UsageError
 from prism_ch.query.answer import page as page_settings
+from prism_ch.query.tenancy import listed_views
 from prism_ch.report.page import render
 from prism_ch.serve.exchange import Exchange
 from prism_ch.serve.page_ask import PageAsk
@@ -50,7 +51,7 @@ def view_answer(ask: PageAsk, reader: Reader, given: Mapping[str, str], posted: 
             wrong = str(error)
         except EngineError as error:
             wrong = str(public_error(error, ask.user))
-    tables = ask("list_tables")
+    tables = ask("list_tables", listed=sorted(listed_views()))
     return render("page_sql.html", reader=reader, path="/sql", statement=text, table=table, wrong=wrong, tables=tables)
 
 
