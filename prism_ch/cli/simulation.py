@@ -141,9 +141,7 @@ def simulate(
     from prism_ch.simulate import generate, write
     from prism_ch.simulate.subjects import read_fault
 
-    old = _recording_in(folder)
-    if old and not force:
-        raise UsageError(f"{folder} holds a recording already, {old[0].name} among it; give another folder, or --force")
+    old = _recording_in(folder, may_be_replaced=force)
     try:
         scenario = _textbook(**options) if family is None else _drawn(family, **options)
         if scenario.duration_s > _LONGEST_S:
@@ -151,9 +149,7 @@ def simulate(
         scenario = _observed(scenario, condition, silences)
         added = tuple(read_fault(words, scenario) for words in faults)
         simulation = generate(replace(scenario, faults=scenario.faults + added))
-        for file in old:
-            file.unlink()
-        write(simulation, folder)
+        write(simulation, folder, instead_of=old)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise UsageError(f"{wrong['loc'][-1]}: {wrong['msg']}, not {wrong['input']}") from None
@@ -166,9 +162,16 @@ def simulate(
     click.echo(f"analyse them: prism-ch run '{folder}/flows/*.parquet' --topology {folder}/topology.csv")
 
 
-def _recording_in(folder: Path) -> list[Path]:
-    """List the files of a recording in a folder: what this command writes, and nothing else."""
-    return [file for part in ("topology.csv", "flows/part-*.parquet", "truth/*") for file in sorted(folder.glob(part))]
+def _recording_in(folder: Path, *, may_be_replaced: bool) -> list[Path]:
+    """List the files of a recording in a folder: what this command writes, and nothing else.
+
+    Raises UsageError if there are some that may not be replaced.
+    """
+    parts = ("topology.csv", "flows/part-*.parquet", "truth/*")
+    found = [file for part in parts for file in sorted(folder.glob(part))]
+    if found and not may_be_replaced:
+        raise UsageError(f"{folder} holds a recording already, {found[0].name} in it; give another folder, or --force")
+    return found
 
 
 def _observed(scenario: Scenario, condition: str | None, silences: tuple[tuple[str, float, str], ...]) -> Scenario:

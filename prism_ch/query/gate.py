@@ -102,7 +102,10 @@ def _check_statement(statement: str, tokens: list[Token], database: str, tenant:
 
 
 def listed_only(statement: str, database: str) -> str:
-    """Let SHOW TABLES list the views that people read; with LIKE or WHERE it lists what those ask for."""
+    """Let SHOW TABLES list the views that people read.
+
+    With LIKE or WHERE it lists what those ask for.
+    """
     found = _SHOW_TABLES.match(statement)
     if found is None or found["database"] not in (None, database):
         return statement

@@ -29,7 +29,7 @@ _GAP = 3
 
 
 def plain_table(answer: Answer) -> str:
-    """Lay out header and rows in aligned columns, numbers to the right; all values are whole."""
+    """Lay out header and rows in aligned columns, numbers to the right, all values whole."""
     rows = [answer.names, *(tuple(map(_cell, row)) for row in answer.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     right = [is_number(kind) for kind in answer.types]

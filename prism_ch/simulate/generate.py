@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,13 @@ def generate(scenario: Scenario) -> Simulation:
     return Simulation(scenario, observed.table, _topology(scenario, network), truth_tables, summary)
 
 
-def write(simulation: Simulation, folder: Path) -> list[Path]:
-    """Write flows/part-*.parquet, topology.csv and truth/ under `folder`, which is made; return the files."""
+def write(simulation: Simulation, folder: Path, instead_of: Iterable[Path] = ()) -> list[Path]:
+    """Write flows/part-*.parquet, topology.csv and truth/ under `folder`, which is made; return the files.
+
+    Parameters: `instead_of`, files that are removed first.
+    """
+    for file in instead_of:
+        file.unlink()
     tables = {
         f"flows/part-{part:05d}.parquet": simulation.flows.slice(offset, _RECORDS_A_FILE)
         for part, offset in enumerate(range(0, max(len(simulation.flows), 1), _RECORDS_A_FILE))
