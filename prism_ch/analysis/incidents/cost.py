@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import severity
-from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow
+from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
@@ -41,7 +41,9 @@ def costs_of(
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
-        least_s = params.judged_steps * job.job.step_s_median
+        passes = not names_place(group.cause) or group.cause.kind in OF_NETWORK
+        least = params.severity_steps if passes else params.judged_steps
+        least_s = least * job.job.step_s_median
         cost = replace(known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job))), least_s=least_s)
         own = group.of_job(job_id)
         if group.is_telemetry:
