@@ -33,6 +33,12 @@ def components(n: int, edges: Iterable[tuple[int, int]]) -> list[int]:
     return label
 
 
+def longest_path(edges: Sequence[tuple[int, int, float]], begin: Sequence[float], node: int) -> float:
+    """Return when a node takes place: the latest of its sources, each and its lag, or its beginning without any."""
+    before = [(source, lag) for source, target, lag in edges if target == node]
+    return max((longest_path(edges, begin, source) + lag for source, lag in before), default=begin[node])
+
+
 def overlap(one: set[int], other: set[int]) -> float:
     """Return |A and B| / min(|A|, |B|), and 0 where a set is empty."""
     smaller = min(len(one), len(other))

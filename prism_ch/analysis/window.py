@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from prism_ch.analysis.continuity.continuity import continue_jobs, rebuild_job
+from prism_ch.analysis.continuity.continuity import Continued, Each, continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.continuity.unseen import holes_of, with_holes
@@ -20,13 +20,35 @@ from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.analysis.jobs.tenants import with_right_tenants
-from prism_ch.analysis.observe.observe import WindowFlows, observe
+from prism_ch.analysis.observe.observe import Observed, WindowFlows, observe
 from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
 _JOBS_AT_ONCE = 2
+
+
+def examine(
+    flows: WindowFlows, topology: Topology, params: Params, each: Each = map
+) -> tuple[Observed, Continued, list[JobContext]]:
+    """Find the jobs in a window's flows, and rebuild their new steps.
+
+    Returns what the window shows, the attempts of its jobs, and what its detectors look at: see `analyse_window`, 1 to
+    4.
+    """
+    seen, topology = with_right_tenants(observe(flows, topology, params), topology, params.recognise)
+    traffic = JobTraffic.of(seen, topology, params)
+    attempts = recognise(traffic, seen.known.active, topology, params.recognise)
+
+    def examined(job: Sequence[AttemptSteps]) -> JobContext | None:
+        rebuilt = rebuild_job(job, traffic, seen.known, holes_of(job, seen, params), params)
+        return None if rebuilt is None else JobContext.of(rebuilt, seen, topology, params)
+
+    continued = continue_jobs(attempts, traffic, seen.known, topology, params, each)
+    seen = with_holes(seen, continued, params)
+    jobs = [one for one in each(examined, continued.jobs) if one is not None]
+    return seen, continued, JobContext.with_network(jobs, each)
 
 
 def analyse_window(
@@ -44,23 +66,14 @@ def analyse_window(
     5. Settle what became of known jobs that the window does not show.
     6. Put findings together as incidents, over all jobs, and grade them by what they cost.
     """
-    seen, topology = with_right_tenants(observe(flows, topology, params), topology, params.recognise)
-    traffic = JobTraffic.of(seen, topology, params)
-    attempts = recognise(traffic, seen.known.active, topology, params.recognise)
-
-    def examined(job: Sequence[AttemptSteps]) -> JobContext | None:
-        rebuilt = rebuild_job(job, traffic, seen.known, holes_of(job, seen, params), params)
-        return None if rebuilt is None else JobContext.of(rebuilt, seen, topology, params)
 
     def described(job: JobContext) -> tuple[JobRevision, Diagnosis]:
         found = diagnose(job)
         return job_revision(found.job, found.findings, found.usual_compute, stands_still=found.stands_still), found
 
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
-        continued = continue_jobs(attempts, traffic, seen.known, topology, params, pool.map)
-        seen = with_holes(seen, continued, params)
-        jobs = [one for one in pool.map(examined, continued.jobs) if one is not None]
-        shown = list(pool.map(described, JobContext.with_network(jobs, pool.map)))
+        seen, continued, jobs = examine(flows, topology, params, pool.map)
+        shown = list(pool.map(described, jobs))
     revisions = [revision for revision, _ in shown]
     # Some are both: not training by themselves, and part of what is.
     withdrawn = tuple(dict.fromkeys((*absorbed(seen.known.jobs, revisions), *continued.not_training)))

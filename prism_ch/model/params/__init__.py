@@ -12,6 +12,7 @@ from prism_ch.model.params.diagnose import ComputeTimeParams, DiagnoseParams, St
 from prism_ch.model.params.incidents import IncidentParams
 from prism_ch.model.params.jobs import RecogniseParams
 from prism_ch.model.params.observe import ClockParams, MergedParams, ObserveParams, TimeoutParams
+from prism_ch.model.params.replay import ReplayParams
 from prism_ch.model.params.roles import IdentifyParams
 from prism_ch.model.params.steps import ContinueParams, DivideParams
 
@@ -27,6 +28,7 @@ __all__ = [
     "ObserveParams",
     "Params",
     "RecogniseParams",
+    "ReplayParams",
     "StopParams",
     "TimePerByteParams",
     "TimeoutParams",
@@ -47,6 +49,7 @@ class Params:
     diagnose: DiagnoseParams = field(default_factory=DiagnoseParams)
     stops: StopParams = field(default_factory=StopParams)
     incident: IncidentParams = field(default_factory=IncidentParams)
+    replay: ReplayParams = field(default_factory=ReplayParams)
     going_on: ContinueParams = field(default_factory=ContinueParams)
 
     def digest(self) -> int:

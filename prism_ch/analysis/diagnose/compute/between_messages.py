@@ -45,12 +45,12 @@ def between_messages(
         total = np.zeros((len(rows), division.steps))
         # Ranks of a role agree on their gradients before any of them goes on, be it inside their server, unseen.
         free = _free_since(outs, np.broadcast_to(begin[rows].max(axis=0), (len(rows), division.steps)))
-        least_ns = params.half * _operation_ns(outs)
+        least_ns = params.half * operation_ns(outs)
         for (_, to), out, idle in zip(keys, outs, free, strict=True):
             known = [idle]
             for source, arrived in ins:
                 way = f"{stage}>{to}<{source}"
-                waits_for = _find_needs(out - least_ns, arrived, needs.get(way, ()), params)
+                waits_for = find_needs(out - least_ns, arrived, needs.get(way, ()), params)
                 needs[way] = waits_for or needs.get(way, [])
                 known.append(_last_needed(arrived, waits_for, out.shape[2]))
             total += np.maximum(out - np.maximum.reduce(known), 0).sum(axis=2)
@@ -99,13 +99,13 @@ def _free_since(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
     return np.split(since, np.cumsum([out.shape[2] for out in outs])[:-1], axis=2)
 
 
-def _operation_ns(outs: list[Float64]) -> float:
+def operation_ns(outs: list[Float64]) -> float:
     """Return the lower quartile of the time between outputs of a role."""
     apart = np.diff(np.sort(np.concatenate(outs, axis=2), axis=2), axis=2)
     return float(np.nan_to_num(robust.quantile_by(np.zeros(apart.size, dtype=np.int32), apart.ravel(), 0.25, 1)[0]))
 
 
-def _find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: ComputeTimeParams) -> list[int]:
+def find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: ComputeTimeParams) -> list[int]:
     """Return the last input that each output needs, -1 for none.
 
     A schedule is the same in every step and on every replica: an output needs those inputs that have always come before

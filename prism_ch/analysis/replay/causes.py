@@ -1,0 +1,125 @@
+"""What a cause changes: the lags of steps without something slow, with balanced stages, or with something slower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.replay.draft import INPUT, MESSAGE, OWN, ROUND
+from prism_ch.analysis.replay.graph import ExecutionGraph
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params import ReplayParams
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Something that may slow a job: the units that compute, and the messages and rounds that it touches.
+
+    `units` int64[n] are rows of the graph's units; `moves` bool[e] masks edges of messages and rounds.
+    """
+
+    units: Int64
+    moves: Bool
+
+
+def find_cause(graph: ExecutionGraph, computing: Sequence[int], moving: Bool, links: Bool | None = None) -> Cause:
+    """Find what a place touches.
+
+    Parameters: `computing`, rows of endpoints whose units compute there; `moving` bool[m] masks the endpoints that move
+    their data there; `links` bool[p], pairs that do, in place of all pairs of those endpoints.
+    """
+    crossed: Bool = np.asarray(moving[graph.pairs].any(axis=0)) if links is None else links
+    touched = np.array([bool(moving[rows].any()) for rows in graph.parts], dtype=np.bool_)
+    moves = np.zeros(len(graph.kind), dtype=np.bool_)
+    for kind, hit in ((MESSAGE, crossed), (ROUND, touched)):
+        rows = graph.kind == kind
+        moves[rows] = hit[graph.owner[rows]]
+    return Cause(np.unique(graph.unit[list(computing)]).astype(np.int64), moves)
+
+
+def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayParams) -> Float64:
+    """Return the lags of steps without a cause, float64[e, k].
+
+    Parameters: `steps` bool[k], in which it slows something.
+
+    1. Its units compute as fast as the others of their role, or else as in the other steps.
+    2. Its messages and rounds take no longer than those that do the same elsewhere, or else in the other steps.
+    """
+    lag = graph.lag.copy()
+    for unit in cause.units.tolist():
+        edges = (graph.owner == unit) & _computes(graph)
+        factor = np.where(steps, np.maximum(_slowness(graph, unit, cause.units, steps, params), 1.0), 1.0)
+        lag[edges] = np.rint(lag[edges] / factor)
+    if cause.moves.any():
+        usual = _usual_moves(graph, cause.moves, steps)
+        lag[cause.moves] = np.where(steps, np.fmin(lag[cause.moves], usual), lag[cause.moves])
+    return lag
+
+
+def slower(graph: ExecutionGraph, cause: Cause, steps: Bool, factor: float) -> Float64:
+    """Return the lags of steps with something slower by a factor, float64[e, k]."""
+    edges = cause.moves | (np.isin(graph.owner, cause.units) & _computes(graph))
+    lag = graph.lag.copy()
+    lag[edges] = np.rint(lag[edges] * np.where(steps, factor, 1.0))
+    return lag
+
+
+def balanced(graph: ExecutionGraph) -> Float64:
+    """Return the lags of steps with all stages computing for equally long, float64[e, k]."""
+    computes = _computes(graph) & (graph.kind == OWN)
+    total = np.zeros((len(graph.role), graph.steps))
+    np.add.at(total, graph.owner[computes], graph.lag[computes])
+    usual = np.array([robust.median(total[graph.role == role], axis=0) for role in range(int(graph.role.max()) + 1)])
+    share = np.where(usual > 0, usual.mean(axis=0) / np.where(usual > 0, usual, 1.0), 1.0)
+    lag, edges = graph.lag.copy(), _computes(graph)
+    lag[edges] = np.rint(lag[edges] * share[graph.role[graph.owner[edges]]])
+    return lag
+
+
+def _computes(graph: ExecutionGraph) -> Bool:
+    return np.isin(graph.kind, (OWN, INPUT))
+
+
+def _slowness(graph: ExecutionGraph, unit: int, slow: Int64, steps: Bool, params: ReplayParams) -> Float64:
+    """Return how many times longer than others a unit computes, float64[k].
+
+    Others are those of its role, or itself in other steps; 1 where there are none.
+    """
+    others = np.flatnonzero((graph.role == graph.role[unit]) & ~np.isin(np.arange(len(graph.role)), slow))
+    if len(others):
+        excess = graph.speed[unit] / robust.median(graph.speed[others], axis=0)
+    elif np.count_nonzero(~steps & graph.known) >= params.reference_steps:
+        excess = graph.speed[unit] / robust.median(graph.speed[unit, ~steps & graph.known])
+    else:
+        return np.ones(graph.steps)
+    return _smooth(np.where(steps & graph.known, excess, np.nan), params.speed_steps)
+
+
+def _smooth(values: Float64, width: int) -> Float64:
+    """Return the median over `width` steps around each, float64[k]; 1 where there is none."""
+    padded = np.pad(values, width // 2, constant_values=np.nan)
+    around = np.lib.stride_tricks.sliding_window_view(padded, width)
+    return np.nan_to_num(robust.median(around, axis=1), nan=1.0)
+
+
+def _usual_moves(graph: ExecutionGraph, moves: Bool, steps: Bool) -> Float64:
+    """Return how long the masked messages and rounds take elsewhere, or else in other steps: float64[n, k].
+
+    NaN where nothing shows that.
+    """
+    usual = np.full((int(np.count_nonzero(moves)), graph.steps), np.nan)
+    kind, place = graph.kind[moves], graph.place[moves]
+    healthy = ~steps & graph.known
+    for of in (MESSAGE, ROUND):
+        for one in np.unique(place[kind == of]).tolist():
+            same = (graph.kind == of) & (graph.place == one)
+            mine = (kind == of) & (place == one)
+            others = graph.lag[same & ~moves]
+            if len(others):
+                usual[mine] = robust.median(others, axis=0)[None]
+            elif healthy.any():
+                usual[mine] = robust.median(graph.lag[same & moves][:, healthy], axis=1)[:, None]
+    return usual

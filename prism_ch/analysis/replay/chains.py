@@ -1,0 +1,210 @@
+"""What the units of a pipeline stage compute in turn: outputs, each made of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.compute.between_messages import find_needs, operation_ns
+from prism_ch.analysis.replay.draft import INPUT, OWN, Draft
+from prism_ch.analysis.replay.lags import Lags, find_lags
+from prism_ch.core import robust
+from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.params import ComputeTimeParams, ReplayParams
+
+#: The moments of units, float64[u, k, n], by the stages that a link joins.
+Moments: TypeAlias = Mapping[tuple[int, int], tuple[Int64, Float64]]
+
+
+class Input(NamedTuple):
+    """The n-th message that comes by a link."""
+
+    link: tuple[int, int]
+    number: int
+
+
+class Output(NamedTuple):
+    """The n-th message that goes by a link, and the inputs that are used up by then and were not before."""
+
+    link: tuple[int, int]
+    number: int
+    inputs: tuple[Input, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the units of one stage compute in turn.
+
+    `units` int64[u], rising; `begin` float64[k], since when they may compute; `outputs` in order, with their moments
+    `at` float64[n, u, k] and the moments of inputs `arrived` float64[u, k, n] by link. `rest` are inputs that no output
+    needs. `lags` are those of each output after what it waits for, and `speed` float64[u, k] how many times longer than
+    usual each unit computes.
+    """
+
+    stage: int
+    units: Int64
+    begin: Float64
+    outputs: tuple[Output, ...]
+    at: Float64
+    arrived: Mapping[tuple[int, int], Float64]
+    rest: tuple[Input, ...]
+    lags: tuple[Lags, ...]
+    speed: Float64
+
+    def sources(self, place: int) -> Float64:
+        """Return the moments of what an output waits for, its unit's own before it first: float64[s, u, k]."""
+        return _sources(self.outputs, self.at, self.arrived, self.begin, place)
+
+    def sent(self, link: tuple[int, int]) -> Float64:
+        """Return when the outputs of a link are sent, float64[u, n, k]."""
+        return self.at[[place for place, output in enumerate(self.outputs) if output.link == link]].swapaxes(0, 1)
+
+    def last(self) -> Float64:
+        """Return the moment of the last output, or since when units may compute: float64[u, k]."""
+        return self.at[-1] if len(self.at) else np.broadcast_to(self.begin, (len(self.units), len(self.begin)))
+
+
+def read_chain(
+    stage: int,
+    units: Int64,
+    moments: tuple[Moments, Moments],
+    begin: Float64,
+    params: tuple[ComputeTimeParams, ReplayParams],
+) -> Chain:
+    """Read what the units of a stage compute in turn.
+
+    Parameters: `moments` of outputs and of inputs; `begin` float64[k], since when the stage may compute.
+
+    1. Keep the units that have all outputs and inputs, and put outputs in order.
+    2. An inner stage makes each output of the input of its turn; of others, find the inputs that come before it always.
+    3. Find how long is computed between them, first by the last source alone, then with lags of their own.
+    """
+    outs, ins = (
+        {link: held for link, held in side.items() if link[place] == stage and len(held[0])}
+        for place, side in enumerate(moments)
+    )
+    kept = units
+    for held, _ in (*outs.values(), *ins.values()):
+        kept = np.intersect1d(kept, held)
+    if not len(kept):
+        outs, ins, kept = {}, {}, units
+    sent, arrived = (
+        {link: values[np.searchsorted(held, kept)] for link, (held, values) in side.items()} for side in (outs, ins)
+    )
+    outputs, rest = _outputs(stage, sent, arrived, params[0])
+    at = np.array([sent[one.link][:, :, one.number] for one in outputs]).reshape(len(outputs), len(kept), len(begin))
+    lags, speed = _lags(outputs, at, arrived, begin, params[1])
+    return Chain(stage, kept, begin, outputs, at, arrived, rest, lags, speed)
+
+
+def _outputs(
+    stage: int,
+    sent: Mapping[tuple[int, int], Float64],
+    arrived: Mapping[tuple[int, int], Float64],
+    params: ComputeTimeParams,
+) -> tuple[tuple[Output, ...], tuple[Input, ...]]:
+    """Put outputs in order, each with the inputs it uses up. Returns also those that none does."""
+    order = sorted(
+        (float(np.nanmedian(values[:, :, number])), link, number)
+        for link, values in sent.items()
+        for number in range(values.shape[2])
+    )
+    least = params.half * operation_ns(list(sent.values())) if sent else 0.0
+    needs = {
+        (to, source): find_needs(values - least, come, (), params)
+        for to, values in sent.items()
+        for source, come in arrived.items()
+    }
+    used = dict.fromkeys(arrived, -1)
+    outputs = []
+    for _, link, number in order:
+        fed = (2 * stage - link[1], stage)  # what goes on comes from the other side
+        in_turn = fed in arrived and arrived[fed].shape == sent[link].shape
+        inputs: list[Input] = []
+        for source in (fed,) if in_turn else tuple(arrived):
+            found = needs[link, source]
+            until = number if in_turn else found[number] if found else -1
+            since = number if in_turn else used[source] + 1
+            inputs += [Input(source, one) for one in range(since, until + 1)]
+            used[source] = max(used[source], until)
+        outputs.append(Output(link, number, tuple(inputs)))
+    rest = [Input(link, one) for link, come in arrived.items() for one in range(used[link] + 1, come.shape[2])]
+    return tuple(outputs), tuple(rest)
+
+
+def _sources(
+    outputs: Sequence[Output], at: Float64, arrived: Mapping[tuple[int, int], Float64], begin: Float64, place: int
+) -> Float64:
+    before = at[place - 1] if place else np.broadcast_to(begin, at[place].shape)
+    return np.array([before, *(arrived[one.link][:, :, one.number] for one in outputs[place].inputs)])
+
+
+def _lags(
+    outputs: Sequence[Output],
+    at: Float64,
+    arrived: Mapping[tuple[int, int], Float64],
+    begin: Float64,
+    params: ReplayParams,
+) -> tuple[tuple[Lags, ...], Float64]:
+    """Find the lags of outputs and the speed of units. Speed is float64[u, k]."""
+    speed, lags = np.ones(at.shape[1:]), tuple[Lags, ...]()
+    if not outputs:
+        return lags, speed
+    waited = [_sources(outputs, at, arrived, begin, place) for place in range(len(outputs))]
+    with np.errstate(invalid="ignore"):
+        lags = tuple(find_lags(*each, speed, params) for each in zip(at, waited, strict=True))
+        took, usual = _computed(lags)
+        counts = (usual >= params.little * np.nanmax(usual)) & (usual > 0)
+        speed = robust.median(np.where(counts, took / np.where(counts, usual, 1.0), np.nan), axis=0)
+        speed = _in_range(speed, params)
+        plain = _plain(outputs, lags, params)
+        lags = tuple(find_lags(at[place], waited[place], speed, params, plain[place]) for place in range(len(outputs)))
+        took, usual = _computed(lags)
+        total = usual.sum(axis=0)
+        speed = _in_range(np.where(total > 0, took.sum(axis=0) / np.where(total > 0, total, 1.0), 1.0), params)
+    return lags, speed
+
+
+def _computed(lags: Sequence[Lags]) -> tuple[Float64, Float64]:
+    """Return how long was computed for each output, and how long usually: float64[n, u, k] each."""
+    return np.array([one.bound() for one in lags]), np.array([one.usual[one.binding] for one in lags])
+
+
+def _in_range(speed: Float64, params: ReplayParams) -> Float64:
+    return np.clip(np.nan_to_num(speed, nan=1.0), 1 / params.speed_range, params.speed_range)
+
+
+def _plain(outputs: Sequence[Output], lags: Sequence[Lags], params: ReplayParams) -> list[Float64]:
+    """Find how long computing takes after each source. It is where it takes least."""
+    found: dict[tuple[tuple[int, int], tuple[int, int]], list[float]] = {}
+    for output, one in zip(outputs, lags, strict=True):
+        for source in {each.link for each in output.inputs}:
+            found.setdefault((source, output.link), []).append(float(one.usual[0]))
+    least = {way: float(np.quantile(each, params.plain_quantile)) for way, each in found.items()}
+    after = [[least[each.link, output.link] for each in output.inputs] for output in outputs]
+    return [np.array([min(each, default=np.inf), *each]) for each in after]
+
+
+class ChainNodes:
+    """The nodes of a chain: `own` int64[n, u] of its outputs, `begin` of what its units begin with."""
+
+    def __init__(self, chain: Chain, draft: Draft, begin: int) -> None:
+        """Draft the outputs; `begin` is the node since when the stage may compute."""
+        self.chain, self.begin = chain, begin
+        self.own = [draft.nodes(at) for at in chain.at]
+
+    def sent(self, link: tuple[int, int]) -> Int64:
+        """Return the nodes of a link's outputs, int64[u, n]."""
+        return np.array([own for own, one in zip(self.own, self.chain.outputs, strict=True) if one.link == link]).T
+
+    def draft(self, draft: Draft, arrivals: Mapping[tuple[int, int], Int64]) -> None:
+        """Draft what outputs wait for; `arrivals` are the nodes of inputs, int64[u, n], by link."""
+        before = np.full(len(self.chain.units), self.begin)
+        for own, output, lags in zip(self.own, self.chain.outputs, self.chain.lags, strict=True):
+            draft.edges(OWN, before, own, lags.lag[0], self.chain.units)
+            for one, lag in zip(output.inputs, lags.lag[1:], strict=True):
+                draft.edges(INPUT, arrivals[one.link][:, one.number], own, lag, self.chain.units)
+            before = own

@@ -1,0 +1,296 @@
+"""The execution graph of a job's steps: what ranks compute, send, receive and agree on, and what waits for what.
+
+Nodes are moments. A unit (ranks that compute as one) sends an output when it has computed it, which it begins when it
+is free and its input is there; a message arrives when it has been moved; a collective begins when all of its members
+are ready, and ends for all of them. Edges carry how long that takes; idle time is what remains.
+
+Source: "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI 2025), section 3, which has
+each operation from a profiler; here flows show messages and rounds, and what lies between is found from many steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.compute.compute_time import joined_by
+from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain
+from prism_ch.analysis.replay.collectives import Rounds, read_rounds
+from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft
+from prism_ch.analysis.replay.longest_path import Dag
+from prism_ch.analysis.replay.round_nodes import RoundNodes
+from prism_ch.analysis.replay.turns import Turns, fill, read_turns
+from prism_ch.analysis.replay.units import by_unit, compute_together
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
+from prism_ch.model.job import Division, GroupSet, PairKinds
+from prism_ch.model.params import ComputeTimeParams, ReplayParams
+from prism_ch.model.result import CP, DP, EP, PP, TP
+from prism_ch.model.topology import Topology
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionGraph:
+    """The execution graph of k steps that follow one another; all of them have the same nodes and edges.
+
+    `at` float64[nodes, k]: when each moment was, nanoseconds since its step began; `base_ns` int64[k], when that was;
+    `known` bool[k] masks the steps of which all moments are known, others hold zeros. In the order of the edges of
+    `dag`: `lag` float64[e, k], `kind` (see draft), `owner` int64[e], the unit, pair or communicator, and `place`, equal
+    for messages and rounds that do the same. `begins` and `ends` int64[roles] are the first and last nodes of roles.
+    `endpoints` int32[m] with the `unit` of each, `role` int64[units], `speed` float64[units, k], how many times longer
+    than usual a unit computes; `pairs` int64[2, p] and `parts` are the owners of messages and of rounds, by rows of
+    `endpoints`.
+    """
+
+    dag: Dag
+    at: Float64
+    base_ns: Int64
+    known: Bool
+    lag: Float64
+    kind: UInt8
+    owner: Int64
+    place: Int64
+    begins: Int64
+    ends: Int64
+    endpoints: Int32
+    unit: Int32
+    role: Int64
+    speed: Float64
+    pairs: Int64
+    parts: tuple[Int64, ...]
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return len(self.base_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where ranks are: `role` int64[m] of each, its `unit` int32[m], `base_ns` int64[k], when each step began."""
+
+    division: Division
+    role: Int64
+    unit: Int32
+    base_ns: Int64
+
+    @property
+    def roles(self) -> int:
+        return int(self.role.max()) + 1
+
+    def role_of_unit(self) -> Int64:
+        found = np.zeros(int(self.unit.max()) + 1, dtype=np.int64)
+        found[self.unit] = self.role
+        return found
+
+
+def build_graph(
+    traffic: Traffic,
+    kinds: PairKinds,
+    division: Division,
+    groups: GroupSet,
+    topology: Topology,
+    params: tuple[ComputeTimeParams, ReplayParams],
+) -> ExecutionGraph | None:
+    """Build the execution graph of steps. The first is left out: where it begins is not known.
+
+    Returns None without two steps.
+
+    1. Read the messages of pipelines in turn, and find the ranks that compute as one.
+    2. Read what each stage computes in turn: each output of inputs.
+    3. Read the rounds of collectives, and when units are ready for them.
+    4. Join all by edges; a role ends when the last of these has.
+    """
+    if division.steps < 2:
+        return None
+    ends = division.job_end_ns()
+    base = np.append(2 * ends[0] - ends[1], ends[:-1])
+    role = groups.stage_of(division.endpoints).astype(np.int64)
+    where = _Layout(division, role, np.arange(len(role), dtype=np.int32), base)
+    turns, pairs = _messages(traffic, kinds, where)
+    where = replace(where, unit=_units(traffic, kinds, turns, where, topology, params[1]))
+    draft = Draft(division.steps - 1)
+    of_role = [division.end_ns[role == one].max(axis=0) for one in range(where.roles)]
+    begin = np.array([(end - ends)[:-1] for end in of_role], dtype=np.float64)
+    end = np.array([(end - base)[1:] for end in of_role], dtype=np.float64)
+    begins = draft.nodes(begin)
+    outs, ins = _moments(turns, where.unit)
+    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), params)
+    _draft_messages(draft, turns, pairs, where.unit, chains, (ins, arrivals))
+    speed = np.ones((len(where.role_of_unit()), draft.steps))
+    for one in chains:
+        speed[one.chain.units] = one.chain.speed
+    rounds = tuple(_rounds(traffic, kinds, where, params[1]))
+    closing = RoundNodes(draft, [one.chain for one in chains], chains, arrivals, speed, params)
+    for each in rounds:
+        closing.draft(each, where.role)
+    last = draft.nodes(end)
+    _draft_ends(draft, last, end, chains, arrivals, closing)
+    return _finished(draft, where, (begins, last), (closing.speed, pairs, closing.parts))
+
+
+def _messages(traffic: Traffic, kinds: PairKinds, where: _Layout) -> tuple[dict[tuple[int, int], Turns], Int64]:
+    """Read the messages of pipelines by stages. Returns also their pairs, rows of the division, int64[2, p]."""
+    if not (kinds.burst == PP).any():
+        return {}, np.empty((2, 0), dtype=np.int64)
+    pipeline = kinds.of_kind(traffic, PP)
+    sides = np.stack([where.division.rows_of(side) for side in (pipeline.pair_src, pipeline.pair_dst)])
+    code = where.role[sides[0]] * where.roles + where.role[sides[1]]
+    turns = read_turns(pipeline, where.division, where.base_ns, code)
+    return {divmod(number, where.roles): one for number, one in turns.items()}, sides
+
+
+def _units(
+    traffic: Traffic,
+    kinds: PairKinds,
+    turns: Mapping[tuple[int, int], Turns],
+    where: _Layout,
+    topology: Topology,
+    params: ReplayParams,
+) -> Int32:
+    """Join ranks into units, int32[m]."""
+    division = where.division
+    first = np.full(division.end_ns.shape, np.inf)
+    for one in turns.values():
+        np.minimum.at(first, one.src, np.nan_to_num(one.start[:, :, 0], nan=np.inf))
+    if not turns:
+        closing = kinds.of_kind(traffic, DP)
+        for side in (closing.src, closing.dst):
+            row = division.rows_of(side)
+            step = division.step_of(row, closing.end_ns - 1)
+            kept = step < division.steps
+            cells = row[kept], step[kept]
+            np.minimum.at(first, cells, (closing.start_ns[kept] - where.base_ns[step[kept]]).astype(np.float64))
+    inner = np.isin(kinds.kind, (EP, CP, TP))
+    mates = joined_by(traffic.pair_src[inner], traffic.pair_dst[inner], division)
+    near = (params.near_ns if turns else params.ready_ns) + int(traffic.pair_blur_ns.max(initial=0))
+    place = topology.server[division.endpoints].astype(np.int64) * where.roles + where.role
+    return compute_together(np.where(np.isinf(first), np.nan, first)[:, 1:], place, mates, near)
+
+
+def _moments(turns: Mapping[tuple[int, int], Turns], unit: Int32) -> tuple[Moments, Moments]:
+    """Return when units send and have received their messages, without the first step."""
+    outs, ins = {}, {}
+    for link, one in turns.items():
+        units, sent = by_unit(one.start, one.src, unit, latest=False)
+        outs[link] = units, fill(sent)[:, 1:]
+        units, received = by_unit(one.end, one.dst, unit, latest=True)
+        ins[link] = units, fill(received)[:, 1:]
+    return outs, ins
+
+
+def _draft_chains(
+    draft: Draft,
+    begins: Int64,
+    begin: Float64,
+    moments: tuple[Moments, Moments],
+    role_of_unit: Int64,
+    params: tuple[ComputeTimeParams, ReplayParams],
+) -> tuple[list[ChainNodes], dict[tuple[int, int], Int64]]:
+    """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n]."""
+    chains, arrivals = [], {}
+    for stage, node in enumerate(begins.tolist()):
+        chain = read_chain(stage, np.flatnonzero(role_of_unit == stage), moments, begin[stage], params)
+        for link, arrived in chain.arrived.items():
+            arrivals[link] = draft.nodes(arrived.swapaxes(1, 2)).reshape(len(arrived), -1)
+        chains.append(ChainNodes(chain, draft, node))
+        chains[-1].draft(draft, arrivals)
+    return chains, arrivals
+
+
+def _draft_messages(
+    draft: Draft,
+    turns: Mapping[tuple[int, int], Turns],
+    pairs: Int64,
+    unit: Int32,
+    chains: list[ChainNodes],
+    arrived: tuple[Moments, Mapping[tuple[int, int], Int64]],
+) -> None:
+    """Draft the messages between units, a pair of endpoints each.
+
+    A message whose record is lost takes as long as usual, and arrives no later than what was made of it.
+    """
+    number = {pair: place for place, pair in enumerate(map(tuple, pairs.T.tolist()))}
+    place = 0
+    for link, one in turns.items():
+        here, there = chains[link[0]], chains[link[1]].chain
+        if link not in there.arrived or not any(output.link == link for output in here.chain.outputs):
+            continue
+        nodes, sent = here.sent(link), here.chain.sent(link)
+        for row, (src, dst) in enumerate(zip(one.src.tolist(), one.dst.tolist(), strict=True)):
+            u, v = (
+                int(np.searchsorted(held, unit[side])) for held, side in ((here.chain.units, src), (there.units, dst))
+            )
+            if unit[src] not in here.chain.units or unit[dst] not in there.units:
+                continue
+            lag = one.end[row, 1:].T - sent[u]
+            lag = np.where(np.isnan(lag), np.rint(robust.median(lag, axis=1))[:, None], lag)
+            lag = np.fmin(lag, there.arrived[link][v].T - sent[u])
+            draft.edges(MESSAGE, nodes[u], arrived[1][link][v], lag, number[src, dst], place + np.arange(one.count))
+        place += one.count
+
+
+def _rounds(traffic: Traffic, kinds: PairKinds, where: _Layout, params: ReplayParams) -> tuple[Rounds, ...]:
+    """Read the rounds of data-parallel groups, without the first step."""
+    if not (kinds.burst == DP).any():
+        return ()
+    closing = kinds.of_kind(traffic, DP)
+    read = read_rounds(closing, where.division, where.base_ns, where.role, where.unit, params)
+    return tuple(replace(one, at=one.at[:, 1:], ends=one.ends[:, 1:]) for one in read)
+
+
+def _draft_ends(
+    draft: Draft,
+    last: Int64,
+    end: Float64,
+    chains: list[ChainNodes],
+    arrivals: Mapping[tuple[int, int], Int64],
+    closing: RoundNodes,
+) -> None:
+    """Draft the ends of roles: after their last round, or else what they send and receive last."""
+    for stage, node in enumerate(last.tolist()):
+        chain = chains[stage].chain
+        found = closing.last_of_role.get(stage, [])
+        if not found:
+            own = chains[stage].own[-1] if chains[stage].own else np.array([chains[stage].begin])
+            found = list(zip(own.tolist(), np.broadcast_to(chain.last(), (len(own), draft.steps)), strict=True))
+            for link, come in chain.arrived.items():
+                found += zip(arrivals[link][:, -1].tolist(), come[:, :, -1], strict=True)
+        nodes = np.array([one for one, _ in found])
+        at = np.array([moment for _, moment in found])
+        draft.edges(ORDER, nodes, np.full(len(nodes), node), np.broadcast_to(end[stage] - at.max(axis=0), at.shape))
+
+
+def _finished(
+    draft: Draft,
+    where: _Layout,
+    ends: tuple[Int64, Int64],
+    owners: tuple[Float64, Int64, tuple[Int64, ...]],
+) -> ExecutionGraph:
+    """Put a drafted graph into order; steps with an unknown moment are not known."""
+    at, lag = draft.moments(), draft.lags()
+    source, target, kind, owner, place = draft.columns()
+    dag = Dag.of(len(at), source, target)
+    known: Bool = np.asarray(~(np.isnan(at).any(axis=0) | np.isnan(lag).any(axis=0)))
+    division = where.division
+    return ExecutionGraph(
+        dag=dag,
+        at=np.where(known, at, 0.0),
+        base_ns=where.base_ns[1:],
+        known=known,
+        lag=np.where(known, dag.sorted(lag), 0.0),
+        kind=kind[dag.edge].astype(np.uint8),
+        owner=owner[dag.edge],
+        place=place[dag.edge],
+        begins=ends[0],
+        ends=ends[1],
+        endpoints=division.endpoints,
+        unit=where.unit,
+        role=where.role_of_unit(),
+        speed=np.where(known, owners[0], 1.0),
+        pairs=owners[1],
+        parts=owners[2],
+    )

@@ -1,0 +1,71 @@
+"""Longest paths through one graph for many steps at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.model.columns import Float64, Int64
+
+#: The lag of an edge that is not there in a step.
+ABSENT = -np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """A directed graph without cycles: edges sorted by the level of their target, then by target.
+
+    `source`, `target` int64[e] are nodes; `edge` int64[e] is the place of each among the edges as they were given.
+    `levels` are the first edges of each level, and their number. A node is one level above the highest it waits for.
+    """
+
+    nodes: int
+    source: Int64
+    target: Int64
+    edge: Int64
+    levels: tuple[int, ...]
+
+    @classmethod
+    def of(cls, nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Dag:
+        """Sort edges by level. Raises ValueError where they form a cycle."""
+        first, second = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
+        level = _levels(nodes, first, second)
+        order = order_by(level[second], second)
+        bounds = run_starts(level[second[order]])
+        return cls(nodes, first[order], second[order], order, (*bounds.tolist(), len(order)))
+
+    def sorted(self, lag: Float64) -> Float64:
+        """Return the lags of edges, float64[e, k], in the order of this graph's edges."""
+        return lag[self.edge]
+
+
+def longest_path(dag: Dag, lag: Float64, begin: Float64) -> Float64:
+    """Return when each node takes place in each step, float64[nodes, k].
+
+    Parameters: `lag` float64[e, k], of the graph's edges in its own order, ABSENT where there is none; `begin`
+    float64[nodes, k], the times of nodes that wait for nothing; of others it is not read.
+    A node takes place when the last of its sources has, each by its lag ago. Times that are whole numbers below 2**53
+    stay exact.
+    """
+    at = begin.copy()
+    for low, high in pairwise(dag.levels):
+        target = dag.target[low:high]
+        starts = run_starts(target)
+        at[target[starts]] = np.maximum.reduceat(at[dag.source[low:high]] + lag[low:high], starts, axis=0)
+    return at
+
+
+def _levels(nodes: int, source: Int64, target: Int64) -> Int64:
+    """Find the level of each node, int64[nodes]. It is one above the highest it waits for, 0 for nothing."""
+    level = np.zeros(nodes, dtype=np.int64)
+    for _ in range(nodes + 1):
+        higher = level.copy()
+        np.maximum.at(higher, target, level[source] + 1)
+        if (higher == level).all():
+            return level
+        level = higher
+    raise ValueError("the edges form a cycle: no node of it can take place first")

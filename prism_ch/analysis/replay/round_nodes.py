@@ -1,0 +1,181 @@
+"""The rounds of collectives as nodes: units are ready, a communicator begins, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prism_ch.analysis.replay.chains import Chain, ChainNodes, Input
+from prism_ch.analysis.replay.collectives import Rounds
+from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND, Draft
+from prism_ch.analysis.replay.ready import Seen, Speed, find_readiness
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.params import ComputeTimeParams, ReplayParams
+
+
+@dataclass(slots=True)
+class _Sources:
+    """What units wait for before a round: nodes, moments and operations that follow, [s, u]; node -1 for none."""
+
+    node: Int64
+    at: Float64
+    pieces: Float64
+
+
+@dataclass(slots=True)
+class _Taken:
+    """How far a stage's outputs and inputs have been waited for by rounds."""
+
+    output: int = -2
+    inputs: list[Input] = field(default_factory=list)
+
+
+class RoundNodes:
+    """Drafts the rounds of a job's collectives.
+
+    `speed` float64[units, k] is filled in for units whose speed only rounds show; `parts` are the communicators so far;
+    `last_of_role` has the node and moment of the last rounds of each role.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        chains: Sequence[Chain],
+        nodes: Sequence[ChainNodes],
+        arrivals: Mapping[tuple[int, int], Int64],
+        speed: Float64,
+        params: tuple[ComputeTimeParams, ReplayParams],
+    ) -> None:
+        """Go on from what stages compute: `chains`, their `nodes`, and the nodes of their inputs by link."""
+        self.speed, self.parts = speed, tuple[Int64, ...]()
+        self.last_of_role: dict[int, list[tuple[int, Float64]]] = {}
+        self._draft, self._chains, self._nodes, self._arrivals = draft, chains, nodes, arrivals
+        self._compute, self._params = params
+        self._places = 0
+
+    def draft(self, rounds: Rounds, role: Int64) -> None:
+        """Draft all rounds of some communicators; `role` int64[m] is that of each endpoint.
+
+        1. A unit computes until it is ready; or on the result of the round before.
+        2. A communicator begins when all units are ready, and its round before has ended.
+        3. It takes its time, and ends.
+        """
+        first = len(self.parts)
+        self.parts = (*self.parts, *rounds.parts)
+        owners = first + np.arange(len(rounds.parts))
+        speed, taken = Speed.of(self.speed[rounds.units]), dict[int, _Taken]()
+        ready: tuple[Int64, Float64] | None = None
+        done: tuple[Int64, Float64] | None = None
+        for number in range(rounds.count):
+            seen = self._seen(rounds, number, None if done is None else done[1].max(axis=0))
+            if done is not None and seen.ended is not None and seen.follows():
+                nodes = self._draft.nodes(seen.at)
+                for before in done[0].tolist():
+                    self._draft.edges(INPUT, before, nodes, seen.at - seen.ended, rounds.units)
+                ready = nodes, seen.at
+            else:
+                sources = self._sources(rounds.units, seen.at, taken, ready)
+                found = find_readiness(seen, sources.at, sources.pieces, speed.factor)
+                nodes = self._draft.nodes(found.at)
+                for place, (source, lag) in enumerate(zip(sources.node, found.lag, strict=True)):
+                    there = source >= 0
+                    kind = OWN if place == 0 else INPUT
+                    self._draft.edges(kind, source[there], nodes[there], lag[there], rounds.units[there])
+                speed = speed.measured(found.took, found.known, self._params)
+                ready = nodes, found.at
+            done = self._round(rounds, number, ready, done, owners)
+        self.speed[rounds.units] = speed.factor
+        self._places += rounds.count
+        if done is not None:
+            for rows, node, at in zip(rounds.parts, *done, strict=True):
+                for one in np.unique(role[rows]).tolist():
+                    self.last_of_role.setdefault(one, []).append((int(node), at))
+
+    def _seen(self, rounds: Rounds, number: int, ended: Float64 | None) -> Seen:
+        """Return what a round shows."""
+        at, end = rounds.at[:, :, number], rounds.ends[:, :, number].max(axis=0)
+        unseen = np.isnan(at)
+        begun = np.fmax.reduce(at, axis=0)
+        took = float(np.nan_to_num(np.nanmedian(end - begun))) if not np.isnan(begun).all() else 0.0
+        begun = np.where(np.isnan(begun), end - took, begun)
+        near = self._params.ready_ns + self._params.ready_share * max(took, 0.0)
+        return Seen(np.where(unseen, begun, at), unseen, ended, near, rounds.edges)
+
+    def _round(
+        self,
+        rounds: Rounds,
+        number: int,
+        ready: tuple[Int64, Float64],
+        before: tuple[Int64, Float64] | None,
+        owners: Int64,
+    ) -> tuple[Int64, Float64]:
+        """Draft one round of each communicator. Returns the nodes of their ends, and when those are."""
+        nodes, ends = [], rounds.ends[:, :, number]
+        for part, end in enumerate(ends):
+            begun = ready[1].max(axis=0)
+            begun = begun if before is None else np.maximum(begun, before[1][part])
+            begin, finish = (int(self._draft.nodes(moment)[0]) for moment in (begun, end))
+            self._draft.edges(ORDER, ready[0], begin, 0.0, rounds.units)
+            if before is not None:
+                self._draft.edges(ORDER, before[0][part], begin, 0.0)
+            self._draft.edges(ROUND, begin, finish, end - begun, owners[part], self._places + number)
+            nodes.append(finish)
+        return np.array(nodes), ends
+
+    def _sources(
+        self,
+        units: Int64,
+        at: Float64,
+        taken: dict[int, _Taken],
+        ready: tuple[Int64, Float64] | None,
+    ) -> _Sources:
+        """Find what units wait for before a round. The first is what the unit itself did before."""
+        columns: list[list[tuple[int, Float64, float]]] = [[] for _ in units]
+        if ready is not None:
+            columns = [[(int(node), moment, 1.0)] for node, moment in zip(*ready, strict=True)]
+        for nodes in self._nodes:
+            mine = np.flatnonzero(np.isin(units, nodes.chain.units))
+            if len(mine):
+                state = taken.setdefault(nodes.chain.stage, _Taken())
+                for row, found in zip(mine.tolist(), self._of_chain(nodes, units[mine], at[mine], state), strict=True):
+                    columns[row] += found
+        most = max((len(one) for one in columns), default=1)
+        shape = (max(most, 1), len(units))
+        sources = _Sources(np.full(shape, -1), np.full((*shape, self._draft.steps), -np.inf), np.ones(shape))
+        for row, column in enumerate(columns):
+            for place, (node, moment, pieces) in enumerate(column):
+                sources.node[place, row], sources.at[place, row], sources.pieces[place, row] = node, moment, pieces
+        return sources
+
+    def _of_chain(
+        self, nodes: ChainNodes, units: Int64, at: Float64, state: _Taken
+    ) -> list[list[tuple[int, Float64, float]]]:
+        """List what units of a stage wait for: their last output before, and inputs that made no output."""
+        chain = nodes.chain
+        rows = np.searchsorted(chain.units, units)
+        late = at + 2 * self._params.near_ns
+
+        def always(moments: Float64) -> Bool:
+            return np.asarray(np.mean(moments <= late) >= self._compute.causal_share)
+
+        place = max((one for one, moments in enumerate(chain.at) if always(moments[rows])), default=-1)
+        rest = [
+            one
+            for one in chain.rest
+            if one not in state.inputs and always(chain.arrived[one.link][rows][:, :, one.number])
+        ]
+        if place <= state.output and not rest:
+            return [[] for _ in units]
+        state.output, state.inputs = max(place, state.output), [*state.inputs, *rest]
+        found: list[list[tuple[int, Float64, float]]] = []
+        for row in rows.tolist():
+            node, moment = (
+                (int(nodes.own[place][row]), chain.at[place, row]) if place >= 0 else (nodes.begin, chain.begin)
+            )
+            found.append([(node, moment, float(max(len(rest), 1)))])
+            for left, one in enumerate(rest):
+                node = int(self._arrivals[one.link][row, one.number])
+                found[-1].append((node, chain.arrived[one.link][row, :, one.number], float(len(rest) - left)))
+        return found

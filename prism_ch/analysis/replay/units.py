@@ -1,0 +1,42 @@
+"""Which ranks compute as one: those that send at the same moment, or wait for one another inside operations."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from prism_ch.core import robust
+from prism_ch.core.graph import components
+from prism_ch.model.columns import Float64, Int32, Int64
+
+
+def compute_together(first: Float64, place: Int64, mates: Int32, near_ns: float) -> Int32:
+    """Join ranks into units, int32[m], numbered from 0.
+
+    Ranks are of one unit if they are `mates` (int32[m]), or share a `place` (int64[m]: a role in a server) and begin
+    within `near_ns` of one another in most steps; `first` float64[m, k] is when they do. A tensor group's ranks end
+    each operation together, and hops inside a server leave no record.
+    """
+    a, b = list(range(len(mates))), (len(mates) + mates.astype(np.int64)).tolist()  # a node for each set of mates
+    order = np.argsort(place, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+        for one, other in combinations(rows.tolist(), 2):
+            if robust.median(np.abs(first[one] - first[other])) <= near_ns:
+                a.append(one)
+                b.append(other)
+    nodes = len(mates) + int(mates.max(initial=0)) + 1
+    label = components(nodes, np.array(a, dtype=np.int32), np.array(b, dtype=np.int32))[: len(mates)]
+    return np.unique(label, return_inverse=True)[1].astype(np.int32)
+
+
+def by_unit(values: Float64, row: Int64, unit: Int32, *, latest: bool) -> tuple[Int64, Float64]:
+    """Find the earliest or latest moment of each unit. Returns units, and float64[u, k, n], NaN for none.
+
+    Parameters: `values` float64[p, k, n] with the rank of each in `row` int64[p].
+    """
+    units = np.unique(unit[row]).astype(np.int64)
+    found = np.full((len(units), *values.shape[1:]), np.nan)
+    pick = np.fmax if latest else np.fmin
+    pick.at(found, np.searchsorted(units, unit[row]), values)
+    return units, found

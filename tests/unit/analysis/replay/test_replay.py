@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.analysis.replay.causes import balanced, find_cause, slower, without
+from prism_ch.analysis.replay.draft import INPUT, OWN
+from prism_ch.analysis.replay.graph import ExecutionGraph
+from prism_ch.analysis.replay.replay import replay
+from prism_ch.model.columns import Bool, Float64
+from prism_ch.simulate import Scenario
+from prism_ch.simulate.families import FAMILIES
+from prism_ch.simulate.job import Fault
+from prism_ch.simulate.network import Network
+from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
+
+FAMILIES_SEEN = (
+    "ddp-fused",
+    "ddp-bucketed",
+    "distributed-optimizer-overlap",
+    "zero2",
+    "zero3",
+    "pipeline-gpipe",
+    "pipeline-1f1b",
+    "pipeline-interleaved",
+    "pipeline-zero-bubble",
+    "pipeline-without-replicas",
+    "tensor-across-servers",
+    "experts",
+    "context-ring",
+    "four-nics",
+    "evaluation",
+)
+SWEEPS = PARAMS.replay.sweeps
+
+
+def scenario(family: str, fault: Fault | None = None, seed: int = 3) -> Scenario:
+    drawn = FAMILIES[family](seed)
+    return replace(drawn, phases=False, faults=() if fault is None else (fault,))
+
+
+def moving(built: ExecutionGraph, *rows: int) -> Bool:
+    mask: Bool = np.zeros(len(built.endpoints), dtype=np.bool_)
+    mask[list(rows)] = True
+    return mask
+
+
+def times(built: ExecutionGraph, lag: Float64) -> Float64:
+    return replay(built, lag, SWEEPS).duration_ns
+
+
+@pytest.mark.parametrize("family", FAMILIES_SEEN)
+def test_unmodified_replay_equals_measured_to_the_ns(family: str) -> None:
+    built = graph(scenario(family))
+    [attempt] = attempts(scenario(family))
+    measured = np.diff(attempt.attempt.division.job_end_ns())
+    again = replay(built, built.lag, SWEEPS)
+    assert built.known.mean() > 0.8
+    assert (again.duration_ns[built.known] == measured[built.known]).all()
+    assert (again.at[:, built.known] == built.at[:, built.known]).all()
+
+
+@pytest.mark.parametrize("family", ["pipeline-1f1b", "pipeline-zero-bubble", "distributed-optimizer-overlap", "zero3"])
+def test_slower_unit_never_shortens_a_step(family: str) -> None:
+    built = graph(scenario(family))
+    everywhere = np.ones(built.steps, dtype=np.bool_)
+    before = times(built, built.lag)
+    for row in range(0, len(built.endpoints), 7):
+        cause = find_cause(built, [row], moving(built, row))
+        cause_lags = np.where(built.lag < 0, 1.0, 1.3)  # a negative lag is a clock's, and grows towards none
+        lag = np.where(slower(built, cause, everywhere, 1.3) != built.lag, built.lag * cause_lags, built.lag)
+        assert (times(built, lag) >= before).all()
+
+
+def test_step_without_slow_gpu_lasts_as_if_healthy() -> None:
+    fault = Fault(kind="slow_gpu", gpu=21, factor=1.5)
+    slow, healthy = graph(scenario("pipeline-1f1b", fault)), graph(scenario("pipeline-1f1b"))
+    [attempt] = attempts(scenario("pipeline-1f1b", fault))
+    address = str(Network(scenario("pipeline-1f1b").cluster).addresses[fault.gpu])
+    row = attempt.topology.endpoints.index(address)
+    everywhere = np.ones(slow.steps, dtype=np.bool_)
+    lag = without(slow, find_cause(slow, [row], moving(slow)), everywhere, PARAMS.replay)
+    steps = min(slow.steps, healthy.steps)
+    actual = np.median(times(slow, slow.lag)) / np.median(times(healthy, healthy.lag))
+    error = times(slow, lag)[:steps] / times(healthy, healthy.lag)[:steps] - 1
+    assert actual > 1.1
+    assert np.median(np.abs(error)) < 0.01
+
+
+def test_healthy_unit_taken_out_saves_little() -> None:
+    built = graph(scenario("pipeline-1f1b"))
+    everywhere = np.ones(built.steps, dtype=np.bool_)
+    lag = without(built, find_cause(built, [5], moving(built, 5)), everywhere, PARAMS.replay)
+    saved = 1 - times(built, lag) / times(built, built.lag)
+    assert (saved >= 0).all()
+    assert np.median(saved) < 0.01
+
+
+def test_balanced_stages_shorten_uneven_pipeline() -> None:
+    drawn = scenario("pipeline-1f1b")
+    job = drawn.jobs[0]
+    compute = replace(job.compute, stage_weights=(1.0, 1.0, 1.6, 1.0))
+    uneven = graph(replace(drawn, jobs=(replace(job, compute=compute),)))
+    even = graph(drawn)
+    shortened = np.median(times(uneven, balanced(uneven))) / np.median(times(uneven, uneven.lag))
+    assert shortened < 0.9
+    assert np.median(times(even, balanced(even)) / times(even, even.lag)) == pytest.approx(1, abs=0.02)
+
+
+def test_computing_edges_belong_to_units() -> None:
+    built = graph(scenario("pipeline-1f1b"))
+    computes = np.isin(built.kind, (OWN, INPUT))
+    assert set(built.owner[computes].tolist()) == set(range(len(built.role)))
+    assert len(built.role) == len(built.endpoints) // 4  # tensor groups of four end their operations together
