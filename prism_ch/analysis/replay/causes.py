@@ -54,9 +54,28 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
         factor = np.where(steps, np.maximum(_slowness(graph, unit, cause.units, steps, params), 1.0), 1.0)
         lag[edges] = np.rint(lag[edges] / factor)
     if cause.moves.any():
-        usual = _usual_moves(graph, cause.moves, steps)
-        lag[cause.moves] = np.where(steps, np.fmin(lag[cause.moves], usual), lag[cause.moves])
+        moves = cause.moves | _waiting_rounds(graph, cause.moves, steps, params)
+        usual = _usual_moves(graph, moves, steps)
+        lag[moves] = np.where(steps, np.fmin(lag[moves], usual), lag[moves])
     return lag
+
+
+def _waiting_rounds(graph: ExecutionGraph, moves: Bool, steps: Bool, params: ReplayParams) -> Bool:
+    """Mask the rounds that end with some, bool[e].
+
+    They are of the same communicator, whose hops inside servers leave no record.
+    """
+    found, known = np.zeros(len(moves), dtype=np.bool_), steps & graph.known
+    rounds = graph.kind == ROUND
+    if not known.any():
+        return found
+    ends = graph.at[graph.dag.target][:, known]
+    for edge in np.flatnonzero(rounds & moves).tolist():
+        same = np.flatnonzero(rounds & ~moves & (graph.place == graph.place[edge]))
+        apart = robust.median(np.abs(ends[same] - ends[edge]), axis=1)
+        near = min(params.round_ns, params.same_size * robust.median(graph.lag[edge, known]))
+        found[same[apart <= near]] = True
+    return found
 
 
 def slower(graph: ExecutionGraph, cause: Cause, steps: Bool, factor: float) -> Float64:
