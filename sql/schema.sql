@@ -526,7 +526,9 @@ CREATE TABLE IF NOT EXISTS gpu_steps_log
     `pp_s` Float64 COMMENT 'Time in pipeline phases, seconds',
     `dp_s` Float64 COMMENT 'Time in data-parallel phases, seconds',
     `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
-    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC',
+    `idle_s` Nullable(Float64) COMMENT 'Of compute_s, waiting for others, seconds; NULL where it is not known',
+    `bubble_s` Nullable(Float64) COMMENT 'Of idle_s, what the schedule leaves idle, seconds; NULL where it is not known'
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMMDD(start_time, 'UTC')
@@ -810,6 +812,27 @@ ENGINE = MergeTree
 ORDER BY (load, endpoint)
 SETTINGS index_granularity = 8192
 COMMENT 'Endpoints of every load of a topology; read it as topology';
+
+CREATE TABLE IF NOT EXISTS what_if_log
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the row' CODEC(Delta(8), ZSTD(1)),
+    `tenant` String COMMENT 'Tenant of the job',
+    `incident_id` String COMMENT 'The incident that is taken out; empty where stragglers are',
+    `without` String COMMENT 'What is taken out: the subject of a finding, stragglers, or the worst few of them',
+    `step` UInt64 COMMENT 'Number of the first step replayed' CODEC(Delta(8), ZSTD(1)),
+    `last_step` UInt64 COMMENT 'Number of the last step replayed' CODEC(Delta(8), ZSTD(1)),
+    `actual_s` Float64 COMMENT 'What the steps took together, seconds',
+    `replayed_s` Float64 COMMENT 'What they take in a replay with nothing changed, seconds',
+    `without_s` Float64 COMMENT 'What they take in a replay without it, seconds',
+    `saved_gpu_h` Float64 COMMENT 'The difference of the two replays over all GPUs, GPU-hours',
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
+ORDER BY (job_id, step, revision)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'Replays of steps, one row a job, cause, working and stretch of steps; read it as what_if';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS akvorado_lines_mv TO flow_collected
 (
@@ -2671,7 +2694,9 @@ CREATE VIEW IF NOT EXISTS gpu_steps
     `compute_s` Float64 COMMENT 'Time without network phases, seconds',
     `pp_s` Float64 COMMENT 'Time in pipeline phases, seconds',
     `dp_s` Float64 COMMENT 'Time in data-parallel phases, seconds',
-    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
+    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
+    `idle_s` Nullable(Float64) COMMENT 'Of compute_s, waiting for others, seconds; NULL where it is not known',
+    `bubble_s` Nullable(Float64) COMMENT 'Of idle_s, what the schedule leaves idle, seconds; NULL where it is not known'
 )
 COMMENT 'Training steps of endpoints, one row an endpoint and step'
 AS SELECT
@@ -2685,7 +2710,9 @@ AS SELECT
     l.compute_s,
     l.pp_s,
     l.dp_s,
-    l.complete
+    l.complete,
+    l.idle_s,
+    l.bubble_s
 FROM gpu_steps_log AS l
 ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
 WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
@@ -2856,6 +2883,38 @@ FROM
 ) AS l
 ASOF LEFT JOIN revision_cuts AS c ON (l.no_job = c.job_id) AND (l.revision < c.revision)
 WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
+    SELECT revision
+    FROM published
+));
+
+CREATE VIEW IF NOT EXISTS what_if
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `incident_id` String COMMENT 'The incident that is taken out; empty where stragglers are',
+    `without` String COMMENT 'What is taken out: the subject of a finding, stragglers, or the worst few of them',
+    `first_step` UInt64 COMMENT 'Number of the first step replayed',
+    `last_step` UInt64 COMMENT 'Number of the last step replayed',
+    `actual_s` Float64 COMMENT 'What the steps took together, seconds',
+    `replayed_s` Float64 COMMENT 'What they take in a replay with nothing changed, seconds',
+    `without_s` Float64 COMMENT 'What they take in a replay without it, seconds',
+    `saved_gpu_h` Float64 COMMENT 'The difference of the two replays over all GPUs, GPU-hours'
+)
+COMMENT 'What steps would have taken without what slowed them, one row a job, cause and stretch of steps'
+AS SELECT
+    l.job_id,
+    l.tenant,
+    l.incident_id,
+    l.without,
+    l.step AS first_step,
+    l.last_step,
+    l.actual_s,
+    l.replayed_s,
+    l.without_s,
+    l.saved_gpu_h
+FROM what_if_log AS l
+ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
     SELECT revision
     FROM published
 ));

@@ -40,7 +40,8 @@ _PROMISE = {
     ),
     "gpu_steps": (
         "job_id String; tenant String; endpoint String; step UInt64; start_time DateTime64(9);"
-        " end_time DateTime64(9); duration_s Float64; compute_s Float64; pp_s Float64; dp_s Float64 | complete UInt8"
+        " end_time DateTime64(9); duration_s Float64; compute_s Float64; pp_s Float64; dp_s Float64 | complete UInt8;"
+        " idle_s Nullable(Float64); bubble_s Nullable(Float64)"
     ),
     "timeline": (
         "job_id String; endpoint String; step UInt64; phase Enum(compute, PP, DP, EP, CP, TP);"
@@ -77,6 +78,10 @@ _PROMISE = {
     "visibility": (
         "job_id String; tenant String; window_start DateTime64(9); endpoints UInt32; endpoints_seen UInt32;"
         " share Float64; why String"
+    ),
+    "what_if": (
+        "job_id String; tenant String; incident_id String; without String; first_step UInt64; last_step UInt64;"
+        " actual_s Float64; replayed_s Float64; without_s Float64; saved_gpu_h Float64"
     ),
     "exporters": (
         "exporter String; first_seen DateTime64(9); last_seen DateTime64(9); flows UInt64; lag_s Float64;"

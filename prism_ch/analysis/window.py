@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from prism_ch.analysis.continuity.continuity import Continued, Each, continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
@@ -21,6 +22,10 @@ from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.analysis.jobs.tenants import with_right_tenants
 from prism_ch.analysis.observe.observe import Observed, WindowFlows, observe
+from prism_ch.analysis.replay.attempts import graph_of, idle_of
+from prism_ch.analysis.replay.graph import ExecutionGraph
+from prism_ch.analysis.replay.what_if import ReplayedAttempt, find_what_ifs
+from prism_ch.model.finding import Finding
 from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
@@ -65,16 +70,21 @@ def analyse_window(
     4. Rebuild each job's new steps, and diagnose what slows them: of the network, by all jobs together.
     5. Settle what became of known jobs that the window does not show.
     6. Put findings together as incidents, over all jobs, and grade them by what they cost.
+    7. Replay the new steps of each job without what slows them.
     """
 
-    def described(job: JobContext) -> tuple[JobRevision, Diagnosis]:
+    def described(job: JobContext) -> tuple[JobRevision, Diagnosis, list[ExecutionGraph | None]]:
         found = diagnose(job)
-        return job_revision(found.job, found.findings, found.usual_compute, stands_still=found.stands_still), found
+        graphs = [graph_of(attempt) for attempt in job.attempts]
+        idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
+        still = found.stands_still
+        revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
+        return revision, found, graphs
 
     with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
         seen, continued, jobs = examine(flows, topology, params, pool.map)
         shown = list(pool.map(described, jobs))
-    revisions = [revision for revision, _ in shown]
+    revisions = [revision for revision, *_ in shown]
     # Some are both: not training by themselves, and part of what is.
     withdrawn = tuple(dict.fromkeys((*absorbed(seen.known.jobs, revisions), *continued.not_training)))
     settled = {*withdrawn, *(revision.job.job_id for revision in revisions)}
@@ -82,17 +92,38 @@ def analyse_window(
     idle = [job for job in seen.known.active if job.job.job_id not in settled and job.job.status != "ended"]
     stops = find_standstills(seen, topology, params)
     stops |= find_connecting(idle, seen, continued, topology, params)
-    holes = {hole for _, found in shown for hole in found.holes} | {hole for hole in seen.holes if hole.is_sure}
-    gaps = {found.job.job.job_id: found.gaps for _, found in shown}
+    holes = {hole for _, found, _ in shown for hole in found.holes} | {hole for hole in seen.holes if hole.is_sure}
+    gaps = {found.job.job.job_id: found.gaps for _, found, _ in shown}
     gaps |= {job_id: tuple(one for one in found if is_gap(one)) for job_id, found in stops.items()}
     stops = {job_id: tuple(one for one in found if not is_gap(one)) for job_id, found in stops.items()}
     known_jobs = [*revisions, *map(unchanged, left)]
     unseen = find_missing_records(holes, gaps, known_jobs, seen, topology, params)
     revisions.extend(silent_jobs(left, seen.until_ns, stops, params.going_on, unseen))
     visibility = measure_visibility(known_jobs, unseen, seen)
-    claims = [claim for _, found in shown for claim in found.shared]
+    claims = [claim for _, found, _ in shown for claim in found.shared]
     shared = join_shared(claims, seen.known.findings, seen.window)
     revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
+    graphs = {job.job_id: (job, found) for job, (*_, found) in zip(jobs, shown, strict=True)}
+    revision = replace(revision, jobs=tuple(_with_what_ifs(one, revision.findings, graphs) for one in revision.jobs))
     return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
+
+
+def _with_what_ifs(
+    job: JobRevision,
+    shared: Sequence[Finding],
+    graphs: Mapping[str, tuple[JobContext, Sequence[ExecutionGraph | None]]],
+) -> JobRevision:
+    """Replay a job's new steps without each finding that belongs to an incident."""
+    if job.job.job_id not in graphs:
+        return job
+    context, built = graphs[job.job.job_id]
+    slow = [one for one in (*job.findings, *shared) if one.incident_id]
+    found = [
+        one
+        for attempt, graph in zip(context.attempts, built, strict=True)
+        if graph is not None
+        for one in find_what_ifs(ReplayedAttempt.of(attempt, graph), job.job.tenant, slow)
+    ]
+    return replace(job, what_ifs=tuple(found))

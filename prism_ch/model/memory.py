@@ -9,7 +9,8 @@ from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.params import ContinueParams, Params
-from prism_ch.model.result import GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
+from prism_ch.model.result import GpuIdle, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
+from prism_ch.model.what_if import WhatIf
 from prism_ch.model.window import Window
 
 
@@ -132,6 +133,8 @@ class JobRevision:
     `job`, `members`, `pairs` and `groups` are whole, with cumulative values. `steps`, `gpu_steps` and `timeline` hold
     the steps from `from_step` on and replace whatever was published from there; `findings` hold those that are open
     or changed, and replace those that start at or after `from_time_ns`. `attempt` and `usual_compute` are remembered.
+    `idle` are the idle times of `gpu_steps`, row by row, none where nothing was measured; `what_ifs` are replays of the
+    steps.
     """
 
     job: JobRecord
@@ -146,6 +149,8 @@ class JobRevision:
     findings: tuple[Finding, ...] = ()
     attempt: Attempt = field(default_factory=Attempt)
     usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)
+    idle: GpuIdle = field(default_factory=GpuIdle.empty)
+    what_ifs: tuple[WhatIf, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,17 @@ class GpuSteps(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuIdle(Columns):
+    """One row a GPU-step: of its compute time, waiting for others, and of that what the schedule leaves idle.
+
+    NaN where it is not known.
+    """
+
+    idle_s: Float64
+    bubble_s: Float64
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline(Columns):
     """Phases that tile every endpoint's steps, sorted by (endpoint, start_ns); `phase` is a position in PHASES."""
 

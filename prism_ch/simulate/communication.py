@@ -133,6 +133,12 @@ class Collective:
         """Return the flows of one run; bytes are those of the run."""
         return Flows.of(self._src, self._dst, 0, kind=kind, role=role, queue=self.edges.channel)
 
+    def begins(self, ready_s: Float64) -> Float64:
+        """Return when each rank's group begins, float64[ranks]; `ready_s` for ranks in no group."""
+        begin = ready_s.copy()
+        begin[self._groups] = ready_s[self._groups].max(axis=1)[:, None]
+        return begin
+
     def run(self, size: float, ready_s: Float64, rng: np.random.Generator) -> tuple[FlowTimes, Float64]:
         """Run once over buffers of `size` bytes.
 

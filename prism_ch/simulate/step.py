@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +24,9 @@ from prism_ch.simulate.network import (
     Network,
     RankGrid,
 )
+from prism_ch.simulate.rounds import Round, RoundRuns, plan_rounds
 from prism_ch.simulate.schedule import FORWARD, WEIGHT, Program, compile_program
+from prism_ch.simulate.waits import Waits
 
 #: How far the lanes of a tensor group are apart when they send.
 LANE_SPREAD_S = 30e-6
@@ -37,13 +39,14 @@ CONTROL_BYTES = 8
 class PipelineTimes:
     """One step, in seconds since the recording began: operations are float64[operations, lanes].
 
-    Columns of `messages` are [messages, lanes, tp]; `exchanges` are the traffic inside operations, by kind.
+    X
     """
 
     op_start_s: Float64
     op_end_s: Float64
     messages: FlowTimes
     exchanges: tuple[FlowTimes, ...]
+    free_s: Float64
 
 
 class PipelineEngine:
@@ -99,9 +102,11 @@ class PipelineEngine:
         arrival_s = np.full((len(program.sender) + 1, self._grid.lanes), -np.inf)  # the last row: no input needed
         op_start_s, op_end_s = np.empty_like(durations_s), np.empty_like(durations_s)
         start_s, end_s = np.empty_like(message_s), np.empty_like(message_s)
+        was_free_s = np.empty_like(durations_s)
         for level, sends in zip(program.levels, program.sends, strict=True):
             rows, sent = np.arange(*level), slice(*sends)
             stage = program.stage[rows]
+            was_free_s[rows] = free_s[stage]
             start = np.maximum(free_s[stage], arrival_s[program.incoming[rows]])
             end = self._compute_level(rows, start, durations_s[rows], exchanges, rng)
             first = self._is_first[rows]
@@ -115,7 +120,7 @@ class PipelineEngine:
             nic_free_s[source] = end_s[sent]
             arrival_s[sent] = end_s[sent].max(axis=2)
         messages = FlowTimes(start_s, end_s, np.full(start_s.shape, self._pipeline.message_bytes))
-        return PipelineTimes(op_start_s, op_end_s, messages, exchanges)
+        return PipelineTimes(op_start_s, op_end_s, messages, exchanges, was_free_s)
 
     def _compute_level(
         self,
@@ -165,7 +170,7 @@ class StepTimes:
 
     `flows` are in the order of the engine's plan. float64[stages, lanes]: `busy_s`, time spent computing; `next_s`,
     when the next step may begin; `hold_s`, when its parameters are complete. `finish_s`: the end of the last flow or
-    operation.
+    operation. `waits` are those of ranks that neither compute nor may go on.
     """
 
     flows: FlowTimes
@@ -173,32 +178,7 @@ class StepTimes:
     next_s: Float64
     hold_s: Float64
     finish_s: float
-
-
-class Round(NamedTuple):
-    """One collective of a step over `size` bytes."""
-
-    collective: Collective
-    size: float
-    role: int
-    kind: int = DP
-
-
-class _Rounds:
-    """Runs the rounds of one step and remembers their flows."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self.flows: list[FlowTimes] = []
-
-    def run(self, part: Round, ready_s: Float64) -> Float64:
-        flows, through_s = part.collective.run(part.size, ready_s, self._rng)
-        self.flows.append(flows)
-        return through_s
-
-
-def _plan(rounds: Iterable[Round]) -> Flows:
-    return Flows.concatenate(part.collective.plan(part.kind, part.role) for part in rounds)
+    waits: Waits
 
 
 def _ring(groups: Int64, grid: RankGrid, links: Links, sync: GradientSync, *, varied: bool = False) -> Collective:
@@ -212,6 +192,7 @@ class SyncTimes(NamedTuple):
     flows: FlowTimes
     next_s: Float64
     hold_s: Float64
+    waits: Waits
 
 
 class GradientEngine:
@@ -253,28 +234,32 @@ class GradientEngine:
         if active and sync.mode in ("distributed_optimizer", "zero2"):
             sizes = [share * sync.buffer_bytes * sync.gather_ratio for share in sync.shares()]
             self._gathers = [Round(ring, size, GATHERS) for size in sizes]
-        self.plan = _plan([*(part for part, _, _ in self._reductions), *self._closings, *self._gathers])
+        self.plan = plan_rounds([*(part for part, _, _ in self._reductions), *self._closings, *self._gathers])
 
     def run(self, times: PipelineTimes, rng: np.random.Generator) -> SyncTimes:
         """Synchronise after (or, overlapped, during) a step's backward."""
         optimizer_s = self._optimizer_s * rng.uniform(0.97, 1.03)
-        grid, rounds = self._grid, _Rounds(rng)
+        grid, rounds = self._grid, RoundRuns(rng)
         finished = grid.to_ranks(times.op_end_s[self._last])
         free = np.full(len(finished), -np.inf)
         for part, operation, done in self._reductions:
             start, end = times.op_start_s[operation], times.op_end_s[operation]
-            free = rounds.run(part, np.maximum(grid.to_ranks(start + done * (end - start)), free))
+            free = rounds.run(part, np.maximum(grid.to_ranks(start + done * (end - start)), free), finished)
         free = np.maximum(free, finished)
         for part in self._closings:
             if part.kind == DP:  # the norm is that of the whole model: nobody goes on before everybody is there
+                rounds.waits.append(Waits.of(free, np.full_like(free, free.max())))
                 free = np.full_like(free, free.max())
-            free = rounds.run(part, free)
+            free = rounds.run(part, free, free)
         through = [free + optimizer_s]
         for part in self._gathers:
-            through.append(rounds.run(part, through[-1]))
+            through.append(rounds.run(part, through[-1], through[-1]))
         first, complete = grid.to_lanes(through[min(1, len(self._gathers))]), grid.to_lanes(through[-1])
         flows = FlowTimes.concatenate(rounds.flows)
-        return SyncTimes(flows, first if self._sync.overlap else complete, complete)
+        following = first if self._sync.overlap else complete
+        last = through[min(1, len(self._gathers))] if self._sync.overlap else through[-1]
+        rounds.waits.append(Waits.of(last, grid.to_ranks(following)))
+        return SyncTimes(flows, following, complete, Waits.concatenate(rounds.waits))
 
 
 def _operations(program: Program, stages: int, among: Bool) -> list[Int64]:
@@ -312,6 +297,7 @@ class PipelinedStep:
     """A pipeline (of one stage or more), then gradient synchronisation."""
 
     def __init__(self, job: Job, grid: RankGrid, links: Links) -> None:
+        self._grid = grid
         self._pipeline = PipelineEngine(job, grid, links)
         self._gradients = GradientEngine(job, grid, links, self._pipeline.program)
         flows = Flows.concatenate([self._pipeline.plan, self._gradients.plan])
@@ -326,7 +312,12 @@ class PipelinedStep:
         busy_s = np.zeros_like(begin_s)
         np.add.at(busy_s, self._pipeline.program.stage, times.op_end_s - times.op_start_s)
         finish_s = max(times.op_end_s.max(), synced.flows.end_s.max(initial=-np.inf))
-        return StepTimes(flows, busy_s, synced.next_s, synced.hold_s, finish_s)
+        grid, stage = self._grid, self._pipeline.program.stage
+        rank = grid.numbers()[stage]
+        start_s, end_s = (np.repeat(each[:, :, None], grid.tp, axis=2) for each in (times.free_s, times.op_start_s))
+        late = end_s > start_s
+        waits = Waits.concatenate([Waits(rank[late], start_s[late], end_s[late]), synced.waits])
+        return StepTimes(flows, busy_s, synced.next_s, synced.hold_s, finish_s, waits)
 
 
 class ShardedStep:
@@ -343,7 +334,7 @@ class ShardedStep:
         self._gather = [Round(ring, size, PLAIN) for size in sync.unit_bytes]
         self._scatter = [Round(ring, 1.0 / sync.gather_ratio * size, REDUCES) for size in sync.unit_bytes]
         backward = [*self._gather, *self._scatter] * (sync.layers - 1) + self._scatter
-        self.plan = _plan([*self._gather * sync.layers, *backward] * job.pipeline.microbatches)
+        self.plan = plan_rounds([*self._gather * sync.layers, *backward] * job.pipeline.microbatches)
 
     def run(self, begin_s: Float64, hold_s: Float64, slow: Float64, rng: np.random.Generator) -> StepTimes:
         """Run one step, which no rank begins before its parameters' owner has updated them (`hold_s`)."""
@@ -354,7 +345,7 @@ class ShardedStep:
         layer_s = compute.forward_s / layers * length * slow
         forward_s = layer_s * np.maximum(1 + compute.jitter * rng.standard_normal(shape), 0.5)
         backward_s = compute.backward_ratio * layer_s * np.maximum(1 + compute.jitter * rng.standard_normal(shape), 0.5)
-        rounds = _Rounds(rng)
+        rounds, waits = RoundRuns(rng), list[Waits]()
         queue_s = self._grid.to_ranks(free)
 
         def transfer(parts: list[Round], ready_s: Float64) -> Float64:
@@ -367,19 +358,23 @@ class ShardedStep:
             gathered = transfer(self._gather, free)
             for layer in range(layers):
                 start = np.maximum(free, gathered)
+                waits.append(Waits.of(self._grid.to_ranks(free), self._grid.to_ranks(start)))
                 if layer < layers - 1:
                     gathered = transfer(self._gather, start)
                 free = start + forward_s[microbatch, layer]
             for layer in reversed(range(layers)):
                 start = np.maximum(free, gathered)
+                waits.append(Waits.of(self._grid.to_ranks(free), self._grid.to_ranks(start)))
                 if layer > 0:
                     gathered = transfer(self._gather, start)
                 free = start + backward_s[microbatch, layer]
                 scattered = transfer(self._scatter, free)
         done = np.maximum(free, scattered)
+        waits.append(Waits.of(self._grid.to_ranks(free), self._grid.to_ranks(done)))
         following = done + compute.optimizer_s * rng.uniform(0.97, 1.03)
         busy_s = (forward_s + backward_s).sum(axis=(0, 1))[None, :]
-        return StepTimes(FlowTimes.concatenate(rounds.flows), busy_s, following, following, done.max())
+        flows, waited = FlowTimes.concatenate(rounds.flows), Waits.concatenate(waits)
+        return StepTimes(flows, busy_s, following, following, done.max(), waited)
 
 
 def step_engine(job: Job, grid: RankGrid, links: Links) -> PipelinedStep | ShardedStep:

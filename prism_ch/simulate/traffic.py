@@ -25,6 +25,7 @@ from prism_ch.simulate.network import (
 )
 from prism_ch.simulate.scenario import Scenario, Serving
 from prism_ch.simulate.step import PipelineEngine, StepTimes, step_engine
+from prism_ch.simulate.waits import Waits
 
 #: Ranks of a job start their first step within this of one another.
 START_SPREAD_S = 0.02
@@ -56,8 +57,9 @@ class AttemptRun:
 
     `begin_ns`, int64[steps], is when the first rank of the job began each step; steps are numbered from `first_step`.
     `finish_ns`, the same shape, is when its last flow ended, or would have, had the attempt not been cut short.
-    `busy_s`, float64[steps, ranks], is how long each rank really computed. `pauses` are those that began within the
-    attempt. `unfinished` are flows that wait for ever for a rank that hangs, as far as they came.
+    `busy_s`, float64[steps, ranks], is how long each rank really computed, and `waits` are when ranks wait for others.
+    `pauses` are those that began within the attempt. `unfinished` are flows that wait for ever for a rank that hangs,
+    as far as they came.
     """
 
     attempt: Attempt
@@ -66,6 +68,7 @@ class AttemptRun:
     begin_ns: Int64
     finish_ns: Int64
     busy_s: Float64
+    waits: Waits
     flows: Flows
     pauses: tuple[PauseRun, ...]
     unfinished: Flows
@@ -148,6 +151,7 @@ class _AttemptEngine:
             begin_ns=ns(begins),
             finish_ns=ns([times.finish_s for times in steps]),
             busy_s=np.array([grid.to_ranks(times.busy_s) for times in steps]).reshape(len(steps), len(grid.endpoint)),
+            waits=Waits.concatenate([times.waits for times in steps]) if steps else Waits.of(np.empty(0), np.empty(0)),
             flows=Flows.concatenate([*flows, *(run.flows for run in pauses)]),
             pauses=tuple(pauses),
             unfinished=self._unfinished(steps, first_step, stop_s),

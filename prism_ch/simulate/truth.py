@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components
-from prism_ch.core.intervals import cut, tile
-from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.core.intervals import cut, tile, union_length
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.result import CP, DP, EP, PAIR_KINDS, PHASES, PP, TP
 from prism_ch.simulate.job import Job
-from prism_ch.simulate.network import PLAIN, REDUCES, TRAFFIC_NAMES, Flows, Network
+from prism_ch.simulate.network import PLAIN, REDUCES, TRAFFIC_NAMES, Flows, Index, Network
 from prism_ch.simulate.scenario import Scenario
 from prism_ch.simulate.traffic import AttemptRun
 
@@ -260,6 +260,7 @@ class StepGrid:
             # the busier GPU, if two share an endpoint
             np.maximum.at(self.busy_s, (rows[:, None], column[column >= 0]), run.busy_s[:, column >= 0])
         self.phases, self.phase_s = self._divide(wanted=scenario.phases)
+        self.idle_s = self._idle(truth, scenario)
 
     def _last_end(self, rows: Bool, shape: tuple[int, int]) -> Int64:
         """Return when the last flow of each step ended on each endpoint, either way."""
@@ -300,6 +301,36 @@ class StepGrid:
         }
         return pa.table(columns), seconds
 
+    def _idle(self, truth: JobTruth, scenario: Scenario) -> Float64:
+        """Measure how long ranks wait for others while their endpoint moves nothing, float64[steps, endpoints].
+
+        NaN if the scenario wants no phases. Of GPUs that share an endpoint, both may wait.
+        """
+        if not scenario.phases:
+            return np.full(self.present.shape, np.nan)
+        parts = [(run.grid.endpoint[run.waits.rank], run.waits.start_s, run.waits.end_s) for run in truth.runs]
+        endpoint, start_s, end_s = (np.concatenate(column) for column in zip(*parts, strict=True))
+        training = self._training
+        moving = np.concatenate([training.src, training.dst])
+        moved = self._in_steps(moving, *(np.tile(times, 2) for times in (training.start_ns, training.end_ns)))
+        waited = self._in_steps(endpoint, scenario.ns(start_s), scenario.ns(end_s))
+        cells = self.present.size
+        cell = np.concatenate([moved[0], waited[0]])
+        start_ns, end_ns = (np.concatenate([moved[column], waited[column]]) for column in (1, 2))
+        seconds = (union_length(cell, start_ns, end_ns, cells) - union_length(*moved, cells)) / 1e9
+        return np.asarray(seconds.reshape(self.present.T.shape).T)
+
+    def _in_steps(self, endpoint: Index, start_ns: Int64, end_ns: Int64) -> tuple[Int32, Int64, Int64]:
+        """Cut intervals to the steps of endpoints. Returns cells (endpoint x steps + step), starts and ends."""
+        column, step = (axis.astype(np.int32) for axis in np.nonzero(self.present.T))
+        line = self._place[endpoint]
+        seen = line >= 0
+        parts = cut(
+            line[seen], start_ns[seen], end_ns[seen], column, self.start_ns[step, column], self.end_ns[step, column]
+        )
+        cell = column[parts.span] * np.int32(len(self.present)) + step[parts.span]
+        return cell.astype(np.int32), parts.start, parts.end
+
     def _gpu_steps(self) -> pa.Table:
         rows = step, column = np.nonzero(self.present)
         start, end = self.start_ns[rows], self.end_ns[rows]
@@ -312,6 +343,7 @@ class StepGrid:
             "duration_s": (end - start) / 1e9,
             **{f"{name.lower()}_s": seconds[rows] for name, seconds in zip(PHASES, self.phase_s, strict=True)},
             "busy_s": self.busy_s[rows],
+            "idle_s": self.idle_s[rows],
             "complete": self.complete[rows],
             "visible": np.ones(len(step), dtype=bool),
             "incarnation": self.attempt[step].astype(np.int32),

@@ -17,7 +17,7 @@ from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobRevision, Visibility, WindowRevision
-from prism_ch.model.result import PAIR_KINDS, GpuSteps, Members, Pairs, Steps
+from prism_ch.model.result import PAIR_KINDS, GpuIdle, GpuSteps, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
@@ -36,6 +36,9 @@ _TIMELINE_SCHEMA = pa.schema(
         "lengths_ns": pa.list_(pa.uint64()),
     }
 )
+
+_WHAT_IF_TEXTS = ("job_id", "tenant", "incident_id", "without")
+_WHAT_IF_NUMBERS = ("actual_s", "replayed_s", "without_s", "saved_gpu_h")
 
 
 def _job_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
@@ -117,7 +120,26 @@ def _step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table
 
 def _gpu_step_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
     owner, steps = _stacked(revisions, GpuSteps, [item.gpu_steps for item in revisions])
-    return pa.table({**owner, **_step_columns(steps), "endpoint": _addresses(topology, steps.endpoint)})
+    idle = [item.idle if len(item.idle) else _not_measured(len(item.gpu_steps)) for item in revisions]
+    measured = GpuIdle.concat([GpuIdle.empty(), *idle])
+    waited = {name: pa.array(getattr(measured, name), from_pandas=True) for name in ("idle_s", "bubble_s")}
+    return pa.table({**owner, **_step_columns(steps), **waited, "endpoint": _addresses(topology, steps.endpoint)})
+
+
+def _not_measured(rows: int) -> GpuIdle:
+    return GpuIdle(np.full(rows, np.nan), np.full(rows, np.nan))
+
+
+def _what_if_rows(revisions: Sequence[JobRevision]) -> pa.Table:
+    found = [one for item in revisions for one in item.what_ifs]
+    return pa.table(
+        {
+            **{name: _texts(getattr(one, name) for one in found) for name in _WHAT_IF_TEXTS},
+            "step": pa.array([one.first_step for one in found], pa.uint64()),
+            "last_step": pa.array([one.last_step for one in found], pa.uint64()),
+            **{name: pa.array([getattr(one, name) for one in found], pa.float64()) for name in _WHAT_IF_NUMBERS},
+        }
+    )
 
 
 def _timeline_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
@@ -334,6 +356,7 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
         "steps_log": _step_rows(topology, jobs),
         "gpu_steps_log": _gpu_step_rows(topology, jobs),
         "timeline_log": _timeline_rows(topology, jobs),
+        "what_if_log": _what_if_rows(jobs),
         "job_members_log": _member_rows(topology, jobs),
         "pairs_log": _pair_rows(topology, jobs),
         "groups_log": _group_rows(topology, jobs),

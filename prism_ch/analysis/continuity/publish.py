@@ -28,6 +28,7 @@ from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import (
     DP,
     OTHER,
+    GpuIdle,
     GpuSteps,
     Group,
     JobRecord,
@@ -47,11 +48,17 @@ _CLOCKS_NS = 10**9
 
 
 def job_revision(
-    found: ContinuedJob, findings: tuple[Finding, ...], usual_compute: UsualComputeTime, *, stands_still: bool = False
+    found: ContinuedJob,
+    findings: tuple[Finding, ...],
+    usual_compute: UsualComputeTime,
+    idle: Sequence[GpuIdle] = (),
+    *,
+    stands_still: bool = False,
 ) -> JobRevision:
     """Put all that a window shows of a job into rows.
 
-    Parameters: `findings` on it; `usual_compute`, how long its ranks compute, to be remembered.
+    Parameters: `findings` on it; `usual_compute`, how long its ranks compute, to be remembered; `idle`, of the
+    new GPU-steps of each of its attempts.
     """
     before, last = found.before, found.attempts[-1]
     pairs = _pairs(found)
@@ -89,7 +96,16 @@ def job_revision(
         findings,
         found.newest,
         usual_compute,
+        _idle_of(found, idle),
     )
+
+
+def _idle_of(found: ContinuedJob, idle: Sequence[GpuIdle]) -> GpuIdle:
+    """Put the idle times of attempts into the order of the job's GPU-steps."""
+    if not idle:
+        return GpuIdle.empty()
+    rows = GpuSteps.concat([attempt.rebuilt.gpu_steps for attempt in found.attempts])
+    return GpuIdle.concat(idle).take(order_by(rows.endpoint, rows.step))
 
 
 def silent_jobs(

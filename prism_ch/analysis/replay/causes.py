@@ -73,9 +73,25 @@ def _waiting_rounds(graph: ExecutionGraph, moves: Bool, steps: Bool, params: Rep
     for edge in np.flatnonzero(rounds & moves).tolist():
         same = np.flatnonzero(rounds & ~moves & (graph.place == graph.place[edge]))
         apart = robust.median(np.abs(ends[same] - ends[edge]), axis=1)
-        near = min(params.round_ns, params.same_size * robust.median(graph.lag[edge, known]))
+        near = min(float(params.round_ns), params.same_size * float(robust.median(graph.lag[edge, known])))
         found[same[apart <= near]] = True
     return found
+
+
+def stragglers(graph: ExecutionGraph, params: ReplayParams, count: int | None = None) -> Float64:
+    """Return the lags of steps without stragglers, or without the slowest few, float64[e, k].
+
+    A straggler computes longer than most of its role; `count` limits how many are taken out, those that exceed it most.
+    """
+    usual = np.array([robust.median(graph.speed[graph.role == one], axis=0) for one in range(len(graph.begins))])
+    excess = np.maximum(graph.speed / usual[graph.role], 1.0)
+    excess = np.array([_smooth(one, params.speed_steps) for one in np.where(graph.known, excess, np.nan)])
+    if count is not None:
+        kept = np.argsort(-excess.mean(axis=1), kind="stable")[count:]
+        excess[kept] = 1.0
+    lag, edges = graph.lag.copy(), _computes(graph)
+    lag[edges] = np.rint(lag[edges] / excess[graph.owner[edges]])
+    return lag
 
 
 def slower(graph: ExecutionGraph, cause: Cause, steps: Bool, factor: float) -> Float64:
@@ -83,6 +99,15 @@ def slower(graph: ExecutionGraph, cause: Cause, steps: Bool, factor: float) -> F
     edges = cause.moves | (np.isin(graph.owner, cause.units) & _computes(graph))
     lag = graph.lag.copy()
     lag[edges] = np.rint(lag[edges] * np.where(steps, factor, 1.0))
+    return lag
+
+
+def evened(graph: ExecutionGraph) -> Float64:
+    """Return the lags of steps whose units compute alike, float64[e, k]. Those of a role do."""
+    usual = np.array([robust.median(graph.speed[graph.role == one], axis=0) for one in range(len(graph.begins))])
+    lag, edges = graph.lag.copy(), _computes(graph)
+    unit = graph.owner[edges]
+    lag[edges] = np.rint(lag[edges] * (usual[graph.role[unit]] / graph.speed[unit]))
     return lag
 
 

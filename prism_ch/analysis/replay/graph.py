@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.compute.compute_time import joined_by
-from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain
+from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain, with_prologue
 from prism_ch.analysis.replay.collectives import Rounds, read_rounds
 from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft
 from prism_ch.analysis.replay.longest_path import Dag
@@ -191,9 +191,13 @@ def _draft_chains(
     params: tuple[ComputeTimeParams, ReplayParams],
 ) -> tuple[list[ChainNodes], dict[tuple[int, int], Int64]]:
     """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n]."""
-    chains, arrivals = [], {}
-    for stage, node in enumerate(begins.tolist()):
-        chain = read_chain(stage, np.flatnonzero(role_of_unit == stage), moments, begin[stage], params)
+    arrivals: dict[tuple[int, int], Int64] = {}
+    read = [
+        read_chain(stage, np.flatnonzero(role_of_unit == stage), moments, begin[stage], params)
+        for stage in range(len(begins))
+    ]
+    chains = []
+    for node, chain in zip(begins.tolist(), with_prologue(read), strict=True):
         for link, arrived in chain.arrived.items():
             arrivals[link] = draft.nodes(arrived.swapaxes(1, 2)).reshape(len(arrived), -1)
         chains.append(ChainNodes(chain, draft, node))

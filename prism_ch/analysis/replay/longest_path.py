@@ -9,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Bool, Float64, Int64
 
 #: The lag of an edge that is not there in a step.
 ABSENT = -np.inf
+
+
+class CycleError(ValueError):
+    """Edges form a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Dag:
 
     @classmethod
     def of(cls, nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Dag:
-        """Sort edges by level. Raises ValueError where they form a cycle."""
+        """Sort edges by level. Raises CycleError where they form a cycle."""
         first, second = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
         level = _levels(nodes, first, second)
         order = order_by(level[second], second)
@@ -59,6 +63,21 @@ def longest_path(dag: Dag, lag: Float64, begin: Float64) -> Float64:
     return at
 
 
+def longest_source(dag: Dag, at: Float64, edges: Bool) -> Float64:
+    """Return when the last source of each node takes place, float64[nodes, k].
+
+    Parameters: `at` float64[nodes, k]; `edges` bool[e], in the graph's own order, masks those that count. Returns -inf
+    for a node without one.
+    """
+    last = np.full(at.shape, ABSENT)
+    rows = np.flatnonzero(edges)
+    rows = rows[np.argsort(dag.target[rows], kind="stable")]
+    if len(rows):
+        starts = run_starts(dag.target[rows])
+        last[dag.target[rows[starts]]] = np.maximum.reduceat(at[dag.source[rows]], starts, axis=0)
+    return last
+
+
 def _levels(nodes: int, source: Int64, target: Int64) -> Int64:
     """Find the level of each node, int64[nodes]. It is one above the highest it waits for, 0 for nothing."""
     level = np.zeros(nodes, dtype=np.int64)
@@ -68,4 +87,4 @@ def _levels(nodes: int, source: Int64, target: Int64) -> Int64:
         if (higher == level).all():
             return level
         level = higher
-    raise ValueError("the edges form a cycle: no node of it can take place first")
+    raise CycleError("the edges form a cycle: no node of it can take place first")

@@ -11,6 +11,7 @@ from prism_ch.analysis.replay.chains import Chain, ChainNodes, Input
 from prism_ch.analysis.replay.collectives import Rounds
 from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND, Draft
 from prism_ch.analysis.replay.ready import Seen, Speed, find_readiness
+from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
 
@@ -73,7 +74,7 @@ class RoundNodes:
             if done is not None and seen.ended is not None and seen.follows():
                 nodes = self._draft.nodes(seen.at)
                 for before in done[0].tolist():
-                    self._draft.edges(INPUT, before, nodes, seen.at - seen.ended, rounds.units)
+                    self._draft.edges(INPUT, before, nodes, seen.at - seen.ended, rounds.units, number)
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)
@@ -98,7 +99,7 @@ class RoundNodes:
         at, end = rounds.at[:, :, number], rounds.ends[:, :, number].max(axis=0)
         unseen = np.isnan(at)
         begun = np.fmax.reduce(at, axis=0)
-        took = float(np.nan_to_num(np.nanmedian(end - begun))) if not np.isnan(begun).all() else 0.0
+        took = float(np.nan_to_num(robust.median(end - begun)))
         begun = np.where(np.isnan(begun), end - took, begun)
         near = self._params.ready_ns + self._params.ready_share * max(took, 0.0)
         return Seen(np.where(unseen, begun, at), unseen, ended, near, rounds.edges)

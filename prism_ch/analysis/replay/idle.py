@@ -1,0 +1,156 @@
+"""Idle time: when ranks neither compute nor move data, and how much of that the schedule itself leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.replay.causes import evened
+from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND
+from prism_ch.analysis.replay.graph import ExecutionGraph
+from prism_ch.analysis.replay.longest_path import longest_source
+from prism_ch.analysis.replay.replay import replay
+from prism_ch.core import intervals
+from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.job import Division
+from prism_ch.model.params import ReplayParams
+from prism_ch.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Seconds of each endpoint in each step of a division, float64[m, k], NaN where nothing is known.
+
+    `idle_s`: waiting for others while no data move. `bubble_s`: of that, what would be left if all ranks of a stage
+    computed alike: the bubbles of the schedule.
+    """
+
+    idle_s: Float64
+    bubble_s: Float64
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """When units wait: `unit` int64[w], `start`, `end` float64[w, k]; no longer than nothing where they don't."""
+
+    unit: Int64
+    start: Float64
+    end: Float64
+
+    def total(self, units: int) -> Float64:
+        """Add up how long each unit waits in each step, float64[units, k]."""
+        total = np.zeros((units, self.start.shape[1]))
+        np.add.at(total, self.unit, np.maximum(self.end - self.start, 0))
+        return total
+
+
+def measure_idle(graph: ExecutionGraph, traffic: Traffic, division: Division, params: ReplayParams) -> Idle:
+    """Measure how long endpoints wait for others, the time in which they move data left out.
+
+    Parameters: `traffic`, all bursts of training; `division`, whose steps but the first the graph has.
+
+    1. A unit waits before an output whose input came after it was free, and before a round until all are ready.
+    2. An endpoint waits when its step has ended before that of its role.
+    3. Take away the time in which it moves data.
+    4. Replay the steps with all units of a role as quick as most: the share of waiting that is left is the schedule's.
+    """
+    waits = _waits(graph, graph.lag, graph.at)
+    waited = waits.total(len(graph.role))
+    even = evened(graph)
+    bubbles = _waits(graph, even, replay(graph, even, params.sweeps).at).total(len(graph.role))
+    m, k = division.end_ns.shape
+    row, start, end = _of_endpoints(graph, waits, division)
+    spans = np.repeat(np.arange(m, dtype=np.int32), k - 1)
+    begin = np.maximum.accumulate(division.end_ns, axis=1)
+    sides = np.concatenate([division.rows_of(traffic.src), division.rows_of(traffic.dst)]).astype(np.int32)
+    busy = intervals.cut(
+        sides,
+        np.tile(traffic.start_ns, 2),
+        np.tile(traffic.end_ns, 2),
+        spans,
+        begin[:, :-1].ravel(),
+        begin[:, 1:].ravel(),
+    )
+    idle = intervals.cut(row, start, end, spans, begin[:, :-1].ravel(), begin[:, 1:].ravel())
+    cells = m * (k - 1)
+    moving = intervals.union_length(busy.span.astype(np.int32), busy.start, busy.end, cells)
+    both = (np.concatenate([a, b]) for a, b in ((busy.span, idle.span), (busy.start, idle.start), (busy.end, idle.end)))
+    span, first, last = both
+    seconds = (intervals.union_length(span.astype(np.int32), first, last, cells) - moving).reshape(m, k - 1) / 1e9
+    share = np.divide(bubbles, waited, out=np.ones_like(waited), where=waited > 0).clip(max=1.0)
+    known = np.where(graph.known, seconds, np.nan)
+    unknown = np.full((m, 1), np.nan)
+    return Idle(np.concatenate([unknown, known], axis=1), np.concatenate([unknown, known * share[graph.unit]], axis=1))
+
+
+def _waits(graph: ExecutionGraph, lag: Float64, at: Float64) -> _Waits:
+    """List when units wait in each step, as nodes take place `at` float64[nodes, k]."""
+    source, target = graph.dag.source, graph.dag.target
+    own = np.flatnonzero(graph.kind == OWN)
+    free = at[source[own]] + lag[own]
+    inputs = longest_source(graph.dag, at, graph.kind == INPUT)[target[own]]
+    wait = np.where(np.isfinite(inputs), np.maximum(at[target[own]] - free, 0), 0.0)
+    until = np.where(np.isfinite(inputs), inputs, at[target[own]])
+    last = _last_ready(graph)
+    after, ended, ready = _between_rounds(graph, at)
+    return _Waits(
+        np.concatenate([graph.owner[own], graph.owner[last], after]),
+        np.concatenate([until - wait, at[source[last]], ended]),
+        np.concatenate([until, at[target[last]], ready]),
+    )
+
+
+def _between_rounds(graph: ExecutionGraph, at: Float64) -> tuple[Int64, Float64, Float64]:
+    """List the waits between rounds: units, start and end.
+
+    All stages compute alike on the result of a round; one that takes longer for it than another waits for that.
+    """
+    follows = (graph.kind == INPUT) & (graph.place >= 0)
+    target, first = np.unique(graph.dag.target[follows], return_index=True)
+    unit, place = graph.owner[follows][first], graph.place[follows][first]
+    ended = longest_source(graph.dag, at, follows)[target]
+    took = at[target] - ended
+    least = np.full((int(place.max(initial=-1)) + 1, at.shape[1]), np.inf)
+    np.minimum.at(least, place, took)
+    # The stage that the others wait for goes on at once, and shows no time between the rounds.
+    for one in range(len(least)):
+        if len(np.unique(graph.role[unit[place == one]])) < len(graph.begins):
+            least[one] = 0.0
+    return unit, ended, at[target] - least[place]
+
+
+def _last_ready(graph: ExecutionGraph) -> Int64:
+    """List the edges by which units wait for the begin of a round, their computing done.
+
+    That is so before the last round, and before one on whose result they go on computing.
+    """
+    source, target = graph.dag.source, graph.dag.target
+    begins = np.unique(source[graph.kind == ROUND])
+    ready = np.flatnonzero((graph.kind == ORDER) & np.isin(target, begins) & (graph.owner >= 0))
+    goes_on = np.unique(source[(graph.kind == OWN)])
+    edges: Int64 = ready[~np.isin(source[ready], goes_on)]
+    return edges
+
+
+def _of_endpoints(
+    graph: ExecutionGraph, waits: _Waits, division: Division
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], Int64, Int64]:
+    """Return the waits of endpoints: rows of the division, start and end in nanoseconds."""
+    base = graph.base_ns[None].astype(np.float64)
+    order = np.argsort(waits.unit, kind="stable")
+    first = np.searchsorted(waits.unit[order], np.arange(len(graph.role) + 1))
+    rows, starts, ends = [], [], []
+    begin = graph.at[graph.begins] + base
+    for row, unit in enumerate(graph.unit.tolist()):
+        mine = order[first[unit] : first[unit + 1]]
+        start, end = waits.start[mine] + base, waits.end[mine] + base
+        own_end = division.end_ns[row, :-1].astype(np.float64)
+        start = np.concatenate([start, own_end[None]])
+        end = np.concatenate([end, begin[graph.role[unit]][None]])
+        kept = (end > start) & graph.known
+        rows.append(np.full(np.count_nonzero(kept), row, dtype=np.int32))
+        starts.append(start[kept])
+        ends.append(end[kept])
+    start_ns, end_ns = (np.rint(np.concatenate(each)).astype(np.int64) for each in (starts, ends))
+    return np.concatenate(rows), start_ns, end_ns

@@ -1,0 +1,132 @@
+"""What steps of a job would have taken without what was found to slow them, and without its stragglers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.context import AttemptContext
+from prism_ch.analysis.replay.causes import Cause, find_cause, stragglers, without
+from prism_ch.analysis.replay.graph import ExecutionGraph
+from prism_ch.analysis.replay.replay import replay
+from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.finding import Finding
+from prism_ch.model.topology import Topology
+from prism_ch.model.what_if import WhatIf
+
+#: Numbers of the slowest workers that are taken out together, as the paper's table has them.
+WORST = (1, 3, 10)
+
+#: Kinds of finding that name what computes, and what moves data.
+_COMPUTE, _NETWORK = ("slow_gpu",), ("slow_nic", "slow_link", "slow_switch", "congestion", "slow_group")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedAttempt:
+    """An attempt of a job with the graph of its steps; `first_step` numbers the graph's first."""
+
+    attempt: AttemptContext
+    graph: ExecutionGraph
+    first_step: int
+
+    @classmethod
+    def of(cls, attempt: AttemptContext, graph: ExecutionGraph) -> ReplayedAttempt:
+        """Take an attempt with its graph, which lacks the first step of its division."""
+        return cls(attempt, graph, attempt.attempt.first_step + 1)
+
+    def new_steps(self) -> Bool:
+        """Mask the steps that are not published yet, bool[k]."""
+        return np.asarray(self.first_step + np.arange(self.graph.steps) >= self.attempt.attempt.first_new)
+
+    def during(self, finding: Finding) -> Bool:
+        """Mask the steps that end while a finding lasts, bool[k]."""
+        ends = self.attempt.attempt.division.job_end_ns()[1:]
+        return np.asarray((ends > finding.start_ns) & (ends <= finding.end_ns))
+
+
+def find_what_ifs(replayed: ReplayedAttempt, tenant: str, slow: Sequence[Finding]) -> Iterator[WhatIf]:
+    """Replay the new steps of an attempt without each finding, and without its stragglers.
+
+    Parameters: `slow`, findings that belong to an incident, on the job or on a place that it shares with others.
+    """
+    graph, params = replayed.graph, replayed.attempt.params.replay
+    new = replayed.new_steps() & graph.known
+    if not new.any():
+        return
+    for finding in slow:
+        steps = replayed.during(finding)
+        cause = cause_of(graph, finding, replayed.attempt.topology)
+        if cause is not None and (steps & new).any():
+            lag = without(graph, cause, steps, params)
+            yield outcome(replayed, lag, steps & new, (tenant, finding.incident_id, finding.subject))
+    for count in (None, *WORST):
+        name = "stragglers" if count is None else f"worst {count}"
+        yield outcome(replayed, stragglers(graph, params, count), new, (tenant, "", name))
+
+
+def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[str, str, str]) -> WhatIf:
+    """Compare steps, bool[k], as they were with a replay of them.
+
+    Parameters: `lag` float64[e, k] of the replay; `named`, tenant, incident_id and what is taken out.
+    """
+    graph, params = replayed.graph, replayed.attempt.params.replay
+    actual_s = np.diff(replayed.attempt.attempt.division.job_end_ns())[steps].sum() / 1e9
+    replayed_s, without_s = (
+        replay(graph, lags, params.sweeps).duration_ns[steps].sum() / 1e9 for lags in (graph.lag, lag)
+    )
+    numbers = replayed.first_step + np.flatnonzero(steps)
+    return WhatIf(
+        job_id=replayed.attempt.place.job_id,
+        tenant=named[0],
+        incident_id=named[1],
+        without=named[2],
+        first_step=int(numbers[0]),
+        last_step=int(numbers[-1]),
+        actual_s=float(actual_s),
+        replayed_s=float(replayed_s),
+        without_s=float(without_s),
+        saved_gpu_h=float((replayed_s - without_s) * len(graph.endpoints) / 3600),
+    )
+
+
+def cause_of(graph: ExecutionGraph, finding: Finding, topology: Topology) -> Cause | None:
+    """Find what a finding touches. Returns None where it names no place, or none of this job."""
+    computes = finding.kind in _COMPUTE or finding.subject_type == "stage"
+    if not computes and finding.kind not in _NETWORK:
+        return None
+    names = (finding.subject, *(finding.about if computes or finding.kind == "slow_group" else ()))
+    return cause_at(graph, names, topology, computes=computes, moves=not computes)
+
+
+def cause_at(
+    graph: ExecutionGraph, names: Sequence[str], topology: Topology, *, computes: bool, moves: bool
+) -> Cause | None:
+    """Find what places touch: endpoints, servers, leaves, or links `a->b`. Returns None for places elsewhere.
+
+    A link between switches, or a switch above the leaves, may carry any of the job's flows.
+    """
+    rows = np.zeros(len(graph.endpoints), dtype=np.bool_)
+    links, above = np.zeros(graph.pairs.shape[1], dtype=np.bool_), False
+    for name in names:
+        here, arrow, there = name.partition("->")
+        if name in topology.index:
+            rows |= graph.endpoints == topology.index[name]
+        elif name in topology.server_names:
+            rows |= topology.server[graph.endpoints] == topology.server_names.index(name)
+        elif name in topology.leaf_names:
+            rows |= topology.leaf[graph.endpoints] == topology.leaf_names.index(name)
+        elif here in topology.index and there in topology.index:
+            ends = [graph.endpoints == topology.index[side] for side in (here, there)]
+            rows |= ends[0] | ends[1]
+            links |= ends[0][graph.pairs[0]] & ends[1][graph.pairs[1]]
+        else:
+            above |= bool(arrow)
+    if above:
+        rows[:] = True
+    if not rows.any():
+        return None
+    nobody = np.zeros_like(rows)
+    touched = rows if moves else nobody
+    return find_cause(graph, np.flatnonzero(rows).tolist() if computes else [], touched, links if links.any() else None)
