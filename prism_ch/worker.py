@@ -11,12 +11,16 @@ import numpy as np
 
 from prism_ch.analysis.continuity.publish import unchanged
 from prism_ch.analysis.lookback import FlowSpan, read_window
-from prism_ch.analysis.window import analyse_window
-from prism_ch.errors import PrismError
+from prism_ch.analysis.replay.attempts import graph_of
+from prism_ch.analysis.replay.causes import balanced, slower, without
+from prism_ch.analysis.replay.what_if import ReplayedAttempt, cause_at, outcome
+from prism_ch.analysis.window import analyse_window, examine
+from prism_ch.errors import PrismError, StoreError, UsageError
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import WindowMemory, WindowRevision
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
+from prism_ch.model.what_if import WhatIf
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
@@ -67,6 +71,22 @@ class AnalysisReport:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFlows:
+    """The flows of a database, between endpoints of a topology."""
+
+    store: Store
+    topology: Topology
+
+    def read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
+        rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
+        across = span.across is not None
+        start_ns, end_ns = span.time.start_ns, span.time.end_ns
+        flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across)
+        return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
+
+
+@dataclass(frozen=True, slots=True)
 class StoredWindow:
     """A claimed window of a database: what is read for it, and where its results go."""
 
@@ -85,11 +105,7 @@ class StoredWindow:
 
     def read(self, span: FlowSpan) -> FlowBatch:
         """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
-        rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
-        across = span.across is not None
-        start_ns, end_ns = span.time.start_ns, span.time.end_ns
-        flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across)
-        return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
+        return StoredFlows(self.store, self.topology).read(span)
 
     def publish(self, revision: WindowRevision, memory: WindowMemory) -> WindowRevision:
         """Publish a revision, and withdraw jobs of earlier workings that it does not mention."""
@@ -158,6 +174,65 @@ def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params =
             return _work(store, claim, params, is_whole=True, is_ahead=True)
         finally:
             end_claim(store, claim.revision, worker)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a replay changes.
+
+    `without`, places that do as their peers; or else `balanced` stages; or a place that is `slower` by a factor.
+    """
+
+    without: tuple[str, ...] = ()
+    balanced: bool = False
+    slower: tuple[str, float] | None = None
+
+
+def replay_job(
+    store: Store,
+    settings: Settings,
+    job_id: str,
+    change: Change,
+    *,
+    tenant: str | None = None,
+    params: Params = DEFAULT_PARAMS,
+) -> WhatIf:
+    """Replay the steps of a job's last window, from its flows.
+
+    Parameters: `tenant`, whose job it must be, None for anybody's.
+    Raises UsageError for an unknown job or place, StoreError where the flows do not show the job any more.
+    """
+    rows = store.rows(statement("find_job"), {"job_id": job_id})
+    if not rows or tenant not in (None, rows[0][0]):
+        raise UsageError(f"there is no job {job_id}; `prism-ch jobs` lists them")
+    width = settings.window_s * 10**9
+    start_ns = int(rows[0][1]) // width * width
+    window = Window(start_ns, start_ns + width)
+    topology = read_topology(store, window.end_ns)
+    memory = read_memory(store, topology, window, params)
+    flows = read_window(StoredFlows(store, topology), window, memory, topology, params, is_whole=True)
+    found = [one for one in examine(flows, topology, params)[2] if one.job_id == job_id]
+    graph = graph_of(found[0].attempts[-1]) if found else None
+    if graph is None or not graph.known.any():
+        raise StoreError(f"the flows of the last window of {job_id} show no steps of it that can be replayed")
+    return _changed(ReplayedAttempt.of(found[0].attempts[-1], graph), change, rows[0][0], topology)
+
+
+def _changed(replayed: ReplayedAttempt, change: Change, tenant: str, topology: Topology) -> WhatIf:
+    """Replay an attempt with a change."""
+    graph, everywhere = replayed.graph, np.ones(replayed.graph.steps, dtype=np.bool_)
+    params = replayed.attempt.params.replay
+    places = change.without if change.slower is None else change.slower[:1]
+    cause = cause_at(graph, places, topology, computes=True, moves=True)
+    if cause is None and not change.balanced:
+        raise UsageError(f"{', '.join(places)}: no endpoint, server, leaf or link of {replayed.attempt.place.job_id}")
+    if change.balanced or cause is None:
+        lag, name = balanced(graph), "imbalance of stages"
+    elif change.slower is not None:
+        lag, name = slower(graph, cause, everywhere, change.slower[1]), "{} times {:g}".format(*change.slower)
+    else:
+        lag, name = without(graph, cause, everywhere, params), ", ".join(change.without)
+    return outcome(replayed, lag, graph.known, (tenant, "", name))
 
 
 def left_windows(

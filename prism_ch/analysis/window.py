@@ -119,11 +119,11 @@ def _with_what_ifs(
     if job.job.job_id not in graphs:
         return job
     context, built = graphs[job.job.job_id]
-    slow = [one for one in (*job.findings, *shared) if one.incident_id]
+    own, others = ([one for one in found if one.incident_id] for found in (job.findings, shared))
     found = [
         one
         for attempt, graph in zip(context.attempts, built, strict=True)
         if graph is not None
-        for one in find_what_ifs(ReplayedAttempt.of(attempt, graph), job.job.tenant, slow)
+        for one in find_what_ifs(ReplayedAttempt.of(attempt, graph), job.job.tenant, own, others)
     ]
     return replace(job, what_ifs=tuple(found))

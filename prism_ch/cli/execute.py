@@ -30,7 +30,7 @@ FAILED, WRONG_USAGE = 1, 2
 #: As shells report a program that a signal ended: 128 and the signal's number.
 INTERRUPTED, READER_GONE = 128 + 2, 128 + 13
 #: Commands that the service ends when their reader has gone.
-_READING = (["sql"], ["incidents"], ["jobs"], ["steps"], ["tables"], ["export"], ["report"])
+_READING = (["sql"], ["incidents"], ["jobs"], ["steps"], ["tables"], ["export"], ["report"], ["what-if"])
 #: How long Python may take to act on SIGINT by itself, in seconds.
 _INTERRUPT_GRACE_S = 1.0
 

@@ -17,7 +17,7 @@ from prism_ch.errors import InputError, UsageError
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _answer_options(command: _Command) -> _Command:
+def answer_options(command: _Command) -> _Command:
     """Add the options on how an answer looks, whose it is, and where it goes."""
     for option in reversed(
         (
@@ -45,7 +45,7 @@ def _answer_options(command: _Command) -> _Command:
 
 @click.command(short_help="Answer one reading SQL statement.")
 @click.argument("statement", metavar="SELECT")
-@_answer_options
+@answer_options
 @shared_options
 @pass_session
 def sql(session: Session, /, statement: str, **options: Any) -> None:
@@ -69,7 +69,7 @@ def sql(session: Session, /, statement: str, **options: Any) -> None:
 
 
 @click.command(short_help="List the jobs.")
-@_answer_options
+@answer_options
 @shared_options
 @pass_session
 def jobs(session: Session, /, **options: Any) -> None:
@@ -82,11 +82,11 @@ def jobs(session: Session, /, **options: Any) -> None:
       prism-ch jobs
       prism-ch jobs --tenant research --format csv
     """
-    _ask(session, "list_jobs", {}, **options)
+    ask(session, "list_jobs", {}, **options)
 
 
 @click.command(short_help="List what is wrong: open incidents first, the worst on top.")
-@_answer_options
+@answer_options
 @shared_options
 @pass_session
 def incidents(session: Session, /, **options: Any) -> None:
@@ -101,12 +101,12 @@ def incidents(session: Session, /, **options: Any) -> None:
       prism-ch incidents --rows 1 --format json
       prism-ch incidents --tenant research
     """
-    _ask(session, "list_incidents", {}, **options)
+    ask(session, "list_incidents", {}, **options)
 
 
 @click.command(short_help="List a job's steps.")
 @click.argument("job", metavar="JOB")
-@_answer_options
+@answer_options
 @shared_options
 @pass_session
 def steps(session: Session, /, job: str, **options: Any) -> None:
@@ -117,11 +117,11 @@ def steps(session: Session, /, job: str, **options: Any) -> None:
       prism-ch steps job-1f0a6c
       prism-ch steps job-1f0a6c --rows 20 --first-row 100
     """
-    _ask(session, "list_steps", {"job_id": job}, **options)
+    ask(session, "list_steps", {"job_id": job}, **options)
 
 
 @click.command(short_help="List what SQL can ask.")
-@_answer_options
+@answer_options
 @shared_options
 @pass_session
 def tables(session: Session, /, **options: Any) -> None:
@@ -136,10 +136,10 @@ def tables(session: Session, /, **options: Any) -> None:
     """
     from prism_ch.query.tenancy import listed_views
 
-    _ask(session, "list_tables", {"listed": sorted(listed_views())}, **options)
+    ask(session, "list_tables", {"listed": sorted(listed_views())}, **options)
 
 
-def _ask(session: Session, name: str, parameters: Mapping[str, Any], **options: Any) -> None:
+def ask(session: Session, name: str, parameters: Mapping[str, Any], **options: Any) -> None:
     """Answer the question sql/queries/<name>.sql."""
     from prism_ch.store.statements import statement
 

@@ -218,4 +218,4 @@ def _what_if(ask: Ask, subject: Subject) -> list[WhatIfRow]:
     [[found]] = ask("show_has_table", table="what_if")
     if not found:
         return []
-    return read(ask, WhatIfRow, "show_what_if", job_id=subject.job_id, incident_id=subject.incident_id)
+    return read(ask, WhatIfRow, "report_what_if", job_id=subject.job_id, incident_id=subject.incident_id)

@@ -198,7 +198,7 @@ class DelayRow:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfRow:
-    """What steps would have taken without a cause, of show_what_if.sql."""
+    """What steps would have taken without a cause, of report_what_if.sql."""
 
     job_id: str
     incident_id: str

@@ -1,9 +1,13 @@
--- Purpose: say what jobs' steps would have taken without what slowed them.
--- Parameters: job_id, incident_id, each empty for all; from_time, to_time are not asked: rows of one incident lie in one span.
--- Result: job_id, incident_id, without String; first_step, last_step; actual_s, replayed_s, without_s, seconds; saved_gpu_h, GPU-hours; the
---   most saved first.
-SELECT job_id, incident_id, without, first_step, last_step, actual_s, replayed_s, without_s, saved_gpu_h
-FROM what_if
-WHERE ({job_id:String} = '' OR job_id = {job_id:String}) AND ({incident_id:String} = '' OR incident_id = {incident_id:String})
-ORDER BY saved_gpu_h DESC, job_id, incident_id, without
-LIMIT 100;
+-- Purpose: show a replay that `prism-ch what-if` has just made, in any format.
+-- Parameters: without, first_step, last_step, actual_s, replayed_s, without_s, saved_gpu_h.
+-- Result: one row with these, as list_what_if.sql has them.
+SELECT
+    {without:String} AS `without`,
+    '' AS incident_id,
+    {first_step:UInt64} AS first_step,
+    {last_step:UInt64} AS last_step,
+    round({actual_s:Float64}, 3) AS actual_s,
+    round({replayed_s:Float64}, 3) AS replayed_s,
+    round({without_s:Float64}, 3) AS without_s,
+    round({saved_gpu_h:Float64}, 4) AS saved_gpu_h,
+    round(1 - {without_s:Float64} / nullIf({replayed_s:Float64}, 0), 4) AS share;

@@ -46,7 +46,7 @@ class _Waits:
 
 
 def measure_idle(graph: ExecutionGraph, traffic: Traffic, division: Division, params: ReplayParams) -> Idle:
-    """Measure how long endpoints wait for others, the time in which they move data left out.
+    """Measure how long endpoints wait for others. Time in which they move data is left out.
 
     Parameters: `traffic`, all bursts of training; `division`, whose steps but the first the graph has.
 
@@ -121,7 +121,7 @@ def _between_rounds(graph: ExecutionGraph, at: Float64) -> tuple[Int64, Float64,
 
 
 def _last_ready(graph: ExecutionGraph) -> Int64:
-    """List the edges by which units wait for the begin of a round, their computing done.
+    """List the edges by which units wait for a round. Their computing is done.
 
     That is so before the last round, and before one on whose result they go on computing.
     """

@@ -19,6 +19,9 @@ from prism_ch.model.what_if import WhatIf
 #: Numbers of the slowest workers that are taken out together, as the paper's table has them.
 WORST = (1, 3, 10)
 
+#: What stands for a part of the network that jobs of several tenants share.
+SHARED = "shared network"
+
 #: Kinds of finding that name what computes, and what moves data.
 _COMPUTE, _NETWORK = ("slow_gpu",), ("slow_nic", "slow_link", "slow_switch", "congestion", "slow_group")
 
@@ -46,21 +49,28 @@ class ReplayedAttempt:
         return np.asarray((ends > finding.start_ns) & (ends <= finding.end_ns))
 
 
-def find_what_ifs(replayed: ReplayedAttempt, tenant: str, slow: Sequence[Finding]) -> Iterator[WhatIf]:
+def find_what_ifs(
+    replayed: ReplayedAttempt, tenant: str, own: Sequence[Finding], shared: Sequence[Finding]
+) -> Iterator[WhatIf]:
     """Replay the new steps of an attempt without each finding, and without its stragglers.
 
-    Parameters: `slow`, findings that belong to an incident, on the job or on a place that it shares with others.
+    Parameters: findings that belong to an incident, the job's `own` and those on places that it has `shared` with
+    others, whose names are none of its tenant's business.
     """
     graph, params = replayed.graph, replayed.attempt.params.replay
     new = replayed.new_steps() & graph.known
     if not new.any():
         return
-    for finding in slow:
+    named = [
+        *((one, one.subject if one.cause is None else one.cause.subject) for one in own),
+        *((one, SHARED) for one in shared),
+    ]
+    for finding, subject in named:
         steps = replayed.during(finding)
         cause = cause_of(graph, finding, replayed.attempt.topology)
         if cause is not None and (steps & new).any():
             lag = without(graph, cause, steps, params)
-            yield outcome(replayed, lag, steps & new, (tenant, finding.incident_id, finding.subject))
+            yield outcome(replayed, lag, steps & new, (tenant, finding.incident_id, subject))
     for count in (None, *WORST):
         name = "stragglers" if count is None else f"worst {count}"
         yield outcome(replayed, stragglers(graph, params, count), new, (tenant, "", name))
@@ -93,6 +103,9 @@ def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[s
 
 def cause_of(graph: ExecutionGraph, finding: Finding, topology: Topology) -> Cause | None:
     """Find what a finding touches. Returns None where it names no place, or none of this job."""
+    if finding.cause is not None and finding.cause.kind in _COMPUTE:
+        named = (finding.cause.subject, *finding.cause.may_also_be)
+        return cause_at(graph, named, topology, computes=True, moves=False)
     computes = finding.kind in _COMPUTE or finding.subject_type == "stage"
     if not computes and finding.kind not in _NETWORK:
         return None

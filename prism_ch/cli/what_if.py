@@ -1,0 +1,60 @@
+"""The command that replays a job's steps: what-if."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from prism_ch.cli.questions import answer_options, ask
+from prism_ch.cli.session import Session, pass_session, shared_options
+from prism_ch.cli.terminal import progress
+from prism_ch.errors import UsageError
+
+
+@click.command("what-if", short_help="What a job's steps would take without something slow.")
+@click.argument("job", metavar="JOB")
+@click.option("--without", "removed", metavar="SUBJECT", multiple=True, help="As its peers; may be given again.")
+@click.option("--balanced", is_flag=True, help="With all pipeline stages computing for equally long.")
+@click.option("--slower", nargs=2, type=(str, click.FloatRange(min=0, min_open=True)), metavar="SUBJECT X")
+@answer_options
+@shared_options
+@pass_session
+def what_if(
+    session: Session,
+    /,
+    job: str,
+    removed: tuple[str, ...],
+    *,
+    balanced: bool,
+    slower: tuple[str, float] | None,
+    **options: Any,
+) -> None:
+    """Replay a job's steps, and show what they would take.
+
+    Without options: what each incident cost, all stragglers together, and the worst 1, 3 and 10 of them, over all steps
+    that are analysed. With --without, --balanced or --slower: the job's last window, replayed from its flows with an
+    endpoint, server, leaf or link `a->b` as its peers, with balanced stages, or with something that takes X times as
+    long. actual_s against replayed_s is the error of the replay.
+
+    \b
+    Examples:
+      prism-ch what-if job-1f0a6c
+      prism-ch what-if job-1f0a6c --without 10.16.0.13
+      prism-ch what-if job-1f0a6c --balanced
+      prism-ch what-if job-1f0a6c --slower server-00003 1.3
+    """
+    chosen = bool(removed) + balanced + (slower is not None)
+    if chosen > 1:
+        raise UsageError("give --without, --balanced or --slower, not several of them")
+    if not chosen:
+        ask(session, "list_what_if", {"job_id": job}, **options)
+        return
+    from prism_ch.worker import Change, replay_job
+
+    with session.store() as store, progress("replaying"):
+        found = replay_job(
+            store, session.settings(), job, Change(removed, balanced, slower), tenant=options.get("tenant")
+        )
+    names = ("without", "first_step", "last_step", "actual_s", "replayed_s", "without_s", "saved_gpu_h")
+    ask(session, "show_what_if", {name: str(getattr(found, name)) for name in names}, **options)
