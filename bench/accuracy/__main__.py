@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from bench.accuracy import ablation, invariance, layout, page, report
+from bench.accuracy import ablation, invariance, layout, page, replay, report
 from bench.accuracy.faults import healthy, measures, outcome, stored, tables, topologies
 from bench.accuracy.faults.cases import KINDS, all_cases
 from bench.accuracy.rows import Row, all_rows
@@ -27,11 +27,11 @@ from bench.accuracy.work import Outcome, work
 _FIRST_SEED = 7_000
 
 #: More seeds would say little of what takes long: results are the same or not, and a method works or does not.
-_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS, _STORED_SEEDS = 2, 3, 2, 1
+_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS, _STORED_SEEDS, _REPLAY_SEEDS = 2, 3, 2, 1, 2
 
 Result = TypeVar("Result")
 
-_PARTS = ("rows", "checks", "ablations", "faults")
+_PARTS = ("rows", "checks", "ablations", "faults", "replay")
 
 
 def main() -> None:
@@ -64,6 +64,19 @@ def main() -> None:
         _show("methods", report.ablation_table(_ablate(seeds[:_ABLATION_SEEDS], chosen)), chosen)
     if "faults" in chosen.parts:
         _find_faults(seeds, chosen)
+    if "replay" in chosen.parts:
+        _replay(seeds[:_REPLAY_SEEDS], chosen)
+
+
+def _replay(seeds: range, chosen: argparse.Namespace) -> None:
+    """Replay runs with and without faults, and print how far from the truth that is."""
+    planned = list(replay.plan(seeds, chosen.only))
+    results = run([Task(f"replay of {one[1]}", replay.work, (one,)) for one in planned], chosen.workers)
+    errors = [(one[0], _or_else(str(one[1]), next(results), replay.Errors(missed=1))) for one in planned]
+    if chosen.verbose:
+        for one, (_, each) in zip(planned, errors, strict=True):
+            _say(f"{one[1]}: {' '.join(replay.replay_table([(one[0], each)]).rows[-2])}", chosen)
+    _show("replay", replay.replay_table(errors), chosen)
 
 
 def _arguments() -> argparse.Namespace:

@@ -278,7 +278,7 @@ def _finished(
     at, lag = draft.moments(), draft.lags()
     source, target, kind, owner, place = draft.columns()
     dag = Dag.of(len(at), source, target)
-    known: Bool = np.asarray(~(np.isnan(at).any(axis=0) | np.isnan(lag).any(axis=0)))
+    known: Bool = np.asarray(np.isfinite(at).all(axis=0) & np.isfinite(lag).all(axis=0))
     division = where.division
     return ExecutionGraph(
         dag=dag,

@@ -52,7 +52,9 @@ class ReplayedAttempt:
 def find_what_ifs(
     replayed: ReplayedAttempt, tenant: str, own: Sequence[Finding], shared: Sequence[Finding]
 ) -> Iterator[WhatIf]:
-    """Replay the new steps of an attempt without each finding, and without its stragglers.
+    """Replay the new steps of an attempt without each incident, and without its stragglers.
+
+    Of several findings of an incident the costliest that names a place is taken out.
 
     Parameters: findings that belong to an incident, the job's `own` and those on places that it has `shared` with
     others, whose names are none of its tenant's business.
@@ -65,10 +67,14 @@ def find_what_ifs(
         *((one, one.subject if one.cause is None else one.cause.subject) for one in own),
         *((one, SHARED) for one in shared),
     ]
-    for finding, subject in named:
+    done: set[str] = set()
+    for finding, subject in sorted(named, key=lambda each: -each[0].slowdown):
+        if finding.incident_id in done:
+            continue
         steps = replayed.during(finding)
         cause = cause_of(graph, finding, replayed.attempt.topology)
         if cause is not None and (steps & new).any():
+            done.add(finding.incident_id)
             lag = without(graph, cause, steps, params)
             yield outcome(replayed, lag, steps & new, (tenant, finding.incident_id, subject))
     for count in (None, *WORST):
@@ -110,15 +116,23 @@ def cause_of(graph: ExecutionGraph, finding: Finding, topology: Topology) -> Cau
     if not computes and finding.kind not in _NETWORK:
         return None
     names = (finding.subject, *(finding.about if computes or finding.kind == "slow_group" else ()))
-    return cause_at(graph, names, topology, computes=computes, moves=not computes)
+    sides = {side for name in names for side in name.split("->")}
+    above = not computes and sides.isdisjoint(topology.index) and sides.isdisjoint(topology.leaf_names)
+    return cause_at(graph, names, topology, computes=computes, moves=not computes, between_switches=above)
 
 
 def cause_at(
-    graph: ExecutionGraph, names: Sequence[str], topology: Topology, *, computes: bool, moves: bool
+    graph: ExecutionGraph,
+    names: Sequence[str],
+    topology: Topology,
+    *,
+    computes: bool,
+    moves: bool,
+    between_switches: bool = False,
 ) -> Cause | None:
     """Find what places touch: endpoints, servers, leaves, or links `a->b`. Returns None for places elsewhere.
 
-    A link between switches, or a switch above the leaves, may carry any of the job's flows.
+    An uplink, or whatever else is `between_switches`, may carry any of the job's flows.
     """
     rows = np.zeros(len(graph.endpoints), dtype=np.bool_)
     links, above = np.zeros(graph.pairs.shape[1], dtype=np.bool_), False
@@ -135,8 +149,8 @@ def cause_at(
             rows |= ends[0] | ends[1]
             links |= ends[0][graph.pairs[0]] & ends[1][graph.pairs[1]]
         else:
-            above |= bool(arrow)
-    if above:
+            above |= bool(arrow) and not {here, there}.isdisjoint(topology.leaf_names)
+    if above or (names and between_switches):
         rows[:] = True
     if not rows.any():
         return None

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.accuracy.replay import healthy, replay_table
+from prism_ch.analysis.replay.idle import measure_idle
+from prism_ch.model.result import OTHER
+from prism_ch.simulate.families import FAMILIES
+from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
+
+
+@pytest.mark.parametrize("family", ["pipeline-1f1b", "distributed-optimizer"])
+def test_idle_time_equals_truth_within_a_percent(family: str) -> None:
+    errors = healthy(family, 3)
+    assert len(errors.idle) > 100
+    assert np.median(errors.idle) < 0.01
+    assert replay_table([("healthy", errors)]).rows[0][0] == "healthy"
+
+
+def test_bubbles_are_part_of_idle_time() -> None:
+    scenario = replace(FAMILIES["pipeline-1f1b"](3), phases=False)
+    [attempt] = attempts(scenario)
+    one = attempt.attempt
+    idle = measure_idle(graph(scenario), one.bursts.take(one.kinds.burst != OTHER), one.division, PARAMS.replay)
+    known = ~np.isnan(idle.idle_s)
+    assert known[:, 1:].all()
+    assert (idle.bubble_s[known] <= idle.idle_s[known]).all()
+    assert (idle.idle_s[known] >= 0).all()
+    assert idle.bubble_s[known].sum() > 0.8 * idle.idle_s[known].sum()
