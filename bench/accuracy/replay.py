@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.accuracy.faults.cases import Case, all_cases
 from bench.accuracy.faults.stream import read_flows, read_topology
+from bench.accuracy.faults.truth import true_of
 from bench.accuracy.layout import NOTHING, fault
 from bench.accuracy.report import Table
 from prism_ch.analysis.diagnose.context import AttemptContext
@@ -46,12 +47,17 @@ _PARAMS = Params()
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Errors by what they are of, shares of a step."""
+    """Errors by what they are of, shares of a step.
+
+    `missed` counts attempts without a graph, `hidden` steps of faults that leave no trace: a job that is slow from its
+    first step on, where all of its ranks may be to blame.
+    """
 
     replay: list[float] = field(default_factory=list)
     counterfactual: list[float] = field(default_factory=list)
     idle: list[float] = field(default_factory=list)
     missed: int = 0
+    hidden: int = 0
 
     def __add__(self, other: Errors) -> Errors:
         return Errors(
@@ -59,6 +65,7 @@ class Errors:
             self.counterfactual + other.counterfactual,
             self.idle + other.idle,
             self.missed + other.missed,
+            self.hidden + other.hidden,
         )
 
 
@@ -78,6 +85,7 @@ def faulty(case: Case) -> Errors:
     """Replay a run with its fault as it was, and without it."""
     scenario = replace(case.scenario(), phases=False)
     made, would = generate(scenario), generate(replace(scenario, faults=()))
+    is_shown = true_of(case, made).is_shown
     errors = Errors()
     for attempt in attempts(made):
         graph = graph_of(attempt)
@@ -86,8 +94,10 @@ def faulty(case: Case) -> Errors:
             continue
         errors += Errors(replay=_replayed(attempt, graph))
         cause = _cause(scenario, graph, attempt.topology)
-        if cause is not None:
-            errors += Errors(counterfactual=_without(made, would, attempt, graph, cause))
+        if cause is None:
+            continue
+        found = _without(made, would, attempt, graph, cause)
+        errors += Errors(counterfactual=found) if is_shown else Errors(hidden=len(found))
     return errors
 
 
@@ -199,12 +209,12 @@ def replay_table(errors: Sequence[tuple[str, Errors]]) -> Table:
     for name in ("healthy", *KINDS, "all"):
         one = sum((each for row, each in errors if name in (row, "all")), Errors())
         cells = [cell for of in BOUNDS for cell in _cells(getattr(one, of))]
-        rows.append((name, *cells, str(one.missed)))
+        rows.append((name, *cells, str(one.missed), str(one.hidden)))
     bounds = [fault(bound) if bound is not None else NOTHING for pair in BOUNDS.values() for bound in (0.0, *pair)]
     bounds[::3] = [NOTHING] * len(BOUNDS)
-    rows.append(("bound", *bounds, NOTHING))
+    rows.append(("bound", *bounds, NOTHING, NOTHING))
     header = [f"{of}{column}" for of in BOUNDS for column in (" n", " median", " p95")]
-    return Table(("errors, of a step", *header, "missed"), rows)
+    return Table(("errors, of a step", *header, "missed", "hidden"), rows)
 
 
 def _cells(values: Sequence[float]) -> tuple[str, str, str]:

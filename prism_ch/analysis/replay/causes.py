@@ -53,11 +53,34 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
         edges = (graph.owner == unit) & _computes(graph)
         factor = np.where(steps, np.maximum(_slowness(graph, unit, cause.units, steps, params), 1.0), 1.0)
         lag[edges] = np.rint(lag[edges] / factor)
+    if len(cause.units):
+        _shorten_hidden(graph, lag, cause.units, steps, params)
     if cause.moves.any():
         moves = cause.moves | _waiting_rounds(graph, cause.moves, steps, params)
         usual = _usual_moves(graph, moves, steps)
         lag[moves] = np.where(steps, np.fmin(lag[moves], usual), lag[moves])
     return lag
+
+
+def _shorten_hidden(graph: ExecutionGraph, lag: Float64, units: Int64, steps: Bool, params: ReplayParams) -> None:
+    """Shorten what a cause's role computes to that of other steps. `lag` is changed in place.
+
+    Where all begin a round together, nothing shows who was ready when: one slow unit makes all seem to compute longer.
+    """
+    slow, healthy = steps & graph.known, ~steps & graph.known
+    if np.count_nonzero(healthy) < params.reference_steps or not slow.any():
+        return
+    role = np.isin(graph.role, np.unique(graph.role[units]))
+    edges = np.flatnonzero(_computes(graph))
+    edges = edges[role[graph.owner[edges]]]
+    usual, now = (robust.median(lag[edges][:, of], axis=1) for of in (healthy, slow))
+    longer = np.where(usual > 0, now / np.where(usual > 0, usual, 1.0), 1.0)
+    # Sequences of different lengths vary by more than a median of few steps shows.
+    varies = robust.mad(lag[edges][:, healthy], axis=1) / np.where(usual > 0, usual, 1.0)
+    noise = varies / np.sqrt(min(np.count_nonzero(healthy), np.count_nonzero(slow)))
+    hidden = longer > 1 + np.maximum(params.small_excess, params.min_score * noise)
+    shorter = lag[edges[hidden]] / longer[hidden][:, None]
+    lag[edges[hidden]] = np.where(steps, np.rint(shorter), lag[edges[hidden]])
 
 
 def _waiting_rounds(graph: ExecutionGraph, moves: Bool, steps: Bool, params: ReplayParams) -> Bool:
