@@ -16,7 +16,13 @@ from prism_ch.errors import UsageError
 @click.argument("job", metavar="JOB")
 @click.option("--without", "removed", metavar="SUBJECT", multiple=True, help="As its peers; may be given again.")
 @click.option("--balanced", is_flag=True, help="With all pipeline stages computing for equally long.")
-@click.option("--slower", nargs=2, type=(str, click.FloatRange(min=0, min_open=True)), metavar="SUBJECT X")
+@click.option(
+    "--slower",
+    nargs=2,
+    type=(str, click.FloatRange(min=0, min_open=True)),
+    metavar="SUBJECT X",
+    help="Taking X times as long.",
+)
 @answer_options
 @shared_options
 @pass_session
