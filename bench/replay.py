@@ -23,7 +23,7 @@ _SWEEPS = Params().replay.sweeps
 
 
 def main() -> None:
-    """Build the graph of a simulated job, repeat its steps, and replay them as they were and without a GPU."""
+    """Replay a simulated job with and without a GPU. Its few steps are repeated."""
     drawn = FAMILIES["pipeline-1f1b"](7_000, servers=_SERVERS)
     [attempt] = attempts(generate(replace(drawn, phases=False, duration_s=30.0)))
     begun = time.perf_counter()

@@ -155,7 +155,8 @@ def _without(
     else:
         from_ns, to_ns = (int(scenario.ns(min(max(at, -1e6), 1e6))) for at in (one.start_s, one.end_s))
         steps = (ends[1:] > from_ns) & (ends[:-1] < to_ns)
-    judged = steps & graph.known & ~np.isnan(true) & near[:-1]
+    # Steps that were divided wrongly are another measure's, and have no counterpart.
+    judged = steps & graph.known & ~np.isnan(true) & near[:-1] & (np.diff(number) == 1)
     found = replay(graph, without(graph, cause, steps, _PARAMS.replay), _PARAMS.replay.sweeps).duration_ns
     return list((np.abs(found - true) / true)[judged])
 
