@@ -136,6 +136,9 @@ class Settings(BaseModel):
     window_s: int = Field(default=60, ge=1, le=3600)
     #: How long after its end a window stays open for late flows, in seconds, while flows keep arriving.
     lateness_s: int = Field(default=10, ge=0, le=86_400)
+    #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s` and `what_if`. A window takes longer
+    #: then, and what is replayed is not yet as right as the rest.
+    replay: bool = False
     serve: ServeSettings = ServeSettings()
     grafana: GrafanaSettings = GrafanaSettings()
 
@@ -143,6 +146,7 @@ class Settings(BaseModel):
 #: Variables of the environment, and the settings they set.
 ENVIRONMENT = {
     "PRISM_CH_URL": ("url",),
+    "PRISM_CH_REPLAY": ("replay",),
     "PRISM_CH_GRAFANA_URL": ("grafana", "url"),
     "PRISM_CH_GRAFANA_USER": ("grafana", "user"),
     "PRISM_CH_GRAFANA_PASSWORD": ("grafana", "password"),

@@ -141,6 +141,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     Raises StoreError where the database fails. A window that fails is noted in the ledger with the error, and none
     after it is worked: later windows go on from earlier ones.
     """
+    params = _chosen(params, settings)
     inputs = topology_digest(store) ^ params.digest()
     selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
     arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
@@ -171,7 +172,7 @@ def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params =
     with new_worker(store) as worker:
         claim = claim_window(store, Window(start_ns, until_ns), worker=worker)
         try:
-            return _work(store, claim, params, is_whole=True, is_ahead=True)
+            return _work(store, claim, _chosen(params, settings), is_whole=True, is_ahead=True)
         finally:
             end_claim(store, claim.revision, worker)
 
@@ -235,6 +236,11 @@ def _changed(replayed: ReplayedAttempt, change: Change, tenant: str, topology: T
     return outcome(replayed, lag, graph.known, (tenant, "", name))
 
 
+def _chosen(params: Params, settings: Settings) -> Params:
+    """Return the parameters with what the settings choose."""
+    return replace(params, replay=replace(params.replay, every_window=settings.replay or params.replay.every_window))
+
+
 def left_windows(
     store: Store,
     settings: Settings,
@@ -245,7 +251,7 @@ def left_windows(
     params: Params = DEFAULT_PARAMS,
 ) -> list[Window]:
     """List changed windows that `analyse` leaves as they are: raw flows may be gone."""
-    inputs = topology_digest(store) ^ params.digest()
+    inputs = topology_digest(store) ^ _chosen(params, settings).digest()
     selection = WindowSelection(from_ns=from_ns, to_ns=to_ns, force=force)
     return due_windows(store, settings.window_s, selection, inputs=inputs, final=True)
 

@@ -70,12 +70,12 @@ def analyse_window(
     4. Rebuild each job's new steps, and diagnose what slows them: of the network, by all jobs together.
     5. Settle what became of known jobs that the window does not show.
     6. Put findings together as incidents, over all jobs, and grade them by what they cost.
-    7. Replay the new steps of each job without what slows them.
+    7. Replay the new steps of each job without what slows them, if windows are to.
     """
 
     def described(job: JobContext) -> tuple[JobRevision, Diagnosis, list[ExecutionGraph | None]]:
         found = diagnose(job)
-        graphs = [graph_of(attempt) for attempt in job.attempts]
+        graphs = [graph_of(attempt) if params.replay.every_window else None for attempt in job.attempts]
         idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
         still = found.stands_still
         revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)

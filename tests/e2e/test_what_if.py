@@ -2,11 +2,30 @@
 
 import csv
 import io
+from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.analysed import Analysed
+from tests.e2e.analysed import Analysed, NewUrl, simulate
 from tests.e2e.commands import prism_ch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _replayed() -> Iterator[None]:
+    """Let windows replay their steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRISM_CH_REPLAY", "true")
+        yield
+
+
+@pytest.fixture(scope="module")
+def healthy(new_url: NewUrl, tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    return simulate(tmp_path_factory.mktemp("healthy"), new_url())
+
+
+@pytest.fixture(scope="module")
+def slow_gpu(new_url: NewUrl, tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    return simulate(tmp_path_factory.mktemp("slow_gpu"), new_url(), "--slow-gpu", "5", "2", "20", "30", "--seed", "1")
 
 
 def ask(run: Analysed, *question: str) -> list[dict[str, str]]:
@@ -69,3 +88,9 @@ def test_unknown_subject_is_one_line(healthy: Analysed, subject: str) -> None:
 def test_unknown_job_and_several_changes_refused(healthy: Analysed) -> None:
     assert prism_ch("what-if", "none", "--balanced", url=healthy.url).status == 2
     assert prism_ch("what-if", job_of(healthy), "--balanced", "--without", "a", url=healthy.url).status == 2
+
+
+def test_windows_that_do_not_replay_say_so(healthy: Analysed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRISM_CH_REPLAY")
+    done = prism_ch("what-if", job_of(healthy), url=healthy.url)
+    assert (done.status, "set replay = true" in done.err) == (0, True)

@@ -9,7 +9,12 @@ from prism_ch.model.params.shared import SharedParams
 
 @dataclass(frozen=True, slots=True)
 class ReplayParams(SharedParams):
-    """Which ranks and rounds go together, and what computing takes where it can't be seen."""
+    """Which ranks and rounds go together, and what computing takes where it can't be seen.
+
+    `every_window`: windows replay the new steps of their jobs, see the setting `replay`.
+    """
+
+    every_window: bool = False
 
     #: Ranks that end an operation together begin to send within this, in nanoseconds: a message waits for the one
     #: before it on a NIC for less, and operations of different replicas differ by more.
