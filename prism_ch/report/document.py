@@ -214,8 +214,5 @@ def loss_class(prefix: str, nth: int) -> str:
 
 
 def _what_if(ask: Ask, subject: Subject) -> list[WhatIfRow]:
-    """Read what was replayed, if the reader may read such a table."""
-    [[found]] = ask("show_has_table", table="what_if")
-    if not found:
-        return []
+    """Read what was replayed."""
     return read(ask, WhatIfRow, "report_what_if", job_id=subject.job_id, incident_id=subject.incident_id)

@@ -189,6 +189,7 @@ def test_a_replay_is_shown_where_there_is_one(empty_store: Store) -> None:
     of_job(empty_store, "job-a", "alpha")
     incident(empty_store, "incident-a", "10.0.0.1", jobs=["job-a"], tenants=["alpha"])
     assert "By what each incident cost so far" in _report(empty_store).text()
+    empty_store.command("DROP VIEW what_if")
     empty_store.command(
         "CREATE TABLE what_if (job_id String, incident_id String, without String, first_step UInt64, last_step UInt64,"
         " actual_s Float64, replayed_s Float64, without_s Float64, saved_gpu_h Float64)"
