@@ -60,6 +60,17 @@ def find_straggler(
     return None
 
 
+def last_in_all(last_ready: Ragged, topology: Topology) -> Straggler | None:
+    """Name the endpoint or server that was last in all of some steps."""
+    rows = [set(row) for row in last_ready]
+    common, everybody = set.intersection(*rows), set.union(*rows)
+    servers = {int(topology.server[one]) for one in everybody}
+    if not all(rows) or len(servers) != 1:
+        return None
+    alone = len(everybody) == 1
+    return Straggler(min(common or everybody), -1 if alone else servers.pop(), len(rows), len(rows))
+
+
 def stands_out(times: int, count: int, share: float, servers: int, params: DiagnoseParams) -> bool:
     """Whether somebody is last more often than the null model explains.
 
@@ -112,8 +123,8 @@ class Moved:
 
         Where ranks are seen to be ready one after the other, whoever keeps them waiting is late by about as much.
         """
-        if not self.shows_late:
-            return True
+        if not self.shows_late or not len(self.latest_s):
+            return not self.shows_late
         late_s, usual_s = (robust.median(self.latest_s[np.isin(self.number, steps)]) for steps in (slow, before))
         return bool(late_s - np.nan_to_num(usual_s) >= share * excess_s)
 

@@ -211,6 +211,11 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
         excess_s = float(np.median(seen.duration_s[bad] - compared.expected[bad]))
         if context.moved.keeps_waiting(seen.step[bad], seen.step[: episode.first], excess_s, params.half):
             straggler = explain.find_straggler(latest[bad], healthy, servers, context.topology, params)
+    elif cause is None and straggler is None and context.moved.shows_late:
+        # In few steps nobody is last often, but whoever is late by what they lost is to blame for them.
+        excess_s = float(np.median(seen.duration_s[bad] - compared.expected[bad]))
+        if context.moved.keeps_waiting(seen.step[bad], seen.step[: episode.first], excess_s, params.half):
+            straggler = explain.last_in_all(seen.slowest[bad], context.topology)
     would_show = context.moved.shows_late and context.peers >= params.compute.min_peers
     enough = (
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps

@@ -302,6 +302,16 @@ class TestRegimes:
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
         assert (told.severity, told.status) == ("critical", "open")
 
+    @pytest.mark.parametrize("late_s, named", [(0.9, "slow_gpu"), (0.1, "")])
+    def test_one_step_names_who_is_late_by_what_it_lost(self, late_s: float, named: str) -> None:
+        slowest = [-1] * 31
+        slowest[30] = 2
+        latest_s = np.array([0.01] * 30 + [late_s])
+        moved = Moved(np.arange(31), np.full((31, 2), 1), True, np.full(31, 2, np.int32), latest_s)
+        steps = steps_of([*[1.0] * 30, 2.0], slowest)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, moved)
+        assert (told.cause.kind if told.cause else "") == named
+
     @pytest.mark.parametrize("late_s, shows, blamed", [(0.02, True, False), (0.9, True, True), (0.02, False, True)])
     def test_last_by_little_is_to_blame_only_if_lateness_is_unseen(
         self, late_s: float, shows: bool, blamed: bool
