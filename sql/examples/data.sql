@@ -101,6 +101,15 @@ SELECT
 FROM diagnoses_log
 ARRAY JOIN ['', tenant] AS whose;
 
+-- What replays of the steps say that each incident cost.
+INSERT INTO what_if_log
+    (job_id, revision, tenant, incident_id, `without`, step, last_step, actual_s, replayed_s, without_s, saved_gpu_h)
+SELECT
+    job_id, revision, tenant, incident_id, subject, first_step, last_step,
+    toUnixTimestamp(end_time) - toUnixTimestamp(start_time) AS took_s, took_s, took_s * (1 - slowdown),
+    took_s * slowdown * {gpus:UInt32} / 3600
+FROM diagnoses_log;
+
 INSERT INTO visibility_log (job_id, window_start, revision, tenant, endpoints, endpoints_seen, share, why)
 SELECT j.job_id, w.window_start, j.revision, j.tenant, {gpus:UInt32}, {gpus:UInt32}, 1, ''
 FROM (SELECT DISTINCT job_id, revision, tenant FROM jobs_log) AS j CROSS JOIN windows_log AS w;

@@ -167,8 +167,8 @@ def test_views_show_it_as_the_contract_says(store: Store) -> None:
         "SELECT * EXCEPT (start_time, end_time), toUnixTimestamp64Nano(start_time) FROM gpu_steps WHERE step = 1"
         " ORDER BY endpoint"
     ) == [
-        ("one", "red", "10.0.0.1", 1, 2.0, 1.5, 0.0, 0.5, 0, T0 + 2 * S),
-        ("one", "red", "10.0.0.2", 1, 2.0, 1.5, 0.0, 0.5, 1, T0 + 2 * S),
+        ("one", "red", "10.0.0.1", 1, 2.0, 1.5, 0.0, 0.5, 0, None, None, T0 + 2 * S),
+        ("one", "red", "10.0.0.2", 1, 2.0, 1.5, 0.0, 0.5, 1, None, None, T0 + 2 * S),
     ]
     assert store.rows(
         "SELECT job_id, step, phase, toUnixTimestamp64Nano(start_time), toUnixTimestamp64Nano(end_time) FROM timeline"
