@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.publish import unchanged
 from prism_ch.analysis.lookback import FlowSpan, read_window
 from prism_ch.analysis.replay.attempts import graph_of
@@ -212,7 +213,11 @@ def replay_job(
     topology = read_topology(store, window.end_ns)
     memory = read_memory(store, topology, window, params)
     flows = read_window(StoredFlows(store, topology), window, memory, topology, params, is_whole=True)
-    found = [one for one in examine(flows, topology, params)[2] if one.job_id == job_id]
+    apart = Apart()
+    found = [one for one in examine(flows, topology, params, apart)[2] if one.job_id == job_id]
+    for failure in apart.failures:
+        if failure.job_id == job_id:
+            raise StoreError(f"{job_id} could not be analysed: {failure.reason}")
     graph = graph_of(found[0].attempts[-1]) if found else None
     if graph is None or not graph.known.any():
         raise StoreError(f"the flows of the last window of {job_id} show no steps of it that can be replayed")
@@ -276,7 +281,8 @@ def _work(store: Store, claim: Claim, params: Params, *, is_whole: bool, is_ahea
     clock.append(time.perf_counter())
     seconds = dict(zip(("read", "examine", "write"), np.diff(clock).tolist(), strict=True))
     if not is_ahead:
-        record_window(store, claim, seconds=seconds)
+        failed = "; ".join(f"{one.job_id}: {one.reason}" for one in revision.failures)
+        record_window(store, claim, error=failed, is_partial=bool(failed), seconds=seconds)
     steps = sum(len(job.steps) for job in revision.jobs)
     report = WindowReport(claim.window, len(flows.flows), len(revision.jobs), steps, seconds)
     log.info(

@@ -721,8 +721,9 @@ CREATE TABLE IF NOT EXISTS windows_log
     `inputs` UInt64 COMMENT 'Digest of all else the results depend on: topology and parameters',
     `worked_at` DateTime64(3) DEFAULT now64(3) COMMENT 'When the working ended, UTC',
     `attempts` UInt32 COMMENT 'How many workings were begun so far, count',
-    `status` Enum8('worked' = 1, 'failed' = 2) COMMENT 'How the working ended',
-    `error` String COMMENT 'Why it failed, one line; empty where it did not',
+    `status` Enum8('worked' = 1, 'failed' = 2, 'partial' = 3) COMMENT 'How the working ended; partial: published without a job that failed',
+    `error` String COMMENT 'Why it, or a job of it, failed, one line; empty where none did',
+    `version` LowCardinality(String) COMMENT 'Version of prism-ch that worked it; the next one tries a partial window again',
     `seconds` Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds'
 )
 ENGINE = ReplacingMergeTree(revision)
@@ -2220,8 +2221,8 @@ CREATE VIEW IF NOT EXISTS windows
     `late_flows` UInt64 COMMENT 'Those among them that arrived after it was first worked, count',
     `worked_at` DateTime64(3) COMMENT 'When it was last worked, UTC',
     `attempts` UInt32 COMMENT 'How many times its working was begun, count',
-    `status` Enum8('worked' = 1, 'failed' = 2) COMMENT 'How the last working ended',
-    `error` String COMMENT 'Why it failed, one line; empty where it did not'
+    `status` Enum8('worked' = 1, 'failed' = 2, 'partial' = 3) COMMENT 'How the last working ended; partial: published without a job that failed',
+    `error` String COMMENT 'Why it, or a job of it, failed, one line; empty where none did'
 )
 COMMENT 'Windows of analysis, one row each'
 AS WITH
@@ -3027,7 +3028,7 @@ LEFT JOIN
         w.flows AS flows
     FROM windows_log AS w
     FINAL
-    WHERE ((toUnixTimestamp64Nano(window_end) - start_ns) = length) AND (status = 'worked')
+    WHERE ((toUnixTimestamp64Nano(window_end) - start_ns) = length) AND (status != 'failed')
 ) AS l USING (start_ns)
 WHERE (a.start_ns <= (final_until_s * 1000000000)) AND (a.records != l.flows);
 

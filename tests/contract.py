@@ -100,7 +100,7 @@ _PROMISE = {
     ),
     "windows": (
         "window_start DateTime64(9); window_end DateTime64(9); flows UInt64; late_flows UInt64;"
-        " worked_at DateTime64(3); attempts UInt32; status Enum(worked, failed); error String"
+        " worked_at DateTime64(3); attempts UInt32; status Enum(worked, failed, partial); error String"
     ),
 }
 

@@ -12,6 +12,7 @@ from bench.accuracy.faults.stream import read_flows, read_topology
 from bench.accuracy.faults.truth import true_of
 from bench.accuracy.layout import NOTHING, fault
 from bench.accuracy.report import Table
+from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.replay.attempts import graph_of
@@ -107,7 +108,7 @@ def attempts(made: Simulation) -> tuple[AttemptContext, ...]:
     window = Window(made.summary["window_start_ns"], made.summary["window_end_ns"])
     source = FlowsInMemory(read_flows(made.flows, topology))
     flows = read_window(source, window, WindowMemory(), topology, _PARAMS, is_whole=True)
-    return tuple(job.attempts[-1] for job in examine(flows, topology, _PARAMS)[2])
+    return tuple(job.attempts[-1] for job in examine(flows, topology, _PARAMS, Apart())[2])
 
 
 def _replayed(attempt: AttemptContext, graph: ExecutionGraph) -> list[float]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from prism_ch.analysis.continuity.continuity import Continued, Each, continue_jobs, rebuild_job
+from prism_ch.analysis.apart import Apart
+from prism_ch.analysis.continuity.continuity import Continued, continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.continuity.unseen import holes_of, with_holes
@@ -35,10 +35,11 @@ _JOBS_AT_ONCE = 2
 
 
 def examine(
-    flows: WindowFlows, topology: Topology, params: Params, each: Each = map
+    flows: WindowFlows, topology: Topology, params: Params, apart: Apart
 ) -> tuple[Observed, Continued, list[JobContext]]:
     """Find the jobs in a window's flows, and rebuild their new steps.
 
+    Jobs that fail are left out.
     Returns what the window shows, the attempts of its jobs, and what its detectors look at: see `analyse_window`, 1 to
     4.
     """
@@ -50,10 +51,10 @@ def examine(
         rebuilt = rebuild_job(job, traffic, seen.known, holes_of(job, seen, params), params)
         return None if rebuilt is None else JobContext.of(rebuilt, seen, topology, params)
 
-    continued = continue_jobs(attempts, traffic, seen.known, topology, params, each)
+    continued = continue_jobs(attempts, traffic, seen.known, topology, params, apart)
     seen = with_holes(seen, continued, params)
-    jobs = [one for one in each(examined, continued.jobs) if one is not None]
-    return seen, continued, JobContext.with_network(jobs, each)
+    jobs = apart.each(examined, continued.jobs, lambda job: job[0].attempt.job_id)
+    return seen, continued, JobContext.with_network([one for one in jobs if one is not None], apart)
 
 
 def analyse_window(
@@ -71,6 +72,8 @@ def analyse_window(
     5. Settle what became of known jobs that the window does not show.
     6. Put findings together as incidents, over all jobs, and grade them by what they cost.
     7. Replay the new steps of each job without what slows them, if windows are to.
+
+    A job that fails in 3, 4, 5 or 7 stays as it was known, and is among the revision's failures.
     """
 
     def described(job: JobContext) -> tuple[JobRevision, Diagnosis, list[ExecutionGraph | None]]:
@@ -81,32 +84,39 @@ def analyse_window(
         revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
         return revision, found, graphs
 
-    with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
-        seen, continued, jobs = examine(flows, topology, params, pool.map)
-        shown = list(pool.map(described, jobs))
+    apart = Apart(_JOBS_AT_ONCE)
+    seen, continued, jobs = examine(flows, topology, params, apart)
+    shown = [one for one in apart.each(described, jobs, lambda job: job.job_id) if one is not None]
     revisions = [revision for revision, *_ in shown]
     # Some are both: not training by themselves, and part of what is.
     withdrawn = tuple(dict.fromkeys((*absorbed(seen.known.jobs, revisions), *continued.not_training)))
     settled = {*withdrawn, *(revision.job.job_id for revision in revisions)}
     left = [job for job in seen.known.jobs if job.job.job_id not in settled]
-    idle = [job for job in seen.known.active if job.job.job_id not in settled and job.job.status != "ended"]
-    stops = find_standstills(seen, topology, params)
-    stops |= find_connecting(idle, seen, continued, topology, params)
+    stops = find_standstills(seen, topology, params, apart)
+    active = {job.job.job_id for job in seen.known.active if job.job.status != "ended" and job.job.job_id not in apart}
+    idle = [job for job in left if job.job.job_id in active]
+    stops |= find_connecting(idle, seen, continued, topology, params, apart)
     holes = {hole for _, found, _ in shown for hole in found.holes} | {hole for hole in seen.holes if hole.is_sure}
     gaps = {found.job.job.job_id: found.gaps for _, found, _ in shown}
     gaps |= {job_id: tuple(one for one in found if is_gap(one)) for job_id, found in stops.items()}
     stops = {job_id: tuple(one for one in found if not is_gap(one)) for job_id, found in stops.items()}
     known_jobs = [*revisions, *map(unchanged, left)]
     unseen = find_missing_records(holes, gaps, known_jobs, seen, topology, params)
-    revisions.extend(silent_jobs(left, seen.until_ns, stops, params.going_on, unseen))
+    untold = [job for job in left if job.job.job_id not in apart]
+    revisions.extend(silent_jobs(untold, seen.until_ns, stops, params.going_on, unseen))
     visibility = measure_visibility(known_jobs, unseen, seen)
     claims = [claim for _, found, _ in shown for claim in found.shared]
     shared = join_shared(claims, seen.known.findings, seen.window)
     revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
-    graphs = {job.job_id: (job, found) for job, (*_, found) in zip(jobs, shown, strict=True)}
-    revision = replace(revision, jobs=tuple(_with_what_ifs(one, revision.findings, graphs) for one in revision.jobs))
+    contexts = {job.job_id: job for job in jobs}
+    graphs = {one.job.job_id: (contexts[one.job.job_id], found) for one, _, found in shown}
+    replayed = apart.each(
+        lambda one: _with_what_ifs(one, revision.findings, graphs), revision.jobs, lambda one: one.job.job_id
+    )
+    told = tuple(one or without for one, without in zip(replayed, revision.jobs, strict=True))
+    revision = replace(revision, jobs=told, failures=apart.failures)
     return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
 
 

@@ -45,6 +45,7 @@ MEASURES = {
     "flows_late": ("Flow records that arrived after their window was first worked", ""),
     "windows_worked": ("Windows that have been worked", ""),
     "windows_failed": ("Windows whose last working failed", ""),
+    "windows_partial": ("Windows that have been worked without a job that failed", ""),
     "windows_behind": ("Windows that are closed and wait to be worked, new or changed", ""),
     "incidents_open": ("Incidents that still last", "severity kind"),
     "incidents_open_lost_gpu_hours": ("What incidents that still last have cost so far, GPU-hours", ""),
@@ -168,8 +169,9 @@ def measure_database(store: Store, settings: Settings) -> list[Measure]:
     records = dict(store.rows(statement("health_records")))
     measures.append(Measure("records_landed_total", "", records.pop("", 0)))
     measures += [Measure("records_rejected_total", reason, number) for reason, number in records.items()]
-    worked, failed, _, late, *_ = store.rows(statement("health_windows"))[0]
+    worked, failed, _, late, *_, partial, _ = store.rows(statement("health_windows"))[0]
     measures += [Measure("windows_worked", "", worked), Measure("windows_failed", "", failed)]
+    measures.append(Measure("windows_partial", "", partial))
     measures.append(Measure("flows_late", "", late))
     measures += _measure_incidents(store)
     stages = store.rows(statement("health_stages"))
@@ -260,7 +262,10 @@ def _check_rejected(store: Store) -> Check:
 
 def _check_windows(store: Store) -> Check:
     name = "windows"
-    worked, failed, _, _, start_s, error, attempts = store.rows(statement("health_windows"))[0]
+    worked, failed, _, _, start_s, error, attempts, partial, jobs = store.rows(statement("health_windows"))[0]
+    if partial and not failed:
+        what = f"{worked:,} worked, {partial:,} of them without jobs that failed: {jobs}"
+        return Check(name, "warn", what, "report it with the log; the next version tries again, or `analyse --force`")
     if not failed:
         return Check(name, "ok", f"{worked:,} worked, none failed")
     start = datetime.fromtimestamp(start_s, UTC)

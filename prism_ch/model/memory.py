@@ -166,12 +166,21 @@ class Visibility:
 
 
 @dataclass(frozen=True, slots=True)
+class JobFailure:
+    """A job that a window could not examine, and why, in one line."""
+
+    job_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WindowRevision:
     """All that one working of a window publishes.
 
     `withdrawn` are known jobs that turned out to be parts of others; `findings` are about no single job and replace
     those that start in the window or later. `incidents` are those that are open or changed, each whole and in its
-    tenants' parts; `visibility` is of all jobs that have not ended.
+    tenants' parts; `visibility` is of all jobs that have not ended. Of `failures` nothing is published: what is known
+    of them stays as it was.
     """
 
     jobs: tuple[JobRevision, ...]
@@ -180,3 +189,4 @@ class WindowRevision:
     exporters: ExporterStates
     incidents: tuple[Incident, ...] = ()
     visibility: tuple[Visibility, ...] = ()
+    failures: tuple[JobFailure, ...] = ()

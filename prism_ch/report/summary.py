@@ -55,8 +55,9 @@ class Coverage:
     `flows` counts records as delivered; `unknown_flows` those with an address that is not in the topology,
     `between_servers` those between known endpoints of two servers. `endpoints` is the size of the topology;
     `seen_endpoints` and `seen_servers` count what flows show of it. `unknown` counts addresses that are not in the
-    topology, `unknown_examples` are a few of them. `failure` is the error of the first failed window. `rejected` holds
-    reasons and counts, the most frequent first.
+    topology, `unknown_examples` are a few of them. `failure` is the error of the first failed window,
+    `partial_failure` that of the first one without a job that failed. `rejected` holds reasons and counts, the most
+    frequent first.
     """
 
     flows: int = 0
@@ -70,6 +71,8 @@ class Coverage:
     windows: int = 0
     failed_windows: int = 0
     failure: str = ""
+    partial_windows: int = 0
+    partial_failure: str = ""
     rejected: Sequence[tuple[str, int]] = ()
 
 
@@ -133,6 +136,11 @@ def _records(coverage: Coverage) -> Iterator[Text | Line]:
     if coverage.failed_windows:
         failed = count(coverage.failed_windows, "window")
         yield from labelled("failed", f"{failed} could not be analysed: {coverage.failure}", "bold red")
+    if coverage.partial_windows:
+        partial = count(coverage.partial_windows, "window lacks", "windows lack")
+        yield from labelled(
+            "failed", f"{partial} a job that could not be analysed: {coverage.partial_failure}", "bold red"
+        )
 
 
 def _job(job: JobFacts, facts: Facts) -> Iterator[Text | Line]:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 
+from prism_ch import __version__
 from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
@@ -212,6 +213,7 @@ def due_windows(
         "until_ns": _LATEST_NS if selection.until_ns is None else selection.until_ns,
         "force": int(selection.force),
         "inputs": inputs,
+        "version": __version__,
         "final": int(final),
         "silent_until_ns": selection.silent_until_ns,
     }
@@ -286,10 +288,13 @@ def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str =
     return Claim(window, revision, attempts, flows, first_flows, fingerprint, inputs, worker)
 
 
-def record_window(store: Store, claim: Claim, *, error: str = "", seconds: Mapping[str, float] = _UNTIMED) -> None:
+def record_window(
+    store: Store, claim: Claim, *, error: str = "", is_partial: bool = False, seconds: Mapping[str, float] = _UNTIMED
+) -> None:
     """Record that an analysis has ended, after its results were published.
 
-    Parameters: `error`, why it failed, one line; `seconds`, how long its parts took.
+    Parameters: `error`, why it failed, one line, or where it `is_partial`, why its failed jobs did; `seconds`, how long
+    its parts took.
     """
     row = {
         "start_ns": claim.window.start_ns,
@@ -300,8 +305,9 @@ def record_window(store: Store, claim: Claim, *, error: str = "", seconds: Mappi
         "fingerprint": claim.fingerprint,
         "inputs": claim.inputs,
         "attempts": claim.attempts,
-        "status": "failed" if error else "worked",
+        "status": "partial" if is_partial else "failed" if error else "worked",
         "error": error,
+        "version": __version__,
         "stages": list(seconds),
         "seconds": list(seconds.values()),
     }

@@ -36,8 +36,9 @@ CREATE TABLE IF NOT EXISTS windows_log
     inputs UInt64 COMMENT 'Digest of all else the results depend on: topology and parameters',
     worked_at DateTime64(3) DEFAULT now64(3) COMMENT 'When the working ended, UTC',
     attempts UInt32 COMMENT 'How many workings were begun so far, count',
-    status Enum8('worked' = 1, 'failed' = 2) COMMENT 'How the working ended',
-    error String COMMENT 'Why it failed, one line; empty where it did not',
+    status Enum8('worked' = 1, 'failed' = 2, 'partial' = 3) COMMENT 'How the working ended; partial: published without a job that failed',
+    error String COMMENT 'Why it, or a job of it, failed, one line; empty where none did',
+    version LowCardinality(String) COMMENT 'Version of prism-ch that worked it; the next one tries a partial window again',
     seconds Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds'
 )
 ENGINE = ReplacingMergeTree(revision)
@@ -54,8 +55,8 @@ CREATE VIEW IF NOT EXISTS windows
     late_flows UInt64 COMMENT 'Those among them that arrived after it was first worked, count',
     worked_at DateTime64(3) COMMENT 'When it was last worked, UTC',
     attempts UInt32 COMMENT 'How many times its working was begun, count',
-    status Enum8('worked' = 1, 'failed' = 2) COMMENT 'How the last working ended',
-    error String COMMENT 'Why it failed, one line; empty where it did not'
+    status Enum8('worked' = 1, 'failed' = 2, 'partial' = 3) COMMENT 'How the last working ended; partial: published without a job that failed',
+    error String COMMENT 'Why it, or a job of it, failed, one line; empty where none did'
 )
 COMMENT 'Windows of analysis, one row each'
 AS

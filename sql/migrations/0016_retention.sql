@@ -86,7 +86,7 @@ LEFT JOIN
 (
     SELECT toUnixTimestamp64Nano(window_start) AS start_ns, w.flows AS flows
     FROM windows_log AS w FINAL
-    WHERE toUnixTimestamp64Nano(window_end) - start_ns = length AND status = 'worked'
+    WHERE toUnixTimestamp64Nano(window_end) - start_ns = length AND status != 'failed'
 ) AS l USING (start_ns)
 WHERE a.start_ns <= final_until_s * 1000000000 AND a.records != l.flows;
 

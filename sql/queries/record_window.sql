@@ -3,7 +3,7 @@
 --   parts of the analysis and how long each took.
 -- Result: none.
 INSERT INTO windows_log
-    (window_start, window_end, revision, flows, first_flows, fingerprint, inputs, attempts, status, error, seconds)
+    (window_start, window_end, revision, flows, first_flows, fingerprint, inputs, attempts, status, error, version, seconds)
 SELECT
     fromUnixTimestamp64Nano({start_ns:Int64}),
     fromUnixTimestamp64Nano({end_ns:Int64}),
@@ -15,4 +15,5 @@ SELECT
     {attempts:UInt32},
     {status:String},
     {error:String},
+    {version:String},
     mapFromArrays({stages:Array(String)}, {seconds:Array(Float64)});

@@ -2,7 +2,7 @@
 -- Parameters: none.
 -- Result: one row: flows, unknown_flows (an end is not in the topology), between_servers (both ends known, two servers), records
 --   as delivered; endpoints in the topology; seen_endpoints, seen_servers of it in flows; unknown addresses; unknown_examples
---   Array(String), at most 3; windows, failed_windows; failure String, of the first failed one;
+--   Array(String), at most 3; windows, failed_windows; failure String, of the first failed one; partial_windows, which lack a job that failed; partial_failure String;
 --   rejected Array(Tuple(String, UInt64)), reasons and their records, the most frequent first.
 WITH
     placed AS (SELECT endpoint, any(server) AS server FROM topology GROUP BY endpoint),
@@ -38,6 +38,8 @@ SELECT
     (SELECT count() FROM windows) AS windows,
     (SELECT countIf(status = 'failed') FROM windows) AS failed_windows,
     (SELECT argMinIf(error, window_start, status = 'failed') FROM windows) AS failure,
+    (SELECT countIf(status = 'partial') FROM windows) AS partial_windows,
+    (SELECT argMinIf(error, window_start, status = 'partial') FROM windows) AS partial_failure,
     (
         SELECT arrayReverseSort(pair -> pair.2, groupArray((reason, records)))
         FROM (SELECT reason, count() AS records FROM flows_rejected GROUP BY reason ORDER BY reason)

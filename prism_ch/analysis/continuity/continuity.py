@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity import resume
 from prism_ch.analysis.continuity.resume import AttemptSteps, divide_attempt
 from prism_ch.analysis.continuity.same_job import join_attempts
@@ -24,9 +24,6 @@ from prism_ch.model.params import Params
 from prism_ch.model.result import OTHER, GpuSteps, Group, Reconstruction, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
-
-#: Applies a function to each of some inputs, in order, maybe several at once, like `map`.
-Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +91,36 @@ def continue_jobs(
     known: KnownJobs,
     topology: Topology,
     params: Params,
-    each: Each = map,
+    apart: Apart,
 ) -> Continued:
     """Divide attempts into steps, and put those of each job together.
 
     1. Divide the time of each attempt into steps.
     2. Join attempts whose steps keep their distance: they are parts of one, divided again as a whole.
     3. Put the attempts of each job together, in order.
+
+    An attempt that fails is left out.
     """
 
     def divided(attempt: RecognisedJob) -> AttemptSteps | None:
         return divide_attempt(attempt, traffic, known.get(attempt.job_id), topology, params)
 
-    steps: list[AttemptSteps | None] = list(each(divided, attempts))
+    def divide_each(some: Sequence[RecognisedJob]) -> list[AttemptSteps | None]:
+        return apart.each(divided, some, lambda attempt: attempt.job_id)
+
+    steps = divide_each(attempts)
     ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
     bursts = [_moves(one, attempt, traffic) for one, attempt in zip(steps, attempts, strict=True)]
     wholes, parts = join_lockstep(attempts, ends, known.jobs, topology, params.recognise, bursts)
-    joined = [steps[rows[0]] if len(rows) == 1 else divided(whole) for whole, rows in zip(wholes, parts, strict=True)]
+    again = iter(divide_each([whole for whole, rows in zip(wholes, parts, strict=True) if len(rows) > 1]))
+    joined = [steps[rows[0]] if len(rows) == 1 else next(again) for rows in parts]
     training = [replace(one, attempt=whole) for one, whole in zip(joined, wholes, strict=True) if one is not None]
     jobs = join_attempts(
         [one.attempt for one in training], [one.load for one in training], params.recognise.half, params.going_on
     )
     idle = [whole.job_id for whole, one in zip(wholes, joined, strict=True) if one is None and whole.known]
-    return Continued(tuple(tuple(training[row] for row in job) for job in jobs), tuple(wholes), tuple(idle))
+    not_training = tuple(job_id for job_id in idle if job_id not in apart)
+    return Continued(tuple(tuple(training[row] for row in job) for job in jobs), tuple(wholes), not_training)
 
 
 def _moves(one: AttemptSteps | None, attempt: RecognisedJob, around: JobTraffic) -> Traffic:

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from prism_ch.analysis.continuity.continuity import ContinuedJob, Each, RebuiltAttempt
+from prism_ch.analysis.apart import Apart
+from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
 from prism_ch.analysis.diagnose.compute.last_ready import find_last_ready
 from prism_ch.analysis.diagnose.compute.slow_gpus import before_slow, find_slow_gpus, recall, remember
@@ -140,17 +141,18 @@ class JobContext:
         return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)
 
     @classmethod
-    def with_network(cls, contexts: Sequence[JobContext], each: Each = map) -> list[JobContext]:
-        """Return all jobs of a window with what is slow in the network between them."""
+    def with_network(cls, contexts: Sequence[JobContext], apart: Apart) -> list[JobContext]:
+        """Return the jobs that don't fail with what is slow in the network between them."""
         attempts = [attempt for context in contexts for attempt in context.attempts]
-        views: list[NetworkView | None] = list(each(AttemptContext.look_at_network, attempts))
+        views = apart.each(AttemptContext.look_at_network, attempts, lambda attempt: attempt.place.job_id)
         seen = [view for view in views if view is not None]
         found = iter(find_slow_network(seen, contexts[0].topology) if seen else ())
         done = iter(
             attempt if view is None else replace(attempt, network=next(found))
             for attempt, view in zip(attempts, views, strict=True)
         )
-        return [replace(one, attempts=tuple(next(done) for _ in one.attempts)) for one in contexts]
+        looked_at = [replace(one, attempts=tuple(next(done) for _ in one.attempts)) for one in contexts]
+        return [one for one in looked_at if one.job_id not in apart]
 
     def with_slowest(self) -> JobContext:
         """Return it with who kept the others waiting in each of the job's new steps."""

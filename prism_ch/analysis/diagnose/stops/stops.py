@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.continuity import Continued
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
@@ -89,27 +90,28 @@ def find_restart(context: JobContext) -> list[Finding]:
     return [_describe_restart(stop, before, endpoints, context.topology, is_open=is_open)]
 
 
-def find_standstills(seen: Observed, topology: Topology, params: Params) -> dict[str, tuple[Finding, ...]]:
+def find_standstills(
+    seen: Observed, topology: Topology, params: Params, apart: Apart
+) -> dict[str, tuple[Finding, ...]]:
     """Return the findings, by job_id, on jobs without any traffic in a window.
 
     There are none on those that don't stand still.
     """
-    found: dict[str, tuple[Finding, ...]] = {}
-    for job in seen.known.resting:
+
+    def standstill(job: JobMemory) -> tuple[Finding, ...] | None:
         if any(one.baseline.presumed for one in job.findings if one.status == "open"):
-            found[job.job.job_id] = job.findings
-            continue
+            return job.findings
         quiet = _known_quiet(job, seen.read, seen)
         stop = find_silence(quiet, usual_rhythm(quiet, params.stops), topology, params)
         if stop is not None:
-            found[job.job.job_id] = _with_stop(job, stop, seen.until_ns)
-        elif quiet.holes:
-            found[job.job.job_id] = _with_hidden(job, quiet.holes)
-    return found
+            return _with_stop(job, stop, seen.until_ns)
+        return _with_hidden(job, quiet.holes) if quiet.holes else None
+
+    return _by_job(seen.known.resting, apart.each(standstill, seen.known.resting, _name))
 
 
 def find_connecting(
-    idle: Sequence[JobMemory], seen: Observed, continued: Continued, topology: Topology, params: Params
+    idle: Sequence[JobMemory], seen: Observed, continued: Continued, topology: Topology, params: Params, apart: Apart
 ) -> dict[str, tuple[Finding, ...]]:
     """Return the findings, by job_id, on jobs that seem to restart, or no longer do.
 
@@ -119,8 +121,8 @@ def find_connecting(
     """
     shown = {one.attempt.job_id for job in continued.jobs for one in job}
     over = {attempt.follows for attempt in continued.attempts if attempt.job_id in shown}
-    found = {}
-    for job in idle:
+
+    def connecting(job: JobMemory) -> tuple[Finding, ...] | None:
         known = job.findings
         if job.job.job_id in over:
             begun = "The job fell silent, and {:.3g} s later another one began on its endpoints."
@@ -135,9 +137,18 @@ def find_connecting(
             rhythm = usual_rhythm(quiet, params.stops)
             restart = _presumed_restart(quiet, rhythm, seen.window.start_ns, topology, params.stops)
             now = known if restart is None else _with_stop(job, restart, seen.until_ns)
-        if now != known:
-            found[job.job.job_id] = now
-    return found
+        return None if now == known else now
+
+    return _by_job(idle, apart.each(connecting, idle, _name))
+
+
+def _name(job: JobMemory) -> str:
+    return job.job.job_id
+
+
+def _by_job(jobs: Sequence[JobMemory], found: Sequence[tuple[Finding, ...] | None]) -> dict[str, tuple[Finding, ...]]:
+    """Return what was found by the job's name, where anything was."""
+    return {_name(job): one for job, one in zip(jobs, found, strict=True) if one is not None}
 
 
 def _with_stop(job: JobMemory, stop: Finding, until_ns: int) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.replay.attempts import graph_of
@@ -27,7 +28,7 @@ def attempts(scenario: Scenario) -> tuple[AttemptContext, ...]:
     window = Window(made.summary["window_start_ns"], made.summary["window_end_ns"])
     source = FlowsInMemory(read_flows(made.flows, topology))
     flows = read_window(source, window, WindowMemory(), topology, PARAMS, is_whole=True)
-    return tuple(attempt for job in examine(flows, topology, PARAMS)[2] for attempt in job.attempts)
+    return tuple(attempt for job in examine(flows, topology, PARAMS, Apart())[2] for attempt in job.attempts)
 
 
 def graph(scenario: Scenario) -> ExecutionGraph:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import slow_gpus, slow_groups, slow_network
 from prism_ch.analysis.diagnose.findings import Place
@@ -287,7 +288,7 @@ class TestOneRootCause:
         context = JobContext.of(
             continued_job([rebuilt_attempt(seen, kinds, divided)]), observed(batch([])), WHERE, Params()
         )
-        (context,) = JobContext.with_network([context])
+        (context,) = JobContext.with_network([context], Apart())
         return [*slow_network(context), *slow_groups(context)]
 
     def test_group_behind_slow_nic_is_left_out(self) -> None:
