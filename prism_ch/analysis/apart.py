@@ -39,7 +39,10 @@ class Apart:
     def each(
         self, work: Callable[[Input], Output], inputs: Iterable[Input], job_of: Callable[[Input], str]
     ) -> list[Output | None]:
-        """Apply `work` to each input, in order; `job_of` names the job that an input belongs to."""
+        """Apply `work` to each input, in order.
+
+        Parameters: `job_of`, which names the job that an input belongs to.
+        """
 
         def tried(one: Input) -> Output | None:
             try:
@@ -55,7 +58,7 @@ class Apart:
 
 
 def _reason(error: Exception) -> str:
-    """Say in one line what was raised, and where."""
+    """Write in one line what was raised, and where."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     said = " ".join(str(error).split())
     module = where.filename.rpartition("/prism_ch/")[-1]

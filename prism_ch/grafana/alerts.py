@@ -48,6 +48,7 @@ class Alert:
     dashboard: str
     panel: str
     #: Grafana's templates of a notification's texts; without a dollar sign, which provisioning files would expand.
+    #: Rules without rows have them filled in too, and have no values.
     summary: str
     description: str
     #: Labels of the alerts, also of the one for missing data; empty if the query returns them.
@@ -98,7 +99,8 @@ ALERTS = (
         dashboard="prism-tenant",
         panel="Servers that cost most",
         summary=(
-            "{{ .Labels.subject }} has been to blame for {{ humanize .Values.A.Value }} minutes ({{ .Labels.kind }})"
+            "{{ .Labels.subject }} has been to blame for "
+            "{{ if .Values.A }}{{ humanize .Values.A.Value }}{{ end }} minutes ({{ .Labels.kind }})"
         ),
         description=(
             "Several incidents of warning or worse named it in the last day, one of them within the last hour: "
@@ -119,7 +121,10 @@ ALERTS = (
         is_for_tenants=False,
         dashboard="prism-pipeline",
         panel="Exporters",
-        summary="Nothing has come from exporter {{ .Labels.exporter }} for {{ humanizeDuration .Values.A.Value }}",
+        summary=(
+            "Nothing has come from exporter {{ .Labels.exporter }} for "
+            "{{ if .Values.A }}{{ humanizeDuration .Values.A.Value }}{{ end }}"
+        ),
         description=(
             "What crosses it is not seen: steps and findings of jobs behind it are missing or late. After a day of "
             "silence it counts as removed. Where all are silent, look at the collector first. What an open incident "
@@ -161,7 +166,10 @@ ALERTS = (
         is_for_tenants=False,
         dashboard="prism-pipeline",
         panel="Records rejected, by reason",
-        summary="{{ humanizePercentage .Values.A.Value }} of the records are rejected: {{ .Labels.reason }}",
+        summary=(
+            "{{ if .Values.A }}{{ humanizePercentage .Values.A.Value }}{{ end }} of the records are rejected: "
+            "{{ .Labels.reason }}"
+        ),
         description=(
             "Of the last quarter of an hour, and more than twice the share of the day before. `flows_rejected` holds "
             "the records."

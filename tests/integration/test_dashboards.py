@@ -169,6 +169,20 @@ def test_finding_about_a_nic_shows_its_slow_pairs(filled: Store) -> None:
     assert min(float(str(cell[2])) for cell in cells) == pytest.approx(1.2)
 
 
+def test_who_is_to_blame_stands_first(filled: Store) -> None:
+    place = f"panel {'Who makes the others wait'!r}"
+    (query,) = [found for found in queries("prism-job", shipped_dashboards()["prism-job"]) if found.place == place]
+    blamed = filled.rows(
+        "SELECT jobs[1], subject FROM incidents"
+        " WHERE status = 'open' AND severity != 'info' AND kind IN ('slow_gpu', 'slow_nic') AND length(jobs) = 1"
+    )
+    assert len(blamed) > 1
+    for job_id, endpoint in blamed:
+        frame = ask.ask(filled, query, EVERY, {"job": Selection((job_id,))}).frame
+        assert frame is not None
+        assert frame.rows[0][1] == endpoint
+
+
 def test_repeated_records_change_neither_links_nor_delays(filled: Store) -> None:
     links = "Links, those with findings and the slowest first"
     titles = (links, "Delay per byte from server to server, against the middle")

@@ -22,7 +22,7 @@ from prism_ch.grafana.queries import (
 )
 from prism_ch.query.answer import check_statement, prepared, run
 from prism_ch.store.client import Store
-from tools.dashboards import frames
+from tools.dashboards import frames, wide
 from tools.dashboards.frames import Frame
 from tools.dashboards.sample import statement
 
@@ -65,7 +65,7 @@ def ask(
     except PrismError as error:
         return Answer(query, time.perf_counter() - started, None, (str(error),))
     duration_s = time.perf_counter() - started
-    problems = list(frames.problems(query, frame))
+    problems = [*frames.problems(query, frame), *wide.problems(query, frame, time_range)]
     if frame.rows_read is not None and frame.rows_read > ROWS_READ_MAX:
         problems.append(f"reads {frame.rows_read:,} rows, more than {ROWS_READ_MAX:,}")
     return Answer(query, duration_s, frame, tuple(problems))

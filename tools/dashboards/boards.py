@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard as model
 
+from prism_ch.grafana.alerts import DATASOURCE_UID
 from tools.dashboards import fields as look
 from tools.dashboards import panels as panel
 from tools.dashboards.fields import BLUE, GREEN, ORANGE, PURPLE, RED, YELLOW, Columns
@@ -46,7 +47,7 @@ FINDINGS = {
     "Finding": look.hidden(),
     **FINDING,
     "Slowdown": look.unit(look.SHARE, 0) + look.width(90),
-    "Summary": look.link("Open the finding", "finding", "finding", "Finding"),
+    "Summary": look.link("Open the finding", "finding", "finding", "Finding") + look.wrapped(420),
 }
 #: Columns of every table of incidents.
 INCIDENTS = {
@@ -56,6 +57,7 @@ INCIDENTS = {
     "GPU-hours lost": look.unit(look.PLAIN, 1) + look.width(110),
     "Slowdown": FINDINGS["Slowdown"],
     "Summary": FINDINGS["Summary"],
+    "What to do": look.wrapped(260),
 }
 FINDING_LINK = {
     "Findings": look.link("Open the finding", "finding", "finding", "Finding"),
@@ -83,11 +85,11 @@ def fleet() -> Dashboard:
     return _with_panels(
         board,
         panel.numbers_now("Jobs", "fleet/jobs_now", 8, columns={"Stalled": alarming}),
-        panel.numbers_now("GPUs recognised", "fleet/gpus_recognised", 4, unit_name=share),
+        panel.numbers_now("GPUs recognised", "fleet/gpus_recognised", 4, unit_name=share, steps=((None, BLUE),)),
         panel.numbers_now("GPU time healthy", "fleet/healthy_share", 4, unit_name=share, steps=HEALTH),
         panel.numbers_now("Open incidents", "fleet/open_incidents", 8, steps=noted, columns=now),
         panel.rows("Incidents", "fleet/incidents", 24, INCIDENTS, height=9),
-        panel.rows("Jobs, slowest against their own usual first", "fleet/jobs", 24, JOBS, height=9),
+        panel.rows("Jobs, stalled and slowest first", "fleet/jobs", 24, JOBS, height=9),
         panel.heat_map("Slowdown by job", "fleet/slowdown", 12, share, label="job", top=0.5),
         panel.states("Incidents by kind", "fleet/incidents_timeline", 12, "kind", states, height=10),
         panel.lines("GPU time healthy, by tenant", "fleet/healthy_over_time", 12, share, by_label="tenant").max(1),
@@ -111,7 +113,7 @@ def tenant() -> Dashboard:
         board,
         panel.numbers_now("Account of the span", "tenant/account", 24, steps=((None, BLUE),), columns=totals),
         panel.rows("Incidents", "tenant/incidents", 24, found, height=9),
-        panel.rows("Jobs, slowest against their own usual first", "tenant/jobs", 24, jobs),
+        panel.rows("Jobs, stalled and slowest first", "tenant/jobs", 24, jobs),
         panel.ranking("GPU-hours lost, by cause", "tenant/lost_by_cause", 8, look.PLAIN),
         panel.lines(lost, "tenant/lost_over_time", 16, look.PLAIN, stacked=True, bars=True, by_label="cause"),
         panel.lines("Slowdown against the usual step, by job", "tenant/slower", 12, look.SHARE, by_label="job"),
@@ -149,6 +151,8 @@ def job() -> Dashboard:
     }
     found = _findings_without("Job", "Tenant")
     groups = "Data-parallel groups and the pipelines between them"
+    phases_of, in_phase = "Phases of the longest of the latest steps, by GPU (C: compute)", look.states(look.PHASES)
+    who = {"GPU": look.width(170), "Endpoint": look.width(120), "Sure": look.unit(look.SHARE, 0) + look.width(70)}
     question = "Is a job as fast as it usually is, and which of its GPUs makes the others wait?"
     board = _dashboard("job", "Job", question, (OPERATORS, TENANTS), "now-1h")
     board = board.with_variable(_variable("job", "Job", "shared/choose_job"))
@@ -160,8 +164,9 @@ def job() -> Dashboard:
         panel.rows("Incidents", "job/incidents", 24, INCIDENTS | {"Tenants": look.hidden()}, height=7),
         panel.lines("Step time against the usual", "job/step_time", 12, look.SECONDS, columns=lines),
         panel.lines("What steps consist of", "job/shares", 12, share, stacked=True, columns=phases).min(0).max(1),
-        panel.heat_map("Work beyond peers, by GPU", "job/gpu_excess", 24, share, label="gpu", top=0.5, height=12),
-        panel.states("Phases of the latest steps, by GPU", "job/phases", 24, "gpu", look.PHASES, height=10),
+        panel.rows("Who makes the others wait", "job/who", 10, who, height=12),
+        panel.heat_map("Compute beyond peers, by GPU", "job/gpu_excess", 14, share, label="gpu", top=0.5, height=12),
+        panel.matrix(phases_of, "job/phases", 24, ("GPU", "At", "Phase"), look.PLAIN, in_phase, first=170),
         panel.rows("Findings that incidents rest on", "job/findings", 24, found, height=7),
         panel.rows("Longest steps", "job/steps", 14, steps, height=12),
         panel.graph(groups, "job/group_nodes", "job/group_edges", 10),
@@ -186,7 +191,7 @@ def finding() -> Dashboard:
         "Culprit": look.color(RED),
     }
     during = {"Before and after": look.color(BLUE), "During": look.color(RED)}
-    excess, cells = "Work beyond peers, by server and GPU", look.heat(-0.1, 0.5)
+    excess, cells = "Compute beyond peers, by server and GPU", look.heat(-0.1, 0.5)
     delays, slow_cells = "Delay per byte from sender to receiver, against usual", look.heat(-0.1, 1)
     ends = ("Sender", "Receiver", "Slower")
     others = _findings_without("Status", "Tenant", "Slowdown") | {"Incident": look.width(80)}
@@ -194,16 +199,16 @@ def finding() -> Dashboard:
         name: properties
         for name, properties in INCIDENTS.items()
         if name in {"Severity", "Kind", "Subject", "Sure", "GPU-hours lost", "Slowdown"}
-    }
+    } | {"Summary": look.wrapped(420), "What to do": look.wrapped(320)}
     question = "What is wrong, who is to blame, and what does that rest on?"
     board = _dashboard("finding", "Finding", question, (OPERATORS, TENANTS), also="Finding")
     board = board.with_variable(_variable("finding", "Finding", "shared/choose_finding"))
     return _with_panels(
         board,
-        panel.rows("Verdict", "finding/verdict", 24, FINDING, height=4),
-        panel.rows("Incident", "finding/incident", 24, incident, height=4),
+        panel.rows("Verdict", "finding/verdict", 24, FINDING | {"Summary": look.wrapped(520)}, height=5),
+        panel.rows("Incident", "finding/incident", 24, incident, height=5),
         panel.numbers_now("What was measured", "finding/measures", 24, steps=((None, BLUE),), columns=measures),
-        panel.lines("Work of the culprit against its peers", "finding/culprit", 12, look.SECONDS, columns=peers),
+        panel.lines("Compute of the culprit against its peers", "finding/culprit", 12, look.SECONDS, columns=peers),
         panel.lines("Step time before, during and after", "finding/step_time", 12, look.SECONDS, columns=during),
         panel.matrix(excess, "finding/excess", 14, ("Server", "GPU", "Excess"), look.SHARE, cells),
         panel.rows("Before and after", "finding/before_and_after", 10, part_columns, height=10),
@@ -313,12 +318,17 @@ def _dashboard(
         .uid(f"prism-{name}")
         .description(question)
         .tags(["prism", *readers])
-        .timezone("browser")
+        .timezone("utc")
         .time(since, "now")
         .refresh("1m")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .readonly()
-        .with_variable(build.DatasourceVariable("datasource").label("Data source").type(PLUGIN))
+        .with_variable(
+            build.DatasourceVariable("datasource")
+            .label("Data source")
+            .type(PLUGIN)
+            .current(model.VariableOption(text=DATASOURCE_UID, value=DATASOURCE_UID))
+        )
     )
     links = build.DashboardLink("prism").type(model.DashboardLinkType.DASHBOARDS).tags(["prism"])
     board = board.link(links.as_dropdown(True).keep_time(True))

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tools.dashboards import style
 from tools.dashboards.frames import Frame, is_matrix
 from tools.dashboards.style import CARD, FAINT, PALETTE, TEXT
 
+#: Quiet to loud: of cells that may be below zero, and of those that are not.
 _HOT = colormaps["RdYlGn_r"]
+_LOUD = LinearSegmentedColormap.from_list("loud", [CARD, style.COLORS["dark-orange"]])
+FloatCells = npt.NDArray[np.float64]
 #: Cells below this sum of red, green and blue, each 0 to 1, are too dark for dark letters.
 _DARK = 1.0
+#: Heights of a table's row and of a further line in it, inches; letters in a line of a column that wraps.
+_ROW, _LINE, _WRAPPED = 0.2, 0.13, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,7 @@ def _heat_map(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         times, values = series[name]
         edges = np.append(times, times[-1] + (times[-1] - times[0]) / max(len(times) - 1, 1))
         cells = np.array([np.nan if value is None else float(value) for value in values])
-        axes.pcolormesh(edges, [row - 0.5, row + 0.5], cells[None, :], cmap=_HOT, vmin=0, vmax=top)
+        axes.pcolormesh(edges, [row - 0.5, row + 0.5], cells[None, :], cmap=_LOUD, vmin=0, vmax=top)
     axes.set_yticks(range(len(names)), names)
     _time_axis(canvas)
     axes.tick_params(axis="y", labelsize=min(7, 60 * canvas.height / max(len(names), 1)))
@@ -174,27 +182,46 @@ def _stat(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
 
 
 def _table(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
-    """Write rows of texts, as many as fit."""
+    """Write rows of texts, as many as fit, wrapped or cut as their columns are."""
     axes = _blank(canvas)
     columns = [name for name in frame.names if not style.settings(panel, name).get("custom.hidden")]
     times = set(frame.of_kind("time"))
-    rows_max = max(int(canvas.height / 0.2) - 1, 1)
+    rows_max = max(int(canvas.height / _ROW) - 1, 1)
     texts = {
         name: [_cell(panel, name, value, name in times) for value in frame.values(name)[:rows_max]] for name in columns
     }
-    widths = np.array([min(max(len(text) for text in ("10:00:00", name, *texts[name])) + 2, 90) for name in columns])
+    wraps = {name: bool(style.settings(panel, name).get("custom.wrapText")) for name in columns}
+    widths = np.array(
+        [
+            min(max(len(text) for text in ("10:00:00", name, *texts[name])) + 2, _WRAPPED if wraps[name] else 90)
+            for name in columns
+        ]
+    )
     starts = np.concatenate([[0], np.cumsum(widths)]) / widths.sum()
+    letters = [int(share * canvas.width * 15.5) for share in np.diff(starts)]
+    top = 0.32
     for place, name in enumerate(columns):
-        letters = int((starts[place + 1] - starts[place]) * canvas.width * 15.5)
-        left, found = starts[place] + 0.003, style.settings(panel, name)
-        axes.text(left, 1 - 0.1 / canvas.height, name[:letters], va="center", color="#6e9fff", fontsize=7)
-        for row, text in enumerate(texts[name]):
-            value = frame.values(name)[row]
+        left, title = starts[place] + 0.003, name[: letters[place]]
+        axes.text(left, 1 - 0.1 / canvas.height, title, va="center", color="#6e9fff", fontsize=7)
+    for row in range(len(texts[columns[0]])):
+        lines = [_fitted(texts[name][row], letters[place], wraps[name]) for place, name in enumerate(columns)]
+        if top + _LINE * max(map(len, lines)) > canvas.height:
+            break
+        for place, name in enumerate(columns):
+            value, found = frame.values(name)[row], style.settings(panel, name)
             judged = "gauge" in str(found.get("custom.cellOptions"))
             tint = style.mapped(value, found) or (style.threshold_color(value, found) if judged else TEXT)
-            if len(text) > letters:
-                text = text[: max(letters - 1, 1)] + "…"  # noqa: PLW2901 - shortened to fit
-            axes.text(left, 1 - (row * 0.2 + 0.32) / canvas.height, text, va="center", color=tint, fontsize=7)
+            for number, text in enumerate(lines[place]):
+                at = 1 - (top + number * _LINE) / canvas.height
+                axes.text(starts[place] + 0.003, at, text, va="center", color=tint, fontsize=7)
+        top += _ROW + _LINE * (max(map(len, lines)) - 1)
+
+
+def _fitted(text: str, letters: int, wraps: bool) -> list[str]:  # noqa: FBT001 - a column's way
+    """Break a text into lines, or cut it."""
+    if wraps:
+        return textwrap.wrap(text, max(letters, 4)) or [""]
+    return [text if len(text) <= letters else text[: max(letters - 1, 1)] + "…"]
 
 
 def _cell(panel: Mapping[str, Any], name: str, value: Any, is_time: bool) -> str:  # noqa: FBT001 - a column's kind
@@ -208,7 +235,7 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     axes = canvas.axes
     row_name, column_name, _ = frame.names
     row_texts = list(dict.fromkeys(frame.values(row_name)))
-    column_texts = sorted(set(frame.values(column_name)))
+    column_texts = list(dict.fromkeys(frame.values(column_name)))
     cells = np.full((len(row_texts), len(column_texts)), np.nan)
     for row, column, value in frame.rows:
         cells[row_texts.index(row), column_texts.index(column)] = np.nan if value is None else value
@@ -217,19 +244,39 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         nothing = style.defaults(panel).get("noValue", "No data")
         _blank(canvas).text(0.5, 0.5, nothing, ha="center", va="center", color=FAINT, fontsize=9)
         return
-    picture = axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=override["min"], vmax=override["max"], alpha=0.85)
+    if "mappings" in override:
+        _states_of(cells, override["mappings"][0]["options"], axes)
+    else:
+        _shades(cells, override, axes)
     axes.set_xticks(range(len(column_texts)), column_texts)
     axes.set_yticks(range(len(row_texts)), row_texts)
     axes.tick_params(colors=FAINT, labelsize=6.5, length=0, labeltop=True, labelbottom=False)
     if len(column_texts) > 8:
         axes.tick_params(axis="x", rotation=30)
-    for (row, column), value in np.ndenumerate(cells):
-        if not np.isnan(value):
-            text = style.formatted(float(value), override["unit"], override.get("decimals"))
-            is_dark = sum(picture.cmap(picture.norm(value))[:3]) < _DARK
-            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=TEXT if is_dark else "#101010")
     for side in axes.spines.values():
         side.set_visible(False)
+
+
+def _states_of(cells: FloatCells, texts: Mapping[str, Mapping[str, str]], axes: Axes) -> None:
+    """Draw cells as the texts of their numbers, on their colours."""
+    shades = np.zeros((*cells.shape, 3))
+    for (row, column), value in np.ndenumerate(cells):
+        option = texts[str(int(value))]
+        shades[row, column] = to_rgb(style.color(option["color"]))
+        axes.text(column, row, option["text"], ha="center", va="center", fontsize=6, color="#101010")
+    axes.imshow(shades, aspect="auto")
+
+
+def _shades(cells: FloatCells, override: Mapping[str, Any], axes: Axes) -> None:
+    """Draw cells as numbers on colours between two bounds."""
+    low, high = override["min"], override["max"]
+    axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=low, vmax=high, alpha=0.85)
+    for (row, column), cell in np.ndenumerate(cells):
+        value = float(cell)
+        if not np.isnan(value):
+            text = style.formatted(value, override["unit"], override.get("decimals"))
+            is_dark = sum(_HOT((value - low) / (high - low))[:3]) < _DARK
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=TEXT if is_dark else "#101010")
 
 
 def _ranking(_: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:

@@ -21,14 +21,15 @@ STATES = {
     "worked": GREEN,
 }
 LIGHTS = {"ok": GREEN, "warn": ORANGE, "bad": RED}
+#: Hues that the colour-blind tell apart (Okabe and Ito, 2002), besides grey.
 PHASES = {
-    0: ("idle", GREY),
-    1: ("compute", GREEN),
-    2: ("PP", BLUE),
-    3: ("DP", ORANGE),
-    4: ("EP", PURPLE),
-    5: ("CP", YELLOW),
-    6: ("TP", "#00a3a3"),
+    0: ("-", GREY),
+    1: ("C", "#009e73"),
+    2: ("PP", "#56b4e9"),
+    3: ("DP", "#e69f00"),
+    4: ("EP", "#cc79a7"),
+    5: ("CP", "#f0e442"),
+    6: ("TP", "#0072b2"),
 }
 SEVERITY_NUMBERS = {0: ("none", "#2b3b2f"), 1: ("info", BLUE), 2: ("warning", ORANGE), 3: ("critical", RED)}
 
@@ -74,6 +75,25 @@ def heat(low: float, high: float, scheme: str = "continuous-GrYlRd") -> list[Pro
         Property(id_val="color", value={"mode": scheme}),
         Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "gradient"}),
     ]
+
+
+def states(texts: dict[int, tuple[str, str]]) -> list[Property]:
+    """Show a column's numbers as texts on colours."""
+    options = {str(number): {"text": text, "color": tint, "index": number} for number, (text, tint) in texts.items()}
+    return [
+        Property(id_val="mappings", value=[{"type": "value", "options": options}]),
+        Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "basic"}),
+        *width(42),
+    ]
+
+
+def wrapped(pixels: int | None = None) -> list[Property]:
+    """Wrap a column's texts: Grafana before 11.6 knows `cellOptions.wrapText`, later ones `custom.wrapText`."""
+    found = [
+        Property(id_val="custom.cellOptions", value={"type": "auto", "wrapText": True}),
+        Property(id_val="custom.wrapText", value=True),
+    ]
+    return found if pixels is None else [*found, *width(pixels)]
 
 
 def steps_of(*steps: tuple[float | None, str]) -> list[Property]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from prism_ch.grafana.alerts import ALERT_FOLDER, duration, rule_groups
 from tools.dashboards.boards import finding, fleet, job, network, pipeline, tenant
+from tools.dashboards.written import as_json
 
 _RULES_HEADER = """\
 # The alert rules of the operators' organisation, for file provisioning. Made by `make dashboards` from sql/alerts and
@@ -36,7 +36,7 @@ def dashboards() -> dict[str, str]:
     for each in built:
         for number, panel in enumerate(each.panels or (), start=1):
             panel.id_val = number
-    return {str(each.uid): json.dumps(each, cls=JSONEncoder, indent=2, sort_keys=True) + "\n" for each in built}
+    return {str(each.uid): json.dumps(as_json(each), indent=2, sort_keys=True) + "\n" for each in built}
 
 
 def rules_file(boards: Mapping[str, Mapping[str, Any]]) -> str:

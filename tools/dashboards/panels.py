@@ -65,7 +65,7 @@ def lines(
         .unit(unit_name)
         .draw_style(options.GraphDrawStyle.BARS if bars else options.GraphDrawStyle.LINE)
         .line_width(1)
-        .show_points(options.VisibilityMode.NEVER)
+        .show_points(options.VisibilityMode.AUTO)
         .fill_opacity(60 if stacked else 0)
         .legend(_legend())
         .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI).sort(options.SortOrder.DESCENDING))
@@ -73,7 +73,8 @@ def lines(
     if stacked:
         panel = panel.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL).group("A"))
     if by_label:
-        panel = panel.display_name(f"${{__field.labels.{by_label}}}")
+        # Where another label has a row, this one has a null.
+        panel = panel.span_nulls(True).display_name(f"${{__field.labels.{by_label}}}")
     return _framed(_with_columns(panel, columns), title, name, width, 8, TIME_SERIES)
 
 
@@ -96,8 +97,13 @@ def matrix(
     axes: tuple[str, str, str],
     unit_name: str,
     cells: list[Property],
+    *,
+    first: int = 110,
 ) -> table.Panel:
-    """Show one coloured value for each row and column. `axes` names the columns for row, column and value."""
+    """Show one coloured value for each row and column.
+
+    Parameters: `axes`, the columns for row, column and value; `first`, pixels for the rows' names.
+    """
     row, column, value = axes
     turned = model.DataTransformerConfig(
         id_val="groupingToMatrix",
@@ -105,7 +111,7 @@ def matrix(
     )
     panel = table.Panel().show_header(True).cell_height(options.TableCellHeight.SM).with_transformation(turned)
     panel = panel.override_by_field_type("number", [*fields.unit(unit_name, 0), *cells])
-    panel = panel.override_by_name(f"{row}\\{column}", fields.width(110))
+    panel = panel.override_by_name(f"{row}\\{column}", fields.width(first))
     return _framed(panel, title, name, width, 10, TABLE)
 
 
@@ -116,7 +122,7 @@ def ranking(title: str, name: str, width: int, unit_name: str) -> bargauge.Panel
         .unit(unit_name)
         .orientation(options.VizOrientation.HORIZONTAL)
         .display_mode(options.BarGaugeDisplayMode.GRADIENT)
-        .reduce_options(_last().values(True))
+        .reduce_options(_last().values(True).fields(""))  # numbers; of texts it would draw bars, too
         .min(0)
         .color_scheme(build.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_YL_RD))
     )
@@ -135,17 +141,14 @@ def heat_map(
 ) -> heatmap.Panel:
     """Show a value over time, by label, in colours.
 
-    They go from green at 0 to red at `top`.
+    They go from the panel's own at 0 to orange at `top`: quiet to loud in dark and light, for the colour-blind too.
     """
     colors = (
         heatmap.HeatmapColorOptions()
-        .mode(heat_options.HeatmapColorMode.SCHEME)
-        .scheme("RdYlGn")
-        .reverse(True)
-        .steps(64)
+        .mode(heat_options.HeatmapColorMode.OPACITY)
+        .fill("dark-orange")
         .min(0)
         .max(top)
-        .fill("dark-orange")
         .exponent(0.5)
     )
     panel = (
@@ -168,6 +171,7 @@ def states(
     """Show states over time, a row for each value of a label. `texts` names the numbers of states."""
     panel = (
         statetimeline.Panel()
+        .span_nulls(True)
         .mappings(fields.numbers(texts))
         .show_value(options.VisibilityMode.NEVER)
         .merge_values(True)

@@ -9,12 +9,12 @@ from itertools import combinations
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from prism_ch.grafana.queries import queries
 from tools.dashboards.query import register
+from tools.dashboards.written import as_json
 
 COLUMNS = 24
 _UNITS = frozenset(value for name, value in vars(units).items() if isinstance(value, str) and not name.startswith("_"))
@@ -107,7 +107,7 @@ def _model_differences(dashboard: Mapping[str, Any]) -> Iterator[str]:
     """Yield what changes if Grafana's own models read the dashboard and write it again."""
     register()
     try:
-        again = json.loads(json.dumps(Dashboard.from_json(dict(dashboard)), cls=JSONEncoder))
+        again = as_json(Dashboard.from_json(dict(dashboard)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         yield f"the models of grafana-foundation-sdk can't read it: {type(error).__name__}: {error}"
         return

@@ -15,6 +15,7 @@ COLORS = {
     "green": "#73bf69",
     "yellow": "#fade2a",
     "orange": "#ff9830",
+    "dark-orange": "#fa6400",
     "red": "#f2495c",
     "blue": "#5794f2",
     "purple": "#b877d9",

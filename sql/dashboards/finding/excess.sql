@@ -14,7 +14,7 @@ FROM
             SELECT server, number, work_s / nullIf(median(work_s) OVER (PARTITION BY stage), 0) - 1 AS excess
             FROM
             (
-                SELECT m.server AS server, m.gpu AS number, any(m.pp_stage) AS stage, avg(g.compute_s + g.pp_s) AS work_s
+                SELECT m.server AS server, m.gpu AS number, any(m.pp_stage) AS stage, avg(g.compute_s - ifNull(g.idle_s, 0)) AS work_s
                 FROM gpu_steps AS g
                 INNER JOIN (SELECT endpoint, server, gpu, pp_stage FROM job_members WHERE job_id = f.1) AS m ON g.endpoint = m.endpoint
                 WHERE g.job_id = f.1 AND g.step <= f.3 AND g.step IN (SELECT f.2 + number * intDiv(f.3 - f.2 + 100, 100) FROM numbers(100))

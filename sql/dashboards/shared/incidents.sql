@@ -4,18 +4,18 @@ SELECT
     c.cause AS "Finding",
     i.severity::String AS "Severity",
     i.status::String AS "Status",
-    i.kind::String AS "Kind",
-    i.subject AS "Subject",
+    i.summary AS "Summary",
+    i.action AS "What to do",
     i.confidence AS "Sure",
-    arrayStringConcat(i.may_also_be, ', ') AS "May also be",
-    arrayStringConcat(i.jobs, ', ') AS "Jobs",
-    arrayStringConcat(i.tenants, ', ') AS "Tenants",
-    i.start_time AS "Since",
-    i.end_time AS "Until",
     i.lost_gpu_h AS "GPU-hours lost",
     i.slowdown AS "Slowdown",
-    i.summary AS "Summary",
-    i.action AS "What to do"
+    i.start_time AS "Since",
+    i.end_time AS "Until",
+    i.kind::String AS "Kind",
+    i.subject AS "Subject",
+    arrayStringConcat(i.may_also_be, ', ') AS "May also be",
+    arrayStringConcat(i.jobs, ', ') AS "Jobs",
+    arrayStringConcat(i.tenants, ', ') AS "Tenants"
 FROM incidents AS i
 LEFT JOIN
 (

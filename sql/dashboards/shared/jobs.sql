@@ -1,4 +1,4 @@
--- Jobs in the span: their latest 20 steps against what is usual for them, what they lost, and what is open.
+-- Jobs in the span, stalled and slowest first: their latest 20 steps against what is usual for them, what they lost, and what is open.
 WITH
     spent AS
     (
@@ -37,5 +37,5 @@ FROM jobs AS j
 LEFT JOIN spent AS s ON j.job_id = s.job_id
 LEFT JOIN found AS f ON j.job_id = f.job_id
 WHERE j.last_seen >= $__fromTime AND j.first_seen <= $__toTime AND $__whose
-ORDER BY "Slower" DESC NULLS LAST, "GPUs" DESC, "Job"
+ORDER BY j.status = 'stalled' DESC, "Slower" DESC NULLS LAST, "GPUs" DESC, "Job"
 LIMIT 500

@@ -9,7 +9,7 @@ import yaml
 
 from prism_ch.assets import asset
 from prism_ch.errors import PrismError
-from prism_ch.grafana.alerts import duration, rule_groups
+from prism_ch.grafana.alerts import DATASOURCE_UID, duration, rule_groups
 from prism_ch.grafana.organisations import shipped_dashboards
 from tools.dashboards.generate import dashboards, rules_file, write
 from tools.dashboards.query import about, sql
@@ -39,6 +39,31 @@ def test_folder_written_holds_this_versions_files_and_others(tmp_path: Path) -> 
 def test_tenants_dashboards_are_tagged() -> None:
     tags = {uid: set(dashboard["tags"]) for uid, dashboard in shipped_dashboards().items()}
     assert {uid for uid, of in tags.items() if "tenants" in of} == {"prism-tenant", "prism-job", "prism-finding"}
+
+
+def test_nothing_is_written_that_a_grafana_draws_wrongly() -> None:
+    for text in dashboards().values():
+        assert '"placement": "inControlsMenu"' not in text
+        assert '"repeatDirection"' not in text
+        assert '"timezone": "utc"' in text
+
+
+def test_sentences_are_wrapped() -> None:
+    wrapped = [
+        (override["matcher"]["options"], [each["id"] for each in override["properties"]])
+        for board in shipped_dashboards().values()
+        for panel in board["panels"]
+        for override in panel.get("fieldConfig", {}).get("overrides", ())
+        if override["matcher"]["options"] in {"Summary", "What to do"}
+    ]
+    assert wrapped
+    assert all("custom.wrapText" in properties for _, properties in wrapped)
+
+
+def test_the_data_source_is_prisms_own_at_first() -> None:
+    for board in shipped_dashboards().values():
+        (source,) = [each for each in board["templating"]["list"] if each["type"] == "datasource"]
+        assert source["current"]["value"] == DATASOURCE_UID
 
 
 def test_every_query_file_is_used_and_described() -> None:
