@@ -116,6 +116,8 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
       nfdump -r nfcapd.202603010000 -o json | prism-ch ingest -
       goflow2 ... | prism-ch ingest - --format goflow2
 
+    Each file that can't be read to its end is named; the others land.
+
     Exits with 1 if there were records and none could be used, or if a file could not be read to its end.
     """
     from prism_ch.ingest.files import land_files

@@ -36,7 +36,8 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
     Lands what appears in the spool, works windows as they close, and watches its own health.
 
     Files appear in the spool whole, under their final names; those that start with a dot or end in .tmp or .part are
-    left alone. Each is landed once and moved to done/, or to failed/ with the reason in a file .error beside it.
+    left alone. Each is landed once and moved to done/, or to failed/ with the reason in a file .error beside it; none
+    keeps others from landing.
     SIGTERM ends the service within 10 seconds; whatever ends it, nothing is lost and nothing counted twice.
 
     The embedded database answers SQL over HTTP as a ClickHouse server does, to the users of the settings; without any,

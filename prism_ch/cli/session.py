@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from prism_ch.errors import StoreError, StoreLockedError
+from prism_ch.errors import StoreError, StoreLockedError, UsageError
 
 if TYPE_CHECKING:
     from prism_ch.settings import Settings
@@ -58,7 +58,12 @@ class Session:
         return load_settings(self.url) if self.served is None else self.served
 
     def path(self, name: str) -> str:
-        """Resolve a path, glob or - of the command line against the client's working directory."""
+        """Resolve a path, glob or - of the command line against the client's working directory.
+
+        Raises UsageError if it is empty: a folder joined with it would be meant.
+        """
+        if not name:
+            raise UsageError("a file's name is empty; name a file, a folder, a glob, or - for standard input")
         return name if self.directory is None or name == "-" else os.path.join(self.directory, name)  # noqa: PTH118 - may be a glob
 
     @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,7 +69,8 @@ class HealthMonitor:
 
     def _check_process(self) -> list[Check]:
         machine = guarded("machine", lambda: check_machine(self._settings), "give the service rights on its folders")
-        return [*map(_check_task, self._states()), *machine]
+        kept_back = {} if self._spool is None else self._spool.kept_back()
+        return [*map(_check_task, self._states()), *_check_kept_back(kept_back), *machine]
 
     def _check_database(self) -> list[Check]:
         """Check the database in a thread, or wait for an earlier check that still runs."""
@@ -107,6 +108,15 @@ class HealthMonitor:
             }
             measures += [Measure(name, state.name, value) for name, value in values.items() if value is not None]
         return measures
+
+
+def _check_kept_back(reasons: Mapping[str, str]) -> list[Check]:
+    """Check that no file stays in the spool though it was tried."""
+    if not reasons:
+        return []
+    name, reason = next(iter(reasons.items()))
+    what = f"{len(reasons):,} files were tried and are still there: {name!r}: {reason}"
+    return [Check("files kept back", "warn", what, "mend what it says; they are tried again by themselves")]
 
 
 def _check_task(state: TaskState) -> Check:

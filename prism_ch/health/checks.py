@@ -30,6 +30,8 @@ _FREE_WARN, _FREE_BAD = 0.10, 0.02
 _FREE_BAD_BYTES = 1 << 30
 #: A share of rejected records above this is no accident.
 _REJECTED_SHARE = 0.01
+#: Files that failed which are shown, and how much of the reason of each, in characters.
+_SHOWN, _REASON_CHARS = 3, 300
 #: Numbers of closed windows that wait; a few always do, while the newest are analysed.
 _BEHIND_WARN, _BEHIND_BAD = 5, 60
 #: A flow that ends longer than this after its record arrived, in seconds, shows a clock that is ahead.
@@ -101,11 +103,20 @@ def _check_spool(spool: Path) -> Check:
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             return Check(name, "bad", f"{folder} can't be read and written", f"give user {os.geteuid()} rights on it")
     failed = spool / "failed"
-    errors = len(list(failed.glob("*.error")))
+    errors = sorted(failed.glob("*.error"), key=lambda path: path.lstat().st_mtime_ns, reverse=True)
     if errors:
+        shown = "; ".join(f"{path.name.removesuffix('.error')!r}: {_first_line(path)}" for path in errors[:_SHOWN])
         mend = f"see {failed}/*.error; move what was mended back into {spool}, remove the rest"
-        return Check(name, "warn", f"{errors} files could not be read to their end", mend)
+        return Check(name, "warn", f"{len(errors):,} files could not be read to their end, the last: {shown}", mend)
     return Check(name, "ok", f"{spool} can be read and written, nothing has failed")
+
+
+def _first_line(path: Path) -> str:
+    """Return the reason in a file, shortened; a link is not followed."""
+    if path.is_symlink() or not path.is_file():
+        return "no reason"
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(_REASON_CHARS).partition("\n")[0]
 
 
 def _check_disk(name: str, folder: Path) -> Check:

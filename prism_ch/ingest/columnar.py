@@ -10,6 +10,7 @@ becomes 0. So it reads only files whose own statistics show that each value fits
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,7 +67,7 @@ def read_parquet(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
 
     Raises InputError if the file is no Parquet, lacks a column, or is damaged.
     """
-    with _readable(source, "Parquet"), pa.OSFile(str(path)) as file:
+    with _readable(source, "Parquet"), pa.OSFile(os.fsencode(path)) as file:
         # Read through a small buffer, so that memory does not grow with the size of the row groups.
         options = {"pre_buffer": False, "buffer_size": 1 << 20}
         schema = pq.ParquetFile(file, **options).schema_arrow
@@ -83,7 +84,7 @@ def read_parquet(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
 def read_arrow(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
     """Yield the canonical columns of an Arrow IPC file or stream, as read_parquet does."""
     size = path.stat().st_size
-    with _readable(source, "Arrow IPC"), pa.OSFile(str(path)) as file:
+    with _readable(source, "Arrow IPC"), pa.OSFile(os.fsencode(path)) as file:
         is_file = file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
         file.seek(0)
         reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
@@ -112,10 +113,11 @@ def landing_rows(table: pa.Table, source: str) -> tuple[str, pa.Table]:
 def engine_can_read(path: Path) -> bool:
     """Return whether the statistics of a Parquet file show that all its values fit."""
     try:
-        with pa.OSFile(str(path)) as file:
+        with pa.OSFile(os.fsencode(path)) as file:
             parquet = pq.ParquetFile(file)
             schema, metadata = parquet.schema_arrow, parquet.metadata
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
+        str(path).encode()  # the engine takes names that are UTF-8
+    except (pa.ArrowException, OSError, UnicodeError):
         # read_parquet() explains what is wrong with it.
         return False
     names = [name for name in schema.names if name.strip().lower() in COLUMNS]

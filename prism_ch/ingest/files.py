@@ -28,10 +28,12 @@ from prism_ch.ingest.landing import (
     unfinished_groups,
     with_source,
 )
+from prism_ch.ingest.refusal import Refusal, damage, refusal
 from prism_ch.ingest.sources import Chunk, Content, Source, find_sources, read_contents
 from prism_ch.store.client import Store
 
-#: A file is small up to this size as it is stored, in bytes, and its records up to the second size in memory.
+#: A file is small up to this size as it is stored, in bytes. Files that land together hold records of up to the second
+#: size in memory, so that the engine makes one block of them: where it refuses a record, none has landed.
 SMALL_BYTES = 1 << 20
 _SMALL_BYTES_READ = 32 << 20
 #: Files that land together at most, and their size, in bytes; a statement then costs less than reading them.
@@ -91,6 +93,10 @@ class _SmallFile:
     is_first: bool = False
 
 
+#: A file that was read, and its content.
+_Read = tuple[_SmallFile, Content]
+
+
 def land_files(
     store: Store, patterns: Sequence[str], fmt: str = "auto", *, progress: Progress | None = None
 ) -> LandingReport:
@@ -98,10 +104,9 @@ def land_files(
 
     Parameters: `patterns`, paths, folders, globs, or - for standard input; `fmt`, auto or the name of a Format;
     `progress`, called whenever a chunk has landed.
-    Raises InputError if a pattern finds no file, or no source could be read at all.
+    Raises InputError if no source could be read at all, StoreError if the database fails.
     """
-    sources = find_sources(patterns)
-    outcomes: list[Outcome] = []
+    sources, outcomes = _find(patterns)
     total_bytes = sum(source.size_bytes for source in sources)
     done_bytes = landed_bytes = 0  # of earlier batches, and of this one
 
@@ -130,6 +135,18 @@ def land_files(
     )
 
 
+def _find(patterns: Sequence[str]) -> tuple[list[Source], list[Outcome]]:
+    """Find the sources, and the outcomes of patterns that name none."""
+    sources: list[Source] = []
+    missing: list[Outcome] = []
+    for pattern in patterns:
+        try:
+            sources += find_sources([pattern])
+        except InputError as error:
+            missing.append(Outcome(pattern, 0, {}, error=str(error)))
+    return sources, missing
+
+
 def batches(sources: Iterable[Source]) -> Iterator[list[Source]]:
     """Group sources, in order, by what lands together: runs of small files, and single others."""
     batch: list[Source] = []
@@ -156,37 +173,36 @@ def land_together(store: Store, sources: Sequence[Source], fmt: str = "auto") ->
     2. Files that can't be read to their end or hold too many records land alone, and so does a single one.
     3. Send groups that were cut short again; if members are missing, the others of the group are refused.
     4. Record all other files as begun, and send them.
-    5. Count what has landed, and record the outcomes.
+    5. If the database refuses them together, those that it refuses alone fail, and the others land alone.
+    6. Count what has landed, and record the outcomes.
 
     Parameters: `fmt`, auto or the name of a Format.
     Raises StoreError if the database fails; landing the same files again then completes them.
     """
-    files = [_read(source, fmt) for source in sources]
+    files = _read_all(sources, fmt)
     states = read_states(store, [file.content.landing for file in files if file.content])
     done = {landing: source for landing, (source, status) in states.items() if status == "done"}
-    new: dict[str, tuple[_SmallFile, Content]] = {}
+    new: dict[str, _Read] = {}
     for file in files:
         if file.content and file.content.landing not in done and file.content.landing not in new:
             new[file.content.landing] = file, file.content
             file.is_first = True
     alone = [new.pop(landing) for landing, (file, _) in list(new.items()) if file.too_large or file.error]
-    together: list[tuple[_SmallFile, Content]] = []
+    together: list[_Read] = []
     outcomes: dict[str, Outcome] = {}
-    for group in unfinished_groups(store, list(new)):
-        members = [new.pop(landing) for landing in group if landing in new]
-        if len(group) == 1:
-            alone += members
-        elif len(members) == len(group):
-            _send(store, members)
-            together += members
-        else:
-            outcomes |= {content.landing: incomplete_group(content.source, group) for _, content in members}
+    groups, apart, refused_members = _unfinished(store, new)
+    alone += apart
+    outcomes |= refused_members
     if len(new) == 1:
         alone += new.values()
     elif new:
         record_landings(store, [(content, None) for _, content in new.values()])
-        _send(store, list(new.values()))
-        together += new.values()
+        groups.append(list(new.values()))
+    for members in groups:
+        refused = _send(store, members)
+        together += [] if refused else members
+        alone += members if refused and not refused.may_pass else []
+        outcomes |= _kept_outcomes(members, refused) if refused and refused.may_pass else {}
     outcomes |= {content.landing: land_file(store, file.source, fmt) for file, content in alone}
     counted = done | {content.landing: content.source for _, content in together}
     if counted:
@@ -195,24 +211,82 @@ def land_together(store: Store, sources: Sequence[Source], fmt: str = "auto") ->
     return [_outcome(file, outcomes) for file in files]
 
 
-def _read(source: Source, fmt: str) -> _SmallFile:
+def _read_all(sources: Sequence[Source], fmt: str) -> list[_SmallFile]:
+    """Read files until their records fill the memory for one statement.
+
+    Later ones are too large.
+    """
+    files: list[_SmallFile] = []
+    left_bytes = _SMALL_BYTES_READ
+    for source in sources:
+        file = _read(source, fmt, left_bytes)
+        left_bytes -= sum(chunk.rows.nbytes for chunk in file.chunks)
+        files.append(file)
+    return files
+
+
+def _read(source: Source, fmt: str, left_bytes: int) -> _SmallFile:
     file = _SmallFile(source)
-    read_bytes = 0
     try:
         for content in read_contents(source, fmt):
             file.content = content
             for chunk in content.chunks:
-                read_bytes += chunk.rows.nbytes
+                left_bytes -= chunk.rows.nbytes
                 file.chunks.append(chunk)
-                if read_bytes > _SMALL_BYTES_READ:
+                if left_bytes < 0:
                     file.too_large, file.chunks = True, []
                     return file
-    except InputError as error:
-        file.error = str(error)
+    except Exception as error:  # noqa: BLE001 - the border of one file: no error of its own may keep others from landing
+        file.error = damage(source.name, error)
     return file
 
 
-def _send(store: Store, files: Sequence[tuple[_SmallFile, Content]]) -> None:
+def _send(store: Store, files: Sequence[_Read]) -> Refusal | None:
+    """Send the records of files together; return why the database refuses them, if it does.
+
+    If none of them has landed, they are no longer a group, and may land alone. Raises StoreError if the database fails.
+    """
+    try:
+        _send_rows(store, files)
+    except Exception as error:  # noqa: BLE001 - which of the files is at fault shows when each lands alone
+        refused = refusal(store, f"its landing together with {len(files) - 1} others was cut short", error)
+        begun = read_outcomes(store, {content.landing: content.source for _, content in files})
+        if any(outcome.records for outcome in begun.values()):
+            return replace(refused, may_pass=True)
+        failed = [(content, Outcome(content.source, 0, {}, error=refused.reason)) for _, content in files]
+        record_landings(store, failed)
+        return replace(refused, may_pass=False)
+    return None
+
+
+def _unfinished(store: Store, new: dict[str, _Read]) -> tuple[list[list[_Read]], list[_Read], dict[str, Outcome]]:
+    """Take out of the new files those that were cut short before.
+
+    Returns whole groups, files that were alone, and the outcomes of members of groups that are not whole.
+    """
+    whole: list[list[_Read]] = []
+    alone: list[_Read] = []
+    outcomes: dict[str, Outcome] = {}
+    for group in unfinished_groups(store, list(new)):
+        members = [new.pop(landing) for landing in group if landing in new]
+        if len(group) == 1:
+            alone += members
+        elif len(members) == len(group):
+            whole.append(members)
+        else:
+            outcomes |= {content.landing: incomplete_group(content.source, group) for _, content in members}
+    return whole, alone, outcomes
+
+
+def _kept_outcomes(members: Sequence[_Read], refused: Refusal) -> dict[str, Outcome]:
+    """Return the outcomes of files that stay a group, to be sent again."""
+    return {
+        content.landing: Outcome(content.source, 0, {}, error=f"{content.source}: {refused.reason}", may_pass=True)
+        for _, content in members
+    }
+
+
+def _send_rows(store: Store, files: Sequence[_Read]) -> None:
     """Send the records of files by one statement for each kind of rows."""
     ordered = sorted(files, key=lambda each: each[1].landing)
     groups: dict[tuple[str, pa.Schema], list[pa.Table]] = defaultdict(list)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from prism_ch.errors import InputError
 from prism_ch.ingest.columns import constant
 from prism_ch.ingest.messages import TABLE as MESSAGES
 from prism_ch.ingest.messages import insert_messages
+from prism_ch.ingest.refusal import Refusal, refusal
 from prism_ch.ingest.sources import Chunk, Content, Source, read_contents
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
@@ -41,7 +41,8 @@ class Outcome:
     """The result of landing a content: numbers of landed records, and of rejected ones by reason.
 
     `repeat_of` names the source from which the same content landed before; the counts are then those of that landing.
-    It is None for new content. `error`: why the content could not be read to its end, empty if it could.
+    It is None for new content. `error`: why the content did not land to its end, empty if it did; `may_pass` if trying
+    again later may help.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Outcome:
     rejected: dict[str, int]
     repeat_of: str | None = None
     error: str = ""
+    may_pass: bool = False
 
     @property
     def records(self) -> int:
@@ -58,7 +60,9 @@ class Outcome:
     def __add__(self, later: Outcome) -> Outcome:
         """Join the outcomes of two stretches of one source."""
         rejected = dict(Counter(self.rejected) + Counter(later.rejected))
-        return replace(self, landed=self.landed + later.landed, rejected=rejected, error=self.error or later.error)
+        failed = self if self.error else later
+        landed = self.landed + later.landed
+        return replace(self, landed=landed, rejected=rejected, error=failed.error, may_pass=failed.may_pass)
 
 
 def with_source(rows: pa.Table, content: Content) -> pa.Table:
@@ -128,8 +132,9 @@ def incomplete_group(source: str, group: Mapping[str, str]) -> Outcome:
 def land_content(store: Store, content: Content, progress: Callable[[int], None]) -> Outcome:
     """Land a content unless it has landed before.
 
-    An InputError from its chunks ends the landing and is part of the outcome; what was sent stays.
+    An error that is the content's fault ends the landing and is part of the outcome; what was sent stays.
     Parameters: `progress`, called with how many of its bytes have landed.
+    Raises StoreError if the database fails.
     """
     source, status = read_states(store, [content.landing]).get(content.landing, ("", ""))
     if status == "done":
@@ -139,15 +144,15 @@ def land_content(store: Store, content: Content, progress: Callable[[int], None]
             if len(group) > 1:
                 return incomplete_group(content.source, group)
     record_landings(store, [(content, None)])
-    error = ""
+    refused = Refusal("")
     try:
         if content.land_by_engine is not None and store.embedded:
             content.land_by_engine(store, LANDING_SETTINGS)
         else:
             _send_all(store, content, progress)
-    except InputError as raised:
-        error = str(raised)
-    outcome = replace(_outcome(store, content), error=error)
+    except Exception as error:  # noqa: BLE001 - the border of one file: no error of its own may keep others from landing
+        refused = refusal(store, content.source, error)
+    outcome = replace(_outcome(store, content), error=refused.reason, may_pass=refused.may_pass)
     record_landings(store, [(content, outcome)])
     return outcome
 
@@ -193,7 +198,8 @@ def land_source(
 ) -> list[Outcome]:
     """Land a source. Returns the outcome of new contents, and of repeats of each earlier source.
 
-    An InputError becomes part of an outcome, so that other sources land. Raises StoreError if the database fails.
+    An error that is the source's fault becomes part of an outcome, so that others land. Raises StoreError if the
+    database fails.
     Parameters: `fmt`, auto or the name of a Format; `progress`, called with how many bytes have landed.
     """
     outcomes: dict[str | None, Outcome] = {}
@@ -212,12 +218,13 @@ def land_source(
             add(land_content(store, content, report))
             landed_bytes += content.size_bytes
             progress(landed_bytes)
-    except InputError as error:
-        add(Outcome(source.name, 0, {}, error=str(error)))
+    except Exception as error:  # noqa: BLE001 - the border of one file: no error of its own may keep others from landing
+        refused = refusal(store, source.name, error)
+        add(Outcome(source.name, 0, {}, error=refused.reason, may_pass=refused.may_pass))
     return list(outcomes.values())
 
 
 def land_file(store: Store, source: Source, fmt: str = "auto") -> Outcome:
-    """Land one file. An InputError becomes part of the outcome."""
+    """Land one file, as land_source() does."""
     first, *others = land_source(store, source, fmt)
     return sum(others, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import io
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from prism_ch.ingest.columnar import (
 from prism_ch.ingest.columns import identify_collector, is_json
 from prism_ch.ingest.lines import UTF8_BOM, LineReader, read_blocks
 from prism_ch.ingest.messages import is_messages, read_messages
+from prism_ch.ingest.refusal import printable
 from prism_ch.store.client import Store
 
 #: The name of standard input as a source.
@@ -77,13 +79,17 @@ class Source:
 
     @classmethod
     def of(cls, path: Path) -> Source:
-        """Return a file as a source."""
-        return cls(str(path), path)
+        """Return a file as a source, under a name that is valid text."""
+        return cls(printable(str(path)), path)
 
     @property
     def size_bytes(self) -> int:
         """Size as stored, in bytes; 0 for a stream."""
-        return self.path.stat().st_size if self.path is not None and self.path.is_file() else 0
+        try:
+            state = None if self.path is None else self.path.stat()
+        except OSError:  # it went away, and opening it says so
+            return 0
+        return state.st_size if state is not None and stat.S_ISREG(state.st_mode) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +158,21 @@ def detect_format(opened: Opened, requested: str) -> Format:
 def _find(pattern: str) -> list[Source]:
     if pattern == "-":
         return [Source(STDIN, None)]
+    name = printable(pattern)
     path = Path(pattern)
-    if path.is_dir():
-        below = sorted(entry for entry in path.rglob("*") if entry.is_file() and _format_suffix(entry) in _SUFFIXES)
-        if not below:
-            raise InputError(f"{pattern}: is a folder without flow files ({', '.join(_SUFFIXES)}, also compressed)")
-        return [Source.of(entry) for entry in below]
-    if path.exists():
-        return [Source(pattern, path)]
-    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute patterns)
-    matches = sorted(match for match in found if not Path(match).is_dir())
+    with readable(Source(name, path)):
+        if path.is_dir():
+            below = sorted(entry for entry in path.rglob("*") if entry.is_file() and _format_suffix(entry) in _SUFFIXES)
+            if not below:
+                raise InputError(f"{name}: is a folder without flow files ({', '.join(_SUFFIXES)}, also compressed)")
+            return [Source.of(entry) for entry in below]
+        if path.exists():
+            return [Source(name, path)]
+        found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute patterns)
+        matches = sorted(match for match in found if not Path(match).is_dir())
     if not matches:
-        raise InputError(f"{pattern}: no file matches" if glob.has_magic(pattern) else f"{pattern}: no such file")
-    return [Source(match, Path(match)) for match in matches]
+        raise InputError(f"{name}: no file matches" if glob.has_magic(pattern) else f"{name}: no such file")
+    return [Source(printable(match), Path(match)) for match in matches]
 
 
 def _format_suffix(path: Path) -> str:

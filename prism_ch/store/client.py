@@ -36,6 +36,11 @@ _ADVICE = {
 }
 #: A call of the operating system that meets a full disk fails without this code, and with that text alone.
 _DISK_FULL, _NO_SPACE = 243, os.strerror(errno.ENOSPC)
+#: Codes of errors that any statement would meet: no network or answer, read-only, disk full, too many parts, no rights,
+#: no Keeper.
+OUTAGES = frozenset({164, 209, 210, 242, _DISK_FULL, 252, 279, 319, 497, 516, 999})
+#: Codes of errors that the same statement may not meet again: time, number of statements, memory.
+MAY_PASS = frozenset({159, 202, 241})
 
 
 class Store:
@@ -204,7 +209,8 @@ def _arrow_stream(rows: pa.Table) -> pa.BufferReader:
 
 
 def _store_error(error: Error, location: Location) -> StoreError:
-    return StoreError(_reason(error, location), place=str(location), code=error.code or 0)
+    code = _DISK_FULL if _NO_SPACE in str(error) else error.code or 0
+    return StoreError(_reason(error, location), place=str(location), code=code)
 
 
 def _reason(error: Error, location: Location) -> str:

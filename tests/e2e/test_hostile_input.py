@@ -179,3 +179,10 @@ def test_nothing_but_words_reaches_the_terminal(tmp_path: Path) -> None:
     assert done.err == f"prism-ch: {tmp_path}/topology.csv:6: has 2 fields where the header has 7\n"
     assert "landed 1 of 2 records" in done.out
     assert "Traceback" not in done.out
+
+
+def test_an_empty_name_is_wrong_usage(store: Store, store_url: str) -> None:
+    done = prism_ch("ingest", "", url=store_url)
+    assert done.status == 2
+    assert "name is empty" in done.err
+    assert store.scalar("SELECT count() FROM landings") == 0

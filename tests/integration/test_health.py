@@ -174,7 +174,7 @@ def test_the_spool_and_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Spool(spool).close()
     assert named(check_machine(settings), "spool").state == "ok"
     (spool / "failed" / "x.csv.error").write_text("odd")
-    assert named(check_machine(settings), "spool").what == "1 files could not be read to their end"
+    assert named(check_machine(settings), "spool").what.endswith("to their end, the last: 'x.csv': odd")
     total = 100 << 30
     for free, state in ((50 << 30, "ok"), (5 << 30, "warn"), (1 << 30, "bad")):
         usage = SimpleNamespace(total=total, free=free)

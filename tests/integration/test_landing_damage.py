@@ -178,3 +178,22 @@ def test_a_named_pipe_is_a_stream(store: Store, tmp_path: Path) -> None:
     report = land_files(store, [str(pipe)])
     feeder.join()
     assert (report.landed, report.sources) == (5, (str(pipe),))
+
+
+def test_good_files_land_beside_missing_ones(store: Store, tmp_path: Path) -> None:
+    good = write(tmp_path / "good.csv", csv_text(records(3)))
+    wide = write(tmp_path / "wide.csv", csv_text(records(1), [*COLUMNS, *(f"c{n}" for n in range(70_000))]))
+    long = str(tmp_path / ("n" * 300))
+    report = land_files(store, [long, str(tmp_path / "none.csv"), str(wide), str(good)])
+    assert report.landed == 3
+    assert [each.source for each in report.failures] == [long, str(tmp_path / "none.csv"), str(wide)]
+    assert all("\n" not in each.error and each.source in each.error for each in report.failures)
+
+
+def test_a_parquet_name_that_is_no_text_fails_alone(store: Store, tmp_path: Path) -> None:
+    content = parquet_bytes()
+    bad = write(tmp_path / "bad.parquet", content.replace(b"sampler_address", b"sampler_addres\xf3"))
+    good = write_parquet(tmp_path / "good.parquet", records(7))
+    report = land_files(store, [str(bad), str(good)])
+    assert report.landed == 7
+    assert [each.source for each in report.failures] == [str(bad)]

@@ -124,7 +124,7 @@ def cut_short(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, cut: 
 
     def fail(*statement: Any) -> None:
         if next(sent, None) is None:
-            raise StoreError("the power went out")
+            raise StoreError("the power went out", code=210)
         insert_rows(*statement)
 
     with monkeypatch.context() as patch:

@@ -179,7 +179,7 @@ def test_a_folder_without_rights_is_named(spool: Spool, store: Store, monkeypatc
     drop(spool, 0)
     rename = Path.rename
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(PrismError, match=r"can't be moved to .*done: Permission denied; mend its rights"):
+    with pytest.raises(PrismError, match=r"can't be .*: Permission denied; mend its rights"):
         spool.land(store, never)
     monkeypatch.setattr(Path, "rename", rename)
     spool.land(store, never)
