@@ -78,7 +78,7 @@ class Journal:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file in the place of whatever is there; a link is replaced, not followed."""
+    """Write a file in the place of what is there. A link is not followed."""
     with suppress(FileNotFoundError):
         path.unlink()
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:

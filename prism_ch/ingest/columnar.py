@@ -11,10 +11,10 @@ becomes 0. So it reads only files whose own statistics show that each value fits
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,10 @@ from prism_ch.store.statements import statement
 
 #: Records sent in one statement.
 CHUNK_ROWS = 1 << 19
+#: A text of an address or a name has no more bytes.
+_TEXT_BYTES_MAX = 1 << 16
+#: A column of a row group takes no more memory than this, in bytes, and so much more for each of its values.
+_COLUMN_BYTES_MAX, _VALUE_BYTES_MAX = 64 << 20, 256
 #: The beginning of an Arrow IPC file; a stream has none.
 ARROW_MAGIC = b"ARROW1"
 
@@ -62,6 +66,9 @@ _ENGINE_SETTINGS = {
 }
 
 
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
+
+
 def read_parquet(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
     """Yield the canonical columns of a Parquet file in chunks, and the share read.
 
@@ -74,11 +81,13 @@ def read_parquet(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
         chosen = {name: schema.names[place] for name, place in find_columns(schema.names, source).items()}
         text = [chosen[name] for name in _ADDRESSES if name in chosen and _is_text(schema.field(chosen[name]).type)]
         parquet = pq.ParquetFile(file, read_dictionary=text, **options)
+        if not _has_plain_sizes(parquet.metadata, list(chosen.values())):
+            raise InputError(f"{source}: has values far longer than those of flows")
         rows_read = 0
         for batch in parquet.iter_batches(batch_size=CHUNK_ROWS, columns=list(chosen.values())):
             rows_read += batch.num_rows
             columns = {name: batch.column(batch.schema.names.index(given)) for name, given in chosen.items()}
-            yield pa.table(columns), rows_read / parquet.metadata.num_rows
+            yield _short(pa.table(columns), source), rows_read / parquet.metadata.num_rows
 
 
 def read_arrow(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
@@ -89,14 +98,44 @@ def read_arrow(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
         file.seek(0)
         reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
         places = find_columns(reader.schema.names, source)
+        wanted = pa.ipc.IpcReadOptions(included_fields=sorted(places.values()))
+        file.seek(0)
+        reader = pa.ipc.open_file(file, options=wanted) if is_file else pa.ipc.open_stream(file, options=wanted)
+        places = find_columns(reader.schema.names, source)
         batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else iter(reader)
         held: list[pa.RecordBatch] = []
         for batch in batches:
-            held.append(pa.RecordBatch.from_arrays([batch.column(place) for place in places.values()], list(places)))
+            chosen = pa.RecordBatch.from_arrays([batch.column(place) for place in places.values()], list(places))
+            held.append(_short(chosen, source))
             if sum(part.num_rows for part in held) >= CHUNK_ROWS:
                 yield from ((table, file.tell() / size) for table in _chunks(held))
                 held = []
         yield from ((table, 1.0) for table in _chunks(held))
+
+
+def _short(rows: _Rows, source: str) -> _Rows:
+    """Return rows unchanged. Raises InputError if a text in them is too long."""
+    for name in rows.schema.names:
+        column = rows.column(name)
+        kind = column.type
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            texts = chunk.dictionary if pa.types.is_dictionary(kind) else chunk
+            texts = texts.flatten() if _is_list(texts.type) else texts
+            is_text = pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type) or _is_text(texts.type)
+            if is_text and len(texts) and (pc.max(pc.binary_length(texts)).as_py() or 0) > _TEXT_BYTES_MAX:
+                raise InputError(f"{source}: column {name} has a text of more than {_TEXT_BYTES_MAX >> 10} KiB")
+    return rows
+
+
+def _has_plain_sizes(metadata: pq.FileMetaData, names: Sequence[str]) -> bool:
+    """Return whether columns declare no more memory than those of flows take."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    columns = [group.column(place) for group in groups for place in range(group.num_columns)]
+    return all(
+        column.total_uncompressed_size <= _COLUMN_BYTES_MAX + _VALUE_BYTES_MAX * column.num_values
+        for column in columns
+        if column.path_in_schema.partition(".")[0] in names
+    )
 
 
 def landing_rows(table: pa.Table, source: str) -> tuple[str, pa.Table]:
@@ -124,10 +163,14 @@ def engine_can_read(path: Path) -> bool:
     if not metadata.num_rows or len(set(names)) != len(names) or not set(REQUIRED) <= set(names) <= set(_ENGINE_TYPES):
         return False
     places = [place for place in range(metadata.num_columns) if metadata.schema.column(place).path in names]
-    return len(places) == len(names) and all(
-        _column_fits(metadata.row_group(group).column(place), schema)
-        for group in range(metadata.num_row_groups)
-        for place in places
+    return (
+        len(places) == len(names)
+        and _has_plain_sizes(metadata, names)
+        and all(
+            _column_fits(metadata.row_group(group).column(place), schema)
+            for group in range(metadata.num_row_groups)
+            for place in places
+        )
     )
 
 

@@ -104,9 +104,10 @@ def land_files(
 
     Parameters: `patterns`, paths, folders, globs, or - for standard input; `fmt`, auto or the name of a Format;
     `progress`, called whenever a chunk has landed.
-    Raises InputError if no source could be read at all, StoreError if the database fails.
+    Raises InputError if a pattern finds no file, or no source could be read at all; StoreError if the database fails.
     """
-    sources, outcomes = _find(patterns)
+    sources = find_sources(patterns)
+    outcomes: list[Outcome] = []
     total_bytes = sum(source.size_bytes for source in sources)
     done_bytes = landed_bytes = 0  # of earlier batches, and of this one
 
@@ -133,18 +134,6 @@ def land_files(
         skipped=tuple(o for o in outcomes if o.repeat_of is not None),
         failures=failures,
     )
-
-
-def _find(patterns: Sequence[str]) -> tuple[list[Source], list[Outcome]]:
-    """Find the sources, and the outcomes of patterns that name none."""
-    sources: list[Source] = []
-    missing: list[Outcome] = []
-    for pattern in patterns:
-        try:
-            sources += find_sources([pattern])
-        except InputError as error:
-            missing.append(Outcome(pattern, 0, {}, error=str(error)))
-    return sources, missing
 
 
 def batches(sources: Iterable[Source]) -> Iterator[list[Source]]:

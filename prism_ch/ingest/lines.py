@@ -11,6 +11,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from prism_ch.errors import InputError
 from prism_ch.ingest.columns import COLUMNS, constant, find_columns, find_fields, split_names
@@ -19,8 +20,9 @@ from prism_ch.ingest.columns import COLUMNS, constant, find_columns, find_fields
 CHUNK_BYTES = 32 << 20
 #: Lines sent in one statement: the engine needs more memory for a short line than the line has bytes.
 CHUNK_LINES = 1 << 19
-#: A file with a longer line, in bytes, is no text.
-LINE_BYTES_MAX = 16 << 20
+#: A file with a longer line, in bytes, is no text of flows, whose lines have some 200 to 2,000: the engine needs many
+#: times the memory of a line for its fields.
+LINE_BYTES_MAX = 2 << 20
 
 #: The byte order mark with which UTF-8 text may begin.
 UTF8_BOM = b"\xef\xbb\xbf"
@@ -131,11 +133,14 @@ class LineReader:
     def rows(self, block: Block) -> pa.Table:
         """Convert a block without its header to rows, without the columns that name the source.
 
-        Raises InputError if the header lacks a column.
+        Raises InputError if the header lacks a column, or a line is longer than LINE_BYTES_MAX.
         """
         if self._is_csv and self.header is None:
             self.header, block = self._split_header(block)
         lines, position = _objects(block) if self.end_of is end_of_objects else _lines(block)
+        if len(lines) and pc.max(pc.binary_length(lines)).as_py() > LINE_BYTES_MAX:
+            number = position[pc.index(pc.greater(pc.binary_length(lines), LINE_BYTES_MAX), True).as_py()]
+            raise InputError(f"{self._source}: line {number} is longer than {LINE_BYTES_MAX >> 20} MiB")
         columns = {"position": position, "line": lines}
         if self.header is not None:
             count, fields = len(lines), len(self.header.places)

@@ -44,7 +44,10 @@ def refusal(store: Store, source: str, error: Exception) -> Refusal:
 
 
 def printable(name: str) -> str:
-    """Return a name as valid text in one line; bytes that are no UTF-8 and control characters are escaped."""
+    """Return a name as valid text in one line.
+
+    Bytes that are no UTF-8 and control characters are escaped.
+    """
     return "".join(character if character.isprintable() else _escaped(character) for character in name)
 
 

@@ -43,6 +43,10 @@ _ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _COMPRESSION_SUFFIXES = (".gz", ".gzip", ".zst", ".zstd")
 
+#: A compressed file that unpacks to more than this many times its size, and this many bytes, is no file of flows: those
+#: of tests/data unpack to 3 to 12 times theirs, the longest runs of one byte to 30,000 times in zstd.
+_UNPACKED_RATIO, _UNPACKED_BYTES = 1000, 64 << 20
+
 #: The engine reads smaller files, in bytes, no faster by itself, and several of them may share a statement.
 _ENGINE_BYTES_MIN = 1 << 20
 #: A stretch of a stream lands after this long, in seconds, however short it is.
@@ -120,8 +124,33 @@ def open_source(source: Source) -> Iterator[Opened]:
     with readable(source), _open_file(source) as file:
         start = file.peek(max(map(len, _COMPRESSIONS)))
         codec = next((codec for magic, codec in _COMPRESSIONS.items() if start.startswith(magic)), None)
-        stream = pa.CompressedInputStream(file, codec) if codec else file
+        stream: Any = _Unpacked(source, file, codec) if codec else file
         yield Opened(source, stream.read1(_HEAD_BYTES), stream, codec is not None, file)
+
+
+class _Unpacked:
+    """A compressed file as it is unpacked, up to a multiple of what was read of it."""
+
+    def __init__(self, source: Source, file: BinaryIO, codec: str) -> None:
+        self._stream = pa.CompressedInputStream(file, codec)
+        self._source = source
+        self._file = file if source.size_bytes else None
+        self._unpacked_bytes = 0
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes. Raises InputError if too much was unpacked."""
+        return self._count(self._stream.read(size))
+
+    def read1(self, size: int) -> bytes:
+        """Read what is at hand, up to `size` bytes. Raises InputError if too much was unpacked."""
+        return self._count(self._stream.read1(size))
+
+    def _count(self, data: bytes) -> bytes:
+        self._unpacked_bytes += len(data)
+        # A stream has no size, and is read in blocks that are bounded by themselves.
+        if self._file and self._unpacked_bytes > _UNPACKED_BYTES + _UNPACKED_RATIO * self._file.tell():
+            raise InputError(f"{self._source.name}: unpacks to more than {_UNPACKED_RATIO:,} times its size")
+        return data
 
 
 @contextmanager
