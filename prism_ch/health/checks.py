@@ -156,13 +156,14 @@ class Exporter:
 
 
 def check_service(store: Store, settings: Settings) -> list[Check]:
-    """Check the database: schema, exporters, rejected records, windows; only the schema if it is bad."""
+    """Check the database: schema, parts, exporters, records, windows; only the schema if bad."""
     schema = _check_schema(store)
     if schema.state == "bad":
         return [schema]
     exporters = _read_exporters(store)
     return [
         schema,
+        _check_parts(store),
         _check_silence(exporters, settings.serve.silent_after_s),
         _check_future(exporters),
         _check_rejected(store),
@@ -228,6 +229,22 @@ def _check_schema(store: Store) -> Check:
         mend = "if it is not reachable, start it; if its schema is old, `prism-ch migrate`"
         return Check("database", "bad", str(error), mend)
     return Check("database", "ok", f"{store} answers and has this version's schema")
+
+
+def _check_parts(store: Store) -> Check:
+    """Check that the engine has set no part of a table aside: nothing else shows that its rows are missing."""
+    name = "parts"
+    found = store.rows(statement("health_detached"))
+    if not found:
+        return Check(name, "ok", "the engine has set no part of a table aside")
+    tables = ", ".join(f"{parts:,} of {table} ({', '.join(reasons)})" for table, parts, _, reasons in found[:_SHOWN])
+    more = f" and of {len(found) - _SHOWN} more tables" if len(found) > _SHOWN else ""
+    what = f"the engine has set parts aside, whose rows are not read: {tables}{more}"
+    mend = (
+        "put the parts' files back from a backup and ALTER TABLE ... ATTACH PART, or land all files again into a new"
+        " database; until then results of those times are poorer, and `analyse --force` would replace good ones"
+    )
+    return Check(name, "bad", what, mend)
 
 
 def _check_silence(exporters: Sequence[Exporter], silent_after_s: float) -> Check:

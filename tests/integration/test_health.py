@@ -53,6 +53,19 @@ def examined(store: Store, store_url: str) -> Callable[[str], Check]:
     return look
 
 
+def test_parts_that_are_set_aside_are_named(store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    assert seen(store, "parts").state == "ok"
+    active = "SELECT name FROM system.parts WHERE database = currentDatabase() AND table = 'flows_log' AND active"
+    [(part,)] = store.rows(active)
+    store.command(f"ALTER TABLE flows_log DETACH PART '{part}'")
+    found = seen(store, "parts")
+    assert found.state == "bad"
+    assert "1 of flows_log (detached)" in found.what
+    store.command(f"ALTER TABLE flows_log ATTACH PART '{part}'")
+    assert seen(store, "parts").state == "ok"
+
+
 def test_silent_exporters(store: Store) -> None:
     assert "no flow record has landed yet" in seen(store, "exporters").what
     land(store, "leaf-1", HOUR_AGO_NS)
