@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prism_ch.errors import SettingsError
 from prism_ch.health.checks import MEASURES, Check, Measure
+from prism_ch.serve.connections import Connections
 from prism_ch.serve.origin import wants_page
 from prism_ch.serve.pages import PATHS
 
@@ -77,11 +78,18 @@ def application(
 
 @contextmanager
 def listening(
-    app: Starlette, host: str, port: int, certificate: Path | None = None, key: Path | None = None
+    app: Starlette,
+    host: str,
+    port: int,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    *,
+    connections: Connections | None = None,
 ) -> Iterator[int]:
     """Answer requests while a block runs, and yield the port.
 
-    Parameters: `port`, 0 for any free one; `certificate` and `key`, PEM files, with which HTTPS is served.
+    Parameters: `port`, 0 for any free one; `certificate` and `key`, PEM files, with which HTTPS is served;
+    `connections`, which bounds how many are open.
     Raises SettingsError if the address can't be listened on, or the certificate can't be used.
     """
     try:
@@ -97,6 +105,7 @@ def listening(
         lifespan="off",
         timeout_graceful_shutdown=1,
         timeout_keep_alive=_KEEP_ALIVE_S,
+        http=(connections or Connections()).protocol(),
         server_header=False,
         # A client could put any address into a proxy's header, and so try passwords without limit.
         proxy_headers=False,

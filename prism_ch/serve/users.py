@@ -152,7 +152,8 @@ class Users:
     def authenticate(self, credentials: Credentials, address: str) -> User:
         """Return the user with these credentials; may take a while.
 
-        Raises RequestError, the same for a wrong name and a wrong password, and for an address with too many failures.
+        Raises RequestError, the same for a wrong name and a wrong password, and where an address has guessed a user's
+        password too often.
         """
         if not self._users:
             if self._open:
@@ -178,13 +179,16 @@ class Users:
 
     def _check(self, credentials: Credentials, address: str) -> None:
         user = self._users.get(credentials.name, self._nobody)
-        if not self._failures.allows(address):
+        # All names behind one proxy share its address: guesses of one name must not shut out the others. Names that
+        # exist and those that don't are counted alike, or it would show which do.
+        guessed = f"{address} {credentials.name}"
+        if not self._failures.allows(guessed):
             raise RequestError("QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
         with self._checks:
             is_correct = is_password(credentials.password, user.password)
         if not is_correct or user is self._nobody:
-            self._failures.count(address)
-            name = credentials.name[:80]
+            self._failures.count(guessed)
+            name = credentials.name[:80].encode(errors="backslashreplace").decode()
             text = f"{name}: Authentication failed: wrong password, or there is no such user"
             raise RequestError("AUTHENTICATION_FAILED", text)
 

@@ -58,6 +58,21 @@ def test_an_address_that_guesses_too_often_has_to_wait(monkeypatch: pytest.Monke
     with pytest.raises(RequestError, match="Too many failed attempts"):
         known.authenticate(Credentials("alpha", PASSWORD), "1.1.1.1")
     assert known.authenticate(Credentials("alpha", PASSWORD), "2.2.2.2").name == "alpha"
+    # Others behind the same proxy are not shut out, and one that does not exist waits just as long.
+    assert known.authenticate(Credentials("bravo", PASSWORD), "1.1.1.1").name == "bravo"
+    for _ in range(30):
+        with pytest.raises(RequestError, match="wrong password"):
+            known.authenticate(Credentials("nobody", "guess"), "1.1.1.1")
+    with pytest.raises(RequestError, match="Too many failed attempts"):
+        known.authenticate(Credentials("nobody", "guess"), "1.1.1.1")
+
+
+def test_a_name_that_is_no_text_is_refused_as_others() -> None:
+    known = Users(ServeSettings.model_validate({"users": users()}))
+    given = credentials_of({"authorization": "Basic " + b64encode(b"\xff\xfe:x").decode()}, {})
+    with pytest.raises(RequestError, match="wrong password") as refused:
+        known.authenticate(given, "1.1.1.1")
+    assert refused.value.body("1")
 
 
 def test_a_password_that_is_no_hash_is_named_but_not_shown() -> None:
