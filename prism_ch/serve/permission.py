@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from prism_ch.errors import UsageError
@@ -53,11 +53,15 @@ _ROW_FORMATS = frozenset({
     "NDJSON", "Native", "Parquet", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "TSV",
     "TSVWithNames", "TSVWithNamesAndTypes", "TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes",
 })  # fmt: skip
+_BINARY_FORMATS = frozenset({
+    "Arrow", "ArrowStream", "Native", "Parquet", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes",
+})  # fmt: skip
 _NAME = r"(?:`(\w+)`|\"(\w+)\"|(\w+))"
 _COLLECTOR_INSERT = re.compile(
     rf"\s*INSERT\s+INTO\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}\s*(?:\(([\w\s,`\"]*)\))?\s*",
     re.IGNORECASE | re.ASCII,
 )
+_MEMORY = "max_memory_usage"
 _TOKEN = "insert_deduplication_token"  # noqa: S105 - the name of a setting
 
 
@@ -68,6 +72,11 @@ class Permitted:
     statement: Statement
     settings: Mapping[str, str]
 
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory it may use; 0 where that has no limit."""
+        return int(float(self.settings.get(_MEMORY, 0)))
+
 
 @dataclass(frozen=True, slots=True)
 class PermittedInsert:
@@ -76,6 +85,8 @@ class PermittedInsert:
     text: str
     format: str
     settings: Mapping[str, str]
+    #: Whether its rows are lines of a collector's text.
+    is_text: bool = False
 
 
 def permitted_database(request: SqlRequest, user: User, own: str) -> str:
@@ -90,9 +101,13 @@ def permitted_database(request: SqlRequest, user: User, own: str) -> str:
 class Gate:
     """Checks reading statements, and remembers those that passed, since clients repeat them."""
 
-    def __init__(self, store: Store) -> None:
-        """Take a connection that analyses statements and runs none."""
+    def __init__(self, store: Store, statement_bytes: int) -> None:
+        """Take a connection that analyses statements and runs none.
+
+        Parameters: `statement_bytes`, how much memory one statement may use.
+        """
         self._store = store
+        self._statement_bytes = statement_bytes
         self._passed: dict[_Key, CheckedStatement] = {}
 
     async def permit(self, text: str, request: SqlRequest, user: User, engine: Engine) -> Permitted:
@@ -128,6 +143,8 @@ class Gate:
             raise RequestError("SYNTAX_ERROR", str(error)) from error
         except UsageError as error:
             raise RequestError("ACCESS_DENIED", str(error)) from error
+        memory = min(float(passed.settings[_MEMORY]), self._statement_bytes)
+        passed = replace(passed, settings={**passed.settings, _MEMORY: f"{memory:.0f}"})
         if len(self._passed) >= _REMEMBERED_MAX:
             self._passed.clear()
         if len(text) <= _REMEMBERED_LENGTH_MAX:
@@ -192,7 +209,8 @@ def collector_insert(insert: Insert | None, settings: Mapping[str, str], user: s
     if settings.get(_TOKEN):
         # Prefixed, so that it never equals the token of a file or of another collector.
         given[_TOKEN] = f"http {user} {settings[_TOKEN]}"
-    return PermittedInsert(f"INSERT INTO `{table}` ({_collector_columns(columns)})", insert.format, given)
+    is_text = insert.format not in _BINARY_FORMATS
+    return PermittedInsert(f"INSERT INTO `{table}` ({_collector_columns(columns)})", insert.format, given, is_text)
 
 
 def _collector_columns(columns: str | None) -> str:

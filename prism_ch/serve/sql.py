@@ -12,9 +12,11 @@ from pathlib import Path
 
 from starlette.types import Receive, Scope, Send
 
+from prism_ch.ingest.lines import LINE_BYTES_MAX
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Slots
-from prism_ch.serve.exchange import ClientGoneError, Exchange
+from prism_ch.serve.exchange import PIECE_BYTES, ClientGoneError, Exchange
 from prism_ch.serve.handles import Handles
+from prism_ch.serve.memory import Memory
 from prism_ch.serve.origin import is_cross_site
 from prism_ch.serve.permission import Gate, permit_command, permit_insert, permitted_database, public_error
 from prism_ch.serve.request import (
@@ -52,7 +54,8 @@ class SqlEndpoint:
         self.folder = folder
         self.database = database = store.database
         self._store = store.another()
-        self.gate = Gate(self._store)
+        self.memory = Memory(settings.queue_s)
+        self.gate = Gate(self._store, self.memory.statement_bytes)
         self.engine = Engine(settings.queries_at_once, lambda: Handle(folder, database, {}))
         self.handles = Handles(folder, self.engine)
         self.slots = Slots(settings.queries_at_once, settings.queries_per_user, settings.queue_s)
@@ -180,7 +183,7 @@ class _Call:
             lent = self._handle(user, permitted.settings)
         else:
             lent = endpoint.handles.for_reading(database, permitted.settings)
-        async with lent as handle:
+        async with endpoint.memory.reserved(permitted.memory_bytes), lent as handle:
             await self._exchange.while_connected(results.stream(endpoint.engine, handle, permitted.statement))
 
     async def _command(self, user: User, text: str) -> None:
@@ -202,7 +205,7 @@ class _Call:
         async with self._handle(user, {**permitted.settings, **parameters}) as handle:
             insertion = await engine.run(lambda: handle.insertion(permitted.text, permitted.format))
             try:
-                async for piece in _gathered(rows, body):
+                async for piece in _gathered(rows, _of_short_lines(body) if permitted.is_text else body):
                     await engine.run(partial(insertion.append, piece))
                 written = await engine.run(insertion.finish)
             finally:
@@ -232,6 +235,20 @@ class _Call:
             headers["Connection"] = "close"  # what is left of the request will not come
         await self._exchange.start(error.status, headers, compress=False, size=len(body))
         await self._exchange.end(body)
+
+
+async def _of_short_lines(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pass on a collector's text.
+
+    Raises RequestError where a line does not end: the engine would keep it as a whole.
+    """
+    open_bytes = 0
+    async for piece in body:
+        last = piece.rfind(b"\n")
+        open_bytes = open_bytes + len(piece) if last < 0 else len(piece) - last - 1
+        if open_bytes > LINE_BYTES_MAX + PIECE_BYTES:
+            raise RequestError("BAD_ARGUMENTS", f"A line of the rows is longer than {LINE_BYTES_MAX >> 20} MiB")
+        yield piece
 
 
 async def _gathered(first: bytes, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
