@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
@@ -191,6 +192,15 @@ def first_word(text: str) -> str:
 def is_reading(text: str) -> bool:
     """Return whether a statement has a result and changes nothing."""
     return first_word(text) in _READING
+
+
+def writes_file(text: str) -> bool:
+    """Return whether a statement writes its result to a file.
+
+    Read-only settings do not forbid that.
+    """
+    words = [found["word"].upper() for found in _TOKEN.finditer(text) if found["word"]]
+    return ("INTO", "OUTFILE") in pairwise(words)
 
 
 def is_query(text: str, name: str) -> bool:

@@ -17,7 +17,7 @@ from prism_ch.serve.engine import PIPE_BYTES, Engine, Slots
 from prism_ch.serve.exchange import PIECE_BYTES, ClientGoneError, Exchange
 from prism_ch.serve.handles import Handles
 from prism_ch.serve.memory import Memory
-from prism_ch.serve.origin import is_cross_site
+from prism_ch.serve.origin import is_cross_site, is_for_this_machine
 from prism_ch.serve.permission import Gate, permit_command, permit_insert, permitted_database, public_error
 from prism_ch.serve.request import (
     LONGEST_BYTES,
@@ -28,6 +28,7 @@ from prism_ch.serve.request import (
     first_word,
     is_reading,
     parse,
+    writes_file,
 )
 from prism_ch.serve.results import Results, Server, go_handshake
 from prism_ch.serve.users import Credentials, RateLimit, User, Users, credentials_of
@@ -127,9 +128,12 @@ class _Call:
             await self._exchange.start(200, {"Content-Type": "text/html; charset=UTF-8"}, compress=False, size=4)
             await self._exchange.end(b"Ok.\n")
             return
-        if self._method == "POST" and is_cross_site(self._exchange.headers):
+        headers = self._exchange.headers
+        if self._endpoint.users.is_open and "host" in headers and not is_for_this_machine(headers):
+            raise RequestError("ACCESS_DENIED", "Without users only this machine is answered, by its own names")
+        if self._method == "POST" and is_cross_site(headers):
             raise RequestError("ACCESS_DENIED", "A page of another site may not send statements")
-        credentials = credentials_of(self._exchange.headers, given)
+        credentials = credentials_of(headers, given)
         self._user = user = await self._endpoint.authenticate(credentials, self._exchange.address)
         self.user_name = user.name
         body = self._exchange.body()
@@ -178,6 +182,8 @@ class _Call:
         if handshake is not None:
             await results.send(handshake, "Native", QueryCost(1))
             return
+        if writes_file(text):
+            permit_command(user, self._method)
         permitted = await endpoint.gate.permit(text, request, user, endpoint.engine)
         if request.session is not None and user.role == "operator":
             lent = self._handle(user, permitted.settings)

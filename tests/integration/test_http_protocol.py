@@ -8,6 +8,7 @@ import logging
 import socket
 import zlib
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import lz4.frame
@@ -15,6 +16,14 @@ import pytest
 
 from tests.e2e.service import until
 from tests.serving import PASSWORD, OwnEndpoint
+
+
+def test_get_writes_no_file(served: OwnEndpoint, tmp_path: Path) -> None:
+    for number, into in enumerate(("INTO OUTFILE", "into/**/outfile", "INTO -- x\n OUTFILE")):
+        path = tmp_path / str(number)
+        refused = served.ask(method="GET", query=f"SELECT 1 {into} '{path}' FORMAT CSV")
+        assert (refused.code, path.exists()) == ("164", False)
+    assert served.ask(method="GET", query="SELECT 'INTO OUTFILE'").text == "INTO OUTFILE\n"
 
 
 def test_it_is_there(served: OwnEndpoint) -> None:
