@@ -29,6 +29,12 @@ TENANT_LIMITS = Limits(
     time_s=30.0, memory_bytes=2 << 30, rows_read=2_000_000_000, result_rows=5_000_000, result_bytes=1 << 30
 )
 
+
+def limits_of(tenant: str | None) -> Limits:
+    """Return what a statement of a tenant may use up, of an operator for None."""
+    return OPERATOR_LIMITS if tenant is None else TENANT_LIMITS
+
+
 _LIMIT_SETTINGS = {
     "max_execution_time": "time_s",
     "max_memory_usage": "memory_bytes",

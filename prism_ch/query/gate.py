@@ -21,7 +21,7 @@ from sqlglot.tokens import Token, TokenType
 
 from prism_ch.errors import UsageError
 from prism_ch.query import allowed, tenancy
-from prism_ch.query.checked import OPERATOR_LIMITS, TENANT_LIMITS, CheckedStatement, Limits, engine_settings
+from prism_ch.query.checked import CheckedStatement, Limits, engine_settings, limits_of
 
 #: Longest statement, in bytes; also ClickHouse's own limit.
 MAX_STATEMENT_BYTES = 262_144
@@ -80,7 +80,7 @@ def scope(
     requested = {**(settings or {}), **written}
     _check_settings(requested, result_format, tenant)
     text = _check_statement(body, tokens, database, tenant)
-    bounds = limits or (OPERATOR_LIMITS if tenant is None else TENANT_LIMITS)
+    bounds = limits or limits_of(tenant)
     return CheckedStatement(text, engine_settings(database, tenant, bounds, requested), result_format, tenant)
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-#: A connection without a whole request is closed after this long, in seconds; ClickHouse's clients rely on as much.
+#: A connection without a whole request is closed after this long, in seconds: an idle one is kept as long as by a
+#: ClickHouse server, which clients rely on.
 _ASKS_WITHIN_S = 30.0
 #: Connections at once, and the share of this process's descriptors that they may take: the engine needs most of them.
 _CONNECTIONS_MAX, _SHARE = 1024, 0.25

@@ -8,7 +8,7 @@ import fcntl
 import os
 import struct
 import termios
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -146,16 +146,24 @@ class Slots:
 
     @asynccontextmanager
     async def _acquired(self, semaphore: asyncio.Semaphore) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self._queue_s):
-                await semaphore.acquire()
-        except TimeoutError:
-            text = f"Too many simultaneous queries; none ended within {self._queue_s:.0f} s"
-            raise RequestError("TOO_MANY_SIMULTANEOUS_QUERIES", text) from None
+        await in_turn(semaphore.acquire(), self._queue_s, "none ended")
         try:
             yield
         finally:
             semaphore.release()
+
+
+async def in_turn(turn: Awaitable[object], queue_s: float, what: str) -> None:
+    """Wait for a turn, for at most `queue_s` seconds.
+
+    Raises RequestError, with `what` did not happen, if it does not come in time.
+    """
+    try:
+        async with asyncio.timeout(queue_s):
+            await turn
+    except TimeoutError:
+        text = f"Too many simultaneous queries; {what} within {queue_s:.0f} s"
+        raise RequestError("TOO_MANY_SIMULTANEOUS_QUERIES", text) from None
 
 
 def _pending_bytes(descriptor: int) -> int:

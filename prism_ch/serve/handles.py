@@ -6,11 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism_ch.serve.engine import Engine
+from prism_ch.serve.memory import Memory
 from prism_ch.serve.request import RequestError, SessionRequest
 from prism_ch.store.handle import Handle, array_of
 from prism_ch.store.statements import statement
@@ -72,9 +73,10 @@ class Session:
 class Handles:
     """Opens, lends and closes handles on one folder."""
 
-    def __init__(self, folder: Path, engine: Engine) -> None:
+    def __init__(self, folder: Path, engine: Engine, memory: Memory) -> None:
         self._folder = folder
         self._engine = engine
+        self._memory = memory
         #: Reading does not change a handle, so it serves again for the same database and settings. Oldest first.
         self._idle: list[tuple[_Key, Handle]] = []
         #: By user and name, so that no user reaches the sessions of another.
@@ -83,15 +85,16 @@ class Handles:
     @asynccontextmanager
     async def for_reading(self, database: str, settings: Mapping[str, str]) -> AsyncIterator[Handle]:
         """Lend a handle with exactly these settings to a statement that can't change them."""
-        key = (database, tuple(settings.items()))
-        place = next((place for place in reversed(range(len(self._idle))) if self._idle[place][0] == key), None)
-        handle = await self._open(database, settings) if place is None else self._idle.pop(place)[1]
-        try:
-            yield handle
-        except BaseException:
-            self._engine.run_later(handle.close)
-            raise
-        self._idle.append((key, handle))
+        async with self._room(settings):
+            key = (database, tuple(settings.items()))
+            place = next((place for place in reversed(range(len(self._idle))) if self._idle[place][0] == key), None)
+            handle = await self._open(database, settings) if place is None else self._idle.pop(place)[1]
+            try:
+                yield handle
+            except BaseException:
+                self._engine.run_later(handle.close)
+                raise
+            self._idle.append((key, handle))
         if len(self._idle) > _IDLE_MAX:
             self._engine.run_later(self._idle.pop(0)[1].close)
 
@@ -113,11 +116,12 @@ class Handles:
         Parameters: `named`, whether the request names the database, which then becomes that of the session.
         Raises RequestError if the session must exist and does not, or is used by another request.
         """
-        session = await self._acquire(user, request)
-        try:
-            yield await self._engine.run(lambda: session.prepared(self._folder, database, settings, named=named))
-        finally:
-            self._release(user, request, session)
+        async with self._room(settings):
+            session = await self._acquire(user, request)
+            try:
+                yield await self._engine.run(lambda: session.prepared(self._folder, database, settings, named=named))
+            finally:
+                self._release(user, request, session)
 
     def close(self) -> None:
         """Close all idle handles and sessions."""
@@ -128,6 +132,11 @@ class Handles:
         for _, handle in self._idle:
             handle.close()
         self._idle.clear()
+
+    def _room(self, settings: Mapping[str, str]) -> AbstractAsyncContextManager[None]:
+        """Hold what a statement may use of memory, none where nothing bounds it."""
+        most = settings.get("max_memory_usage", "")
+        return self._memory.reserved(int(most) if most.isascii() and most.isdigit() else 0)
 
     async def _open(self, database: str, settings: Mapping[str, str]) -> Handle:
         return await self._engine.run(lambda: Handle(self._folder, database, settings))

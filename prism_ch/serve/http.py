@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +29,6 @@ from prism_ch.serve.origin import wants_page
 from prism_ch.serve.pages import PATHS
 
 log = logging.getLogger(__name__)
-
-#: An idle connection is kept as long as by a ClickHouse server, which clients rely on.
-_KEEP_ALIVE_S = 30
 
 
 def application(
@@ -98,14 +96,15 @@ def listening(
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise SettingsError(f"{host}:{port}: can't listen there: {reason}; give another with --listen") from error
+    among = connections or Connections()
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=1,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        http=(connections or Connections()).protocol(),
+        timeout_keep_alive=math.ceil(among.asks_within_s),
+        http=among.protocol(),
         server_header=False,
         # A client could put any address into a proxy's header, and so try passwords without limit.
         proxy_headers=False,

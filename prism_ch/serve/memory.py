@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from prism_ch.serve.request import RequestError
+from prism_ch.serve.engine import in_turn
 
 #: Share of the memory that statements may use together; the analysis, landing and the engine's caches have the rest.
 _SHARE = 0.5
@@ -43,12 +43,7 @@ class Memory:
         Raises RequestError if it does not become free in time.
         """
         size_bytes = min(size_bytes, self._total_bytes)
-        try:
-            async with asyncio.timeout(self._queue_s):
-                await self._take(size_bytes)
-        except TimeoutError:
-            text = f"Too many simultaneous queries; their memory did not become free within {self._queue_s:.0f} s"
-            raise RequestError("TOO_MANY_SIMULTANEOUS_QUERIES", text) from None
+        await in_turn(self._take(size_bytes), self._queue_s, "their memory did not become free")
         try:
             yield
         finally:
@@ -81,7 +76,7 @@ class Memory:
 def there_is_bytes(root: Path = Path("/")) -> int:
     """Return how much memory this process may use: the machine's, or less where its control group has a limit."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(machine, *_group_limits(root), machine)
+    return min([machine, *_group_limits(root)])
 
 
 def _group_limits(root: Path) -> Iterator[int]:

@@ -11,7 +11,7 @@ from prism_ch.errors import UsageError
 from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.query.allowed import FORMATS, SETTABLE
 from prism_ch.query.answer import LIMIT_MESSAGES, check_statement
-from prism_ch.query.checked import CheckedStatement
+from prism_ch.query.checked import CheckedStatement, limits_of
 from prism_ch.query.gate import SyntaxUsageError, listed_only
 from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
 from prism_ch.serve.engine import Engine
@@ -47,21 +47,19 @@ LANDING_TABLES = frozenset({"flow_landing", "flow_json_lines", "goflow2_lines", 
 #: Columns with the time and the file in which a record came, which a collector can't know.
 _OWN_COLUMNS = ("landing", "received_at")
 #: Formats whose rows are nothing but data: `Values` evaluates expressions, those with a schema read it from a file.
-_ROW_FORMATS = frozenset({
-    "Arrow", "ArrowStream", "CSV", "CSVWithNames", "CSVWithNamesAndTypes", "JSONCompactEachRow",
-    "JSONCompactEachRowWithNames", "JSONCompactEachRowWithNamesAndTypes", "JSONEachRow", "JSONLines", "LineAsString",
-    "NDJSON", "Native", "Parquet", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "TSV",
-    "TSVWithNames", "TSVWithNamesAndTypes", "TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes",
+_TEXT_FORMATS = frozenset({
+    "CSV", "CSVWithNames", "CSVWithNamesAndTypes", "JSONCompactEachRow", "JSONCompactEachRowWithNames",
+    "JSONCompactEachRowWithNamesAndTypes", "JSONEachRow", "JSONLines", "LineAsString", "NDJSON", "TSV", "TSVWithNames",
+    "TSVWithNamesAndTypes", "TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes",
 })  # fmt: skip
-_BINARY_FORMATS = frozenset({
+_ROW_FORMATS = _TEXT_FORMATS | {
     "Arrow", "ArrowStream", "Native", "Parquet", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes",
-})  # fmt: skip
+}  # fmt: skip
 _NAME = r"(?:`(\w+)`|\"(\w+)\"|(\w+))"
 _COLLECTOR_INSERT = re.compile(
     rf"\s*INSERT\s+INTO\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}\s*(?:\(([\w\s,`\"]*)\))?\s*",
     re.IGNORECASE | re.ASCII,
 )
-_MEMORY = "max_memory_usage"
 _TOKEN = "insert_deduplication_token"  # noqa: S105 - the name of a setting
 
 
@@ -71,11 +69,6 @@ class Permitted:
 
     statement: Statement
     settings: Mapping[str, str]
-
-    @property
-    def memory_bytes(self) -> int:
-        """How much memory it may use; 0 where that has no limit."""
-        return int(float(self.settings.get(_MEMORY, 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +130,14 @@ class Gate:
 
     def _check(self, key: _Key) -> CheckedStatement:
         text, tenant, settings = key
+        usual = limits_of(tenant)
+        limits = replace(usual, memory_bytes=min(usual.memory_bytes, self._statement_bytes))
         try:
-            passed = check_statement(self._store, text, tenant=tenant, settings=dict(settings))
+            passed = check_statement(self._store, text, tenant=tenant, limits=limits, settings=dict(settings))
         except SyntaxUsageError as error:
             raise RequestError("SYNTAX_ERROR", str(error)) from error
         except UsageError as error:
             raise RequestError("ACCESS_DENIED", str(error)) from error
-        memory = min(float(passed.settings[_MEMORY]), self._statement_bytes)
-        passed = replace(passed, settings={**passed.settings, _MEMORY: f"{memory:.0f}"})
         if len(self._passed) >= _REMEMBERED_MAX:
             self._passed.clear()
         if len(text) <= _REMEMBERED_LENGTH_MAX:
@@ -209,7 +202,7 @@ def collector_insert(insert: Insert | None, settings: Mapping[str, str], user: s
     if settings.get(_TOKEN):
         # Prefixed, so that it never equals the token of a file or of another collector.
         given[_TOKEN] = f"http {user} {settings[_TOKEN]}"
-    is_text = insert.format not in _BINARY_FORMATS
+    is_text = insert.format in _TEXT_FORMATS
     return PermittedInsert(f"INSERT INTO `{table}` ({_collector_columns(columns)})", insert.format, given, is_text)
 
 

@@ -55,10 +55,10 @@ class SqlEndpoint:
         self.folder = folder
         self.database = database = store.database
         self._store = store.another()
-        self.memory = Memory(settings.queue_s)
-        self.gate = Gate(self._store, self.memory.statement_bytes)
+        memory = Memory(settings.queue_s)
+        self.gate = Gate(self._store, memory.statement_bytes)
         self.engine = Engine(settings.queries_at_once, lambda: Handle(folder, database, {}))
-        self.handles = Handles(folder, self.engine)
+        self.handles = Handles(folder, self.engine, memory)
         self.slots = Slots(settings.queries_at_once, settings.queries_per_user, settings.queue_s)
         self.rate_limit = RateLimit(settings.requests_per_minute)
         with closing(Handle(folder, database, {})) as handle:
@@ -182,14 +182,14 @@ class _Call:
         if handshake is not None:
             await results.send(handshake, "Native", QueryCost(1))
             return
-        if writes_file(text):
+        if self._method == "GET" and writes_file(text):
             permit_command(user, self._method)
         permitted = await endpoint.gate.permit(text, request, user, endpoint.engine)
         if request.session is not None and user.role == "operator":
             lent = self._handle(user, permitted.settings)
         else:
             lent = endpoint.handles.for_reading(database, permitted.settings)
-        async with endpoint.memory.reserved(permitted.memory_bytes), lent as handle:
+        async with lent as handle:
             await self._exchange.while_connected(results.stream(endpoint.engine, handle, permitted.statement))
 
     async def _command(self, user: User, text: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from prism_ch.serve.handles import Handles
+from prism_ch.serve.memory import Memory
+from prism_ch.serve.request import RequestError
 from tests.serving import OwnEndpoint
 
 if sys.version_info >= (3, 14):
@@ -34,3 +38,25 @@ def test_statements_that_want_all_memory_end_alone(served: OwnEndpoint) -> None:
         answers = list(pool.map(lambda _: served.ask(hungry, "reader", max_memory_usage="100000000"), range(8)))
     assert {answer.code for answer in answers} <= {"241", "202"}
     assert served.ask("SELECT 1", "reader").text == "1\n"
+
+
+def test_all_that_reads_holds_its_memory(served: OwnEndpoint) -> None:
+    handles = Handles(served.sql.folder, served.sql.engine, Memory(0.05, total_bytes=1000))
+
+    async def read(most: str) -> None:
+        async with handles.for_reading(served.database, {"max_memory_usage": most}):
+            pass
+
+    async def crowd() -> None:
+        async with handles.for_reading(served.database, {"max_memory_usage": "700"}):
+            await read("300")
+            with pytest.raises(RequestError, match="did not become free"):
+                await read("301")
+        await read("1000")
+
+    asyncio.run(crowd())
+    handles.close()
+
+
+def test_an_operators_bound_may_have_a_suffix(served: OwnEndpoint) -> None:
+    assert served.ask("SELECT 1", max_memory_usage="1G").text == "1\n"

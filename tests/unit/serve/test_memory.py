@@ -61,6 +61,7 @@ def test_one_that_gives_up_lets_those_behind_it_go_on() -> None:
             await asyncio.sleep(0)
             large.cancel()
             await asyncio.wait_for(small, 1)
+        assert (large.cancelled(), small.done()) == (True, True)
 
     asyncio.run(crowd())
 
