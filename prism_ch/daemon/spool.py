@@ -87,7 +87,7 @@ class Spool:
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or entry.name.endswith(UNFINISHED) or entry.is_dir(follow_symlinks=False):
+                if not _is_complete(entry.name) or entry.is_dir(follow_symlinks=False):
                     continue
                 try:
                     found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
@@ -133,7 +133,7 @@ class Spool:
             return 0
         if entry is None:
             return 0
-        paths = list(self._regular([self.folder / name for name in entry.names]))
+        paths = list(self._regular([self.folder / name for name in entry.names if _is_complete(name)]))
         # What ended another process may end this one; an outage of the database ends none.
         attempts = entry.attempts + (not self._is_resumed)
         self._is_resumed = True
@@ -199,14 +199,14 @@ class Spool:
         if not os.path.lexists(path):
             log.warning("file went away file=%r", path.name)
             return False
+        aside = FAILED if outcome.error else DONE
         try:
-            target = _free_path(self._aside(FAILED if outcome.error else DONE) / fitting_name(name or path.name))
+            target = _free_path(self._aside(aside) / fitting_name(name or path.name))
             if outcome.error:
                 write_new(target.with_name(f"{target.name}.error"), f"{outcome.error}\n")
             path.rename(target)
         except OSError as error:
-            aside = self.folder / (FAILED if outcome.error else DONE)
-            self._unmoved.append(f"{path}: can't be moved to {aside}: {error.strerror}; mend its rights")
+            self._unmoved.append(f"{path}: can't be moved to {self.folder / aside}: {error.strerror}; mend its rights")
             self._keep_back(path, self._unmoved[-1])
             return False
         self._kept_back.pop(path.name, None)
@@ -229,6 +229,11 @@ class Spool:
             folder.rename(_free_path(self.folder / f".{name}"))
         folder.mkdir(exist_ok=True)
         return folder
+
+
+def _is_complete(name: str) -> bool:
+    """Return whether a name is one under which whole files wait."""
+    return not name.startswith(".") and not name.endswith(UNFINISHED)
 
 
 def fitting_name(name: str) -> str:

@@ -207,3 +207,11 @@ def test_a_file_at_which_processes_end_is_given_up(spool: Spool, store: Store) -
     settle(spool, store)
     assert "ended 5 times" in (spool.folder / "failed" / "00001.parquet.error").read_text()
     assert names(spool.folder / "done") == ["00002.parquet"]
+
+
+def test_a_journal_lands_no_file_that_is_still_written(spool: Spool, store: Store) -> None:
+    drop(spool, 1).rename(spool.folder / "00001.parquet.part")
+    (spool.folder / ".together.json").write_text('{"files": ["00001.parquet.part"], "attempts": 1}')
+    spool.land(store, never)
+    assert names(spool.folder) == ["00001.parquet.part", "done", "failed"]
+    assert not (spool.folder / ".together.json").exists()
