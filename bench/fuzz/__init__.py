@@ -1,1 +1,1 @@
-"""Fuzzing: damaged files, names and statements, for a given time; every failure can be repeated by its seed."""
+"""Fuzzing: damaged files, names and journals, for a given time; every failure can be repeated by its seed."""

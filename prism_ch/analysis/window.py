@@ -33,6 +33,9 @@ from prism_ch.model.topology import Topology
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
 _JOBS_AT_ONCE = 2
 
+#: A job as a window shows it, and the graph of each of its attempts, None where its steps are not to be replayed.
+_Replayable = tuple[JobContext, Sequence[ExecutionGraph | None]]
+
 
 def examine(
     flows: WindowFlows, topology: Topology, params: Params, apart: Apart
@@ -76,13 +79,13 @@ def analyse_window(
     A job that fails in 3, 4, 5 or 7 stays as it was known, and is among the revision's failures.
     """
 
-    def described(job: JobContext) -> tuple[JobRevision, Diagnosis, list[ExecutionGraph | None]]:
+    def described(job: JobContext) -> tuple[JobRevision, Diagnosis, _Replayable]:
         found = diagnose(job)
         graphs = [graph_of(attempt) if params.replay.every_window else None for attempt in job.attempts]
         idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
         still = found.stands_still
         revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
-        return revision, found, graphs
+        return revision, found, (job, graphs)
 
     apart = Apart(_JOBS_AT_ONCE)
     seen, continued, jobs = examine(flows, topology, params, apart)
@@ -110,8 +113,7 @@ def analyse_window(
     revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
-    contexts = {job.job_id: job for job in jobs}
-    graphs = {one.job.job_id: (contexts[one.job.job_id], found) for one, _, found in shown}
+    graphs = {one.job.job_id: replayable for one, _, replayable in shown}
     replayed = apart.each(
         lambda one: _with_what_ifs(one, revision.findings, graphs), revision.jobs, lambda one: one.job.job_id
     )
@@ -123,7 +125,7 @@ def analyse_window(
 def _with_what_ifs(
     job: JobRevision,
     shared: Sequence[Finding],
-    graphs: Mapping[str, tuple[JobContext, Sequence[ExecutionGraph | None]]],
+    graphs: Mapping[str, _Replayable],
 ) -> JobRevision:
     """Replay a job's new steps without each finding that belongs to an incident."""
     if job.job.job_id not in graphs:

@@ -95,12 +95,11 @@ def read_arrow(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
     size = path.stat().st_size
     with _readable(source, "Arrow IPC"), pa.OSFile(os.fsencode(path)) as file:
         is_file = file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+        opened = pa.ipc.open_file if is_file else pa.ipc.open_stream
         file.seek(0)
-        reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-        places = find_columns(reader.schema.names, source)
-        wanted = pa.ipc.IpcReadOptions(included_fields=sorted(places.values()))
+        given = find_columns(opened(file).schema.names, source)
         file.seek(0)
-        reader = pa.ipc.open_file(file, options=wanted) if is_file else pa.ipc.open_stream(file, options=wanted)
+        reader = opened(file, options=pa.ipc.IpcReadOptions(included_fields=sorted(given.values())))
         places = find_columns(reader.schema.names, source)
         batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else iter(reader)
         held: list[pa.RecordBatch] = []

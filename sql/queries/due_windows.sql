@@ -1,12 +1,14 @@
 -- Purpose: list the windows that must be worked, by comparing the flows that have arrived with the ledger.
---   A window of {window_s} seconds that holds flows is due where it was never worked, failed, was worked in part by another version, was worked with other flows
---   or other inputs, or was worked before an earlier window was (results rest on those of all earlier windows).
+--   A window of {window_s} seconds that holds flows is due where it was never worked, failed, was worked in part by another
+--   version, was worked with other flows or other inputs, or was worked before an earlier window was (results rest on those
+--   of all earlier windows).
 --   So is one without flows that follows the last one with any and ends by {silent_until_ns}: that nothing comes is news too.
 --   Every worked window after the first due one follows it, also those outside the bounds.
 --   Ledger rows of another window length, or from before the length last changed, don't count.
 --   Final windows, whose raw flows may be gone (raw_horizon), are never worked again, whatever came or changed.
 -- Parameters: window_s; from_ns, to_ns: only windows that overlap [from, to) are due by themselves; until_ns: only those
---   that end by then; silent_until_ns: 0 where the cluster is not silent; inputs: digest of all else the results depend on; version: this version of prism-ch; force: 1 takes windows within the bounds as due;
+--   that end by then; silent_until_ns: 0 where the cluster is not silent; inputs: digest of all else the results depend on;
+--   version: this version of prism-ch; force: 1 takes windows within the bounds as due;
 --   final: 1 lists, instead, the final windows that would be due if they were not final.
 -- Result: start_ns Int64, end_ns Int64; nanoseconds since the epoch, in order of time.
 WITH

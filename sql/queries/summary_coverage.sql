@@ -2,7 +2,8 @@
 -- Parameters: none.
 -- Result: one row: flows, unknown_flows (an end is not in the topology), between_servers (both ends known, two servers), records
 --   as delivered; endpoints in the topology; seen_endpoints, seen_servers of it in flows; unknown addresses; unknown_examples
---   Array(String), at most 3; windows, failed_windows; failure String, of the first failed one; partial_windows, which lack a job that failed; partial_failure String;
+--   Array(String), at most 3; windows, failed_windows; failure String, of the first failed one; partial_windows, which lack a
+--   job that failed; partial_failure String, of the first of them;
 --   rejected Array(Tuple(String, UInt64)), reasons and their records, the most frequent first.
 WITH
     placed AS (SELECT endpoint, any(server) AS server FROM topology GROUP BY endpoint),

@@ -17,6 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from tools.dashboards import style
 from tools.dashboards.frames import Frame, is_matrix
 from tools.dashboards.style import CARD, FAINT, PALETTE, TEXT
+from tools.dashboards.wide import WideField, widen
 
 #: Quiet to loud: of cells that may be below zero, and of those that are not.
 _HOT = colormaps["RdYlGn_r"]
@@ -56,17 +57,19 @@ def draw(panel: Mapping[str, Any], frames: Mapping[str, Frame], canvas: Canvas) 
         _DRAWN[kind](panel, frames["A"], canvas)
 
 
-def _series(frame: Frame) -> dict[str, tuple[list[float], list[Any]]]:
-    """Return times and values of each series, by name."""
-    numbers, labels = frame.of_kind("number"), frame.of_kind("text")
-    times = frame.values("time")
+def _series(panel: Mapping[str, Any], frame: Frame) -> dict[str, tuple[list[float], list[Any]]]:
+    """Return times and values of each series as Grafana makes them, by name.
+
+    Nulls that a panel spans are left out.
+    """
+    spans = style.defaults(panel).get("custom", {}).get("spanNulls")
+    times, *fields = widen(frame) or (WideField("time", None, ()),)
     found: dict[str, tuple[list[float], list[Any]]] = {}
-    names = [" ".join(str(row[frame.names.index(label)]) for label in labels) for row in frame.rows]
-    for number in numbers:
-        for name, at, value in zip(names, times, frame.values(number), strict=True):
-            series = found.setdefault(name if labels else number, ([], []))
-            series[0].append(float(at))
-            series[1].append(value)
+    for one in fields:
+        kept = [row for row, value in enumerate(one.values) if value is not None or not spans]
+        if kept:
+            name = " ".join(one.labels.values()) if one.labels else one.name
+            found[name] = [float(times.values[row]) for row in kept], [one.values[row] for row in kept]
     return found
 
 
@@ -88,7 +91,7 @@ def _time_axis(canvas: Canvas) -> None:
 
 def _lines(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     """Draw lines, bands, stacked areas or bars."""
-    axes, series = canvas.axes, _series(frame)
+    axes, series = canvas.axes, _series(panel, frame)
     custom = style.defaults(panel).get("custom", {})
     stacked = custom.get("stacking", {}).get("mode") == "normal"
     base: dict[float, float] = {}
@@ -132,7 +135,7 @@ def _legend(axes: Axes, columns: int) -> None:
 
 
 def _heat_map(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
-    axes, series = canvas.axes, _series(frame)
+    axes, series = canvas.axes, _series(panel, frame)
     unit, top = style.defaults(panel).get("unit", ""), panel["options"]["color"]["max"]
     names = sorted(series)
     for row, name in enumerate(names):
@@ -148,7 +151,7 @@ def _heat_map(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
 
 
 def _states(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
-    axes, series = canvas.axes, _series(frame)
+    axes, series = canvas.axes, _series(panel, frame)
     texts = style.defaults(panel)["mappings"][0]["options"]
     names = sorted(series, reverse=True)
     last = max((times[-1] for times, _ in series.values()), default=canvas.span[1])

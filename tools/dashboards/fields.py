@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as build
@@ -58,13 +59,17 @@ def width(pixels: int) -> list[Property]:
 
 def colored(texts: dict[str, str]) -> list[Property]:
     """Colour a column's texts."""
+    shown = {text: (text, tint) for text, tint in texts.items()}
+    return [*_mapped(shown), Property(id_val="custom.cellOptions", value={"type": "color-text"})]
+
+
+def _mapped(texts: Mapping[int, tuple[str, str]] | Mapping[str, tuple[str, str]]) -> list[Property]:
+    """Show values as texts in colours, in their order."""
     options = {
-        text: {"text": text, "color": color, "index": place} for place, (text, color) in enumerate(texts.items())
+        str(value): {"text": text, "color": tint, "index": place}
+        for place, (value, (text, tint)) in enumerate(texts.items())
     }
-    return [
-        Property(id_val="mappings", value=[{"type": "value", "options": options}]),
-        Property(id_val="custom.cellOptions", value={"type": "color-text"}),
-    ]
+    return [Property(id_val="mappings", value=[{"type": "value", "options": options}])]
 
 
 def heat(low: float, high: float, scheme: str = "continuous-GrYlRd") -> list[Property]:
@@ -79,21 +84,17 @@ def heat(low: float, high: float, scheme: str = "continuous-GrYlRd") -> list[Pro
 
 def states(texts: dict[int, tuple[str, str]]) -> list[Property]:
     """Show a column's numbers as texts on colours."""
-    options = {str(number): {"text": text, "color": tint, "index": number} for number, (text, tint) in texts.items()}
-    return [
-        Property(id_val="mappings", value=[{"type": "value", "options": options}]),
-        Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "basic"}),
-        *width(42),
-    ]
+    cells = Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "basic"})
+    return [*_mapped(texts), cells, *width(42)]
 
 
-def wrapped(pixels: int | None = None) -> list[Property]:
+def wrapped(pixels: int) -> list[Property]:
     """Wrap a column's texts: Grafana before 11.6 knows `cellOptions.wrapText`, later ones `custom.wrapText`."""
-    found = [
+    return [
         Property(id_val="custom.cellOptions", value={"type": "auto", "wrapText": True}),
         Property(id_val="custom.wrapText", value=True),
+        *width(pixels),
     ]
-    return found if pixels is None else [*found, *width(pixels)]
 
 
 def steps_of(*steps: tuple[float | None, str]) -> list[Property]:

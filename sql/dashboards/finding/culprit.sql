@@ -7,13 +7,14 @@ WITH
         FROM diagnoses
         WHERE diagnosis_id = ${finding:sqlstring}
     ) AS f,
-    greatest(f.3 - f.2 + 1, 20)::Int64 AS width
+    greatest(f.3 - f.2 + 1, 20)::Int64 AS width,
+    g.compute_s - ifNull(g.idle_s, 0) AS work_s
 SELECT
     max(g.end_time) AS time,
-    nullIf(maxIf(g.compute_s - ifNull(g.idle_s, 0), m.is_blamed), 0) AS "Culprit",
-    quantileExact(0.5)(g.compute_s - ifNull(g.idle_s, 0)) AS "Peers",
-    quantileExact(0.1)(g.compute_s - ifNull(g.idle_s, 0)) AS "Peers, low",
-    quantileExact(0.9)(g.compute_s - ifNull(g.idle_s, 0)) AS "Peers, high"
+    nullIf(maxIf(work_s, m.is_blamed), 0) AS "Culprit",
+    quantileExact(0.5)(work_s) AS "Peers",
+    quantileExact(0.1)(work_s) AS "Peers, low",
+    quantileExact(0.9)(work_s) AS "Peers, high"
 FROM gpu_steps AS g
 INNER JOIN
 (

@@ -2,21 +2,15 @@
 -- are those of the same data-parallel group, of a small group those of the same stage. Waiting for others is left out where
 -- it is known (gpu_steps.idle_s).
 WITH
-    picked AS
     (
-        SELECT step
+        SELECT (min(toUnixTimestamp64Milli(end_time)), max(toUnixTimestamp64Milli(end_time)), groupArray(step))
         FROM
         (
-            SELECT step, row_number() OVER (ORDER BY step) AS place, count() OVER () AS total
+            SELECT step, end_time, row_number() OVER (ORDER BY step) AS place, count() OVER () AS total
             FROM steps
             WHERE job_id = ${job:sqlstring} AND $__timeFilter_ms(end_time)
         )
         WHERE place % greatest(intDiv(total + 79, 80), 1) = 0
-    ),
-    (
-        SELECT (min(toUnixTimestamp64Milli(end_time)), max(toUnixTimestamp64Milli(end_time)))
-        FROM steps
-        WHERE job_id = ${job:sqlstring} AND step IN (SELECT step FROM picked)
     ) AS shown,
     greatest(intDiv(shown.2 - shown.1, 79), 1) AS cell_ms,
     shown.1 + cell * cell_ms AS at_ms
@@ -44,7 +38,7 @@ FROM
                 FROM job_members
                 WHERE job_id = ${job:sqlstring}
             ) AS m ON g.endpoint = m.endpoint
-            WHERE g.job_id = ${job:sqlstring} AND g.step IN (SELECT step FROM picked)
+            WHERE g.job_id = ${job:sqlstring} AND g.step IN (SELECT arrayJoin(shown.3))
                 AND g.start_time >= $__fromTime - INTERVAL 1 HOUR AND g.start_time <= $__toTime
             GROUP BY g.step, m.peers
         )

@@ -1,5 +1,5 @@
--- Who makes the others wait: GPUs that incidents of the span name, open ones first, then those that were ready last in most of its slow
--- steps. A step in which several can't be told apart counts for each of them in part.
+-- Who makes the others wait: GPUs that incidents of the span name, open ones first, then those that were ready last in most
+-- of its slow steps. A step in which several can't be told apart counts for each of them in part.
 WITH
     (SELECT any(step_s_median) FROM jobs WHERE job_id = ${job:sqlstring}) AS usual_s,
     named AS
