@@ -91,12 +91,13 @@ perfetto-check: $(VENV)/.stamp-dev ## ask a trace processor what it makes of a t
 reference: $(VENV)/.stamp-dev ## write docs/reference/ from the code
 	@$(BIN)/python -m tools.reference
 
+# Extras stay in the locks: without them pip takes the newest `coverage[toml]` it finds, and refuses it as not pinned.
 lock: ## write the lock files anew from pyproject.toml (needs uv)
-	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
+	uv pip compile --upgrade --universal --no-strip-extras --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group build -o requirements.lock
-	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
+	uv pip compile --upgrade --universal --no-strip-extras --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group build --group grafana --group lint --group test -c requirements.lock -o requirements-dev.lock
-	uv pip compile --upgrade --universal --generate-hashes --custom-compile-command 'make lock' \
+	uv pip compile --upgrade --universal --no-strip-extras --generate-hashes --custom-compile-command 'make lock' \
 	  pyproject.toml --group bench -c requirements.lock -o requirements-bench.lock
 
 clean: ## remove what the targets above made
