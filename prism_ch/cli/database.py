@@ -42,7 +42,7 @@ def retention(session: Session, orders: tuple[str, ...]) -> None:
       prism-ch retention --set raw=14d --set timeline=1y
     """
     from prism_ch.query.answer import Answer
-    from prism_ch.query.layout import drawn_table, plain_table
+    from prism_ch.query.layout import plain_table
     from prism_ch.store.migrate import require_schema
     from prism_ch.store.retention import read_retention, set_retention
 
@@ -55,6 +55,8 @@ def retention(session: Session, orders: tuple[str, ...]) -> None:
     names = ("class", "kept for", "rows", "size", "oldest", "")
     answer = Answer(names, ("String", "UInt64", "UInt64", "UInt64", "String", "String"), tuple(map(_row, found)))
     if sys.stdout.isatty():
+        from prism_ch.query.drawn import drawn_table
+
         emit(drawn_table(answer, terminal_columns()))
     else:
         click.echo(plain_table(answer))

@@ -158,7 +158,7 @@ def _answer(
     output: Path | None,
 ) -> None:
     from prism_ch.query.answer import BINARY_FORMATS, Answer, FileFormat, answer, answer_bytes, page, track_progress
-    from prism_ch.query.layout import drawn_table, plain_table
+    from prism_ch.query.layout import plain_table
 
     if answer_format in BINARY_FORMATS and output is None and sys.stdout.isatty():
         raise UsageError(f"{answer_format} is binary: send it to a file with --output FILE, or to a pipe")
@@ -179,6 +179,8 @@ def _answer(
     if isinstance(result, bytes):
         _write(result, output)
     elif output is None and sys.stdout.isatty():
+        from prism_ch.query.drawn import drawn_table
+
         emit(drawn_table(result, terminal_columns()))
     else:
         _write(f"{plain_table(result)}\n".encode(), output)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import click
 
-from prism_ch import __version__
 from prism_ch.cli.analysis import analyse, ingest, migrate, run, topology
 from prism_ch.cli.database import retention, tenants
 from prism_ch.cli.execute import execute
@@ -31,7 +30,7 @@ _COMMANDS = [
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: prism-ch run flows.parquet --topology topology.csv",
 )
-@click.version_option(__version__, prog_name="prism-ch")
+@click.version_option(package_name="prism-ch", prog_name="prism-ch")
 @shared_options
 def cli() -> None:
     """Find what slows LLM training jobs, from the network's flow records in ClickHouse.

@@ -7,11 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 #: Reports are laid out for this many columns where the width of the reader's window is unknown.
 PIPE_COLUMNS = 100
@@ -23,6 +24,8 @@ Report = Callable[[int, int], None]
 
 def emit(renderable: RenderableType) -> None:
     """Print to stdout, in colour on a terminal, as plain text in a pipe."""
+    from rich.console import Console
+
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without block characters still gets the rest
     is_terminal = sys.stdout.isatty()
@@ -37,6 +40,8 @@ def emit(renderable: RenderableType) -> None:
 
 def terminal_columns() -> int:
     """Return how wide the terminal is."""
+    from rich.console import Console
+
     return Console().width
 
 
@@ -54,6 +59,9 @@ def progress(what: str, unit: str = "") -> Iterator[Report | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     # The display has a thread of its own, in which sys.stderr may be another stream.
     stderr = sys.stderr.current if isinstance(sys.stderr, _ThreadStream) else sys.stderr
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()

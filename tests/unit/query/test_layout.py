@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from prism_ch.query.answer import Answer
-from prism_ch.query.layout import drawn_table, is_number, plain_table
+from prism_ch.query.drawn import drawn_table
+from prism_ch.query.layout import is_number, plain_table
 
 ANSWER = Answer(
     names=("endpoint", "steps", "note"),
