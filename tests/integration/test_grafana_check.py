@@ -14,7 +14,7 @@ from prism_ch.grafana.alerts import ALERTS
 from prism_ch.grafana.queries import QueryResult, check_queries, queries
 from prism_ch.store.client import Store
 from prism_ch.store.topology import EndpointRow, write_topology
-from tests.fake_grafana import PASSWORD, fake_grafana
+from tests.grafana.server import PASSWORD, fake_grafana
 
 SHIPPED = organisations.shipped_dashboards
 NOT_IN_GRAFANA = "not checked in Grafana: no PRISM_CH_GRAFANA_PASSWORD and no PRISM_CH_GRAFANA_TOKEN is set"
@@ -112,7 +112,7 @@ def test_grafana_checked_if_a_password_is_set(
         status, lines = run(capsys, "--operators")
         assert (status, lines[-1]) == (0, "prism: Grafana holds this version, and the data source answers")
         grafana.edit_dashboard("prism", "prism-job", title="Mine")
-        grafana.datasource_answers = False
+        grafana.server.datasource_answers = False
         status, lines = run(capsys, "--operators")
         assert "! prism: 1 difference from this version; see `prism-ch grafana diff`" in lines
         assert (status, lines[-1]) == (1, "prism-ch: the dashboards have 2 problems, listed above")

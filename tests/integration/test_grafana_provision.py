@@ -20,7 +20,9 @@ from prism_ch.grafana.alerts import ALERT_FOLDER, ALERTS, JOB_GROUP
 from prism_ch.store.client import Store
 from prism_ch.store.topology import EndpointRow, write_topology
 from prism_ch.store.url import EmbeddedLocation
-from tests.fake_grafana import PASSWORD, TOKEN, USER, FakeGrafana, fake_grafana
+from tests.grafana.forms import USER
+from tests.grafana.organisation import Org
+from tests.grafana.server import PASSWORD, TOKEN, FakeGrafana, fake_grafana
 
 TENANTS = ("a/b ", "tenant-é")
 PASSWORDS = {"reader": "r3ader-pw", "one": "t3nant-one-pw", "two": "t3nant-two-pw"}
@@ -140,8 +142,11 @@ def test_each_organisation_has_its_own_user_and_dashboards(grafana: FakeGrafana,
         assert org.datasources["prism"]["jsonData"]["username"] == user
         assert org.secrets == {"prism": {"password": PASSWORDS[user]}}
         assert org.permissions["prism"] == [
-            {"role": "Editor", "permission": 2}, {"role": "Viewer", "permission": 1}, {"teamId": 1, "permission": 1}
-        ]  # fmt: skip
+            {"userId": 1, "permission": 4},
+            {"role": "Editor", "permission": 2},
+            {"role": "Viewer", "permission": 1},
+            {"teamId": org.teams[0]["id"], "permission": 1},
+        ]
         is_operators = name == "prism"
         assert org.dashboards.keys() == {
             uid for uid, each in dashboards().items() if is_operators or "tenants" in each["tags"]
@@ -170,7 +175,8 @@ def test_contact_points_policies_and_others_resources_kept(grafana: FakeGrafana,
     org.rules["theirs"] = theirs
     org.rules["prism-incident"] |= {"isPaused": True, "for": "5m"}
     org.permissions["prism"].append({"userId": 7, "permission": 2})
-    org.permissions["prism"].remove({"teamId": 1, "permission": 1})
+    of_team = {"teamId": org.teams[0]["id"], "permission": 1}
+    org.permissions["prism"].remove(of_team)
     org.datasources["prism"]["jsonData"] |= {"logs": {"defaultTable": "otel"}, "port": 1}
     before = {name: each["policies"] for name, each in grafana.holds().items()}
     run("apply")
@@ -178,7 +184,7 @@ def test_contact_points_policies_and_others_resources_kept(grafana: FakeGrafana,
     assert org.rules["prism-incident"]["isPaused"]
     assert org.rules["prism-incident"]["for"] == "0s"
     assert {"userId": 7, "permission": 2} in org.permissions["prism"]
-    assert {"teamId": 1, "permission": 1} in org.permissions["prism"]
+    assert of_team in org.permissions["prism"]
     assert org.datasources["prism"]["jsonData"]["logs"] == {"defaultTable": "otel"}
     assert org.datasources["prism"]["jsonData"]["port"] == 9478
     assert {name: each["policies"] for name, each in grafana.holds().items()} == before
@@ -250,7 +256,7 @@ def test_newer_version_updates_dashboards_of_an_older_one(
 
 
 def test_grafana_that_rewrites_dashboards_written_once_more(grafana: FakeGrafana, run: Run) -> None:
-    grafana.rewrites = True
+    grafana.server.rewrites = True
     run("apply")
     run("apply")
     assert run("apply") == ["0 writes"]
@@ -319,7 +325,7 @@ def test_one_tenant_or_operators_alone_provisioned(grafana: FakeGrafana, run: Ru
 def test_other_organisations_done_if_one_refuses(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     grafana.org("prism").members.clear()
-    grafana.org(f"prism {TENANTS[1]}").teams.clear()
+    grafana.org(f"prism {TENANTS[1]}").remove_teams()
     lines = run("apply")
     assert run.status == 1
     assert f"+ prism {TENANTS[1]}: team {TENANTS[1]}" in lines
@@ -363,12 +369,12 @@ def test_prune_deletes_ours_that_is_no_longer_shipped(
     monkeypatch.setattr(organisations, "shipped_dashboards", dashboards)
     org = grafana.org("prism")
     grafana.edit_dashboard("prism", "prism-edited", title="Mine")
-    theirs = [{"dashboard": {"uid": "theirs", "title": "Theirs", "version": 1}, "folder": "prism", "message": ""}]
-    org.dashboards["theirs"] = theirs
+    theirs = {"id": 99, "uid": "theirs", "title": "Theirs", "version": 1}
+    org.dashboards["theirs"] = [{"dashboard": theirs, "folder": "prism", "message": ""}]
     org.rules["prism-old"] = {**org.rules["prism-incident"], "uid": "prism-old"}
     org.rules["prism-elsewhere"] = {**org.rules["prism-incident"], "uid": "prism-elsewhere", "folderUID": "theirs"}
     org.rules["theirs"] = {**org.rules["prism-incident"], "uid": "theirs"}
-    grafana._route_post_orgs({"name": "prism gone"})
+    grafana.make_organisation("prism gone")
     grafana.calls.clear()
     expected = [
         "! prism: dashboard prism-edited: edited by hand; --force deletes it",
@@ -394,14 +400,14 @@ def test_dashboard_saved_meanwhile_not_overwritten(
     run("apply")
     newer = {uid: {**each, "description": "newer"} for uid, each in dashboards().items()}
     monkeypatch.setattr(organisations, "shipped_dashboards", lambda: newer)
-    save = grafana._post_dashboard
+    save = Org.post_dashboard
 
-    def saved_meanwhile(org: Any, body: Any) -> Any:
+    def saved_meanwhile(org: Org, body: Any) -> Any:
         if body["dashboard"]["uid"] == "prism-tenant" and org.name == "prism":
             grafana.edit_dashboard("prism", "prism-tenant", title="Mine")
         return save(org, body)
 
-    monkeypatch.setattr(grafana, "_post_dashboard", saved_meanwhile)
+    monkeypatch.setattr(Org, "post_dashboard", saved_meanwhile)
     lines = run("apply", "--operators")
     assert run.status == 1
     assert any("refused (412)" in line and "someone else has changed it meanwhile" in line for line in lines)
@@ -432,14 +438,14 @@ def test_wrong_setting_reported_in_one_line(
 def test_error_that_repeats_the_request_shows_no_secret(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grafana, "answers_datasources_with", 400)
+    monkeypatch.setattr(grafana.server, "answers_datasources_with", 400)
     lines = run("apply", "--operators", "--debug")
     assert run.status == 1
     assert any("refused (400)" in line and "***" in line for line in lines)
 
 
 def test_data_source_that_does_not_answer_reported(grafana: FakeGrafana, run: Run) -> None:
-    grafana.datasource_answers = False
+    grafana.server.datasource_answers = False
     lines = run("apply", "--operators")
     assert run.status == 0
     assert any("the data source does not answer yet" in line and "***" in line for line in lines)
