@@ -19,6 +19,7 @@ from pathlib import Path
 from bench.throughput import duration_s, note
 from prism_ch.export.output import replaced
 from prism_ch.export.perfetto import Exported, export_trace
+from prism_ch.export.reader import Source
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
 from prism_ch.settings import Settings
@@ -92,7 +93,7 @@ def _measure(store: Store, job_id: str, file: Path, steps: int, repeats: int) ->
 
     def export() -> None:
         with replaced(file) as output:
-            made.append(export_trace(store, job_id, output.write, last_step=steps - 1))
+            made.append(export_trace(Source.of_store(store), job_id, output.write, last_step=steps - 1))
 
     def read() -> None:
         for sql in (_TIMELINE, _FLOWS):

@@ -18,6 +18,7 @@ from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
 
 from prism_ch.export.output import replaced
 from prism_ch.export.perfetto import Exported, export_trace
+from prism_ch.export.reader import Source
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
 from prism_ch.settings import Settings
@@ -59,7 +60,7 @@ def _make(folder: Path, file: Path) -> tuple[Exported, dict[str, int]]:
         land_files(store, [str(folder / "flows" / "*.parquet")])
         analyse(store, Settings(url="chdb://-"))
         with replaced(file) as output:
-            made = export_trace(store, str(store.scalar("SELECT job_id FROM jobs")), output.write)
+            made = export_trace(Source.of_store(store), str(store.scalar("SELECT job_id FROM jobs")), output.write)
         return made, dict(store.rows((_SQL / "perfetto_phases.sql").read_text(encoding="utf-8").rstrip(";\n")))
 
 

@@ -59,6 +59,7 @@ def perfetto(session: Session, /, job: str, steps: str, output: Path, tenant: st
     """
     from prism_ch.export.output import replaced
     from prism_ch.export.perfetto import export_trace
+    from prism_ch.export.reader import Source
 
     first, last = _parse_steps(steps)
     path = Path(session.path(str(output)))
@@ -70,7 +71,8 @@ def perfetto(session: Session, /, job: str, steps: str, output: Path, tenant: st
             if bar is not None:
                 bar(done, total)
 
-        made = export_trace(store, job, file.write, first_step=first, last_step=last, tenant=tenant, report=report)
+        source = Source.of_store(store, tenant)
+        made = export_trace(source, job, file.write, first_step=first, last_step=last, report=report)
     click.echo(f"wrote {output}, {size(file.size)}: {_contents(made)}")
     if not made.with_records:
         click.echo("no arrows and no counters: they come from flow records, which are the operator's")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,11 +19,14 @@ from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 from prism_ch.model.window import Interval
+from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
 from prism_ch.store.read import read_exporter_history
 from prism_ch.store.topology import read_topology
 
 log = logging.getLogger(__name__)
+
+_Read = TypeVar("_Read")
 
 #: ClickHouse's code where a user may not read a table.
 _ACCESS_DENIED = 497
@@ -42,11 +46,11 @@ class Sent(Columns):
 class RecordReader:
     """Reads the flow records of a job, where its reader may: a tenant may not.
 
-    `is_open` is False once the database has refused; there are no records then.
+    There are none once the database has refused.
     """
 
     def __init__(self, reader: JobReader) -> None:
-        self.is_open = reader.tenant is None
+        self._store = reader.source.records
         self._reader = reader
         self._params = Params()
         self._known: tuple[Topology, ExporterHistory] | None = None
@@ -56,9 +60,10 @@ class RecordReader:
 
     def around(self, time: Interval) -> Interval:
         """Widen a span by how far the exporters' clocks are off: what ends in it may be noted outside."""
-        if not self._may(lambda: self._surroundings(time)):
+        known = self._may(lambda store: self._surroundings(store, time))
+        if known is None:
             return time
-        reach_ns = clocks.reach_ns(self._surroundings(time)[1], self._params.clocks)
+        reach_ns = clocks.reach_ns(known[1], self._params.clocks)
         return Interval(time.start_ns - reach_ns, time.end_ns + reach_ns)
 
     def read(self, time: Interval) -> tuple[Sent, Sent]:
@@ -66,34 +71,38 @@ class RecordReader:
 
         Returns the pipeline messages that they make, and the records themselves.
         """
-        found: list[tuple[Sent, Sent]] = []
-        self._may(lambda: found.append(self._read(time)))
-        return found[0] if found else (Sent.empty(), Sent.empty())
+        return self._may(lambda store: self._read(store, time)) or (Sent.empty(), Sent.empty())
 
-    def _may(self, read: Callable[[], object]) -> bool:
-        """Read records. Returns False, now and from here on, if the database refuses."""
-        if self.is_open:
-            try:
-                read()
-            except StoreError as error:
-                if error.code != _ACCESS_DENIED:
-                    raise
-                log.debug("records not read error=%r", error)
-                self.is_open = False
-        return self.is_open
+    @property
+    def is_open(self) -> bool:
+        """Whether records may be read, as far as is known."""
+        return self._store is not None
 
-    def _surroundings(self, time: Interval) -> tuple[Topology, ExporterHistory]:
+    def _may(self, read: Callable[[Store], _Read]) -> _Read | None:
+        """Read records. Returns None, now and from here on, if the database refuses."""
+        if self._store is None:
+            return None
+        try:
+            return read(self._store)
+        except StoreError as error:
+            if error.code != _ACCESS_DENIED:
+                raise
+            log.debug("records not read error=%r", error)
+            self._store = None
+        return None
+
+    def _surroundings(self, store: Store, time: Interval) -> tuple[Topology, ExporterHistory]:
         """Return the topology and the exporters' clocks, which are read once for a while."""
         if self._known is None or time.end_ns > self._known_until_ns:
-            store, while_ns = self._reader.store, self._params.clocks.remembered_s * 10**9
+            while_ns = self._params.clocks.remembered_s * 10**9
             self._known_until_ns = time.end_ns + while_ns
             history = read_exporter_history(store, time.start_ns - while_ns, self._known_until_ns)
             self._known = read_topology(store, time.end_ns), history
         return self._known
 
-    def _read(self, time: Interval) -> tuple[Sent, Sent]:
-        store, params = self._reader.store, self._params
-        topology, history = self._surroundings(time)
+    def _read(self, store: Store, time: Interval) -> tuple[Sent, Sent]:
+        params = self._params
+        topology, history = self._surroundings(store, time)
         rows = np.array([topology.index.get(endpoint, -1) for endpoint in self._reader.endpoints], dtype=np.int32)
         number = np.full(len(topology) + 1, -1, dtype=np.int32)  # the last row takes what the topology does not know
         number[rows] = np.arange(len(rows), dtype=np.int32)

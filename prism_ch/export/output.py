@@ -17,6 +17,11 @@ _LEVEL = 2
 _GZIP = 16 + zlib.MAX_WBITS
 
 
+def packer() -> zlib._Compress:
+    """Make what packs a trace as gzip does."""
+    return zlib.compressobj(_LEVEL, wbits=_GZIP)
+
+
 class Output:
     """Takes a file's bytes; a thread packs and writes them meanwhile. `size` counts what it wrote."""
 
@@ -24,7 +29,7 @@ class Output:
         self.size = 0
         self._file = file
         self._thread = thread
-        self._packer = zlib.compressobj(_LEVEL, wbits=_GZIP) if packed else None
+        self._packer = packer() if packed else None
         self._last: Future[None] | None = None
 
     def write(self, piece: bytes) -> None:

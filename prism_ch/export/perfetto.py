@@ -21,11 +21,10 @@ from prism_ch.export import wire
 from prism_ch.export.arrows import Arrows, Chunk
 from prism_ch.export.messages import RecordReader
 from prism_ch.export.rates import Rates
-from prism_ch.export.reader import JobReader, Phases, Span
+from prism_ch.export.reader import JobReader, Phases, Source, Span
 from prism_ch.export.tracks import Tracks
 from prism_ch.model.columns import Int64
 from prism_ch.model.window import Interval
-from prism_ch.store.client import Store
 
 #: Takes a trace in pieces.
 Write = Callable[[bytes], object]
@@ -51,22 +50,21 @@ class Exported:
 
 
 def export_trace(
-    store: Store,
+    source: Source,
     job_id: str,
     write: Write,
     *,
     first_step: int | None = None,
     last_step: int | None = None,
-    tenant: str | None = None,
     report: Report | None = None,
 ) -> Exported:
     """Write the trace of a job.
 
     Parameters: `write`, takes the trace in pieces; `first_step` and `last_step`, both included, None for no bound;
-    `tenant`, whose rows are read, None for all that the database lets its user read; `report`, called after each piece.
-    Raises UsageError if the job has none of these steps, StoreError if the engine fails.
+    `report`, called after each piece.
+    Raises UsageError if the job has none of these steps, and what the source raises if the engine fails.
     """
-    reader = JobReader(store, job_id, tenant)
+    reader = JobReader(source, job_id)
     span = reader.span(first_step, last_step)
     incidents = reader.incidents(span.time)
     tracks = Tracks(reader.places())

@@ -1,8 +1,8 @@
-"""Reads what a trace shows of one job, as an operator or as a tenant would by `prism-ch sql`."""
+"""Reads what a trace shows of one job, as its reader would by SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,8 @@ from prism_ch.query.answer import check_statement, run
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
+#: The format in which a source answers.
+STREAM_FORMAT = "ArrowStream"
 #: Phases read at once, about: enough for numpy and ClickHouse to be at full speed.
 _CHUNK_PHASES = 500_000
 #: The largest number of a step.
@@ -58,16 +60,37 @@ class Phases(Columns):
     end_ns: Int64
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a trace comes from, as its reader may see it.
+
+    `ask` answers a statement of sql/queries by its name and parameters as an Arrow stream; `records`, a connection on
+    which flow records are read, None for who may not.
+    """
+
+    ask: Callable[[str, Mapping[str, str | int]], bytes]
+    records: Store | None
+
+    @classmethod
+    def of_store(cls, store: Store, tenant: str | None = None) -> Source:
+        """Ask a database. `tenant` is whose rows are read, None for all that its user may read."""
+
+        def ask(name: str, parameters: Mapping[str, str | int]) -> bytes:
+            checked = check_statement(store, statement(name), tenant=tenant)
+            return run(store, checked, STREAM_FORMAT, parameters)
+
+        return cls(ask, store if tenant is None else None)
+
+
 class JobReader:
-    """Reads one job. Every method raises StoreError as the store does.
+    """Reads one job. Every method raises what the source does.
 
     `endpoints` are the addresses met so far; an endpoint's number is its place among them.
     """
 
-    def __init__(self, store: Store, job_id: str, tenant: str | None) -> None:
-        self.store = store
+    def __init__(self, source: Source, job_id: str) -> None:
+        self.source = source
         self.job_id = job_id
-        self.tenant = tenant
         self.endpoints: list[str] = []
         self._numbers: dict[str, int] = {}
 
@@ -110,9 +133,7 @@ class JobReader:
 
     def table(self, name: str, **parameters: str | int) -> pa.Table:
         """Return the rows of sql/queries/<name>.sql about the job, those that its reader may see."""
-        checked = check_statement(self.store, statement(name), tenant=self.tenant)
-        body = run(self.store, checked, "ArrowStream", {"job_id": self.job_id, **parameters})
-        with pa.ipc.open_stream(body) as reader:
+        with pa.ipc.open_stream(self.source.ask(name, {"job_id": self.job_id, **parameters})) as reader:
             return reader.read_all()
 
     def _tables(self, span: Span) -> Iterator[tuple[int, pa.Table]]:

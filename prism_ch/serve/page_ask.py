@@ -38,7 +38,11 @@ class PageAsk:
 
     def __call__(self, name: str, /, **parameters: Any) -> list[list[Any]]:
         """Return the rows. Raises ClientGoneError once nobody waits for the page."""
-        return parsed(self._wait(self._begin(statement(name), FORMAT, _as_text(parameters), {})))
+        return parsed(self.answer(name, parameters, FORMAT))
+
+    def answer(self, name: str, parameters: Mapping[str, Any], result_format: str) -> bytes:
+        """Return the result of a statement of sql/queries in a format. Raises ClientGoneError as a call does."""
+        return self._wait(self._begin(statement(name), result_format, _as_text(parameters), {}))
 
     def together(self, questions: Sequence[Question]) -> list[list[list[Any]]]:
         """Return the rows of several statements, which run at once."""

@@ -21,6 +21,7 @@ from prism_ch.serve.permission import public_error
 from prism_ch.serve.request import RequestError
 from prism_ch.serve.sql import SqlEndpoint
 from prism_ch.serve.sql_page import answer_csv, view_answer
+from prism_ch.serve.trace_file import answer_trace
 from prism_ch.serve.users import User, credentials_of
 from prism_ch.serve.views import VIEWS, NotThereError, Reader
 from prism_ch.store.handle import EngineError
@@ -32,9 +33,11 @@ _PAGES_AT_ONCE = 4
 #: The longest form: a statement of the longest size, with every letter of it escaped.
 _FORM_BYTES_MAX = 1 << 20
 _PARAMETERS_MAX = 50
-_SQL_PATH = "/sql"
+#: How many traces are made at once: each takes as long as its client reads.
+_TRACES_AT_ONCE = 2
+_SQL_PATH, _TRACE_PATH = "/sql", "/trace"
 #: The paths of pages; `/` is asked by ClickHouse's clients too.
-PATHS = (*VIEWS, _SQL_PATH)
+PATHS = (*VIEWS, _SQL_PATH, _TRACE_PATH)
 _TITLES = {400: "That can't be answered", 401: "Who are you?", 403: "Not allowed", 404: "Not there"}
 
 
@@ -44,11 +47,12 @@ class Pages:
     def __init__(self, endpoint: SqlEndpoint) -> None:
         self._endpoint = endpoint
         self._threads = ThreadPoolExecutor(_PAGES_AT_ONCE, thread_name_prefix="page")
+        self._tracing = ThreadPoolExecutor(_TRACES_AT_ONCE, thread_name_prefix="trace")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it without its parameters."""
         exchange = Exchange(scope, receive, send, self._endpoint.settings.stall_s)
-        call = _Call(self._endpoint, self._threads, exchange)
+        call = _Call(self._endpoint, (self._threads, self._tracing), exchange)
         start_s = time.monotonic()
         try:
             await call.answer()
@@ -61,14 +65,17 @@ class Pages:
         log.info(form, *whose, exchange.sent_bytes, time.monotonic() - start_s, outcome)
 
     def close(self) -> None:
-        """Begin no more pages."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Begin no more pages and traces."""
+        for threads in (self._threads, self._tracing):
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _Call:
-    def __init__(self, endpoint: SqlEndpoint, threads: ThreadPoolExecutor, exchange: Exchange) -> None:
+    def __init__(
+        self, endpoint: SqlEndpoint, threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor], exchange: Exchange
+    ) -> None:
         self._endpoint = endpoint
-        self._threads = threads
+        self._threads, self._tracing = threads
         self._exchange = exchange
         self._user: User | None = None
         self.user_name = ""
@@ -99,6 +106,9 @@ class _Call:
             if posted is not None and posted.get("as") == "csv":
                 text, headers = posted.get("statement", ""), _headers("text/csv")
                 await exchange.while_connected(answer_csv(self._endpoint, ask, exchange, text, headers))
+                return
+            if path == _TRACE_PATH:
+                await self._answer_trace(ask, given)
                 return
             if path == _SQL_PATH:
                 make = partial(view_answer, ask, reader, given, posted)
@@ -134,6 +144,15 @@ class _Call:
         finally:
             ask.abandon()
 
+    async def _answer_trace(self, ask: PageAsk, given: Mapping[str, str]) -> None:
+        """Send a trace, unless the client leaves first. Flow records are in it for those who may read them."""
+        records = self._endpoint.connection if ask.user.tenant is None else None
+        making = answer_trace(ask, records, self._exchange, self._tracing, given, _headers("application/gzip"))
+        try:
+            await self._exchange.while_connected(making)
+        finally:
+            ask.abandon()
+
     async def _refuse(self, error: PrismError) -> None:
         """Send a page with an error.
 
@@ -160,7 +179,7 @@ class _Call:
 def _headers(kind: str) -> dict[str, str]:
     """Return the headers of every answer: nothing in it runs, and no other site shows or reads it."""
     return {
-        "Content-Type": f"{kind}; charset=utf-8",
+        "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
         "Content-Security-Policy": f"{content_security_policy()}; frame-ancestors 'none'",
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",

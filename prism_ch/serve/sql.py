@@ -89,6 +89,10 @@ class SqlEndpoint:
             self.rate_limit.count(user.name)
         return user
 
+    def connection(self) -> Store:
+        """Open a connection of the service's own, as what reads flow records takes it."""
+        return self._store.another()
+
     def close(self) -> None:
         """Cancel running statements, and close all handles."""
         self.engine.close()

@@ -20,6 +20,8 @@ from prism_ch.serve.request import RequestError
 #: Rows of a page of jobs and of steps.
 JOBS_ROWS, STEPS_ROWS = 50, 50
 _INCIDENTS_ROWS = 100
+#: The most steps of a trace that a page links to; the command writes more.
+_TRACE_STEPS = 100
 #: Jobs whose GPUs a server's page compares with their peers, over so many of their latest steps.
 _HOST_JOBS, _HOST_STEPS = 4, 80
 #: The shortest span that a timeline is zoomed to.
@@ -61,7 +63,7 @@ class Zoom:
 
 def view_overview(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
     """Make the first page: health, open incidents, jobs."""
-    page = _whole(given, "page")
+    page = whole_number(given, "page")
     named, only_open = given.get("named", ""), int(given.get("open", "") == "1")
     asked = {"job_id": "", "named": named, "only_open": only_open, "rows": JOBS_ROWS, "first_row": page * JOBS_ROWS}
     questions: list[Question] = [("show_jobs", {**asked, **span(ALWAYS)}), ("show_incidents", _about(only_open=1))]
@@ -87,8 +89,8 @@ def view_overview(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
 
 def view_one_job(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
     """Make the page of a job."""
-    job = _job(ask, given.get("id", ""))
-    page, slowest = _whole(given, "page"), int(given.get("order", "") == "slowest")
+    job = find_job(ask, given.get("id", ""))
+    page, slowest = whole_number(given, "page"), int(given.get("order", "") == "slowest")
     incidents = _incidents(ask, job_id=job.job_id)
     within = Interval(max(job.first_ns, job.last_ns - 7 * 86_400 * SECOND_NS), job.last_ns + 1)
     asked = {"job_id": job.job_id, "slowest": slowest, "rows": STEPS_ROWS, "first_row": page * STEPS_ROWS}
@@ -102,6 +104,7 @@ def view_one_job(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
         slowest=slowest,
         page=page,
         rows=STEPS_ROWS,
+        trace_steps=_TRACE_STEPS,
     )
 
 
@@ -111,13 +114,14 @@ def view_one_incident(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str
     found = _incidents(ask, incident_id=incident_id) if incident_id else []
     if not found:
         raise NotThereError(f"There is no incident {incident_id[:80]}")
-    return render("page_incident.html", reader=reader, path="/incident", view=view_incident(ask, found[0]))
+    view = view_incident(ask, found[0])
+    return render("page_incident.html", reader=reader, path="/incident", view=view, trace_steps=_TRACE_STEPS)
 
 
 def view_one_step(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
     """Make the page of a step, whose timeline is zoomed by links."""
-    job = _job(ask, given.get("job", ""))
-    number, first_gpu = _whole(given, "step"), _whole(given, "first_gpu")
+    job = find_job(ask, given.get("job", ""))
+    number, first_gpu = whole_number(given, "step"), whole_number(given, "first_gpu")
     found = read(ask, StepRow, "show_step", job_id=job.job_id, step=number)
     if not found:
         raise NotThereError(f"There is no step {number} of that job, or it is no longer kept")
@@ -184,7 +188,8 @@ VIEWS: Mapping[str, Callable[[Any, Reader, Mapping[str, str]], str]] = MappingPr
 )
 
 
-def _job(ask: Ask, job_id: str) -> JobRow:
+def find_job(ask: Ask, job_id: str) -> JobRow:
+    """Find a job that the reader may see. Raises NotThereError."""
     asked = {"job_id": job_id, "named": "", "only_open": 0, "rows": 1, "first_row": 0}
     found = read(ask, JobRow, "show_jobs", **asked, **span(ALWAYS)) if job_id else []
     if not found:
@@ -202,7 +207,7 @@ def _about(**chosen: Any) -> dict[str, Any]:
     return {**asked, "rows": _INCIDENTS_ROWS, **chosen, **span(ALWAYS)}
 
 
-def _whole(given: Mapping[str, str], name: str) -> int:
+def whole_number(given: Mapping[str, str], name: str) -> int:
     """Read a whole number of the address; 0 where there is none. Raises RequestError."""
     text = given.get(name, "")
     if text and not (text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS_MAX):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import http.client
 import io
 import re
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
@@ -19,13 +21,14 @@ import pytest
 from bench import example_data
 from prism_ch.store.client import connect
 from prism_ch.store.migrate import migrate
+from tests import traces
 from tests.hostile_job import fill_hostile
 from tests.pages import HOSTILE, Page, assert_rounded, read_page, style_digest
 from tests.serving import PASSWORD, Answered, OwnEndpoint, endpoint
 from tests.two_tenants import ALPHA, BRAVO, fill
 
 _HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-_PATHS = ("/", "/job", "/incident", "/step", "/host", "/report", "/sql")
+_PATHS = ("/", "/job", "/incident", "/step", "/host", "/report", "/sql", "/trace")
 
 
 def _served(folder: Path, name: str, fill_it: Any, **settings: Any) -> Iterator[OwnEndpoint]:
@@ -180,6 +183,30 @@ def test_a_job_and_a_server_equal_sql(example: OwnEndpoint) -> None:
         assert any(value == pytest.approx(float(line)) for value in shown), line
 
 
+def test_a_job_links_to_its_trace_which_equals_sql(example: OwnEndpoint) -> None:
+    [link] = _links(_page(example, "/job", id="job-two"), "/trace")
+    answered = example.ask(b"", "operator", headers=_HTML, method="GET", path=f"/trace?{urlencode(link)}&x=")
+    assert answered.headers["content-type"] == "application/gzip"
+    assert answered.headers["content-disposition"] == 'attachment; filename="job-two.pftrace.gz"'
+    shown = Counter(_phases(answered.body))
+    rows = example.ask(
+        "SELECT step, phase, toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time) FROM timeline"
+        " WHERE job_id = 'job-two' AND step BETWEEN {first:UInt64} AND {last:UInt64}",
+        param_first=link["first"],
+        param_last=link["last"],
+    ).text.splitlines()
+    stored = Counter((f"step {step}", phase, int(length)) for step, phase, length in (row.split("\t") for row in rows))
+    assert stored
+    assert shown == stored
+
+
+def _phases(packed: bytes) -> Iterator[tuple[str, str, int]]:
+    """List the phases of a trace: the slice around, the name, nanoseconds."""
+    for each in traces.decode(gzip.decompress(packed)).all_slices():
+        if each.parent is not None:
+            yield each.parent.name, each.name, each.end_ns - each.start_ns
+
+
 def test_pages_of_steps_and_jobs_are_turned(example: OwnEndpoint) -> None:
     page = _page(example, "/job", id="job-one", order="slowest")
     after = next(each for each in page.all("a") if each.attributes.get("rel") == "next")
@@ -203,6 +230,11 @@ def test_pages_of_steps_and_jobs_are_turned(example: OwnEndpoint) -> None:
         ("/step", {"job": "job-one", "step": "1", "since": "1e5"}, 400),
         ("/job", {"id": "job-one", "page": "9" * 16}, 400),
         ("/report", {"job": "no"}, 400),
+        ("/trace", {}, 404),
+        ("/trace", {"job": "no"}, 404),
+        ("/trace", {"job": "job-one", "first": "-1"}, 400),
+        ("/trace", {"job": "job-one", "first": "7", "last": "6"}, 400),
+        ("/trace", {"job": "job-one", "first": "123456"}, 400),
         ("/nothing", {}, 404),
     ],
 )
@@ -223,7 +255,8 @@ def test_a_tenant_meets_nothing_of_another(two: OwnEndpoint, path: str) -> None:
     for mine, other in ((ALPHA, BRAVO), (BRAVO, ALPHA)):
         own = {name: value.format(mine.name if name != "step" else mine.number) for name, value in parameters.items()}
         body = _get(two, path, mine.name, **own)
-        assert [mark for mark in other.marks if mark in body.text.partition("</style>")[2]] == []
+        shown = (gzip.decompress(body.body) if path == "/trace" else body.body).decode(errors="replace")
+        assert [mark for mark in other.marks if mark in shown.rpartition("</style>")[2]] == []
         others = {
             name: value.format(other.name if name != "step" else other.number) for name, value in parameters.items()
         }
@@ -245,6 +278,9 @@ def test_hostile_names_stay_names_on_every_page(hostile: OwnEndpoint, name: str)
     ):
         shown = _page(hostile, path, **parameters)
         assert len(shown.all("main")) == 1
+    traced = _get(hostile, "/trace", job=name)
+    assert traced.status == 200
+    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9_.-]+\.pftrace\.gz"', traced.headers["content-disposition"])
     answered = _post(hostile, f"SELECT {_quoted(name)} AS {_backquoted(name[:60])}")
     shown = read_page(answered.text)
     assert len(shown.all("main")) == 1
