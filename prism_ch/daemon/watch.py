@@ -4,10 +4,13 @@ A window closes long after a job fell silent: it may have begun just before, and
 whether more will come. So each tick asks who is silent, and up to when records have arrived for sure.
 
 1. Learn from their arrivals how often records come, and how long after their flows end.
-2. What ended `prompt_s` ago has arrived; where nothing comes at all, only after twice the usual distance of arrivals.
+2. What ended `prompt_s` ago has arrived. Where nothing comes at all, that is known after twice the usual distance of
+   arrivals; then what ended one such distance ago would have come.
 3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent half as long
-   again; so is a job that stood still and sends again.
-4. Looking takes a quarter of the time at most.
+   again.
+4. A job that sends again after a pause of more than a step is looked at after each of its next steps, too: only what
+   comes after a stop shows what it was.
+5. Looking takes a quarter of the time at most.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeAlias
 
 #: Records that have not come this long after the end of their flow are missing: typical lateness is 4 s.
 PROMPT_S = 4.0
@@ -32,6 +36,12 @@ _ENOUGH, _REMEMBERED = 8, 64
 #: Records that come later than this after their flows, in seconds, are of the past, as files are.
 _PAST_S = 60.0
 
+#: Steps after a pause of a job that show what it was.
+_JUDGED = 8
+
+#: Whom to look at, and since when that is so.
+_Key: TypeAlias = tuple[str, int]
+
 
 @dataclass(frozen=True, slots=True)
 class ExporterArrival:
@@ -45,12 +55,30 @@ class ExporterArrival:
 
 @dataclass(frozen=True, slots=True)
 class JobSilence:
-    """Up to when a job's flows are analysed, and when the newest one ended; nanoseconds since the epoch."""
+    """Up to when a job's flows are analysed, and when the newest one ended; nanoseconds since the epoch.
+
+    `step_s` is its usual step in seconds.
+    """
 
     job_id: str
     status: str
     known_ns: int
     last_ns: int
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """The newest flow of a job, when that was asked, and the first one after its latest pause, 0 without any."""
+
+    last_ns: int
+    at_s: float
+    resumed_ns: int = 0
+
+    def then(self, job: JobSilence, at_s: float) -> _Heard:
+        """Return what is heard now: nothing came for what records jumped beyond the time since."""
+        silent_s = (job.last_ns - self.last_ns) / 1e9 - (at_s - self.at_s)
+        return _Heard(job.last_ns, at_s, job.last_ns if silent_s > job.step_s else self.resumed_ns)
 
 
 class Watch:
@@ -60,7 +88,8 @@ class Watch:
         self._prompt_s = prompt_s
         self._newest_ns = 0
         self._distances_s: deque[float] = deque(maxlen=_REMEMBERED)
-        self._looked_s: dict[tuple[str, int], float] = {}
+        self._looked_s: dict[_Key, float] = {}
+        self._heard: dict[str, _Heard] = {}
         self._rests_until_s = 0.0
 
     def arrived_until_ns(self, exporters: Sequence[ExporterArrival]) -> int | None:
@@ -78,41 +107,48 @@ class Watch:
         usual_s = sorted(self._distances_s)[round(0.9 * (len(self._distances_s) - 1))]
         if (now_ns - newest_ns) / 1e9 <= max(self._prompt_s, 2 * usual_s):
             return min(now_ns - round(self._prompt_s * 1e9), max(one.last_ns for one in exporters))
-        return now_ns - round(max(self._prompt_s, 2 * usual_s, 2 * lag_s) * 1e9)
+        return now_ns - round(max(self._prompt_s, usual_s, 2 * lag_s) * 1e9)
 
     def is_due(
         self, jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int, at_s: float
     ) -> bool:
         """Return whether somebody is to be looked at; `at_s` is a clock that nobody sets."""
+        self._heard = {one.job_id: self._before(one, at_s).then(one, at_s) for one in jobs}
         if at_s < self._rests_until_s:
             return False
-        due = False
-        looked: dict[tuple[str, int], float] = {}
+        looked = self._looked_s
+        shown: dict[_Key, float] = {}
+        next_s: dict[_Key, float] = {}
         for key, silent_s in _silent(jobs, exporters, until_ns):
-            before_s = self._looked_s.get(key, 0.0)
-            again = silent_s >= max(SILENCE_S, _AGAIN * before_s)
-            looked[key] = silent_s if again else before_s
-            due |= again
-        self._looked_s = looked
-        return due
+            shown[key], next_s[key] = silent_s, max(SILENCE_S, _AGAIN * looked.get(key, 0.0))
+        for key, on_s, step_s in self._resumed(jobs, until_ns):
+            shown[key], next_s[key] = on_s, looked.get(key, 0.0) + step_s
+        again = {key for key, shown_s in shown.items() if shown_s >= next_s[key]}
+        self._looked_s = {key: shown[key] if key in again else looked.get(key, 0.0) for key in shown}
+        return bool(again)
 
     def looked(self, began_s: float, at_s: float) -> None:
         """Note how long a look took."""
         self._rests_until_s = at_s + _PAUSE * (at_s - began_s)
 
+    def _before(self, job: JobSilence, at_s: float) -> _Heard:
+        """Return what was heard of a job before; of one not asked for yet, what is known of it if it stands still."""
+        return self._heard.get(job.job_id, _Heard(job.last_ns if job.status == "running" else job.known_ns, at_s))
 
-def _silent(
-    jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int
-) -> Iterator[tuple[tuple[str, int], float]]:
-    """Yield who is silent since when, and for how many seconds.
+    def _resumed(self, jobs: Sequence[JobSilence], until_ns: int) -> Iterator[tuple[_Key, float, float]]:
+        """Yield the jobs that send again, for how many seconds they have, and their step."""
+        for job in jobs:
+            resumed_ns = self._heard[job.job_id].resumed_ns
+            on_s = (min(until_ns, job.last_ns) - resumed_ns) / 1e9
+            if resumed_ns and on_s <= min((_JUDGED + 1) * job.step_s, KNOWN_S):
+                yield (f"{job.job_id} again", resumed_ns), on_s, job.step_s
 
-    Of who stood still and sends again, for how long it has.
-    """
-    for job in jobs:
-        if job.status != "running" and job.last_ns > job.known_ns:
-            yield (f"{job.job_id} again", job.known_ns), (job.last_ns - job.known_ns) / 1e9
-        elif until_ns - job.last_ns <= KNOWN_S * 1e9:
-            yield (job.job_id, job.last_ns), (until_ns - job.last_ns) / 1e9
-    for one in exporters:
-        if until_ns - one.last_ns <= KNOWN_S * 1e9:
-            yield (f"exporter {one.exporter}", one.last_ns), (until_ns - one.last_ns) / 1e9
+
+def _silent(jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int) -> Iterator[tuple[_Key, float]]:
+    """Yield who is silent since when, and for how many seconds."""
+    for name, last_ns in (
+        *((job.job_id, job.last_ns) for job in jobs),
+        *((f"exporter {one.exporter}", one.last_ns) for one in exporters),
+    ):
+        if until_ns - last_ns <= KNOWN_S * 1e9:
+            yield (name, last_ns), (until_ns - last_ns) / 1e9

@@ -2,12 +2,13 @@
 --   arrived by now.
 -- Parameters: since: how far back it is looked, seconds.
 -- Result: job_id, status String; known_ns Int64, up to when its flows are analysed; last_ns Int64, the end of its newest flow; both
---   nanoseconds since the epoch. Jobs without a flow in that time have no row.
+--   nanoseconds since the epoch; step_s Float64, its usual step in seconds. Jobs without a flow in that time have no row.
 SELECT
     p.job_id AS job_id,
     any(j.status)::String AS status,
     toUnixTimestamp64Nano(any(j.last_seen)) AS known_ns,
-    max(t.last_ns) AS last_ns
+    max(t.last_ns) AS last_ns,
+    any(j.step_s_median) AS step_s
 FROM pairs AS p
 INNER JOIN jobs AS j ON p.job_id = j.job_id
 INNER JOIN

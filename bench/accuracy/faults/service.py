@@ -94,7 +94,7 @@ class _Arrivals:
                 self._of_job[key] = np.sort(self._flows.end_ns[inside])
             if record.status != "ended":
                 last_ns = _newest(self._of_job[key], now_ns)
-                found.append(JobSilence(job_id, record.status, record.last_seen_ns, last_ns))
+                found.append(JobSilence(job_id, record.status, record.last_seen_ns, last_ns, record.step_s_median))
         return found
 
 

@@ -16,7 +16,7 @@ def arrival(now_s: float, received_s: float, last_s: float, exporter: str = "lea
 
 
 def job(last_s: float, known_s: float = 0.0, status: str = "running") -> JobSilence:
-    return JobSilence("job", status, T0_NS + round(known_s * SECOND), T0_NS + round(last_s * SECOND))
+    return JobSilence("job", status, T0_NS + round(known_s * SECOND), T0_NS + round(last_s * SECOND), step_s=2.0)
 
 
 def until_s(watch: Watch, *exporters: ExporterArrival) -> float | None:
@@ -45,7 +45,7 @@ def test_records_of_the_past_show_nothing_of_the_present() -> None:
     assert until_s(watch, arrival(101, 101, 1)) is None
 
 
-@pytest.mark.parametrize("every_s, lag_s, after_s, expected", [(1, 1, 10, 106), (10, 1, 15, 99), (10, 1, 30, 110)])
+@pytest.mark.parametrize("every_s, lag_s, after_s, expected", [(1, 1, 10, 106), (10, 1, 15, 99), (10, 1, 30, 120)])
 def test_silence_of_all_counts_once_their_rhythm_is_broken(
     every_s: float, lag_s: float, after_s: float, expected: float
 ) -> None:
@@ -71,9 +71,31 @@ def test_job_that_sends_is_not_looked_at_nor_one_long_gone() -> None:
 
 def test_stalled_job_that_sends_again_is_looked_at() -> None:
     watch = Watch()
-    sends = [job(known_s=100, last_s=at, status="stalled") for at in range(101, 112)]
-    due = [watch.is_due([one], [], T0_NS + 115 * SECOND, float(at)) for at, one in enumerate(sends)]
-    assert [at + 1 for at, is_due in enumerate(due) if is_due] == [5, 8]
+    sends = [job(known_s=100, last_s=110 + at, status="stalled") for at in range(11)]
+    due = [watch.is_due([one], [], one.last_ns, float(at)) for at, one in enumerate(sends)]
+    assert [at for at, is_due in enumerate(due) if is_due] == [2, 4, 6, 8, 10]
+
+
+def looks_of_resumed(watch: Watch, last_s: dict[int, float], *, step_s: float) -> list[int]:
+    """The seconds at which a job whose newest flow ended then and then is looked at, all of it having arrived."""
+    looks = []
+    for at, newest_s in last_s.items():
+        one = JobSilence("job", "running", T0_NS, T0_NS + round(newest_s * SECOND), step_s)
+        if watch.is_due([one], [], one.last_ns, float(at)):
+            looks.append(at)
+    return looks
+
+
+def test_job_that_goes_on_after_a_pause_is_looked_at() -> None:
+    """It rests for 4 s in steps of 1.5 s, too short to be looked at meanwhile."""
+    last_s = {at: at - 1 if at < 10 else max(8.0, at - 1.0) if at >= 13 else 8.0 for at in range(40)}
+    assert looks_of_resumed(Watch(), last_s, step_s=1.5) == [15, 17, 19, 21, 23, 25]
+
+
+def test_job_in_its_usual_rhythm_is_not_looked_at() -> None:
+    """Something of it ends once in each step of 3 s."""
+    last_s = {at: 3.0 * (at // 3) for at in range(60)}
+    assert looks_of_resumed(Watch(), last_s, step_s=3.0) == []
 
 
 def test_silent_exporter_is_looked_at() -> None:
