@@ -84,7 +84,7 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
 
     1. A settled job goes on with the kinds and steps that are known.
     2. A young one is examined anew, and that counts if it confirms the steps that were known.
-    3. If it does not, but a division that goes on with the known steps does, and the newest steps are slow, that one
+    3. If it does not, but a division that goes on with the known steps does, and some steps since are slow, that one
        counts, from then on also in later windows (`even_until`).
     """
     unresolved = either_way(seen.bursts, seen.merged)
@@ -179,10 +179,11 @@ def confirms(division: Division, known: Division, params: ContinueParams) -> boo
 
 
 def is_slow(division: Division, known: Division, params: ContinueParams) -> bool:
-    """Return whether some of a division's newest steps take longer than most known ones."""
-    usual_ns = float(np.quantile(np.diff(known.job_end_ns()), 0.25))
-    newest_ns = np.diff(division.job_end_ns())[-2 * params.slow_steps :]
-    return bool(np.count_nonzero(newest_ns > (1 + params.notable) * usual_ns) >= params.slow_steps)
+    """Return whether some of a division's steps since the known ones, or the last of these, take longer than most."""
+    known_ns, ends_ns = known.job_end_ns(), division.job_end_ns()
+    usual_ns = float(np.quantile(np.diff(known_ns), 0.25))
+    since = ends_ns[1:] > known_ns[-2 * params.slow_steps]
+    return bool(np.count_nonzero(np.diff(ends_ns)[since] > (1 + params.notable) * usual_ns) >= params.slow_steps)
 
 
 def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | None:

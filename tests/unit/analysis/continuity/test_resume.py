@@ -235,10 +235,11 @@ class TestKnownSteps:
             ([1.05, 1.05], False),
             ([1.3], False),
             ([1.0, 1.0, 1.0, 5.0], False),
+            ([*[2.5] * 4, *[1.0] * 8], True),
         ],
-        ids=["two", "and a part of one", "by little", "one", "a single one"],
+        ids=["two", "and a part of one", "by little", "one", "a single one", "and quick again"],
     )
-    def test_job_is_slow_when_most_of_its_newest_steps_are(self, newest_s: list[float], slow: bool) -> None:
+    def test_job_is_slow_when_steps_since_the_known_ones_are(self, newest_s: list[float], slow: bool) -> None:
         known = self.ended(*range(1, 9))
         ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
         assert is_slow(self.ended(*ends_s), known, self.YOUNG) is slow
