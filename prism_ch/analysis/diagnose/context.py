@@ -11,7 +11,7 @@ import numpy as np
 from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
-from prism_ch.analysis.diagnose.compute.last_ready import find_last_ready
+from prism_ch.analysis.diagnose.compute.last_ready import LastReady, find_last_ready
 from prism_ch.analysis.diagnose.compute.slow_gpus import before_slow, find_slow_gpus, recall, remember
 from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
 from prism_ch.analysis.diagnose.findings import Place
@@ -23,7 +23,7 @@ from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.observe.observe import Observed
-from prism_ch.model.columns import Bool, Float64, Int32, Int64, Ragged
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.memory import UsualComputeTime
@@ -91,12 +91,11 @@ class AttemptContext:
         return find_slow_stages(self.compute_times, self.attempt.division, self.place, self.topology, usual_s)
 
     @cached_property
-    def last_ready(self) -> Ragged:
-        """Who kept the others waiting in each of its new steps."""
+    def last_ready(self) -> LastReady:
+        """Who kept the others waiting in each of its steps."""
         usual_s = recall(self.usual, self.compute_times, self.topology)
         division = self.attempt.division
-        named = find_last_ready(self.compute_times, division, self.gpus, self.place, self.topology, usual_s)
-        return named[division.steps - len(self.attempt.rebuilt.steps) :]
+        return find_last_ready(self.compute_times, division, self.gpus, self.place, self.topology, usual_s)
 
     def remembered(self) -> UsualComputeTime:
         """Return its ranks' compute times that later windows have to know."""
@@ -155,8 +154,9 @@ class JobContext:
         return [one for one in looked_at if one.job_id not in apart]
 
     def with_slowest(self) -> JobContext:
-        """Return it with who kept the others waiting in each of the job's new steps."""
-        return replace(self, job=_with_slowest(self.job, self.attempts))
+        """Return it with who kept the others waiting in each of the job's new steps, and by how long."""
+        late_s = np.concatenate([one.last_ready.late_s for one in self.attempts])
+        return replace(self, job=_with_slowest(self.job, self.attempts), moved=replace(self.moved, late_s=late_s))
 
     def with_found(self, found: tuple[Finding, ...]) -> JobContext:
         """Return it with what was found so far."""
@@ -198,7 +198,8 @@ def _with_slowest(job: ContinuedJob, attempts: Sequence[AttemptContext]) -> Cont
     named = []
     for one in attempts:
         rebuilt = one.attempt.rebuilt
-        steps = replace(rebuilt.steps, slowest=one.last_ready)
+        named_last = one.last_ready.endpoints[one.attempt.division.steps - len(rebuilt.steps) :]
+        steps = replace(rebuilt.steps, slowest=named_last)
         named.append(replace(one.attempt, rebuilt=replace(rebuilt, steps=steps)))
     known = len(job.steps) - sum(len(one.rebuilt.steps) for one in named)
     new = [one.rebuilt.steps for one in named]

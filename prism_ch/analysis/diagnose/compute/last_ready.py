@@ -8,7 +8,7 @@ the one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,17 @@ from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.topology import Topology
 
 
+@dataclass(frozen=True, slots=True)
+class LastReady:
+    """Who kept the others waiting in each step, Ragged[steps], and by how long they are late.
+
+    `late_s` float64[steps]: seconds by which they compute longer than usual, NaN where nobody is named.
+    """
+
+    endpoints: Ragged
+    late_s: Float64
+
+
 def find_last_ready(
     measured: Sequence[ComputeTime],
     division: Division,
@@ -31,8 +42,8 @@ def find_last_ready(
     place: Place,
     topology: Topology,
     usual_s: Mapping[int, float],
-) -> Ragged:
-    """List the endpoints that kept the others waiting in each step, Ragged[steps].
+) -> LastReady:
+    """List the endpoints that kept the others waiting in each step.
 
     Parameters: `measured`, the ranks' compute times, best measure first; `slow`, the GPUs found to be slow; `usual_s`,
     see `find_slow_gpus`.
@@ -42,17 +53,20 @@ def find_last_ready(
     3. Those of its server that are late alike may be the one as well. If others are, nobody is named.
     """
     named: list[tuple[int, ...]] = [()] * division.steps
+    late_s = np.full(division.steps, np.nan)
     for finding in slow:
         first, last = (max(step - place.first_step, 0) for step in (finding.first_step, finding.last_step))
         members = tuple(topology.index[address] for address in finding.about if address in topology.index)
         named[first : last + 1] = [members] * len(named[first : last + 1])
+        late_s[first : last + 1] = finding.observed - finding.expected
     # Each step is judged by itself.
     params = replace(place.params.compute, widths=(1,))
     for compared in compare(measured, division, usual_s, params):
         late = _late(compared, place.params)
         for step in np.flatnonzero(late.any(axis=0)).tolist():
-            named[step] = named[step] or _late_together(compared, step, late[:, step], topology, place.params)
-    return ragged(named)
+            if not named[step]:
+                named[step], late_s[step] = _late_together(compared, step, late[:, step], topology, place.params)
+    return LastReady(ragged(named), late_s)
 
 
 def _late(compared: Comparison, params: DiagnoseParams) -> Bool:
@@ -72,8 +86,8 @@ def _late(compared: Comparison, params: DiagnoseParams) -> Bool:
 
 def _late_together(
     compared: Comparison, step: int, late: Bool, topology: Topology, params: DiagnoseParams
-) -> tuple[int, ...]:
-    """List the ranks that are late together in a step.
+) -> tuple[tuple[int, ...], float]:
+    """List the ranks that are late together in a step, and by how many seconds.
 
     Parameters: `late` bool[m]. What is late by less waits for them. Nobody is listed if they don't belong together.
     """
@@ -82,5 +96,5 @@ def _late_together(
     alike = extra_s >= params.half * extra_s[row]
     members = ranks_together(compared.times, row, alike, topology)
     if np.count_nonzero(alike) > len(members) or len(members) > compared.most[row]:
-        return ()
-    return tuple(compared.times.endpoints[members].tolist())
+        return (), np.nan
+    return tuple(compared.times.endpoints[members].tolist()), float(extra_s[row])

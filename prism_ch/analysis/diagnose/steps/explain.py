@@ -17,12 +17,16 @@ from prism_ch.model.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """An endpoint, or a `server` >= 0, waited for in `times` of `count` slow steps."""
+    """An endpoint, or a `server` >= 0, waited for in `times` of `count` slow steps.
+
+    `members` are the endpoints of a server that can't be told apart.
+    """
 
     endpoint: int
     server: int
     times: int
     count: int
+    members: tuple[int, ...] = ()
 
     def name(self, topology: Topology) -> str:
         """Return the endpoint's address, or the server's name."""
@@ -56,19 +60,29 @@ def find_straggler(
     )
     server, of_server = most_frequent(now)
     if stands_out(of_server, len(last_ready), _usual_share(usually, server), servers, params):
-        return Straggler(endpoint, server, of_server, len(last_ready))
+        members = {one for row in last_ready for one in row if topology.server[one] == server}
+        return Straggler(endpoint, server, of_server, len(last_ready), tuple(sorted(members)))
     return None
 
 
-def last_in_all(last_ready: Ragged, topology: Topology) -> Straggler | None:
-    """Name the endpoint or server that was last in all of some steps."""
-    rows = [set(row) for row in last_ready]
-    common, everybody = set.intersection(*rows), set.union(*rows)
-    servers = {int(topology.server[one]) for one in everybody}
-    if not all(rows) or len(servers) != 1:
+def late_by_excess(
+    last_ready: Ragged, late_s: Float64, excess_s: Float64, topology: Topology, params: DiagnoseParams
+) -> Straggler | None:
+    """Name whom slow steps waited for by about as long as they lost, None if not always the same.
+
+    Parameters: the last endpoints to be ready in each of n slow steps, the seconds by which they were late, and those
+    by which the steps are longer, float64[n]. How often somebody is last says nothing of a single step; that somebody
+    was late by what it lost is no chance.
+    """
+    rows = [
+        set(row) for row, late, excess in zip(last_ready, late_s, excess_s, strict=True) if late >= params.half * excess
+    ]
+    if len(rows) < params.min_culprit_share * len(last_ready) or not (common := set.intersection(*rows)):
         return None
-    alone = len(everybody) == 1
-    return Straggler(min(common or everybody), -1 if alone else servers.pop(), len(rows), len(rows))
+    members = tuple(sorted(common))
+    alone = len(members) == 1
+    server = -1 if alone else int(topology.server[members[0]])
+    return Straggler(members[0], server, len(rows), len(last_ready), () if alone else members)
 
 
 def stands_out(times: int, count: int, share: float, servers: int, params: DiagnoseParams) -> bool:
@@ -102,7 +116,8 @@ class Moved:
 
     `shows_late`: ranks are seen to be ready one after the other, so that one that keeps others waiting would be, too.
     `latest` int32[steps] is the endpoint that was ready last, by however little, and `latest_s` float64[steps] by how
-    much later than most; both are empty where that is not known.
+    much later than most; both are empty where that is not known. `late_s` float64[steps] is by how much whoever kept
+    the others waiting computes longer than usual, NaN where nobody is seen to.
     """
 
     number: Int64
@@ -110,11 +125,17 @@ class Moved:
     shows_late: bool = False
     latest: Int32 = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     latest_s: Float64 = field(default_factory=lambda: np.empty(0))
+    late_s: Float64 = field(default_factory=lambda: np.empty(0))
 
     def last_ready(self, step: Int64) -> Ragged:
         """Return who was ready last in each of some steps, Ragged[n], nobody if unknown."""
         known = dict(zip(self.number.tolist(), self.latest.tolist(), strict=False))
         return ragged([known[one]] if known.get(one, -1) >= 0 else [] for one in step.tolist())
+
+    def lateness_s(self, step: Int64) -> Float64:
+        """Return by how long the last to be ready was late in each of some steps, float64[n], NaN if unknown."""
+        known = dict(zip(self.number.tolist(), self.late_s.tolist(), strict=False))
+        return np.array([known.get(one, np.nan) for one in step.tolist()], dtype=np.float64)
 
     def keeps_waiting(self, slow: Int64, before: Int64, excess_s: float, share: float) -> bool:
         """Return whether the last to be ready may explain slow steps.

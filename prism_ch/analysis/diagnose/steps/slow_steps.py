@@ -190,7 +190,7 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
 
     1. The cause is what was found to slow the job for most of these steps. Steps that move another volume are longer by
        that, and not by what costs the job next to nothing.
-    2. Else the straggler is whom the others waited for.
+    2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
        them to show who is.
     """
@@ -208,14 +208,12 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
         # Nobody is late by much, but the same one may be the last to be ready in every one of these steps.
         latest = context.moved.last_ready(seen.step)
         healthy = latest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]
-        excess_s = float(np.median(seen.duration_s[bad] - compared.expected[bad]))
-        if context.moved.keeps_waiting(seen.step[bad], seen.step[: episode.first], excess_s, params.half):
+        most_s = float(np.median(seen.duration_s[bad] - compared.expected[bad]))
+        if context.moved.keeps_waiting(seen.step[bad], seen.step[: episode.first], most_s, params.half):
             straggler = explain.find_straggler(latest[bad], healthy, servers, context.topology, params)
-    elif cause is None and straggler is None and context.moved.shows_late:
-        # In few steps nobody is last often, but whoever is late by what they lost is to blame for them.
-        excess_s = float(np.median(seen.duration_s[bad] - compared.expected[bad]))
-        if context.moved.keeps_waiting(seen.step[bad], seen.step[: episode.first], excess_s, params.half):
-            straggler = explain.last_in_all(seen.slowest[bad], context.topology)
+    elif cause is None and straggler is None:
+        late_s, excess_s = context.moved.lateness_s(seen.step[bad]), seen.duration_s[bad] - compared.expected[bad]
+        straggler = explain.late_by_excess(seen.slowest[bad], late_s, excess_s, context.topology, params)
     would_show = context.moved.shows_late and context.peers >= params.compute.min_peers
     enough = (
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps
@@ -299,7 +297,8 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
     if cause is not None:
         named = Cause(cause.kind, cause.subject, cause.may_also_be)
     elif straggler is not None:
-        named = Cause("slow_gpu", straggler.name(topology))
+        members = tuple(topology.endpoints[one] for one in straggler.members)
+        named = Cause("slow_gpu", straggler.name(topology), members)
     if named is not None:
         others = {"may_also_be": list(named.may_also_be)} if named.may_also_be else {}
         evidence["root_cause"] = {"kind": named.kind, "subject": named.subject, **others}
@@ -317,9 +316,16 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         evidence,
         about=last_addresses,
         cause=named,
-        confidence=UNNAMED if named is None else NAMED / (1 + len(named.may_also_be)),
+        confidence=_confidence(reason),
         baseline=Baseline(other_work=nobodys),
     )
+
+
+def _confidence(reason: _Reason) -> float:
+    """Return how sure a subject is: of candidates that explain the same flows any may be it; a server has its GPUs."""
+    if reason.cause is None:
+        return UNNAMED if reason.straggler is None else NAMED
+    return NAMED / (1 + len(reason.cause.may_also_be))
 
 
 def _sentence(context: _Context, extent: Extent, observed_s: float, usual_s: float, reason: _Reason) -> str:

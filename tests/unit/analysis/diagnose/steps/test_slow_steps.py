@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism_ch.analysis.diagnose.findings import NAMED, UNNAMED
 from prism_ch.analysis.diagnose.steps.explain import Moved, newest_run
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
-from prism_ch.model.finding import Finding
+from prism_ch.model.columns import ragged
+from prism_ch.model.finding import Cause, Finding
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
@@ -232,7 +234,9 @@ class TestWhoIsWaitedFor:
             steps = steps_of([1.0] * 20 + [1.5] * 12, [*usual * 5, *[8, 9, 10, 11] * 3])
             (one,) = find_slow_steps(job, steps, (), (), 16, where, PARAMS)
             cause = one.evidence.get("root_cause")
-            assert cause == ({"kind": "slow_gpu", "subject": "host-02"} if named else None)
+            gpus = [where.endpoints[rank] for rank in range(8, 12)]
+            assert cause == ({"kind": "slow_gpu", "subject": "host-02", "may_also_be": gpus} if named else None)
+            assert one.confidence == (NAMED if named else UNNAMED)
             assert ("waited for host-02, whose GPUs were last to be ready in 12 of 12" in one.summary) == named
 
     def test_a_single_slow_step_reads_so(self) -> None:
@@ -302,15 +306,23 @@ class TestRegimes:
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
         assert (told.severity, told.status) == ("critical", "open")
 
-    @pytest.mark.parametrize("late_s, named", [(0.9, "slow_gpu"), (0.1, "")])
+    @pytest.mark.parametrize("late_s, named", [(0.9, "10.0.102.0"), (0.1, "")])
     def test_one_step_names_who_is_late_by_what_it_lost(self, late_s: float, named: str) -> None:
         slowest = [-1] * 31
         slowest[30] = 2
-        latest_s = np.array([0.01] * 30 + [late_s])
-        moved = Moved(np.arange(31), np.full((31, 2), 1), True, np.full(31, 2, np.int32), latest_s)
+        moved = Moved(np.arange(31), np.full((31, 2), 1), late_s=np.array([np.nan] * 30 + [late_s]))
         steps = steps_of([*[1.0] * 30, 2.0], slowest)
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, moved)
-        assert (told.cause.kind if told.cause else "") == named
+        assert (told.cause.subject if told.cause else "") == named
+
+    def test_ranks_late_together_in_one_step_name_their_server(self) -> None:
+        where, ranks = topology(4, 4), np.arange(16, dtype=np.int32)
+        job = RecognisedJob("job", "acme", ranks, known=False)
+        steps = steps_of([*[1.0] * 30, 2.0], -1)
+        steps = replace(steps, slowest=ragged([*[()] * 30, (8, 9)]))
+        moved = Moved(np.arange(31), np.full((31, 2), 1), late_s=np.array([np.nan] * 30 + [0.9]))
+        (told,) = find_slow_steps(job, steps, (), (), 16, where, PARAMS, moved)
+        assert told.cause == Cause("slow_gpu", "host-02", (where.endpoints[8], where.endpoints[9]))
 
     @pytest.mark.parametrize("late_s, shows, blamed", [(0.02, True, False), (0.9, True, True), (0.02, False, True)])
     def test_last_by_little_is_to_blame_only_if_lateness_is_unseen(
