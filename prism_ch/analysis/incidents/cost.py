@@ -41,9 +41,7 @@ def costs_of(
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
-        passes = not names_place(group.cause) or group.cause.kind in OF_NETWORK
-        least = params.severity_steps if passes else params.judged_steps
-        least_s = least * job.job.step_s_median
+        least_s = _least_steps(group.cause, params) * job.job.step_s_median
         cost = replace(known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job))), least_s=least_s)
         own = group.of_job(job_id)
         if group.is_telemetry:
@@ -55,6 +53,17 @@ def costs_of(
             slow = own or (_in_steps_of(job, group.cause),)
             known[job_id] = _of_steps(cost, slow, job, beside, params)
     return tuple(known[job_id] for job_id in sorted(known))
+
+
+def _least_steps(cause: Finding, params: IncidentParams) -> int:
+    """Return over how many steps a loss is taken at the least.
+
+    What evidence places costs what it costs while it lasts: detectors want it in several steps. A single slow step may
+    be a hiccup, and steps whose cause no evidence places vary by themselves.
+    """
+    if not names_place(cause) and not cause.may_also_be:
+        return params.severity_steps
+    return params.judged_steps if cause.kind == "slow_step" and cause.first_step == cause.last_step else 0
 
 
 def _gpus(job: JobMemory) -> int:

@@ -44,9 +44,9 @@ class SharedParams:
     recent_steps: int = 16
     #: Steps by which a job has settled: most layouts repeat within a few.
     settled_steps: int = 64
-    #: The lost share of time is taken over this number of steps at the least, so that a single slow one is not
-    #: critical: steps vary, and flows contend for links; of a recorded run on real GPUs that nothing slowed, five steps
-    #: took 11 % longer. Where a GPU or server is named, `judged_steps` are enough.
+    #: The lost share of time is taken over this number of steps at the least where evidence places no cause: steps
+    #: vary; of a recorded run on real GPUs that nothing slowed, five took 11 % longer. Of a single slow step for which
+    #: a GPU or server is named it is `judged_steps`: hiccups leave the same records.
     severity_steps: int = 20
     #: Steps kept as the history that new ones are compared with, and again as many that stand for all older ones.
     history_steps: int = 256

@@ -8,7 +8,7 @@ import pytest
 
 from prism_ch.analysis.incidents.cost import costs_of, grade
 from prism_ch.analysis.incidents.groups import Claim, Group
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import Cause, Finding, FindingKind
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import IncidentParams
@@ -66,6 +66,25 @@ class TestSteps:
     def test_a_place_costs_a_job_that_shows_nothing_else(self) -> None:
         place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), slowdown=0.4, end_ns=BEGIN_NS + 60_000 * MS)
         assert cost(self.known, group(place, job_id="")).lost_s == pytest.approx(3)
+
+    @pytest.mark.parametrize(
+        "kind, last, caused, named, least_s",
+        [
+            ("slow_nic", 15, False, (), 0),
+            ("slow_group", 15, False, ("10.0.100.0",), 0),
+            ("slow_group", 15, False, (), 20),
+            ("slow_step", 15, False, (), 20),
+            ("slow_step", 15, True, (), 0),
+            ("slow_step", 10, True, (), 8),
+        ],
+        ids=["NIC", "group by its links", "group by its peers", "nobody", "somebody", "somebody, in one step"],
+    )
+    def test_loss_is_taken_over_steps_that_vary_by_themselves(
+        self, kind: FindingKind, last: int, caused: bool, named: tuple[str, ...], least_s: float
+    ) -> None:
+        cause = Cause("slow_gpu", "10.0.100.0") if caused else None
+        one = said(kind, 10, last, NIC if kind == "slow_nic" else "1", may_also_be=named, cause=cause)
+        assert cost(self.known, group(one)).least_s == pytest.approx(least_s * self.known.job.step_s_median)
 
     def test_missing_records_cost_no_time(self) -> None:
         assert cost(self.known, group(said("telemetry", 10, 15))).lost_s == 0
