@@ -19,8 +19,8 @@ PURE_CATEGORIES = frozenset({
 _PURE_TEXT = """
     MACNumToString MACStringToNum MACStringToOUI bar byteSize colorOKLABToSRGB colorOKLCHToSRGB colorSRGBToOKLAB
     colorSRGBToOKLCH countDigits currentDatabase defaultValueOfArgumentType defaultValueOfTypeName digits
-    errorCodeToName finalizeAggregation formatReadableDecimalSize formatReadableQuantity formatReadableSize
-    formatReadableTimeDelta getSizeOfEnumType getSubcolumn identity initializeAggregation isConstant isDecimalOverflow
+    caseWithExpression errorCodeToName finalizeAggregation formatReadableDecimalSize formatReadableQuantity formatReadableSize
+    formatReadableTimeDelta getSizeOfEnumType getSubcolumn identity ignore initializeAggregation isConstant isDecimalOverflow
     lowCardinalityIndices lowCardinalityKeys materialize minSampleSizeContinuous minSampleSizeConversion
     parseISO8601Duration parseReadableSize parseReadableSizeOrNull parseReadableSizeOrZero parseTimeDelta
     seriesDecomposeSTL seriesOutliersDetectTukey seriesPeriodDetectFFT toColumnTypeName toTypeName transform

@@ -49,7 +49,7 @@ def answer_options(command: _Command) -> _Command:
 @shared_options
 @pass_session
 def sql(session: Session, /, statement: str, **options: Any) -> None:
-    """Answer one reading statement: SELECT, WITH, SHOW, DESCRIBE or EXPLAIN.
+    """Answer one reading statement: SELECT, WITH, SHOW, DESCRIBE, EXISTS or EXPLAIN.
 
     Anything that could write, or read what is not in the database, is refused, and so is what is not known to be
     harmless. `-` reads the statement from stdin. SETTINGS at its end may change how results look and lower limits.

@@ -9,7 +9,9 @@ from types import MappingProxyType
 from prism_ch.assets import asset
 
 #: Table functions that make rows out of their arguments alone.
-TABLE_FUNCTIONS = frozenset({"generate_series", "generateseries", "numbers", "numbers_mt", "values", "zeros"})
+TABLE_FUNCTIONS = frozenset({
+    "generate_series", "generateseries", "numbers", "numbers_mt", "sqlstandardvalues", "values", "zeros",
+})  # fmt: skip
 
 #: Views of the database that take parameters, and so look like table functions.
 PARAMETERISED_VIEWS = frozenset({"gpu_time", "pair_traffic", "switch_traffic"})

@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Literal
 from uuid import uuid4
 
 from prism_ch.errors import StoreError, UsageError
 from prism_ch.query.checked import CheckedStatement, Limits
+from prism_ch.query.enumerations import with_names
 from prism_ch.query.gate import SyntaxUsageError, listed_only, scope
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
@@ -113,14 +115,15 @@ def check_statement(
 
     Raises UsageError as scope() does; the text of a syntax error is ClickHouse's own.
     """
+    check = partial(scope, database=store.database, tenant=tenant, limits=limits, settings=settings)
+    tree = partial(_syntax_tree, store)
     try:
-        checked = scope(sql, store.database, tenant=tenant, limits=limits, settings=settings)
-    except SyntaxUsageError as error:
-        _normal_form(store, sql)
-        raise UsageError(
-            f"ClickHouse can read the statement, but it could not be looked into, so it isn't run: {error}"
-        ) from error
-    scope(_normal_form(store, checked.text), store.database, tenant=tenant)
+        checked = check(sql)
+    except SyntaxUsageError:
+        # In ClickHouse's own form there are no comments, no odd strings, and every clause has its place.
+        checked = check(_normal_form(store, sql), read_tree=tree)
+    else:
+        scope(_normal_form(store, checked.text), store.database, tenant=tenant, read_tree=tree)
     return replace(checked, text=listed_only(checked.text, store.database))
 
 
@@ -132,13 +135,16 @@ def run(
     *,
     mark: str = "",
 ) -> bytes:
-    """Run a checked statement and return its result in a format of ClickHouse.
+    """Run a checked statement and return its result in a format of ClickHouse, enumerations as text.
 
     Raises StoreError with ClickHouse's own text, but for a tenant without anything about other tenants' rows.
     """
     with prepared(store, checked, mark=mark) as connection:
         try:
-            return connection.raw(checked.text, parameters, fmt=engine_format)
+            text = with_names(
+                checked.text, engine_format, partial(connection.raw, parameters=parameters, fmt="JSONEachRow")
+            )
+            return connection.raw(text, parameters, fmt=engine_format)
         except StoreError as error:
             raise _public_error(error, checked) from error.__cause__
 
@@ -226,6 +232,11 @@ def _normal_form(store: Store, sql: str) -> str:
         text = re.sub(r"^.*?(?=Syntax error)", "", error.reason)
         text = re.split(r"[.:]? (?:Expected one of|In scope SELECT)\b", text)[0].rstrip(". ")
         raise SyntaxUsageError(f"the statement can't be read: {text}") from error
+
+
+def _syntax_tree(store: Store, sql: str) -> str:
+    """Return the engine's syntax tree of a statement, a line a node."""
+    return store.raw(f"EXPLAIN AST {sql}", fmt="TSVRaw").decode()
 
 
 def _without_format(checked: CheckedStatement) -> CheckedStatement:

@@ -15,14 +15,12 @@ StoreError if the engine fails.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet
 
 from prism_ch.errors import UsageError
 from prism_ch.query.answer import check_statement, page, run
@@ -56,10 +54,8 @@ def sql(
     checked = check_statement(store, text, tenant=tenant, settings=page(rows, first_row))
     if checked.format is not None:
         raise UsageError("leave out FORMAT: the answer is an Arrow table")
-    # Arrow would number enumerations; Parquet names them, in bytes, as nothing else comes.
-    table = pa.parquet.read_table(io.BytesIO(run(store, checked, "Parquet", parameters)))
-    named = [field.with_type(pa.string()) if pa.types.is_binary(field.type) else field for field in table.schema]
-    return table.cast(pa.schema(named))
+    with pa.ipc.open_stream(run(store, checked, "ArrowStream", parameters)) as reader:
+        return reader.read_all()
 
 
 def columns(table: pa.Table) -> dict[str, npt.NDArray[Any]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import sqlglot
@@ -22,19 +23,21 @@ from sqlglot.tokens import Token, TokenType
 from prism_ch.errors import UsageError
 from prism_ch.query import allowed, tenancy
 from prism_ch.query.checked import CheckedStatement, Limits, engine_settings, limits_of
+from prism_ch.query.syntax_tree import check_tree
+from prism_ch.query.tables import check_table, existence, is_defined, short, table_names
 
 #: Longest statement, in bytes; also ClickHouse's own limit.
 MAX_STATEMENT_BYTES = 262_144
 
 #: First words of a statement.
-READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN")
+READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXISTS", "EXPLAIN")
 _FIRST_WORDS = frozenset({*READING, "DESC", "("})
 # sqlglot does not parse what follows these words, so it is checked by itself.
 _SHOW_TABLES = re.compile(
     r"SHOW\s+(?:FULL\s+)?TABLES(?:\s+(?:FROM|IN)\s+[`\"]?(?P<database>\w+)[`\"]?)?(?=\s+LIMIT\s+\d+\s*$|\s*$)",
     re.IGNORECASE,
 )
-_UNPARSED = frozenset({"SHOW", "EXPLAIN"})
+_UNPARSED = frozenset({"SHOW", "EXISTS", "EXPLAIN"})
 _NOT_READING = f"only reading statements are allowed: {', '.join(READING)}"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -56,8 +59,12 @@ _ODD_STRINGS = frozenset({
 _VALUES = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.TRUE, TokenType.FALSE})
 
 
+#: Returns what EXPLAIN AST writes of a statement.
+ReadTree = Callable[[str], str]
+
+
 class SyntaxUsageError(UsageError):
-    """The statement can't be read as SQL."""
+    """The statement can't be read as SQL, or could be read in two ways; ClickHouse's own form of it may pass."""
 
 
 def scope(
@@ -67,38 +74,83 @@ def scope(
     tenant: str | None = None,
     limits: Limits | None = None,
     settings: Mapping[str, str] | None = None,
+    read_tree: ReadTree | None = None,
 ) -> CheckedStatement:
     """Check the one statement in `sql`, and return it as written, with its settings.
 
     Parameters: `database`, the store's own, the only one that may be named besides ClickHouse's system databases;
     `tenant`, whose rows it may see, None for an operator, who sees all; `limits`, by default those of a tenant or an
-    operator; `settings`, requested by the client besides a SETTINGS clause of the statement.
+    operator; `settings`, requested by the client besides a SETTINGS clause of the statement; `read_tree`, returns the
+    engine's syntax tree of a statement that sqlglot can't parse.
     Raises UsageError with the reason unless the statement only reads, and SyntaxUsageError if it can't be parsed.
     """
     body, tokens = _only_statement(sql)
     body, tokens, written, result_format = _without_tail(body, tokens)
     requested = {**(settings or {}), **written}
     _check_settings(requested, result_format, tenant)
-    text = _check_statement(body, tokens, database, tenant)
+    text = _Check(database, tenant, read_tree).statement(body, tokens)
     bounds = limits or limits_of(tenant)
     return CheckedStatement(text, engine_settings(database, tenant, bounds, requested), result_format, tenant)
 
 
-def _check_statement(statement: str, tokens: list[Token], database: str, tenant: str | None) -> str:
-    first = tokens[0].text.upper()
-    if first not in _UNPARSED:
-        _check_query(statement, tokens, database, tenant)
-        return statement
-    rest, tokens = _only_statement(statement[len(first) :])
-    if first == "SHOW":
-        _check_text(rest, tokens)
-        _check_show(tokens, allowed.SHOWABLE if tenant is None else tenancy.TENANT_SHOWABLE)
-    elif tenant is not None:
-        raise UsageError("EXPLAIN shows how much is stored of other tenants, so it is for operators")
-    else:
-        query = _EXPLAIN_KIND.sub("", rest, count=1)
-        _check_query(query, _tokens(query), database, tenant)
-    return f"{first} {rest}"
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Checks statements on a database for a tenant, None for an operator."""
+
+    database: str
+    tenant: str | None
+    read_tree: ReadTree | None
+
+    def statement(self, statement: str, tokens: list[Token]) -> str:
+        """Return the statement to run; raise UsageError unless it only reads."""
+        first = tokens[0].text.upper()
+        if first not in _UNPARSED:
+            self._query(statement, tokens)
+            return statement
+        rest, tokens = _only_statement(statement[len(first) :])
+        if first == "EXISTS":
+            return existence(tokens, self.database, self.tenant)
+        if first == "SHOW":
+            _check_text(rest, tokens)
+            _check_show(tokens, allowed.SHOWABLE if self.tenant is None else tenancy.TENANT_SHOWABLE)
+        elif self.tenant is not None:
+            raise UsageError("EXPLAIN shows how much is stored of other tenants, so it is for operators")
+        else:
+            query = _EXPLAIN_KIND.sub("", rest, count=1)
+            self._query(query, _tokens(query))
+        return f"{first} {rest}"
+
+    def _query(self, sql: str, tokens: list[Token]) -> None:
+        """Refuse all but one SELECT or DESCRIBE over harmless tables and functions."""
+        if tokens and tokens[0].text.upper() == "FROM":
+            raise SyntaxUsageError("SELECT comes before FROM")
+        if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _UNPARSED:
+            raise UsageError(_NOT_READING)
+        _check_text(sql, tokens)
+        _check_words(tokens)
+        try:
+            tree = _parse(sql)
+        except SyntaxUsageError:
+            if self.read_tree is None:
+                raise
+            check_tree(self.read_tree(_without_parameters(sql, tokens)), tokens, self.database, self.tenant)
+        else:
+            self._tree(tree)
+
+    def _tree(self, tree: exp.Expr) -> None:
+        """Refuse what sqlglot has parsed unless it is a SELECT or DESCRIBE over tables that may be read."""
+        if isinstance(tree, exp.Describe):
+            if isinstance(tree.this, exp.Schema) or tree.expressions:
+                raise UsageError("DESCRIBE takes the name of a table or a SELECT in brackets")
+        elif not isinstance(tree, exp.Query):
+            raise UsageError(_NOT_READING)
+        for node in tree.walk():
+            _check_node(node)
+            for name in table_names(node):
+                if len(name) > 1 or not is_defined(node, name[0]):
+                    check_table(name, self.database, self.tenant)
+            if self.tenant is not None:
+                _check_for_tenant(node)
 
 
 def listed_only(statement: str, database: str) -> str:
@@ -149,7 +201,7 @@ def _without_tail(statement: str, tokens: list[Token]) -> tuple[str, list[Token]
         if _is_word(tokens[-2], "FORMAT") and not result_format:
             result_format = tokens[-1].text
             if result_format not in allowed.FORMATS:
-                raise UsageError(f"the format {_short(result_format)} is not offered")
+                raise UsageError(f"the format {short(result_format)} is not offered")
             tokens = tokens[:-2]
         elif found := _settings_clause(tokens):
             settings, start = found
@@ -168,7 +220,7 @@ def _settings_clause(tokens: list[Token]) -> tuple[dict[str, str], int] | None:
         if equals.text != "=" or value.token_type not in _VALUES:
             return None
         if name.text in settings:
-            raise UsageError(f"the setting {_short(name.text)} is given twice")
+            raise UsageError(f"the setting {short(name.text)} is given twice")
         settings[name.text] = value.text
         if _is_word(word, "SETTINGS"):
             return settings, end - 4
@@ -185,7 +237,7 @@ def _is_word(token: Token, word: str) -> bool:
 def _check_settings(requested: Mapping[str, str], result_format: str | None, tenant: str | None) -> None:
     for name, value in requested.items():
         if name not in allowed.SETTABLE:
-            raise UsageError(f"the setting {_short(name)} can't be changed here")
+            raise UsageError(f"the setting {short(name)} can't be changed here")
         if not allowed.SETTABLE[name].fullmatch(value):
             raise UsageError(f"the setting {name} doesn't take the value {value[:40]!r}")
     if tenant is None:
@@ -199,38 +251,19 @@ def _check_settings(requested: Mapping[str, str], result_format: str | None, ten
 def _check_show(tokens: list[Token], showable: frozenset[str]) -> None:
     what = next((token.text.upper() for token in tokens if token.text.upper() not in {"FULL", "EXTENDED"}), "")
     if what not in showable:
-        raise UsageError(f"SHOW {_short(what)} is not offered; SHOW knows {', '.join(sorted(showable))}")
+        raise UsageError(f"SHOW {short(what)} is not offered; SHOW knows {', '.join(sorted(showable))}")
     for token in tokens:
         text = token.text
         if token.token_type in {TokenType.STRING, TokenType.NUMBER, TokenType.DOT}:
             continue
         if not _PLAIN_NAME.fullmatch(text) or text.upper() in {"INTO", "FORMAT", "SETTINGS"} - {what}:
-            raise UsageError(f"`{_short(text)}` can't stand in a SHOW statement here")
-
-
-def _check_query(sql: str, tokens: list[Token], database: str, tenant: str | None) -> None:
-    """Refuse all but one SELECT or DESCRIBE over harmless tables and functions."""
-    if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _UNPARSED:
-        raise UsageError(_NOT_READING)
-    _check_text(sql, tokens)
-    _check_words(tokens)
-    tree = _parse(sql)
-    if isinstance(tree, exp.Describe):
-        if isinstance(tree.this, exp.Schema) or tree.expressions:
-            raise UsageError("DESCRIBE takes the name of a table or a SELECT in brackets")
-    elif not isinstance(tree, exp.Query):
-        raise UsageError(_NOT_READING)
-    for node in tree.walk():
-        _check_node(node)
-        for name in _table_names(node):
-            if len(name) > 1 or not _is_defined(node, name[0]):
-                _check_table(name, database, tenant)
-        if tenant is not None:
-            _check_for_tenant(node)
+            raise UsageError(f"`{short(text)}` can't stand in a SHOW statement here")
 
 
 def _check_words(tokens: list[Token]) -> None:
     """Refuse functions not known to be harmless, called or only named as an argument."""
+    named = {name.text for word, name in pairwise(tokens) if word.text.upper() == "AS"}
+    lambdas = named if any(token.token_type is TokenType.ARROW for token in tokens) else frozenset[str]()
     for before, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         quoted = token.token_type is TokenType.IDENTIFIER
         if not quoted and not _WORD.fullmatch(token.text):
@@ -238,8 +271,12 @@ def _check_words(tokens: list[Token]) -> None:
         name = token.text
         is_column = before is not None and before.text.upper() in {".", "AS"}
         if following and following.token_type is TokenType.L_PAREN:
+            # `AS name (a, b)` names columns, `AS MATERIALIZED (` a query, `x -> x + 1 AS name` a function of its own.
+            is_own = name in lambdas or (before is not None and before.text.upper() == "AS")
+            if is_own and not allowed.is_refused_function(name, as_word=False):
+                continue
             if not allowed.may_be_called(name, as_word=not quoted) and name not in allowed.PARAMETERISED_VIEWS:
-                raise UsageError(f"the function {_short(name)}() is not offered")
+                raise UsageError(f"the function {short(name)}() is not offered")
         elif allowed.is_refused_function(name, as_word=not quoted) and not is_column:
             # ClickHouse lets arrayMap(file, ...) and APPLY(file) name a function by its name alone.
             raise UsageError(f"`{name}` is the name of a function that is not offered; write it as table.{name}")
@@ -253,15 +290,27 @@ def _check_text(statement: str, tokens: list[Token]) -> None:
     end = 0
     for token in tokens:
         if not _BETWEEN.fullmatch(statement, end, token.start):
-            raise UsageError("a comment is either /* ... */ without another in it, or -- to the end of the line")
+            raise SyntaxUsageError("a comment is either /* ... */ without another in it, or -- to the end of the line")
         end = token.end + 1
         written = statement[token.start : end]
         if token.token_type in _ODD_STRINGS:
-            raise UsageError(f"write the string {_short(written)} between single quotes")
+            raise SyntaxUsageError(f"write the string {short(written)} between single quotes")
         if token.token_type is TokenType.IDENTIFIER and re.search(r"[/\\.$]", written):
-            raise UsageError(f"{_short(written)}: a name may hold no slash and no dot, as that could name a file")
+            raise UsageError(f"{short(written)}: a name may hold no slash and no dot, as that could name a file")
         if token.token_type is not TokenType.STRING and "$" in written:
-            raise UsageError(f"`{_short(written)}`: $ can stand in strings only")
+            raise SyntaxUsageError(f"`{short(written)}`: $ can stand in strings only")
+
+
+def _without_parameters(sql: str, tokens: list[Token]) -> str:
+    """Write NULL for each parameter: the engine shows no tree of a statement whose parameters have no values."""
+    pieces, at, start = [], 0, None
+    for token, following in zip(tokens, [*tokens[2:], None, None], strict=False):
+        if token.token_type is TokenType.L_BRACE and following and following.token_type is TokenType.COLON:
+            start = token.start
+        elif token.token_type is TokenType.R_BRACE and start is not None:
+            pieces += [sql[at:start], "NULL"]
+            at, start = token.end + 1, None
+    return "".join([*pieces, sql[at:]])
 
 
 def _parse(sql: str) -> exp.Expr:
@@ -295,74 +344,7 @@ def _check_for_tenant(node: exp.Expr) -> None:
     if isinstance(node, exp.PreWhere):
         raise UsageError("write WHERE instead of PREWHERE; the engine moves conditions by itself")
     if isinstance(node, exp.CTE) and node.alias in tenancy.closed_names():
-        raise UsageError(f"{_short(node.alias)} is the name of a table; choose another after WITH")
-
-
-def _check_table(name: list[str], database: str, tenant: str | None) -> None:
-    *qualifiers, table = name
-    for part in name:
-        if not _PLAIN_NAME.fullmatch(part):
-            raise UsageError(f"`{_short(part)}` can't name a table; tables are named with letters, digits and _")
-    if len(qualifiers) > 1:
-        raise UsageError(f"{_short('.'.join(name))}: name a table as {table} or {database}.{table}")
-    where = qualifiers[0] if qualifiers else database
-    if where == database:
-        offered = tenant is None or table in tenancy.tenant_views()
-    elif where == "system":
-        offered = table in (allowed.SYSTEM_TABLES if tenant is None else tenancy.TENANT_SYSTEM_TABLES)
-    elif where.lower() == "information_schema":
-        offered = tenant is None and table.lower() in allowed.INFORMATION_TABLES
-    else:
-        raise UsageError(
-            f"{_short('.'.join(name))} is not in the database {database}; only its tables and system's can be read"
-        )
-    if not offered:
-        known = "; a tenant can read " + ", ".join(sorted(tenancy.tenant_views())) if tenant is not None else ""
-        raise UsageError(f"the table {_short('.'.join(name))} is not offered{known}")
-
-
-def _is_defined(node: exp.Expr, name: str) -> bool:
-    """Check whether a WITH of this statement defines a name before it is used."""
-    inside = node
-    while (outside := inside.parent) is not None:
-        definitions = outside.args.get("with_")
-        if isinstance(inside, exp.CTE):
-            # In its own definition a name means the table, unless it is recursive.
-            before = outside.expressions[: outside.expressions.index(inside) + bool(outside.args.get("recursive"))]
-            if any(name == cte.alias for cte in before):
-                return True
-        elif definitions and inside is not definitions and any(name == cte.alias for cte in definitions.expressions):
-            return True
-        inside = outside
-    return False
-
-
-def _table_names(node: exp.Expr) -> Iterator[list[str]]:
-    """Yield the tables that a node names, each as its dotted parts. Refuses table functions."""
-    if isinstance(node, exp.Table):
-        source = node.this
-        alias = node.args.get("alias")
-        if isinstance(source, exp.Func):
-            name = source.name if isinstance(source, exp.Anonymous) else source.sql_name()
-            if name in allowed.PARAMETERISED_VIEWS:
-                yield [name]
-            elif name.lower() not in allowed.TABLE_FUNCTIONS:
-                raise UsageError(f"the table function {_short(name)}() is not offered; use the tables of the database")
-        elif isinstance(source, exp.Identifier) and not (alias and alias.args.get("columns")):
-            yield [part.name for part in node.parts]
-        else:
-            raise UsageError(f"{_short(node.sql('clickhouse'))} can't stand where a table is expected")
-    elif isinstance(node, exp.In):
-        # `x IN name` and `x IN (name)` read a table where there is one, though they parse as a column.
-        among = node.expressions
-        source = node.args.get("field") or (among[0] if len(among) == 1 else None)
-        if isinstance(source, exp.Column):
-            yield [part.name for part in source.parts]
-
-
-def _short(text: str) -> str:
-    folded = " ".join(text.split())
-    return folded if len(folded) <= 60 else folded[:60] + " ..."
+        raise UsageError(f"{short(node.alias)} is the name of a table; choose another after WITH")
 
 
 def _unreadable(error: SqlglotError) -> SyntaxUsageError:

@@ -23,7 +23,7 @@ TENANT_SYSTEM_TABLES = frozenset(
 )
 
 #: What may follow SHOW for a tenant.
-TENANT_SHOWABLE = frozenset({"COLUMNS", "TABLES"})
+TENANT_SHOWABLE = frozenset({"COLUMNS", "DATABASES", "TABLES"})
 
 #: Formats that reveal how many rows were read, other tenants' among them.
 REVEALING_FORMATS = frozenset({"JSONCompactEachRowWithProgress", "JSONEachRowWithProgress"})
@@ -59,8 +59,13 @@ def inner_tables() -> frozenset[str]:
 @cache
 def closed_names() -> frozenset[str]:
     """Return the tables and views of the database that a tenant may not name."""
-    lists = _lists().values()
-    return frozenset(chain.from_iterable(names for part in lists for names in part.values())) - tenant_views()
+    return known_names() - tenant_views()
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Return all tables and views of the database."""
+    return frozenset(chain.from_iterable(names for part in _lists().values() for names in part.values()))
 
 
 def row_filters(database: str, tenant: str) -> dict[str, str]:

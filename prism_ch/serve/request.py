@@ -48,7 +48,7 @@ _FORMAT = re.compile(r"[A-Za-z0-9_]{1,64}")
 LONGEST_BYTES = 262_144
 _SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
 _FIRST_WORD = re.compile(_SPACE + r"*(\(|[A-Za-z]+)", re.DOTALL)
-_READING = frozenset({"(", "CHECK", "DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "SELECT", "SHOW", "WITH"})
+_READING = frozenset({"(", "CHECK", "DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "FROM", "SELECT", "SHOW", "WITH"})
 _END = re.compile(r"\sFORMAT\s+(?P<format>\w+)(?P<settings>\s+SETTINGS\s[^;]*)?(?:\s|;)*$|(?:\s|;)+$", re.IGNORECASE)
 _TOKEN = re.compile(
     _SPACE + r"+|'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"|(?P<word>\w+)|(?P<other>.)", re.DOTALL

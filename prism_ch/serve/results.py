@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from uuid import uuid4
 
 from prism_ch.ingest.messages import varint
+from prism_ch.query.enumerations import NUMBERING_FORMATS, with_names
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
 from prism_ch.serve.exchange import Exchange
 from prism_ch.serve.permission import public_error
@@ -25,7 +27,7 @@ _CONTENT_TYPES = {
     r".*": "text/plain; charset=UTF-8",
 }
 #: First words of statements whose results may be long; the engine writes only these to a pipe.
-LONG = frozenset({"(", "SELECT", "WITH"})
+LONG = frozenset({"(", "FROM", "SELECT", "WITH"})
 #: A result that is sent at its end is kept in memory up to this size, in bytes, and in a file above it.
 _IN_MEMORY_BYTES = 16 << 20
 
@@ -61,6 +63,8 @@ class Results:
             data = await engine.run(lambda: handle.run(text, statement.format, statement.parameters))
             await self.send(data, statement.format, QueryCost())
             return
+        if statement.format in NUMBERING_FORMATS:
+            statement = replace(statement, text=await engine.run(partial(_with_names, handle, statement)))
         async with engine.result(handle, statement) as result:
             data, whole = await result.beginning()
             if whole:
@@ -152,6 +156,13 @@ def empty_block(description: list[tuple[str, str]]) -> bytes:
     """Write a Native block without rows, given names and types of its columns."""
     head = varint(len(description)) + b"\x00"
     return head + b"".join(_string(name) + _string(kind) for name, kind in description)
+
+
+def _with_names(handle: Handle, statement: Statement) -> str:
+    """Return a statement whose enumerations are text, where its format would number them."""
+    return with_names(
+        statement.text, statement.format, lambda text: handle.run(text, "JSONEachRow", statement.parameters)
+    )
 
 
 def _describe(handle: Handle, statement: Statement) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -108,6 +109,77 @@ def test_sqlalchemy_reads(served: OwnEndpoint, role: str) -> None:
         assert [row[0] for row in found] == [0, 1, 2]
         assert pd.read_sql(sqlalchemy.text("SELECT 1 AS one"), connection)["one"].tolist() == [1]
     engine.dispose()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_sqlalchemy_inspects(served: OwnEndpoint, role: str) -> None:
+    engine = sqlalchemy.create_engine(f"clickhousedb://{role}:{PASSWORD}@127.0.0.1:{served.port}/{served.database}")
+    inspector = sqlalchemy.inspect(engine)
+    assert inspector.default_schema_name == served.database
+    assert served.database in inspector.get_schema_names()
+    assert inspector.has_table("steps")
+    assert inspector.has_table("steps", schema=served.database)
+    assert not inspector.has_table("nowhere")
+    assert inspector.has_table("flows_log") is (role != "alpha")
+    assert "steps" in inspector.get_table_names(schema=served.database)
+    assert ("flows" in inspector.get_view_names(schema=served.database)) is (role != "alpha")
+    assert {"job_id", "step"} <= {column["name"] for column in inspector.get_columns("steps", served.database)}
+    assert inspector.get_table_comment("steps", served.database)["text"]
+    assert inspector.get_pk_constraint("steps", served.database)["constrained_columns"] == []
+    steps = sqlalchemy.Table("steps", sqlalchemy.MetaData(), autoload_with=engine)
+    with engine.connect() as connection:
+        assert connection.execute(sqlalchemy.select(sqlalchemy.func.count()).select_from(steps)).scalar() == 0
+    engine.dispose()
+
+
+#: What Superset, DBeaver, Metabase and Power BI ask when they look at a database.
+EXPLORERS = [
+    "SELECT 1",
+    "SHOW DATABASES",
+    "SELECT currentDatabase()",
+    "SELECT version()",
+    "SELECT name FROM system.databases ORDER BY name",
+    "SHOW TABLES FROM `served`",
+    "SELECT name, database FROM system.tables WHERE database = 'served'",
+    "SELECT name FROM system.tables WHERE engine LIKE '%View' AND database = 'served'",
+    "SELECT * FROM `served`.`steps` LIMIT 100",
+    "DESCRIBE TABLE `served`.`steps`",
+    "SELECT * FROM (SELECT * FROM steps) AS virtual_table LIMIT 1000",
+    (
+        "SELECT toStartOfDay(toDateTime(`start_time`)) AS `__timestamp`, COUNT(*) AS `count` FROM `served`.`steps`"
+        " WHERE `start_time` >= toDateTime('2026-01-01 00:00:00') AND `start_time` < toDateTime('2026-02-01 00:00:00')"
+        " GROUP BY toStartOfDay(toDateTime(`start_time`)) ORDER BY `count` DESC LIMIT 10000"
+    ),
+    "SELECT schema_name, catalog_name FROM information_schema.schemata",
+    "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = 'served'",
+    "SELECT column_name, data_type, is_nullable FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'steps'",
+    "SELECT table_name FROM information_schema.views",
+    "SELECT database, name, engine, comment FROM system.tables WHERE database = 'served' AND name LIKE '%'",
+    "SELECT database, table, name, type, default_kind, comment FROM system.columns WHERE database = 'served'",
+    "SELECT name, alias_to FROM system.functions LIMIT 5",
+    "SELECT name FROM system.data_type_families",
+    "EXISTS TABLE served.steps",
+    "EXISTS DATABASE served",
+]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_explorers_ask_is_answered(served: OwnEndpoint, role: str) -> None:
+    for statement in EXPLORERS:
+        answered = served.ask(statement, role, default_format="JSONCompact")
+        assert answered.status == 200, (statement, answered.text)
+        assert role != "alpha" or "flows_log" not in answered.text, statement
+        assert role != "alpha" or "windows" not in answered.text, statement
+
+
+def test_enumerations_are_text_to_pandas(served: OwnEndpoint) -> None:
+    question = "SELECT CAST('DP', 'Enum8(\\'DP\\' = 1)') AS kind, number FROM numbers(2)"
+    for role in ROLES:
+        with client(served, role) as connected:
+            assert connected.query_arrow(question).to_pandas()["kind"].tolist() == ["DP", "DP"]
+        answered = served.ask(f"{question} FORMAT Parquet", role)
+        frame = pd.read_parquet(io.BytesIO(answered.body))
+        assert len(frame[frame.kind == "DP"]) == 2
 
 
 def test_curl_reads_and_writes(served: OwnEndpoint, tmp_path: Path) -> None:

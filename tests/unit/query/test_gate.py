@@ -119,6 +119,28 @@ def test_anything_else_is_refused_with_a_reason(sql: str, reason: str) -> None:
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    "sql,ran",
+    [
+        ("EXISTS steps", "EXISTS `steps`"),
+        ("exists table prism.steps", "EXISTS TABLE `prism`.`steps`"),
+        ("EXISTS TEMPORARY TABLE `table`", "SELECT 0 AS result"),
+        ("EXISTS steps_log", "SELECT 0 AS result"),
+        ("EXISTS VIEW other.steps", "SELECT 0 AS result"),
+        ("EXISTS DATABASE prism", "EXISTS DATABASE `prism`"),
+        ("EXISTS DATABASE other", "SELECT 0 AS result"),
+    ],
+)
+def test_what_a_tenant_may_not_read_does_not_exist(sql: str, ran: str) -> None:
+    assert scope(sql, "prism", tenant="research").text == ran
+
+
+@pytest.mark.parametrize("sql", ["EXISTS a.b.c", "EXISTS a b", "EXISTS TABLE steps INTO OUTFILE 'x'"])
+def test_exists_takes_one_name(sql: str) -> None:
+    with pytest.raises(UsageError, match="EXISTS takes"):
+        scope(sql, "prism")
+
+
 def test_a_comment_behind_the_statement_is_left_out() -> None:
     assert scope("SELECT 1 -- one", "prism").text == "SELECT 1"
 
@@ -138,6 +160,8 @@ OWN = [
     "SELECT name FROM system.tables",
     "DESCRIBE steps",
     "SHOW TABLES",
+    "SHOW DATABASES",
+    "SELECT * FROM information_schema.tables",
     "SELECT {n:UInt8}",
 ]
 
@@ -146,7 +170,7 @@ OTHERS = [
     ("SELECT * FROM flows", "flows is not offered"),
     ("SELECT * FROM switch_traffic(points = 1)", "switch_traffic is not offered"),
     ("SELECT * FROM system.parts", "system.parts is not offered"),
-    ("SELECT * FROM information_schema.tables", "information_schema.tables is not offered"),
+    ("SELECT * FROM information_schema.referential_constraints", "is not offered"),
     ("SELECT 1 IN flows", "flows is not offered"),
     ("SELECT 1 IN (flows)", "flows is not offered"),
     ("WITH flows AS (SELECT 1) SELECT * FROM flows", "is the name of a table"),
@@ -156,7 +180,6 @@ OTHERS = [
     ("SELECT * FROM steps PREWHERE step = 1", "WHERE instead"),
     ("EXPLAIN SELECT * FROM steps", "for operators"),
     ("SHOW CREATE TABLE steps", "not offered"),
-    ("SHOW DATABASES", "not offered"),
     ("DESCRIBE flows", "flows is not offered"),
 ]
 

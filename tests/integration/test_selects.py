@@ -1,0 +1,96 @@
+"""What ClickHouse's documentation teaches of SELECT passes the gate, and what can't be looked into does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from prism_ch.errors import UsageError
+from prism_ch.query.answer import answer, check_statement, run
+from prism_ch.store.client import Store, connect
+from prism_ch.store.migrate import migrate
+from tests.two_tenants import ALPHA, fill
+
+SELECTS = [
+    line
+    for line in (Path(__file__).parents[1] / "data/selects.sql").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("--")
+]
+
+
+@pytest.fixture(scope="module")
+def filled(engine_folder: Path) -> Iterator[Store]:
+    with connect(f"chdb://{engine_folder}?database=selects") as store:
+        migrate(store)
+        fill(store)
+        yield store
+        store.command("DROP DATABASE selects SYNC", use_database=False)
+
+
+@pytest.mark.parametrize("tenant", [None, ALPHA.name])
+def test_no_select_is_refused_for_its_syntax(filled: Store, tenant: str | None) -> None:
+    for line in SELECTS:
+        sql = line.replace("{database}", filled.database)
+        checked = check_statement(filled, sql, tenant=tenant)
+        run(filled, checked, checked.format or "CSV")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT uniq(1, 2, 3) FROM steps_log",
+        "SELECT uniq(1, 2, 3) FROM jobs WHERE job_id IN steps_log",
+        "SELECT uniq(1, 2, 3) FROM jobs WHERE job_id IN (steps_log)",
+        "SELECT uniq(1, 2, 3), job_id GLOBAL NOT IN steps_log FROM jobs",
+        "SELECT COLUMNS('step') APPLY(x -> (SELECT count() FROM steps_log)) FROM steps",
+        "SELECT COLUMNS('step') APPLY(x -> x IN (steps_log)) FROM steps",
+        "SELECT COLUMNS('step') APPLY(quantile(0.9)) FROM (SELECT * FROM steps_log)",
+        "WITH steps_log AS (SELECT 1 AS a) SELECT uniq(1, 2, 3) FROM steps_log",
+        "SELECT uniq(1, 2, 3) FROM unknown",
+        "SELECT uniq(1, 2, 3) FROM default.jobs",
+        "SELECT uniq(1, 2, 3) FROM file('/etc/passwd')",
+        "SELECT uniq(1, 2, 3), file('/etc/passwd')",
+        "SELECT uniq(1, 2, 3) FROM merge('.*')",
+        "SELECT uniq(1, 2, 3) FROM jobs INTO OUTFILE 'x'",
+        "SELECT uniq(1, 2, 3) FROM (SELECT 1 SETTINGS readonly = 0)",
+        "SELECT uniq(1, 2, 3) FROM jobs PREWHERE 1",
+        "SELECT uniq(1, 2, 3) AS `a\nTableIdentifier jobs` FROM jobs",
+        "FROM steps_log SELECT step",
+        "SELECT TOP 1 * FROM steps_log",
+        "INSERT INTO jobs SELECT uniq(1, 2, 3)",
+        "SELECT $$a$$ FROM url('http://x')",
+        "EXPLAIN SELECT uniq(1, 2, 3) FROM jobs",
+    ],
+)
+def test_the_engines_tree_opens_nothing_to_a_tenant(filled: Store, sql: str) -> None:
+    with pytest.raises(UsageError):
+        check_statement(filled, sql, tenant=ALPHA.name)
+
+
+def test_a_parameter_is_bound_where_sqlglot_can_not_parse(filled: Store) -> None:
+    found = answer(filled, "SELECT uniq(1, 2, 3), {a:String} AS a, {b:UInt8}", parameters={"a": "NULL", "b": 7})
+    assert found.rows == (("1", "NULL", "7"),)
+
+
+@pytest.mark.parametrize("engine_format", ["Arrow", "ArrowStream", "Parquet"])
+def test_enumerations_are_text_in_files(filled: Store, engine_format: str) -> None:
+    sql = (
+        "SELECT kind, [kind] AS several, map('k', kind) AS m, job_id, number"
+        " FROM pairs, numbers(3) AS n ORDER BY number DESC"
+    )
+    body = run(filled, check_statement(filled, sql, settings={"limit": "2"}), engine_format)
+    table = {
+        "Arrow": lambda: pa.ipc.open_file(body).read_all(),
+        "ArrowStream": lambda: pa.ipc.open_stream(body).read_all(),
+        "Parquet": lambda: pa.parquet.read_table(pa.BufferReader(body)),
+    }[engine_format]()
+    frame = table.to_pandas()
+    assert list(frame.columns) == ["kind", "several", "m", "job_id", "number"]
+    assert len(frame[frame.kind == "DP"]) == 2
+    assert table["several"].to_pylist() == [["DP"]] * 2
+    assert table["m"].to_pylist() == [[("k", "DP")]] * 2
+    assert table["number"].to_pylist() == [2, 2]
