@@ -18,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test test-slow test-all lint format bench soak fuzz accuracy same dashboards dashboards-check previews perfetto-check reference lock clean
+.PHONY: help demo test test-slow test-all lint format bench profile soak fuzz accuracy same dashboards dashboards-check previews perfetto-check reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -62,6 +62,9 @@ bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and
 	@$(BIN)/python -m bench.perfetto
 	@$(BIN)/python -m bench.pages
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.check --bench
+
+profile: $(VENV)/.stamp-dev ## where a window's time goes, by layer, job and statement; ARGS='--minutes 6 --gpus 1024'
+	@$(BIN)/python -m bench.profile $(ARGS)
 
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
 	@$(BIN)/python -m bench.soak --live-minutes 3

@@ -1,0 +1,273 @@
+"""Where a window's time goes: run with `make profile`.
+
+Two recordings are landed and analysed window by window, with the real engine: a job whose steps are long, so that it
+stays young, and larger ones that settle in a minute or two. Printed are, for each recording, the rows read beside those
+that are new, the statements that were sent, and where time goes by layer and function, from samples of the threads'
+stacks; then what a row, a job and a window cost, by least squares over recordings of 1 to 12 jobs.
+
+Samples are taken every few milliseconds by a thread of its own. The innermost frame of this package names the layer;
+what runs while a statement is under way is the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+
+import numpy as np
+
+from bench.throughput import note
+from prism_ch.assets import asset
+from prism_ch.ingest.files import land_files
+from prism_ch.ingest.topology_file import load_topology
+from prism_ch.settings import Settings
+from prism_ch.simulate import Scenario, generate, textbook, write
+from prism_ch.store.client import Store, connect
+from prism_ch.store.migrate import migrate
+from prism_ch.store.statements import statement
+from prism_ch.worker import StoredWindow, WindowReport, analyse
+
+_PACKAGE = str(Path(sys.modules["prism_ch"].__path__[0])) + "/"
+#: How often stacks are looked at, in seconds.
+_EVERY_S = 0.004
+#: What of a path of the package is a layer's name: `analysis/steps`, `store`.
+_PARTS = 2
+
+
+@dataclass(slots=True)
+class Samples:
+    """Samples of stacks by layer and by function, and the seconds that each kind of statement took, one by one."""
+
+    layers: Counter[str] = field(default_factory=Counter)
+    functions: Counter[str] = field(default_factory=Counter)
+    statements: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def calls(self) -> int:
+        """How many statements were sent."""
+        return sum(map(len, self.statements.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """One window: rows read and rows of its own, jobs, seconds of the clock and of the CPU, statements."""
+
+    read: int
+    new: int
+    jobs: int
+    wall_s: float
+    cpu_s: float
+    statements: int
+
+
+def main() -> None:
+    """Make the recordings, analyse, print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.profile", description=__doc__)
+    parser.add_argument("--minutes", type=int, default=12, help="of each recording (default: 12)")
+    parser.add_argument("--gpus", type=int, default=256, help="of the jobs that settle (default: 256)")
+    parser.add_argument("--step-s", type=float, default=40.0, help="of the young job, seconds (default: 40)")
+    chosen = parser.parse_args()
+    minutes_s = 60.0 * chosen.minutes
+    young = textbook(64, 4, 4, 4, step_s=chosen.step_s, microbatches=32, duration_s=minutes_s, seed=1)
+    settled = textbook(
+        chosen.gpus, 4, 4, 4, step_s=2.0, microbatches=16, duration_s=minutes_s, seed=2, jobs=chosen.gpus // 64
+    )
+    for title, scenario in ((f"a young job, steps of {chosen.step_s:g} s", young), ("settled jobs, 2 s", settled)):
+        samples = Samples()
+        windows = profile(scenario, samples)
+        _print_windows(title, windows)
+        _print_samples(samples, windows)
+    costs = [
+        window
+        for jobs in (1, 4, 12)
+        for microbatches in (4, 32)
+        for window in profile(_many(jobs, microbatches), Samples())[2:]
+    ]
+    _print_costs(costs)
+
+
+def _many(jobs: int, microbatches: int) -> Scenario:
+    """Describe jobs of 16 GPUs with many or few flows a step."""
+    return textbook(16 * jobs, 2, 2, 4, microbatches=microbatches, step_s=1.0, duration_s=300.0, seed=3, jobs=jobs)
+
+
+def profile(scenario: Scenario, samples: Samples) -> list[Worked]:
+    """Land a recording, and analyse it window by window; the first window's imports are left out of the samples."""
+    note(f"profiling {scenario.name}, {scenario.duration_s:.0f} s")
+    with tempfile.TemporaryDirectory() as folder:
+        write(generate(scenario), Path(folder))
+        with connect(f"chdb://{folder}/data") as store:
+            migrate(store)
+            load_topology(store, str(Path(folder) / "topology.csv"))
+            land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
+            with _counted(samples), _rows_of_spans() as spans:
+                return _work(store, samples, spans)
+
+
+def _work(store: Store, samples: Samples, spans: list[int]) -> list[Worked]:
+    """Analyse all windows, and measure each."""
+    found: list[Worked] = []
+    clock = [time.perf_counter(), time.process_time()]
+    before = samples.calls
+
+    def measured(report: WindowReport) -> None:
+        nonlocal before, clock
+        now = [time.perf_counter(), time.process_time()]
+        wall_s, cpu_s = np.subtract(now, clock).tolist()
+        found.append(Worked(sum(spans), spans[0], report.jobs, wall_s, cpu_s, samples.calls - before))
+        spans.clear()
+        before, clock = samples.calls, now
+
+    with _sampled(samples):
+        while True:
+            report = analyse(store, Settings(url="chdb://-"), stop=lambda: True)
+            if not report.windows:
+                return found
+            measured(report.windows[0])
+
+
+@contextmanager
+def _rows_of_spans() -> Iterator[list[int]]:
+    """Note the rows of each span that a window reads: its own come first."""
+    spans: list[int] = []
+    original = StoredWindow.read
+
+    def read(self: StoredWindow, span: object) -> object:
+        flows = original(self, span)  # type: ignore[arg-type]
+        spans.append(len(flows))
+        return flows
+
+    StoredWindow.read = read  # type: ignore[method-assign,assignment]
+    try:
+        yield spans
+    finally:
+        StoredWindow.read = original  # type: ignore[method-assign]
+
+
+#: The methods of a store that send one statement each.
+_SENDING = ("raw", "rows", "command", "insert_encoded")
+
+
+@contextmanager
+def _counted(samples: Samples) -> Iterator[None]:
+    """Time the statements that stores send, by the name of their file, or of the table that they fill."""
+    originals = {name: getattr(Store, name) for name in _SENDING}
+    names = [path.name.removesuffix(".sql") for path in asset("sql/queries").iterdir()]
+    named = {statement(name): name for name in names}
+
+    def counting(name: str) -> None:
+        original = originals[name]
+
+        def sending(self: Store, text: str, *rest: object, **more: object) -> object:
+            begin = time.perf_counter()
+            try:
+                return original(self, text, *rest, **more)
+            finally:
+                what = f"into {text}" if name == "insert_encoded" else named.get(text, " ".join(text.split())[:60])
+                samples.statements[what].append(time.perf_counter() - begin)
+
+        setattr(Store, name, sending)
+
+    for name in _SENDING:
+        counting(name)
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(Store, name, original)
+
+
+@contextmanager
+def _sampled(samples: Samples) -> Iterator[None]:
+    """Sample the stacks of all other threads until the block ends."""
+    ended = threading.Event()
+    sending = {getattr(Store, name).__code__ for name in _SENDING}
+
+    def run() -> None:
+        while not ended.wait(_EVERY_S):
+            for thread, frame in sys._current_frames().items():
+                if thread != threading.get_ident():
+                    _sample(samples, frame, sending)
+
+    sampler = threading.Thread(target=run, name="sampler", daemon=True)
+    sampler.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        sampler.join()
+
+
+def _sample(samples: Samples, frame: FrameType, sending: set[CodeType]) -> None:
+    """Note where a stack is in the package; a thread that waits for others is left out."""
+    if frame.f_code.co_filename.endswith(("threading.py", "concurrent/futures/thread.py", "_base.py", "selectors.py")):
+        return
+    inner: FrameType | None = None
+    at: FrameType | None = frame
+    engine = False
+    while at is not None:
+        engine = engine or at.f_code in sending
+        if inner is None and at.f_code.co_filename.startswith(_PACKAGE):
+            inner = at
+        at = at.f_back
+    if inner is None:
+        return
+    place = inner.f_code.co_filename.removeprefix(_PACKAGE)
+    samples.layers["the engine" if engine else "/".join(place.split("/")[:_PARTS]).removesuffix(".py")] += 1
+    if not engine:
+        samples.functions[f"{place.removesuffix('.py')}: {inner.f_code.co_name}"] += 1
+
+
+def _print_windows(title: str, windows: Sequence[Worked]) -> None:
+    read, new = sum(one.read for one in windows), sum(one.new for one in windows)
+    print(f"\n{title}: {len(windows)} windows, {new:,} flows, {read:,} rows read: {read / new:.1f} of what is new")
+    print(f"{'window':>8}{'new':>10}{'read':>11}{'ratio':>7}{'jobs':>6}{'seconds':>9}{'CPU s':>8}{'statements':>12}")
+    for number, one in enumerate(windows):
+        ratio = one.read / max(one.new, 1)
+        print(
+            f"{number:>8}{one.new:>10,}{one.read:>11,}{ratio:>7.1f}{one.jobs:>6}{one.wall_s:>9.2f}{one.cpu_s:>8.2f}"
+            f"{one.statements:>12}"
+        )
+
+
+def _print_samples(samples: Samples, windows: Sequence[Worked]) -> None:
+    whole, seconds = sum(samples.layers.values()), sum(one.wall_s for one in windows)
+    print(f"\n{'layer':<34}{'share':>7}{'ms a window':>13}")
+    for name, count in samples.layers.most_common():
+        print(f"{name:<34}{count / whole:>7.1%}{1e3 * seconds * count / whole / len(windows):>13.1f}")
+    print("\nbusiest functions")
+    for name, count in samples.functions.most_common(12):
+        print(f"  {count / whole:>6.1%}  {name}")
+    print(f"\n{'statement':<34}{'a window':>9}{'median ms':>11}")
+    spent = {name: float(np.median(each)) * len(each) for name, each in samples.statements.items()}
+    for name in sorted(spent, key=spent.__getitem__, reverse=True):
+        each = samples.statements[name]
+        print(f"{name:<34}{len(each) / len(windows):>9.1f}{1e3 * float(np.median(each)):>11.1f}")
+
+
+def _print_costs(windows: Sequence[Worked]) -> None:
+    """Print what a row, a job and a window cost, of the clock and of the CPU."""
+    print(f"\nseconds a window, by least squares over {len(windows)} windows of 1, 4 and 12 jobs of 16 GPUs")
+    for name, seconds in (("clock", [one.wall_s for one in windows]), ("CPU", [one.cpu_s for one in windows])):
+        row_s, job_s, window_s = fit_costs(windows, seconds)
+        print(f"{name:>6}: {1e6 * row_s:.2f} us a row + {1e3 * job_s:.1f} ms a job + {1e3 * window_s:.0f} ms a window")
+
+
+def fit_costs(windows: Sequence[Worked], seconds: Sequence[float]) -> tuple[float, float, float]:
+    """Fit seconds = a rows + b jobs + c by least squares; return a, b and c."""
+    terms = np.array([(one.read, one.jobs, 1.0) for one in windows])
+    row_s, job_s, window_s = np.linalg.lstsq(terms, np.array(seconds), rcond=None)[0].tolist()
+    return row_s, job_s, window_s
+
+
+if __name__ == "__main__":
+    main()
