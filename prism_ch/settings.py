@@ -105,6 +105,10 @@ class GrafanaDatabaseSettings(BaseModel):
     passwords: Path | None = None
 
 
+#: An address without a password, a query or a slash at its end.
+_PAGES = r"^https?://[^@?#\s]*[^@?#\s/]$"
+
+
 class GrafanaSettings(BaseModel):
     """The Grafana that `prism-ch grafana` provisions; the table [grafana] of the file."""
 
@@ -122,6 +126,8 @@ class GrafanaSettings(BaseModel):
     ca: Path | None = None
     #: Name of the operators' organisation; a tenant's is this name, a blank and the tenant's.
     organisation: str = Field(default="prism", min_length=1, max_length=100)
+    #: Where people read this version's docs/ in a browser: notifications link to its pages on alerts.
+    pages: str = Field(default="https://github.com/prism-ch/prism-ch/blob/main/docs", pattern=_PAGES)
     database: GrafanaDatabaseSettings = GrafanaDatabaseSettings()
 
 

@@ -145,9 +145,10 @@ def prune(session: Session, tenants: tuple[str, ...], *, operators: bool, force:
 def check_command(session: Session, tenants: tuple[str, ...], *, operators: bool) -> None:
     """Check that the shipped dashboards and alert rules work here.
 
-    Nothing is written. The shipped files must be intact, every alert rule must link to a panel, and the database must
-    answer every query, of dashboards for the last six hours: as operator, and as each tenant. If a password or token
-    for Grafana is set, each organisation's data source must answer there, and nothing may differ from this version.
+    Nothing is written. The shipped files must be intact, every alert rule must link to a dashboard that is there, and
+    the database must answer every query, of dashboards for the last six hours: as operator, and as each tenant. If a
+    password or token for Grafana is set, each organisation's data source must answer there, and nothing may differ
+    from this version.
 
     \b
     Examples:
@@ -262,7 +263,7 @@ def _check_organisation(server: Grafana, desired: Organisation) -> int:
 
 def _check_queries(session: Session, organisations: Mapping[str, str | None]) -> int:
     """Print which queries of each organisation fail; return the number of problems."""
-    from prism_ch.grafana.alerts import rule_groups
+    from prism_ch.grafana.alerts import Place, rule_groups
     from prism_ch.grafana.organisations import dashboards_of
     from prism_ch.grafana.queries import check_queries
 
@@ -270,7 +271,7 @@ def _check_queries(session: Session, organisations: Mapping[str, str | None]) ->
     with _database(session) as ask:
         for name, tenant in organisations.items():
             dashboards = dashboards_of(tenant)
-            rule_groups(dashboards, tenant=tenant is not None)
+            rule_groups(dashboards, Place(0, is_tenants=tenant is not None, pages=""))
             results = list(check_queries(ask, tenant, int(time.time())))
             slowest = max(results, key=lambda result: result.duration_s)
             click.echo(

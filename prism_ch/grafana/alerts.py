@@ -7,10 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, Literal
 
 from prism_ch.assets import asset
-from prism_ch.errors import GrafanaError
+from prism_ch.grafana.annotations import (
+    CULPRIT_PAGE,
+    INCIDENT_PAGE,
+    RANGE,
+    SERVICE_PAGE,
+    Page,
+    check_page,
+    dashboard_url,
+    if_rows,
+    what_is_wrong,
+)
 
 DATASOURCE_UID = "prism"
 DATASOURCE_TYPE = "grafana-clickhouse-datasource"
@@ -32,7 +43,7 @@ NoDataState = Literal["OK", "Alerting", "NoData"]
 class Alert:
     """One alert rule: each row of its query is an alert.
 
-    A row has texts, which become labels, and one number to compare.
+    A row has texts, which become labels, a number `value` to compare, and others that texts show.
     """
 
     #: Name of the query's file in sql/alerts, and the end of the rule's uid.
@@ -44,13 +55,13 @@ class Alert:
     range_s: int
     #: Whether tenants have the rule too, on their own rows.
     is_for_tenants: bool
-    #: The panel that a notification links to: its dashboard's uid, and its title.
-    dashboard: str
-    panel: str
-    #: Grafana's templates of a notification's texts; without a dollar sign, which provisioning files would expand.
-    #: Rules without rows have them filled in too, and have no values.
+    #: What a notification leads to.
+    page: Page
+    #: Grafana's templates of its texts; those that need a row are empty without.
     summary: str
     description: str
+    #: Numbers of a row besides the time range that the texts show.
+    shown: tuple[str, ...] = ()
     #: Labels of the alerts, also of the one for missing data; empty if the query returns them.
     kind: str = ""
     severity: Literal["", "warning", "critical"] = ""
@@ -69,6 +80,16 @@ class Alert:
         first = next(number for number, line in enumerate(lines) if not line.startswith("--"))
         return "\n".join(lines[first:])
 
+    @property
+    def queries(self) -> dict[str, str]:
+        """SQL by name in templates: A has labels and the number to judge, another labels and that number."""
+        numbers = {"A": "value"} | {name: name for name in (*RANGE, *self.shown)}
+        return {
+            query: f"SELECT * EXCEPT ({', '.join(each for each in numbers.values() if each != number)})\n"
+            f"FROM\n(\n{indent(self.sql, '    ')}\n)"
+            for query, number in numbers.items()
+        }
+
 
 ALERTS = (
     Alert(
@@ -79,13 +100,15 @@ ALERTS = (
         # The jobs of an incident that is neither updated nor closed for a day are gone.
         range_s=86_400,
         is_for_tenants=True,
-        dashboard="prism-tenant",
-        panel="Incidents",
-        # Its sentence is no label, as it changes while steps are added, and each label anew is another alert.
-        summary="{{ .Labels.kind }}: {{ .Labels.subject }}, job {{ .Labels.job }}",
+        page=INCIDENT_PAGE,
+        shown=("lost_gpu_h",),
+        summary=(
+            f"{{{{ .Labels.subject }}}}: {what_is_wrong()} (job {{{{ .Labels.job }}}},"
+            " {{ if .Values.lost_gpu_h }}{{ humanize .Values.lost_gpu_h.Value }}{{ end }} GPU-hours lost so far)"
+        ),
         description=(
-            "Incident {{ .Labels.incident }} still lasts. The panel says what is wrong, how sure that is, what it "
-            "costs and what to do; so does `prism-ch incidents`."
+            "Incident {{ .Labels.incident }} is {{ .Labels.severity }}; the confidence in who is to blame is"
+            " {{ .Labels.confidence }}. Its page says what it rests on and what to do; so does `prism-ch incidents`."
         ),
     ),
     Alert(
@@ -96,11 +119,10 @@ ALERTS = (
         above=30,
         range_s=86_400,
         is_for_tenants=True,
-        dashboard="prism-tenant",
-        panel="Servers that cost most",
+        page=CULPRIT_PAGE,
         summary=(
-            "{{ .Labels.subject }} has been to blame for "
-            "{{ if .Values.A }}{{ humanize .Values.A.Value }}{{ end }} minutes ({{ .Labels.kind }})"
+            "{{ .Labels.subject }} has been to blame for {{ humanize .Values.A.Value }} minutes of the last day"
+            " ({{ .Labels.kind }})"
         ),
         description=(
             "Several incidents of warning or worse named it in the last day, one of them within the last hour: "
@@ -119,16 +141,12 @@ ALERTS = (
         # Either no service runs, for which the rule on the pipeline fires, or records name no exporter.
         no_data="OK",
         is_for_tenants=False,
-        dashboard="prism-pipeline",
-        panel="Exporters",
-        summary=(
-            "Nothing has come from exporter {{ .Labels.exporter }} for "
-            "{{ if .Values.A }}{{ humanizeDuration .Values.A.Value }}{{ end }}"
-        ),
+        page=SERVICE_PAGE,
+        summary="Nothing has come from exporter {{ .Labels.exporter }} for {{ humanizeDuration .Values.A.Value }}",
         description=(
             "What crosses it is not seen: steps and findings of jobs behind it are missing or late. After a day of "
-            "silence it counts as removed. Where all are silent, look at the collector first. What an open incident "
-            "names has no alert here."
+            "silence it counts as removed. Those that fell silent together have one alert: look at their collector "
+            "first. What an open incident names has no alert here."
         ),
     ),
     Alert(
@@ -144,8 +162,7 @@ ALERTS = (
         # No service has recorded its measures for 10 minutes: none runs, or none reaches the database.
         no_data="Alerting",
         is_for_tenants=False,
-        dashboard="prism-pipeline",
-        panel="Windows behind",
+        page=SERVICE_PAGE,
         summary="The analysis is behind or has stopped; results are missing or old",
         description=(
             "Closed windows wait for longer than they should, or `prism-ch serve` has not noted its health for 10 "
@@ -164,12 +181,8 @@ ALERTS = (
         # Either no record was ever rejected, or no service runs, for which the rule on the pipeline fires.
         no_data="OK",
         is_for_tenants=False,
-        dashboard="prism-pipeline",
-        panel="Records rejected, by reason",
-        summary=(
-            "{{ if .Values.A }}{{ humanizePercentage .Values.A.Value }}{{ end }} of the records are rejected: "
-            "{{ .Labels.reason }}"
-        ),
+        page=SERVICE_PAGE,
+        summary="{{ humanizePercentage .Values.A.Value }} of the records are rejected: {{ .Labels.reason }}",
         description=(
             "Of the last quarter of an hour, and more than twice the share of the day before. `flows_rejected` holds "
             "the records."
@@ -178,34 +191,38 @@ ALERTS = (
 )
 
 
-def rule_groups(dashboards: Mapping[str, Mapping[str, Any]], *, tenant: bool) -> list[dict[str, Any]]:
-    """Return the rule groups of one organisation, for tenants or operators.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The organisation whose rules are made.
+
+    `number` is its id in Grafana; `pages` is the address of the project's documents, for links to runbooks.
+    """
+
+    number: int
+    is_tenants: bool
+    pages: str
+
+
+def alerts_of(*, is_tenants: bool) -> list[Alert]:
+    """Return the rules of a tenant's organisation, or all of them for operators."""
+    return [alert for alert in ALERTS if alert.is_for_tenants or not is_tenants]
+
+
+def rule_groups(dashboards: Mapping[str, Mapping[str, Any]], place: Place) -> list[dict[str, Any]]:
+    """Return the rule groups of one organisation.
 
     Parameters: `dashboards` of the organisation by uid, to which rules link.
-    Raises GrafanaError if a panel to link to is missing.
+    Raises GrafanaError if a dashboard to link to, or a variable of it, is missing.
     """
     groups = []
     for (title, interval_s), is_for_tenants in ((JOB_GROUP, True), (PIPELINE_GROUP, False)):
-        if tenant and not is_for_tenants:
-            continue
-        alerts = [alert for alert in ALERTS if alert.is_for_tenants == is_for_tenants]
-        rules = [_rule(alert, title, dashboards) for alert in alerts]
-        groups.append({"title": title, "folderUid": ALERT_FOLDER[0], "interval": interval_s, "rules": rules})
+        alerts = [each for each in alerts_of(is_tenants=place.is_tenants) if each.is_for_tenants == is_for_tenants]
+        for alert in alerts:
+            check_page(alert.page, dashboards)
+        if alerts:
+            rules = [_rule(alert, title, place) for alert in alerts]
+            groups.append({"title": title, "folderUid": ALERT_FOLDER[0], "interval": interval_s, "rules": rules})
     return groups
-
-
-def panel_id(dashboards: Mapping[str, Mapping[str, Any]], uid: str, title: str) -> int:
-    """Return the id of the panel with a title, also inside a row of panels.
-
-    Raises GrafanaError unless there is exactly one.
-    """
-    panels = [
-        inner for panel in dashboards.get(uid, {}).get("panels", ()) for inner in (panel, *panel.get("panels", ()))
-    ]
-    found = [panel.get("id") for panel in panels if panel.get("title") == title]
-    if len(found) != 1 or found[0] is None:
-        raise GrafanaError(f"dashboard {uid} has no single, numbered panel titled {title}, to which an alert links")
-    return int(found[0])
 
 
 def duration(seconds: int) -> str:
@@ -225,43 +242,47 @@ def _labels(alert: Alert) -> dict[str, str]:
     return {name: text for name, text in labels.items() if text}
 
 
-def _rule(alert: Alert, group: str, dashboards: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _rule(alert: Alert, group: str, place: Place) -> dict[str, Any]:
     return {
         "uid": alert.uid,
         "title": alert.title,
         "folderUID": ALERT_FOLDER[0],
         "ruleGroup": group,
         "condition": "B",
-        "data": [_query(alert), _threshold(alert.above)],
+        "data": [*_queries(alert), _threshold(alert.above)],
         "for": duration(alert.lasting_s),
         "noDataState": alert.no_data,
         "execErrState": "Error",
         "labels": _labels(alert),
         "annotations": {
-            "summary": alert.summary,
-            "description": alert.description,
-            "__dashboardUid__": alert.dashboard,
-            "__panelId__": str(panel_id(dashboards, alert.dashboard, alert.panel)),
+            "summary": if_rows(alert.summary),
+            "description": if_rows(alert.description),
+            "dashboard_url": dashboard_url(alert.page, place.number),
+            "runbook_url": f"{place.pages}/howto/alerts.md#{alert.title.lower().replace(' ', '-')}",
         },
     }
 
 
-def _query(alert: Alert) -> dict[str, Any]:
-    return {
-        "refId": "A",
-        "queryType": "table",
-        "relativeTimeRange": {"from": alert.range_s, "to": 0},
-        "datasourceUid": DATASOURCE_UID,
-        "model": {
-            "refId": "A",
-            "datasource": {"type": DATASOURCE_TYPE, "uid": DATASOURCE_UID},
-            "editorType": "sql",
+def _queries(alert: Alert) -> list[dict[str, Any]]:
+    """Return a rule's queries; Grafana takes one number a row, so each number has its own."""
+    return [
+        {
+            "refId": name,
             "queryType": "table",
-            "format": 1,
-            "rawSql": alert.sql,
-            **_QUERY_DEFAULTS,
-        },
-    }
+            "relativeTimeRange": {"from": alert.range_s, "to": 0},
+            "datasourceUid": DATASOURCE_UID,
+            "model": {
+                "refId": name,
+                "datasource": {"type": DATASOURCE_TYPE, "uid": DATASOURCE_UID},
+                "editorType": "sql",
+                "queryType": "table",
+                "format": 1,
+                "rawSql": sql,
+                **_QUERY_DEFAULTS,
+            },
+        }
+        for name, sql in alert.queries.items()
+    ]
 
 
 def _threshold(above: float) -> dict[str, Any]:

@@ -155,8 +155,15 @@ class OrganisationClient:
     def __init__(self, grafana: Grafana, number: int | None, *, exists: bool = True) -> None:
         """Make a client; `number` is the organisation's id, None for that of the credentials."""
         self._grafana = grafana
+        self._number = number
         self._exists = exists
         self._http = grafana.connect(number)
+
+    def number(self) -> int:
+        """Return the organisation's id, asking for that of a token; 0 if it does not exist yet."""
+        if self._exists and self._number is None:
+            self._number = int(self.request("GET", "/org")["id"])
+        return self._number or 0
 
     def request(self, method: str, path: str, body: Any = None, params: Mapping[str, object] | None = None) -> Any:
         """Send a request and return the answer's JSON, None for an empty one.

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from prism_ch.assets import asset
 from prism_ch.errors import GrafanaError, SettingsError
-from prism_ch.grafana.alerts import DATASOURCE_TYPE, DATASOURCE_UID, rule_groups
+from prism_ch.grafana.alerts import DATASOURCE_TYPE, DATASOURCE_UID, Place, rule_groups
 from prism_ch.query.tenancy import user_of
 from prism_ch.settings import Settings
 from prism_ch.store.url import EmbeddedLocation, parse_url
@@ -39,7 +39,12 @@ class Organisation:
     datasource: Mapping[str, Any]
     password: SecretStr | None = field(repr=False)
     dashboards: Mapping[str, Mapping[str, Any]]
-    rule_groups: tuple[Mapping[str, Any], ...]
+    #: Address of the project's documents, to which alert rules link.
+    pages: str
+
+    def rule_groups(self, number: int) -> list[dict[str, Any]]:
+        """Return the groups of alert rules, which link to the organisation by its id in Grafana."""
+        return rule_groups(self.dashboards, Place(number, is_tenants=self.tenant is not None, pages=self.pages))
 
 
 def organisation_name(settings: Settings, tenant: str | None) -> str:
@@ -136,15 +141,14 @@ def desired_organisation(settings: Settings, tenant: str | None, passwords: Mapp
     if len(name) > _NAME_LETTERS_MAX or not name.isprintable():
         raise SettingsError(f"tenant {tenant!r}: Grafana refuses such a name; change it in the topology")
     user = database_user(settings, tenant)
-    dashboards = dashboards_of(tenant)
     return Organisation(
         name=name,
         tenant=tenant,
         team="operators" if tenant is None else tenant,
         datasource=datasource(settings, user),
         password=_password(settings, user, passwords),
-        dashboards=dashboards,
-        rule_groups=tuple(rule_groups(dashboards, tenant=tenant is not None)),
+        dashboards=dashboards_of(tenant),
+        pages=settings.grafana.pages,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from prism_ch.errors import GrafanaError
-from prism_ch.grafana.alerts import ALERT_FOLDER, DATASOURCE_UID
+from prism_ch.grafana.alerts import ALERT_FOLDER, DATASOURCE_UID, alerts_of
 from prism_ch.grafana.client import PAGE, Grafana, OrganisationClient
 from prism_ch.grafana.organisations import FOLDER, UID_PREFIX, Organisation
 
@@ -74,7 +74,7 @@ def changes(grafana: Grafana, desired: Organisation, options: ApplyOptions) -> I
     yield from _datasource_changes(client, desired, options)
     for dashboard in desired.dashboards.values():
         yield from _dashboard_changes(client, dashboard, options)
-    for group in desired.rule_groups:
+    for group in desired.rule_groups(client.number()):
         yield from _rule_group_changes(client, group)
 
 
@@ -89,7 +89,7 @@ def leftovers(grafana: Grafana, desired: Organisation, options: ApplyOptions) ->
     for uid in sorted(each["uid"] for each in found):
         if uid.startswith(UID_PREFIX) and uid not in desired.dashboards:
             yield _dashboard_deletion(client, uid, options)
-    shipped = {rule["uid"] for group in desired.rule_groups for rule in group["rules"]}
+    shipped = {alert.uid for alert in alerts_of(is_tenants=desired.tenant is not None)}
     for rule in client.find("/v1/provisioning/alert-rules") or ():
         uid = rule["uid"]
         if rule["folderUID"] == ALERT_FOLDER[0] and uid.startswith(UID_PREFIX) and uid not in shipped:

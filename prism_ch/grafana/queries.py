@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from prism_ch.errors import GrafanaError, PrismError
-from prism_ch.grafana.alerts import ALERTS
+from prism_ch.grafana.alerts import alerts_of
 from prism_ch.grafana.organisations import dashboards_of
 
 #: Answers a statement as JSON lines: with a tenant's rows only, or with all if the tenant is None. Raises PrismError.
@@ -243,10 +243,9 @@ def check_queries(ask: Ask, tenant: str | None, end_s: int) -> Iterator[QueryRes
         for query in queries(uid, dashboard):
             if query.kind != "variable":
                 yield _answer(ask, str(query), expand(query.sql, time_range, variables), tenant)[0]
-    for alert in ALERTS:
-        if tenant is None or alert.is_for_tenants:
-            sql = expand(alert.sql, TimeRange((end_s - alert.range_s) * 1000, end_s * 1000))
-            yield _answer(ask, f"alert rule {alert.title!r}", sql, tenant)[0]
+    for alert in alerts_of(is_tenants=tenant is not None):
+        sql = expand(alert.sql, TimeRange((end_s - alert.range_s) * 1000, end_s * 1000))
+        yield _answer(ask, f"alert rule {alert.title!r}", sql, tenant)[0]
 
 
 def unexpanded(sql: str) -> str:

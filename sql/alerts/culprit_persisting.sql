@@ -1,7 +1,7 @@
 -- Purpose: see which GPUs, servers, switches and links are to blame again and again, over all jobs they meet.
 -- Range: how far back blame is added up; only what was to blame in the last hour of it counts.
--- Result: tenant, job, kind, subject String, 'several' where it met more than one; blamed_minutes Float64: time of its incidents of
---   warning or worse, minutes; 0 where there was only one, which has an alert of its own.
+-- Result: tenant, job, kind, subject String, 'several' where it met more than one; value Float64: time of its incidents of
+--   warning or worse, minutes; 0 where there was only one, which has an alert of its own; from_ms, to_ms Int64: the range.
 SELECT
     if(uniqExactArray(i.tenants) > 1, 'several', any(i.tenants)[1]) AS tenant,
     if(uniqExactArray(i.jobs) > 1, 'several', any(i.jobs)[1]) AS job,
@@ -11,7 +11,9 @@ SELECT
         count() > 1 AND max(i.end_time) >= $__toTime - INTERVAL 1 HOUR,
         sum(dateDiff('second', greatest(toDateTime(i.start_time), $__fromTime), toDateTime(i.end_time))) / 60,
         0
-    ) AS blamed_minutes
+    ) AS value,
+    toInt64(toUnixTimestamp($__fromTime)) * 1000 AS from_ms,
+    toInt64(toUnixTimestamp($__toTime)) * 1000 AS to_ms
 FROM incidents AS i
 WHERE i.severity != 'info'
     AND i.subject_type IN ('endpoint', 'server', 'switch', 'link')

@@ -1,7 +1,12 @@
 -- Purpose: see the incidents of warning or worse, one alert each, and whether they still last.
 -- Range: how long an incident that is not renewed is still told.
--- Result: tenant, job String, 'several' where it concerns more than one; incident, kind, subject, severity String; lasting UInt8:
---   1 while it lasts, then 0 for 10 minutes.
+-- Result: tenant, job String, 'several' where it concerns more than one; incident, kind, subject, severity String; confidence
+--   String: high from 0.9, medium from 0.5; value UInt8: 1 while it lasts, then 0 for 10 minutes; lost_gpu_h Float64; from_ms, to_ms
+--   Int64: the incident with its length before and after it, since 1970.
+WITH
+    toUnixTimestamp64Milli(i.start_time) AS start_ms,
+    toUnixTimestamp64Milli(i.end_time) AS end_ms,
+    greatest(end_ms - start_ms, 60000) AS length_ms
 SELECT
     if(length(i.tenants) > 1, 'several', i.tenants[1]) AS tenant,
     if(length(i.jobs) > 1, 'several', i.jobs[1]) AS job,
@@ -9,7 +14,11 @@ SELECT
     toString(i.kind) AS kind,
     i.subject AS subject,
     toString(i.severity) AS severity,
-    toUInt8(i.status = 'open') AS lasting
+    multiIf(i.confidence >= 0.9, 'high', i.confidence >= 0.5, 'medium', 'low') AS confidence,
+    toUInt8(i.status = 'open') AS value,
+    i.lost_gpu_h AS lost_gpu_h,
+    start_ms - length_ms AS from_ms,
+    end_ms + length_ms AS to_ms
 FROM incidents AS i
 WHERE i.severity != 'info'
     AND $__timeFilter(i.end_time)

@@ -1,19 +1,24 @@
 """Each alert rule fires on its own cause only, on the real engine and through the gate."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from prism_ch.grafana.alerts import ALERTS, Alert
-from prism_ch.grafana.organisations import database_user, datasource
+from prism_ch.grafana.alerts import ALERTS, Alert, Place, alerts_of, rule_groups
+from prism_ch.grafana.annotations import INCIDENT_PAGE
+from prism_ch.grafana.organisations import database_user, datasource, shipped_dashboards
 from prism_ch.grafana.queries import UNEXPANDED, TimeRange, expand
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import is_number
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
+from tests.grafana.templates import EXTERNAL_URL
+from tests.grafana.templates import expand as fill_in
 from tests.incidents import HIDDEN, incident, part
 from tests.serving import PASSWORD, endpoint, users
 
@@ -27,20 +32,25 @@ def alert(name: str) -> Alert:
 
 def ask(store: Store, name: str, tenant: str | None = None) -> list[tuple[dict[str, str], float]]:
     """Return labels and number of each row, as Grafana reads a table whose one number is to be judged."""
+    return numbers(store, name, "A", tenant)
+
+
+def numbers(store: Store, name: str, query: str, tenant: str | None = None) -> list[tuple[dict[str, str], float]]:
+    """Return labels and number of each row of one of a rule's queries."""
     rule = alert(name)
-    sql = expand(rule.sql, TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
+    sql = expand(rule.queries[query], TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
     assert not UNEXPANDED.search(sql)
     found = answer(store, sql, tenant=tenant)
-    numbers = [index for index, kind in enumerate(found.types) if is_number(kind)]
-    assert len(numbers) == 1, "Grafana judges one number a row"
-    assert {kind for index, kind in enumerate(found.types) if index not in numbers} <= {
+    places = [index for index, kind in enumerate(found.types) if is_number(kind)]
+    assert len(places) == 1, "Grafana takes one number a row"
+    assert {kind for index, kind in enumerate(found.types) if index not in places} <= {
         "String",
         "LowCardinality(String)",
     }
     rows = []
     for row in found.rows:
         labels = {name: value for name, value in zip(found.names, row, strict=True) if value is not None}
-        number = labels.pop(found.names[numbers[0]])
+        number = labels.pop(found.names[places[0]])
         assert ("kind" in labels) != bool(rule.kind)
         assert ("severity" in labels) != bool(rule.severity)
         rows.append((labels | ({"kind": rule.kind} if rule.kind else {}), float(number)))
@@ -103,6 +113,7 @@ def test_incident_fires_once_for_all_its_jobs(store: Store) -> None:
             "kind": "slow_switch",
             "subject": "spine-7",
             "severity": "warning",
+            "confidence": "high",
             "tenant": "several",
             "job": "several",
         }
@@ -164,15 +175,29 @@ def test_silent_exporter_of_an_open_incident_does_not_fire_again(store: Store) -
     wrong(store, "i-1", "leaf-1", kind="telemetry", subject_type="exporter")
     wrong(store, "i-2", "leaf-2", kind="telemetry", subject_type="exporter", status="closed")
     wrong(store, "i-3", "leaf-3", kind="telemetry", subject_type="exporter", severity="info")
-    assert [labels["exporter"] for labels in firing(store, "exporter_silent")] == ["leaf-2", "leaf-3", "leaf-4"]
+    assert [labels["exporter"] for labels in firing(store, "exporter_silent")] == ["leaf-2 and 2 more"]
 
 
 def test_silence_of_all_exporters_is_one_alert_or_an_incident(store: Store) -> None:
     for number in range(3):
         measure(store, "exporter_silent_seconds", 400 + number, f"leaf-{number}")
-    assert ask(store, "exporter_silent") == [({"kind": "exporter_silent", "exporter": "all"}, 400)]
+    assert ask(store, "exporter_silent") == [({"kind": "exporter_silent", "exporter": "all"}, 402)]
     wrong(store, "i-1", "job-a", kind="telemetry", subject_type="job")
     assert firing(store, "exporter_silent") == []
+
+
+def test_stopped_collector_is_one_alert_from_the_first_second(store: Store) -> None:
+    """Its exporters are heard last within a minute of one another, and cross the bound one by one."""
+    for passed_s in range(0, 180, 20):
+        store.command("TRUNCATE TABLE measures_log")
+        for number in range(8):
+            measure(store, "exporter_silent_seconds", 240 + 8 * number + passed_s, f"leaf-{number}")
+        for number in range(8, 16):
+            measure(store, "exporter_silent_seconds", 3 * number, f"leaf-{number}")
+        # Of another collector, which stopped long ago.
+        measure(store, "exporter_silent_seconds", 5000 + passed_s, "leaf-old")
+        found = [labels["exporter"] for labels in firing(store, "exporter_silent")]
+        assert found == ["leaf-0 and 7 more", "leaf-old"][0 if 296 + passed_s > 300 else 1 :]
 
 
 def test_pipeline_behind_fires_until_it_catches_up(store: Store) -> None:
@@ -232,6 +257,111 @@ def test_tenant_sees_alerts_of_its_own_rows_only(store: Store) -> None:
             assert {labels["subject"] for labels in firing(store, rule.name, "b")} == {HIDDEN}, rule.name
 
 
+def test_link_opens_the_incident_with_its_length_on_both_sides(store: Store) -> None:
+    wrong(store, "i-1", "a b&c", began_ago_s=600, ended_ago_s=0)
+    (opened,) = links(store, "incident")
+    start_ms, end_ms = (NOW_S - 600) * 1000, NOW_S * 1000
+    assert opened.organisation == "7"
+    assert opened.dashboard == INCIDENT_PAGE.dashboard
+    assert (opened.from_ms, opened.to_ms) == (start_ms - 600_000, end_ms + 600_000)
+    assert opened.variables == dict.fromkeys(INCIDENT_PAGE.variables, "i-1")
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule.name)
+def test_link_of_each_rule_opens_page_range_and_organisation(store: Store, rule: Alert) -> None:
+    fire_all(store)
+    opened = links(store, rule.name)
+    assert opened
+    for each in opened:
+        assert (each.organisation, each.dashboard) == ("7", rule.page.dashboard)
+        assert each.variables.keys() == rule.page.variables.keys()
+        assert "[no value]" not in each.variables.values()
+        assert each.from_ms < each.to_ms
+        assert (NOW_S - 2 * 86_400) * 1000 <= each.from_ms <= NOW_S * 1000
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule.name)
+def test_texts_of_each_rule_whole_with_rows_and_without(store: Store, rule: Alert) -> None:
+    fire_all(store)
+    notes = next(each for each in made_rules() if each["uid"] == rule.uid)["annotations"]
+    assert {"summary", "description", "dashboard_url", "runbook_url"} == notes.keys()
+    for labels, values in instances(store, rule.name):
+        for name in ("summary", "description"):
+            text = fill_in(notes[name], labels, values)
+            assert text
+            assert "[no value]" not in text
+    for template in notes.values():
+        fill_in(template, {}, {})
+
+
+def test_summary_of_an_incident_says_what_is_wrong_and_costs(store: Store) -> None:
+    wrong(store, "i-1", "10.0.0.1")
+    ((labels, values),) = instances(store, "incident")
+    assert fill_in(made_rules()[0]["annotations"]["summary"], labels, values) == (
+        "10.0.0.1: it computes longer than its peers (job job-a, 1 GPU-hours lost so far)"
+    )
+
+
+@pytest.mark.parametrize("tenant", [None, "b"])
+def test_all_queries_of_a_rule_have_the_same_instances(store: Store, tenant: str | None) -> None:
+    fire_all(store)
+    for rule in alerts_of(is_tenants=tenant is not None):
+        found = [[labels for labels, _ in numbers(store, rule.name, query, tenant)] for query in rule.queries]
+        assert found[0]
+        assert all(each == found[0] for each in found)
+
+
+@dataclass(frozen=True)
+class Link:
+    """What the address in a notification opens."""
+
+    organisation: str
+    dashboard: str
+    from_ms: int
+    to_ms: int
+    variables: dict[str, str]
+
+
+def links(store: Store, name: str) -> list[Link]:
+    """Return what the links of a rule's firing instances open."""
+    made = next(each for each in made_rules() if each["uid"] == alert(name).uid)
+    opened = []
+    for labels, values in instances(store, name):
+        if values["A"] <= alert(name).above:
+            continue
+        parts = urlsplit(fill_in(made["annotations"]["dashboard_url"], labels, values))
+        assert f"{parts.scheme}://{parts.netloc}{parts.path}".startswith(f"{EXTERNAL_URL}d/")
+        query = {key: value for key, (value,) in parse_qs(parts.query, strict_parsing=True).items()}
+        variables = {key.removeprefix("var-"): value for key, value in query.items() if key.startswith("var-")}
+        times = int(query["from"]), int(query["to"])
+        opened.append(Link(query["orgId"], parts.path.rpartition("/")[2], *times, variables))
+    return opened
+
+
+def instances(store: Store, name: str) -> list[tuple[dict[str, str], dict[str, float]]]:
+    """Return labels and values of a rule's instances, as Grafana joins its queries."""
+    found: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+    for query in alert(name).queries:
+        for labels, number in numbers(store, name, query):
+            found.setdefault(tuple(sorted(labels.items())), {})[query] = number
+    return [(dict(labels), values) for labels, values in found.items()]
+
+
+def made_rules() -> list[dict[str, Any]]:
+    place = Place(7, is_tenants=False, pages="https://docs.example")
+    return [rule for group in rule_groups(shipped_dashboards(), place) for rule in group["rules"]]
+
+
+def fire_all(store: Store) -> None:
+    """Write what makes every rule fire."""
+    for number in range(2):
+        shared: dict[str, Any] = {"kind": "slow_switch", "subject_type": "switch", "began_ago_s": 7200 + number}
+        wrong(store, f"i-{number}", "spine-7", of=("job-a", "job-b"), tenants=("a", "b"), **shared)
+    measure(store, "exporter_silent_seconds", 400, "leaf-1")
+    measure(store, "windows_behind", 40)
+    landed(store, {80_000: (0, 0), 1000: (100_000, 100), 10: (110_000, 400)})
+
+
 def test_every_data_source_may_ask_its_rules_over_http(store: Store, engine_folder: Path, tmp_path: Path) -> None:
     for number in range(2):
         shared: dict[str, Any] = {"kind": "slow_switch", "subject_type": "switch", "began_ago_s": 7200 + number}
@@ -255,7 +385,7 @@ def test_every_data_source_may_ask_its_rules_over_http(store: Store, engine_fold
             # As the plugin asks: with 5 seconds more than its own limit.
             limits = {"database": options["defaultDatabase"], "max_execution_time": int(options["queryTimeout"]) + 5}
             for rule in (each for each in ALERTS if owner is None or each.is_for_tenants):
-                sql = expand(rule.sql, TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
+                sql = expand(rule.queries["A"], TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
                 served_answer = served.ask(sql, options["username"], default_format="JSONEachRow", **limits)
                 assert served_answer.status == 200, served_answer.text
                 if owner is not None:
@@ -267,8 +397,6 @@ def test_texts_have_no_dollar_and_use_labels_of_the_query() -> None:
     for rule in ALERTS:
         for text in (rule.summary, rule.description):
             assert "$" not in text
-            # A rule without rows has no values, and Grafana fills in its texts all the same.
-            assert ".Values.A.Value" not in re.sub(r"\{\{ if \.Values\.A \}\}.*?\{\{ end \}\}", "", text)
             for label in re.findall(r"\.Labels\.(\w+)", text):
                 is_returned = re.search(rf"\bAS {label}\b|^ +{label},?$", rule.sql, re.MULTILINE)
                 assert is_returned or (label == "kind" and rule.kind), (rule.name, label)

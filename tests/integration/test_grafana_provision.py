@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,8 @@ from prism_ch.store.url import EmbeddedLocation
 from tests.grafana.forms import USER
 from tests.grafana.organisation import Org
 from tests.grafana.server import PASSWORD, TOKEN, FakeGrafana, fake_grafana
+from tests.grafana.templates import EXTERNAL_URL
+from tests.grafana.templates import expand as fill_in
 
 TENANTS = ("a/b ", "tenant-é")
 PASSWORDS = {"reader": "r3ader-pw", "one": "t3nant-one-pw", "two": "t3nant-two-pw"}
@@ -32,16 +35,13 @@ SECRETS = (PASSWORD, TOKEN, *PASSWORDS.values())
 
 
 def dashboards() -> dict[str, Mapping[str, Any]]:
-    """Return small dashboards with the panels that the alert rules link to."""
-    made: dict[str, dict[str, Any]] = {"prism-fleet": {"panels": []}}
+    """Return small dashboards with the variables that the alert rules' links set."""
+    made: dict[str, dict[str, Any]] = {"prism-fleet": {"panels": [], "tags": ["prism"]}}
     for alert in ALERTS:
-        panels = made.setdefault(alert.dashboard, {"panels": []})["panels"]
-        if alert.panel not in [panel["title"] for panel in panels]:
-            panels.append({"id": len(panels) + 1, "title": alert.panel})
-    for uid, dashboard in made.items():
-        is_for_tenants = any(alert.is_for_tenants and alert.dashboard == uid for alert in ALERTS)
-        dashboard |= {"uid": uid, "title": uid, "tags": ["prism", *(["tenants"] * is_for_tenants)]}
-    return dict(sorted(made.items()))
+        tags = ["prism", "tenants"] if alert.is_for_tenants else ["prism"]
+        variables = [{"name": name} for name in alert.page.variables]
+        made[alert.page.dashboard] = {"panels": [], "tags": tags, "templating": {"list": variables}}
+    return {uid: {"uid": uid, "title": uid, **each} for uid, each in sorted(made.items())}
 
 
 @pytest.fixture
@@ -158,14 +158,16 @@ def test_each_organisation_has_its_own_user_and_dashboards(grafana: FakeGrafana,
     assert grafana.org("Main Org.").datasources == {}
 
 
-def test_rules_link_to_panels_in_every_organisation(grafana: FakeGrafana, run: Run) -> None:
+def test_rules_link_to_dashboards_of_their_own_organisation(grafana: FakeGrafana, run: Run) -> None:
     run("apply")
     for org in list(grafana.orgs.values())[1:]:
         for rule in org.rules.values():
             assert rule["data"][0]["datasourceUid"] in org.datasources
-            linked = org.dashboards[rule["annotations"]["__dashboardUid__"]][-1]["dashboard"]
-            (panel,) = [each for each in linked["panels"] if str(each["id"]) == rule["annotations"]["__panelId__"]]
-            assert panel["title"] == next(alert.panel for alert in ALERTS if alert.uid == rule["uid"])
+            url = fill_in(rule["annotations"]["dashboard_url"], {}, {})
+            found = re.fullmatch(rf"{EXTERNAL_URL}d/([\w-]+)\?orgId=(\d+)", url)
+            assert found
+            assert found[1] in org.dashboards
+            assert int(found[2]) == org.number
 
 
 def test_contact_points_policies_and_others_resources_kept(grafana: FakeGrafana, run: Run) -> None:
@@ -308,6 +310,7 @@ def test_token_serves_operators_in_its_own_organisation(
     assert [org.name for org in grafana.orgs.values()] == ["Main Org."]
     assert grafana.orgs[1].datasources["prism"]["jsonData"]["username"] == "reader"
     assert {call.org for call in grafana.calls} == {None}
+    assert all("?orgId=1{{" in rule["annotations"]["dashboard_url"] for rule in grafana.orgs[1].rules.values())
     assert run("apply") == ["0 writes"]
     assert run("apply", "--tenant", TENANTS[0])[-1].startswith("prism-ch: a token knows one organisation only")
     assert run.status == 2

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from prism_ch.grafana.alerts import ALERT_FOLDER, duration, rule_groups
+from prism_ch.grafana.alerts import ALERT_FOLDER, Place, duration, rule_groups
+from prism_ch.settings import GrafanaSettings
 from tools.dashboards.boards import finding, fleet, job, network, pipeline, tenant
 from tools.dashboards.written import as_json
 
@@ -18,6 +19,10 @@ _RULES_HEADER = """\
 # The alert rules of the operators' organisation, for file provisioning. Made by `make dashboards` from sql/alerts and
 # prism_ch/grafana/alerts.py, which gives the reason for each number; don't edit.
 """
+
+
+#: The organisation of file provisioning, with the default address of documents.
+_FIRST = Place(1, is_tenants=False, pages=GrafanaSettings().pages)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -52,7 +57,7 @@ def rules_file(boards: Mapping[str, Mapping[str, Any]]) -> str:
             "interval": duration(group["interval"]),
             "rules": [_rule(rule) for rule in group["rules"]],
         }
-        for group in rule_groups(boards, tenant=False)
+        for group in rule_groups(boards, _FIRST)
     ]
     return _RULES_HEADER + yaml.dump({"apiVersion": 1, "groups": groups}, Dumper=_Dumper, sort_keys=False, width=120)
 
@@ -71,10 +76,8 @@ def write(folder: Path) -> None:
 
 
 def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule in the file's form, without group, its panel as fields."""
-    annotations = rule["annotations"]
-    kept = {name: value for name, value in rule.items() if name not in {"folderUID", "ruleGroup"}}
-    return {**kept, "dashboardUid": annotations["__dashboardUid__"], "panelId": int(annotations["__panelId__"])}
+    """Return a rule in the file's form, without group."""
+    return {name: value for name, value in rule.items() if name not in {"folderUID", "ruleGroup"}}
 
 
 if __name__ == "__main__":

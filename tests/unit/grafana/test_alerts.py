@@ -2,32 +2,39 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from prism_ch.errors import GrafanaError
-from prism_ch.grafana.alerts import ALERTS, duration, panel_id, rule_groups
+from prism_ch.grafana.alerts import ALERTS, Place, duration, rule_groups
+from prism_ch.grafana.annotations import WHAT_IS_WRONG, Page, check_page, if_rows
 from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.model.finding import FindingKind
+from prism_ch.settings import GrafanaSettings
 
 PROVISIONING = Path(__file__).parents[3] / "dashboards" / "provisioning"
 
 
 def rules(*, tenant: bool = False) -> list[dict[str, Any]]:
-    return [rule for group in rule_groups(shipped_dashboards(), tenant=tenant) for rule in group["rules"]]
+    place = Place(1, is_tenants=tenant, pages=GrafanaSettings().pages)
+    return [rule for group in rule_groups(shipped_dashboards(), place) for rule in group["rules"]]
 
 
 def test_tenants_rules_link_to_tenants_dashboards() -> None:
     assert {rule["uid"] for rule in rules()} == {alert.uid for alert in ALERTS}
-    for rule in rules(tenant=True):
-        assert "tenants" in shipped_dashboards()[rule["annotations"]["__dashboardUid__"]]["tags"]
+    assert {rule["uid"] for rule in rules(tenant=True)} == {alert.uid for alert in ALERTS if alert.is_for_tenants}
+    for alert in ALERTS:
+        assert not alert.is_for_tenants or "tenants" in shipped_dashboards()[alert.page.dashboard]["tags"]
 
 
 def test_rule_compares_the_number_of_its_query() -> None:
     for alert, rule in zip(ALERTS, rules(), strict=True):
-        query, condition = rule["data"]
-        assert query["model"]["rawSql"] == alert.sql
+        query, *more, condition = rule["data"]
+        assert query["refId"] == "A"
+        assert {each["refId"] for each in more} == alert.queries.keys() - {"A"}
+        assert query["model"]["rawSql"] == alert.queries["A"]
         assert not alert.sql.startswith("--")
         assert query["relativeTimeRange"]["from"] == alert.range_s
         assert condition["model"]["expression"] == query["refId"]
@@ -36,14 +43,29 @@ def test_rule_compares_the_number_of_its_query() -> None:
         assert rule["labels"].get("severity", "") == alert.severity
 
 
-@pytest.mark.parametrize("panels", [[], [{"id": 1, "title": "x"}, {"id": 2, "title": "x"}], [{"title": "x"}]])
-def test_panel_id_refused_unless_exactly_one_panel_has_it(panels: list[dict[str, Any]]) -> None:
-    with pytest.raises(GrafanaError, match="no single, numbered panel titled x"):
-        panel_id({"d": {"panels": panels}}, "d", "x")
+def test_page_without_dashboard_or_variable_refused() -> None:
+    with pytest.raises(GrafanaError, match="no dashboard d, to which an alert links"):
+        check_page(Page("d"), {})
+    with pytest.raises(GrafanaError, match="dashboard d has no variable x"):
+        check_page(Page("d", {"x": "label"}), {"d": {"templating": {"list": [{"name": "y"}]}}})
 
 
-def test_panel_id_found_for_panel_in_a_row() -> None:
-    assert panel_id({"d": {"panels": [{"id": 1, "panels": [{"id": 7, "title": "x"}]}]}}, "d", "x") == 7
+def test_every_kind_of_incident_has_its_words() -> None:
+    assert WHAT_IS_WRONG.keys() == set(get_args(FindingKind))
+
+
+def test_text_that_needs_no_row_stays_without_rows() -> None:
+    assert if_rows("The analysis is behind") == "The analysis is behind"
+    assert if_rows("{{ .Labels.job }}") == "{{ if .Values.A }}{{ .Labels.job }}{{ end }}"
+
+
+def test_every_rule_has_its_title_in_the_runbook() -> None:
+    page = (PROVISIONING.parents[1] / "docs/howto/alerts.md").read_text(encoding="utf-8")
+    titles = [title.lower().replace(" ", "-") for title in re.findall(r"^## (.*)$", page, re.MULTILINE)]
+    for rule in rules():
+        address, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert address == f"{GrafanaSettings().pages}/howto/alerts.md"
+        assert anchor in titles
 
 
 @pytest.mark.parametrize("seconds, text", [(0, "0s"), (30, "30s"), (90, "90s"), (120, "2m"), (3600, "1h")])
@@ -52,7 +74,7 @@ def test_duration_written_in_largest_fitting_unit(seconds: int, text: str) -> No
 
 
 def test_page_says_which_rules_fire_without_data() -> None:
-    page = (PROVISIONING.parents[1] / "docs/howto/grafana.md").read_text(encoding="utf-8")
+    page = (PROVISIONING.parents[1] / "docs/howto/alerts.md").read_text(encoding="utf-8")
     for alert in ALERTS:
         (row,) = re.findall(rf"^\| {alert.title} \|.*\| (.*) \|$", page, re.MULTILINE)
         assert row.startswith("fires") == (alert.no_data == "Alerting")

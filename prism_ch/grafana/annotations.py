@@ -1,0 +1,82 @@
+"""The texts and links of a notification, as Grafana's templates.
+
+They hold no dollar sign, which provisioning files would expand, and only functions that Grafana 9 has too. Grafana
+fills them in for rules without rows as well, where labels and values are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prism_ch.errors import GrafanaError
+from prism_ch.model.finding import FindingKind
+
+#: Columns of every rule's query besides labels and the number to judge: the time range that a link opens.
+RANGE = ("from_ms", "to_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A dashboard that a notification leads to; `variables` by name, each with the label that holds its value."""
+
+    dashboard: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Where an incident, what costs time again and again, and the service itself are shown.
+INCIDENT_PAGE = Page("prism-tenant")
+CULPRIT_PAGE = Page("prism-tenant")
+SERVICE_PAGE = Page("prism-pipeline")
+
+#: What is wrong, by kind of incident: its own sentence changes while it lasts, and so can be no label.
+WHAT_IS_WRONG: Mapping[FindingKind, str] = {
+    "slow_step": "steps take longer than usual",
+    "slow_group": "a communicator needs longer than its likes",
+    "slow_switch": "flows through it need longer for their bytes",
+    "slow_gpu": "it computes longer than its peers",
+    "slow_nic": "its flows need longer for their bytes",
+    "slow_link": "flows over it need longer for their bytes",
+    "congestion": "other traffic takes the bandwidth",
+    "stall": "training stood still",
+    "hang": "training stands still",
+    "restart": "all members connected anew",
+    "imbalance": "loads are unequal all along",
+    "telemetry": "records are missing, or merge what should be told apart",
+}
+
+
+def what_is_wrong() -> str:
+    """Return the template of what an incident's kind says."""
+    first, *others = (f'if eq .Labels.kind "{kind}" }}}}{text}' for kind, text in WHAT_IS_WRONG.items())
+    return "{{ " + first + "".join(f"{{{{ else {each}" for each in others) + "{{ end }}"
+
+
+def dashboard_url(page: Page, organisation: int) -> str:
+    """Return the template of the address of a page: of that organisation, with variables and time range."""
+    chosen = "".join(f"&var-{name}={{{{ urlquery .Labels.{label} }}}}" for name, label in page.variables.items())
+    start, end = (f'{{{{ printf "%.0f" .Values.{name}.Value }}}}' for name in RANGE)
+    return (
+        # Grafana's address ends with a slash.
+        rf"{{{{ reReplaceAll `/+\z` `` externalURL }}}}/d/{page.dashboard}?orgId={organisation}"
+        + if_rows(f"{chosen}&from={start}&to={end}", *RANGE)
+    )
+
+
+def if_rows(text: str, *queries: str) -> str:
+    """Return a template that is empty where a rule has no rows, if it needs labels or values of them."""
+    if ".Labels." not in text and ".Values." not in text:
+        return text
+    for name in queries or ("A",):
+        text = f"{{{{ if .Values.{name} }}}}{text}{{{{ end }}}}"
+    return text
+
+
+def check_page(page: Page, dashboards: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise GrafanaError unless a page's dashboard is among those of an organisation, with its variables."""
+    if page.dashboard not in dashboards:
+        raise GrafanaError(f"there is no dashboard {page.dashboard}, to which an alert links")
+    known = {each["name"] for each in dashboards[page.dashboard].get("templating", {}).get("list", ())}
+    if missing := page.variables.keys() - known:
+        raise GrafanaError(f"dashboard {page.dashboard} has no variable {', '.join(sorted(missing))}, that alerts set")
