@@ -91,7 +91,9 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
     found = identify(seen.bursts, seen.recurring & ~unresolved, params.identify)
 
     def steps(known: Division | None, even_until: int) -> AttemptSteps:
-        kinds = found if known is None or memory is None else keep_known_kinds(found, seen.bursts, memory)
+        kinds = (
+            found if known is None or memory is None else keep_known_kinds(found, seen.bursts, memory, params.going_on)
+        )
         kinds = name_merged(kinds, seen.bursts, unresolved, params.merged)
         division = divide(seen.bursts, kinds, attempt.endpoints, params.divide, known)
         return AttemptSteps(attempt, seen, kinds, division, even_until)
@@ -127,11 +129,11 @@ def _trains(found: AttemptSteps, topology: Topology, params: Params, *, known: b
     )
 
 
-def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> PairKinds:
+def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, params: ContinueParams) -> PairKinds:
     """Give the pairs of a known job the kinds that they had.
 
-    A pair that was `other` may have been new. Where then and now agree the bursts keep their own kinds: a pair may
-    carry two.
+    A pair that was `other` may have been new. Where some of what it carries now is of the kind that it had, bursts keep
+    their own kinds: a pair may carry two, and a larger batch moves more of one.
     """
     if len(memory.pairs) == 0:
         return kinds
@@ -139,8 +141,13 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory) -> P
     found = (row >= 0) & (memory.pairs.kind[row] != OTHER)
     kind = np.where(found, memory.pairs.kind[row], kinds.kind)
     confidence = np.where(found, memory.pairs.confidence[row], kinds.confidence)
-    changed = (kind != kinds.kind)[traffic.pair]
-    return PairKinds(kind, confidence, np.where(changed, kind[traffic.pair], kinds.burst))
+    known = kind[traffic.pair]
+    moved, as_known = (
+        np.bincount(traffic.pair, weights=traffic.payload * of_kind, minlength=len(kind))
+        for of_kind in (np.ones(len(known)), kinds.burst == known)
+    )
+    changed = ((kind != kinds.kind) & (as_known < params.little * moved))[traffic.pair]
+    return PairKinds(kind, confidence, np.where(changed, known, kinds.burst))
 
 
 def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | None:

@@ -22,7 +22,7 @@ from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, Pairs, Steps
+from prism_ch.model.result import DP, EP, OTHER, PP, GpuSteps, Group, Pairs, Steps
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, traffic
 
 PARAMS = ContinueParams(settled_steps=10, recent_steps=4)
@@ -260,7 +260,7 @@ class TestKinds:
         return Pairs(src.astype(np.int32), dst.astype(np.int32), kind.astype(np.uint8), certain, one, one, one, one)
 
     def kept(self, now: PairKinds, known: Sequence[tuple[int, int, int]]) -> PairKinds:
-        return keep_known_kinds(now, self.SEEN, replace(SETTLED, pairs=self.known(known)))
+        return keep_known_kinds(now, self.SEEN, replace(SETTLED, pairs=self.known(known)), PARAMS)
 
     def test_pair_keeps_its_kind_and_a_new_one_gets_todays(self) -> None:
         found = self.kept(self.found(DP, PP, PP), [(1, 0, DP), (0, 1, DP)])
@@ -276,6 +276,13 @@ class TestKinds:
     def test_where_both_agree_bursts_keep_kinds_of_their_own(self) -> None:
         mixed = replace(self.found(DP, DP, DP), burst=np.array([DP, PP, DP, DP, DP, PP], np.uint8))
         assert self.kept(mixed, [(0, 1, DP), (2, 3, DP)]).burst.tolist() == [DP, PP, DP, DP, DP, PP]
+
+    def test_pair_of_two_kinds_keeps_both_when_the_larger_changes(self) -> None:
+        # A larger batch: the exchange of experts moves more than the gradients on the same pair now.
+        mixed = replace(self.found(EP, EP, EP), burst=np.array([DP, EP, EP, EP, EP, EP], np.uint8))
+        found = self.kept(mixed, [(0, 1, DP), (1, 0, DP), (2, 3, EP)])
+        assert found.kind.tolist() == [DP, DP, EP]
+        assert found.burst.tolist() == [DP, EP, DP, DP, EP, EP]
 
     def test_nothing_known_changes_nothing(self) -> None:
         now = self.found(DP, PP, OTHER)
