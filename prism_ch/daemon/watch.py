@@ -144,7 +144,9 @@ class Watch:
                 yield (f"{job.job_id} again", resumed_ns), on_s, job.step_s
 
 
-def _silent(jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int) -> Iterator[tuple[_Key, float]]:
+def _silent(
+    jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int
+) -> Iterator[tuple[_Key, float]]:
     """Yield who is silent since when, and for how many seconds."""
     for name, last_ns in (
         *((job.job_id, job.last_ns) for job in jobs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -55,7 +56,7 @@ def find_incidents(
     1. Gather the findings that are open or that the window closed, without those that cost nothing.
     2. Group them by incident, and let each group go on with an incident that was known.
     3. Add what it cost since, grade that, and name the culprit.
-    4. Close the known incidents of which nothing is found any more.
+    4. Close the known incidents of which nothing is found any more; withdraw those that turned out to be nobody's.
     5. Give each finding its incident and a grade not above it; what names another culprit is dropped.
     """
     jobs = {job.job.job_id: job for job in after.jobs}
@@ -68,7 +69,8 @@ def find_incidents(
         judged.append(_judge(group, same, jobs, groups, window, topology, params))
         judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
     over = [one for one in left if one.status == "open" and not _waits(one, jobs)]
-    judged += [_Judged(_over(one, jobs), {}) for one in over]
+    nobodys = _nobodys(revision, before)
+    judged += [_Judged(_over(one, jobs, nobodys), {}) for one in over]
     incidents = [one.incident for one in judged]
     parts = [part for one in incidents for part in _parts(one, jobs, topology, params)]
     return _with_incidents(revision, before, judged, (*incidents, *parts))
@@ -180,9 +182,20 @@ def _judge(
     return _Judged(incident, kept)
 
 
-def _over(one: Incident, jobs: Mapping[str, JobMemory]) -> Incident:
-    """Close an incident; where none of its jobs is left, there never was one."""
+def _nobodys(revision: WindowRevision, before: WindowMemory) -> set[str]:
+    """Return the known incidents whose finding costs nothing, as more steps show: a larger batch was no fault."""
+    known = {one.diagnosis_id: one.incident_id for one in _known_findings(before)}
+    found = chain.from_iterable(job.findings for job in revision.jobs)
+    return {known.get(one.diagnosis_id, "") for one in found if costs_nothing(one)} - {""}
+
+
+def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str]) -> Incident:
+    """Close an incident.
+
+    Where none of its jobs is left, or it named no place and is nobody's, there never was one.
+    """
     gone = bool(one.costs) and not any(cost.job_id in jobs for cost in one.costs)
+    gone |= one.subject_type == "job" and one.incident_id in nobodys
     return replace(one, status="closed", is_withdrawn=gone)
 
 

@@ -11,7 +11,7 @@ from prism_ch.analysis.continuity.publish import remember_window, unchanged
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.incidents.words import HIDDEN
 from prism_ch.model.exporter import ExporterStates
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobMemory, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
@@ -66,6 +66,14 @@ def closed(*findings: Finding) -> tuple[Finding, ...]:
 
 class TestOverWindows:
     """An incident begins as a symptom, is named, and ends."""
+
+    def test_slow_steps_that_turn_out_to_be_nobodys_are_withdrawn(self) -> None:
+        story = Story()
+        ((name, first),) = story.next({"one": (STEPS,)}).items()
+        other = replace(STEPS, slowdown=0.0, baseline=Baseline(other_work=True))
+        ((same, last),) = story.next({"one": (other,)}).items()
+        assert (name, first.status, first.is_withdrawn) == (same, "open", False)
+        assert (last.status, last.is_withdrawn) == ("closed", True)
 
     def test_one_name_from_the_first_symptom_to_the_end(self) -> None:
         story = Story()
