@@ -30,6 +30,12 @@ class JobCost:
         """Seconds lost over all its GPUs."""
         return self.lost_s * self.gpus
 
+    @property
+    def share(self) -> float:
+        """The lost share of the job's time while it lasts, in 0..1."""
+        taken_s = max(self.time_s, self.least_s)
+        return min(self.lost_s / taken_s, 1.0) if taken_s > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:

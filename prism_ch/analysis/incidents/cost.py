@@ -18,8 +18,12 @@ from prism_ch.model.result import Steps
 
 
 def grade(incident: Incident, params: IncidentParams) -> Severity:
-    """Grade what an incident costs (contract)."""
-    lost_gpu_s, by_share = incident.lost_gpu_h * 3600, severity(incident.slowdown, params)
+    """Grade what an incident costs (contract).
+
+    The share is that of the job that it slows most: a place that others hardly feel is no less slow for that one.
+    """
+    share = max((cost.share for cost in incident.costs), default=0.0)
+    lost_gpu_s, by_share = incident.lost_gpu_h * 3600, severity(share, params)
     if lost_gpu_s >= params.critical_gpu_s:
         return "critical"
     return "warning" if by_share == "info" and lost_gpu_s >= params.warning_gpu_s else by_share

@@ -114,3 +114,12 @@ def test_grade_follows_the_share_or_the_gpu_time_lost(lost_s: float, time_s: flo
         "1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "", costs
     )
     assert grade(fault, PARAMS) == severity
+
+
+def test_a_place_is_graded_by_the_job_that_it_slows_most() -> None:
+    costs = JobCost("one", "acme", 4, 16.0, 100.0), JobCost("two", "bolt", 16, 0.0, 100.0)
+    fault = Incident(
+        "1", "slow_switch", "switch", "leaf", (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "", costs
+    )
+    assert fault.slowdown < PARAMS.warning_slowdown
+    assert grade(fault, PARAMS) == "warning"
