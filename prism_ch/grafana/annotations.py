@@ -26,9 +26,9 @@ class Page:
 
 
 #: Where an incident, what costs time again and again, and the service itself are shown.
-INCIDENT_PAGE = Page("prism-tenant")
+INCIDENT_PAGE = Page("prism-incident", {"incident": "incident"})
 CULPRIT_PAGE = Page("prism-tenant")
-SERVICE_PAGE = Page("prism-pipeline")
+SERVICE_PAGE = Page("prism-service")
 
 #: What is wrong, by kind of incident: its own sentence changes while it lasts, and so can be no label.
 WHAT_IS_WRONG: Mapping[FindingKind, str] = {

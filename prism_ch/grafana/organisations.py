@@ -21,6 +21,8 @@ from prism_ch.store.url import EmbeddedLocation, parse_url
 FOLDER = ("prism", "prism")
 UID_PREFIX = "prism-"
 
+#: Title of a row of panels on what tenants can't read: records, which tell of others.
+OPERATORS_ROW = "Flow records (operators only)"
 #: Tag of the dashboards that tenants have too.
 _TENANTS_TAG = "tenants"
 # Grafana's plugin gives the database 5 seconds more, and a tenant's query may take a minute over HTTP.
@@ -74,7 +76,23 @@ def shipped_dashboards() -> Mapping[str, Mapping[str, Any]]:
 
 def dashboards_of(tenant: str | None) -> Mapping[str, Mapping[str, Any]]:
     """Return the dashboards of a tenant by uid; all if it is None, for operators."""
-    return {uid: each for uid, each in shipped_dashboards().items() if tenant is None or _TENANTS_TAG in each["tags"]}
+    shipped = shipped_dashboards()
+    return shipped if tenant is None else {uid: of_tenants(each) for uid, each in shipped.items() if is_tenants(each)}
+
+
+def panels_of(dashboard: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a dashboard's panels: rows, and the panels inside them too."""
+    return [inner for panel in dashboard["panels"] for inner in (panel, *panel.get("panels", ()))]
+
+
+def is_tenants(dashboard: Mapping[str, Any]) -> bool:
+    """Return whether tenants have a dashboard too."""
+    return _TENANTS_TAG in dashboard["tags"]
+
+
+def of_tenants(dashboard: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a dashboard without the row of panels on what tenants can't read."""
+    return {**dashboard, "panels": [panel for panel in dashboard["panels"] if panel["title"] != OPERATORS_ROW]}
 
 
 def database_user(settings: Settings, tenant: str | None) -> str:

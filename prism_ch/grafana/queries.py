@@ -20,7 +20,7 @@ from typing import Any
 
 from prism_ch.errors import GrafanaError, PrismError
 from prism_ch.grafana.alerts import alerts_of
-from prism_ch.grafana.organisations import dashboards_of
+from prism_ch.grafana.organisations import dashboards_of, panels_of
 
 #: Answers a statement as JSON lines: with a tenant's rows only, or with all if the tenant is None. Raises PrismError.
 Ask = Callable[[str, str | None], bytes]
@@ -203,7 +203,7 @@ def queries(uid: str, dashboard: Mapping[str, Any]) -> Iterator[Query]:
     for each in dashboard["annotations"]["list"]:
         if target := each.get("target"):
             yield Query(uid, f"annotation {each['name']}", "annotation", target["rawSql"], each, target)
-    for panel in dashboard["panels"]:
+    for panel in panels_of(dashboard):
         for target in panel.get("targets", ()):
             yield Query(uid, f"panel {panel['title']!r}", panel["type"], target["rawSql"], panel, target)
 
@@ -227,6 +227,11 @@ def initial_selection(dashboard: Mapping[str, Any], offered: Mapping[str, Sequen
     }
 
 
+def offer(variable: Mapping[str, Any], time_range: TimeRange) -> str:
+    """Return the query of a variable as it is asked while nothing is chosen yet."""
+    return expand(variable["query"], time_range, {variable["name"]: Selection(("",))})
+
+
 def check_queries(ask: Ask, tenant: str | None, end_s: int) -> Iterator[QueryResult]:
     """Ask every query of an organisation's dashboards and alert rules.
 
@@ -237,7 +242,7 @@ def check_queries(ask: Ask, tenant: str | None, end_s: int) -> Iterator[QueryRes
         offered: dict[str, list[str]] = {}
         for each in query_variables(dashboard):
             place = f"{uid}: variable {each['name']}"
-            result, offered[each["name"]] = _answer(ask, place, expand(each["query"], time_range, {}), tenant)
+            result, offered[each["name"]] = _answer(ask, place, offer(each, time_range), tenant)
             yield result
         variables = initial_selection(dashboard, offered)
         for query in queries(uid, dashboard):

@@ -45,7 +45,7 @@ def test_every_query_answers_in_the_form_of_its_panel(filled: Store, uid: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("uid", ["prism-tenant", "prism-job", "prism-finding"])
+@pytest.mark.parametrize("uid", ["prism-tenant", "prism-job", "prism-incident", "prism-host"])
 def test_tenants_see_nothing_of_one_another(filled: Store, uid: str) -> None:
     answers = list(ask.ask_as_tenants(filled, uid, shipped_dashboards()[uid], EVERY))
     assert [problem for answer in answers for problem in answer.problems] == []
@@ -92,7 +92,7 @@ def test_panel_that_shows_nothing_reported(filled: Store) -> None:
 def test_timing_reports_quantiles_and_bounds(filled: Store) -> None:
     board = {"prism-fleet": shipped_dashboards()["prism-fleet"]}
     report = list(time_queries(filled, board, EVERY).lines())
-    assert report[0].startswith("1 dashboards, 13 queries asked 13 times: median")
+    assert report[0].startswith("1 dashboards, 11 queries asked 11 times: median")
     assert any(line.startswith("slowest: ") for line in report)
     assert any(
         re.fullmatch(r"bounds: p95 200 ms, longest 1,000 ms; a query of nothing takes \d+ ms here", line)
@@ -154,38 +154,67 @@ def test_job_without_healthy_steps_lost_what_its_findings_say(store: Store) -> N
     assert store.rows(sql) == [(0, "", 160, 0), (1, "", 160, 0), (2, "slow_gpu", 160, 40), (3, "slow_gpu", 160, 40)]
 
 
-def _panel(filled: Store, uid: str, title: str, finding: str = "") -> list[list[object]]:
+def _panel(filled: Store, uid: str, title: str, **chosen: str) -> list[list[object]]:
     (query,) = [found for found in queries(uid, shipped_dashboards()[uid]) if found.place == f"panel {title!r}"]
-    frame = ask.ask(filled, query, EVERY, {"finding": Selection((finding,))}).frame
+    frame = ask.ask(filled, query, EVERY, {name: Selection((value,)) for name, value in chosen.items()}).frame
     assert frame is not None
     return frame.rows
 
 
-def test_finding_about_a_nic_shows_its_slow_pairs(filled: Store) -> None:
-    ((finding,),) = filled.rows("SELECT diagnosis_id FROM diagnoses WHERE kind = 'slow_nic' AND status = 'closed'")
-    cells = _panel(filled, "prism-finding", "Delay per byte from sender to receiver, against usual", finding)
+def test_incident_of_a_nic_shows_its_slow_pairs(filled: Store) -> None:
+    ((incident,),) = filled.rows("SELECT incident_id FROM incidents WHERE kind = 'slow_nic' AND status = 'closed'")
+    cells = _panel(filled, "prism-incident", "Slower for each byte, from sender to receiver", incident=incident)
     assert cells
     assert all("host-003/2" in cell[:2] for cell in cells)
     assert min(float(str(cell[2])) for cell in cells) == pytest.approx(1.2)
 
 
 def test_who_is_to_blame_stands_first(filled: Store) -> None:
-    place = f"panel {'Who makes the others wait'!r}"
-    (query,) = [found for found in queries("prism-job", shipped_dashboards()["prism-job"]) if found.place == place]
+    who = "Whom the others wait for"
     blamed = filled.rows(
-        "SELECT jobs[1], subject FROM incidents"
-        " WHERE status = 'open' AND severity != 'info' AND kind IN ('slow_gpu', 'slow_nic') AND length(jobs) = 1"
+        "SELECT incident_id, jobs[1], subject, status FROM incidents"
+        " WHERE severity != 'info' AND kind IN ('slow_gpu', 'slow_nic') AND length(jobs) = 1"
     )
     assert len(blamed) > 1
-    for job_id, endpoint in blamed:
-        frame = ask.ask(filled, query, EVERY, {"job": Selection((job_id,))}).frame
-        assert frame is not None
-        assert frame.rows[0][1] == endpoint
+    for incident, job_id, endpoint, status in blamed:
+        assert _panel(filled, "prism-incident", who, incident=incident)[0][1] == endpoint
+        if status == "open":
+            assert _panel(filled, "prism-job", who, job=job_id)[0][1] == endpoint
+
+
+def test_work_beyond_peers_is_told_only_where_waiting_is_known(filled: Store) -> None:
+    who, job_id = "Whom the others wait for", "job-7b21d9"
+    (column,) = [
+        each["properties"]
+        for panel in shipped_dashboards()["prism-job"]["panels"]
+        if panel["title"] == who
+        for each in panel["fieldConfig"]["overrides"]
+        if each["matcher"]["options"] == "Work beyond peers"
+    ]
+    assert {"id": "noValue", "value": "replays are off"} in column
+    assert {row[6] for row in _panel(filled, "prism-job", who, job=job_id)} == {None}
+    assert all("with waiting" in str(row[0]) for row in _panel(filled, "prism-job", "Work beyond peers", job=job_id))
+
+
+def test_chosen_value_is_offered_wherever_the_range_is(filled: Store) -> None:
+    long_ago = TimeRange(EVERY.from_ms - 10**9, EVERY.to_ms - 10**9)
+    chosen = {
+        "prism-job": ("job", "job-1f0a6c"),
+        "prism-incident": ("incident", "leaf-0-5-slow"),
+        "prism-host": ("host", "host-003"),
+        "prism-tenant": ("tenant", "acme"),
+    }
+    for uid, (name, value) in chosen.items():
+        (query,) = [each for each in queries(uid, shipped_dashboards()[uid]) if each.place == f"variable {name}"]
+        for time_range in (EVERY, long_ago):
+            frame = ask.ask(filled, query, time_range, {name: Selection((value,))}).frame
+            assert frame is not None
+            assert value in frame.values(frame.names[0])
 
 
 def test_repeated_records_change_neither_links_nor_delays(filled: Store) -> None:
     links = "Links, those with findings and the slowest first"
-    titles = (links, "Delay per byte from server to server, against the middle")
+    titles = (links, "Slower for each byte, from server to server")
     before = [_panel(filled, "prism-network", title) for title in titles]
     assert before[0][0][8:10] == [1, "closed"]
     named = "SELECT name FROM system.columns WHERE database = 'dashboards' AND table = 'flows_log'"

@@ -76,7 +76,7 @@ def test_tenant_asked_its_own_dashboards_and_rules_only() -> None:
 
     results = list(check_queries(ask, "alpha", int(time.time())))
     asked = {result.place.partition(":")[0] for result in results if not result.place.startswith("alert rule")}
-    assert asked == {"prism-tenant", "prism-job", "prism-finding"}
+    assert asked == {"prism-tenant", "prism-job", "prism-incident", "prism-host"}
     rules = [result.place for result in results if result.place.startswith("alert rule")]
     assert rules == [f"alert rule {alert.title!r}" for alert in ALERTS if alert.is_for_tenants]
 
@@ -104,7 +104,7 @@ def test_grafana_checked_if_a_password_is_set(
         monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url)
         status, lines = run(capsys, "--operators")
         assert status == 1
-        assert "! prism: 15 differences from this version; see `prism-ch grafana diff`" in lines
+        assert "! prism: 16 differences from this version; see `prism-ch grafana diff`" in lines
         assert any(line.startswith("! prism: the data source does not answer: ") for line in lines)
         assert grafana.writes == []
         assert main(["grafana", "apply", "--operators"]) == 0

@@ -129,7 +129,8 @@ def test_shipped_dashboards_accepted(grafana: FakeGrafana, run: Run, monkeypatch
     run("apply")
     assert run.status == 0
     assert grafana.org("prism").dashboards.keys() == SHIPPED().keys()
-    assert {"prism-tenant", "prism-job", "prism-finding"} == grafana.org(f"prism {TENANTS[0]}").dashboards.keys()
+    shipped = {"prism-tenant", "prism-job", "prism-incident", "prism-host"}
+    assert shipped == grafana.org(f"prism {TENANTS[0]}").dashboards.keys()
     assert run("apply") == ["0 writes"]
     assert run("prune") == ["0 deletions"]
 

@@ -10,19 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prism_ch.errors import PrismError
+from prism_ch.grafana.organisations import of_tenants
 from prism_ch.grafana.queries import (
     Query,
     Selection,
     TimeRange,
     expand,
     initial_selection,
+    offer,
     queries,
     query_variables,
     unexpanded,
 )
 from prism_ch.query.answer import check_statement, prepared, run
 from prism_ch.store.client import Store
-from tools.dashboards import frames, wide
+from tools.dashboards import fit, frames, wide
 from tools.dashboards.frames import Frame
 from tools.dashboards.sample import statement
 
@@ -65,7 +67,11 @@ def ask(
     except PrismError as error:
         return Answer(query, time.perf_counter() - started, None, (str(error),))
     duration_s = time.perf_counter() - started
-    problems = [*frames.problems(query, frame), *wide.problems(query, frame, time_range)]
+    problems = [
+        *frames.problems(query, frame),
+        *wide.problems(query, frame, time_range),
+        *fit.problems(query, frame),
+    ]
     if frame.rows_read is not None and frame.rows_read > ROWS_READ_MAX:
         problems.append(f"reads {frame.rows_read:,} rows, more than {ROWS_READ_MAX:,}")
     return Answer(query, duration_s, frame, tuple(problems))
@@ -91,9 +97,7 @@ def offered_values(
 ) -> dict[str, list[str]]:
     """Return the values that each variable of a dashboard offers."""
     return {
-        each["name"]: [
-            str(row[0]) for row in read_frame(store, expand(each["query"], time_range, {}), tenant=tenant).rows
-        ]
+        each["name"]: [str(row[0]) for row in read_frame(store, offer(each, time_range), tenant=tenant).rows]
         for each in query_variables(dashboard)
     }
 
@@ -151,7 +155,7 @@ def ask_as_tenants(store: Store, uid: str, dashboard: Mapping[str, Any], time_ra
         others = set().union(*(found for owner, found in names.items() if owner != tenant)) - names[tenant]
         own = offered_values(store, dashboard, time_range, tenant)
         foreign = {name: [value for value in values if value not in own[name]] for name, values in everything.items()}
-        for query in queries(uid, dashboard):
+        for query in queries(uid, of_tenants(dashboard)):
             selections = [initial_selection(dashboard, offered) for offered in (own, foreign)]
             for variables in selections if _named(query, selections[0]) else selections[:1]:
                 answer = ask(store, query, time_range, variables, tenant=tenant)

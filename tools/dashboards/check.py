@@ -11,13 +11,12 @@ from time import time
 from typing import Any
 
 from prism_ch.cli.terminal import progress
-from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.grafana.organisations import is_tenants, shipped_dashboards
 from prism_ch.grafana.queries import TimeRange
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tools.dashboards import ask, structure
 from tools.dashboards.ask import Answer
-from tools.dashboards.boards import TENANTS
 from tools.dashboards.sample import LARGE, SMALL, SampleCluster, fill, settle
 
 Dashboards = Mapping[str, Mapping[str, Any]]
@@ -82,7 +81,7 @@ def check(store: Store, dashboards: Dashboards, *time_ranges: TimeRange) -> Repo
         report.problems += structure.problems(uid, dashboards)
         for answer in ask.ask_all(store, uid, dashboard, time_ranges):
             report.add(answer)
-        if TENANTS in dashboard["tags"]:
+        if is_tenants(dashboard):
             for answer in ask.ask_as_tenants(store, uid, dashboard, time_ranges[0]):
                 report.add(answer)
     return report

@@ -9,24 +9,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tools.dashboards import style
+from tools.dashboards import fit, style
 from tools.dashboards.frames import Frame, is_matrix
 from tools.dashboards.style import CARD, FAINT, PALETTE, TEXT
 from tools.dashboards.wide import WideField, widen
 
 #: Quiet to loud: of cells that may be below zero, and of those that are not.
-_HOT = colormaps["RdYlGn_r"]
+_HOT = LinearSegmentedColormap.from_list("hot", ["#1f60c4", "#fff899", "#c4162a"])
 _LOUD = LinearSegmentedColormap.from_list("loud", [CARD, style.COLORS["dark-orange"]])
 FloatCells = npt.NDArray[np.float64]
 #: Cells below this sum of red, green and blue, each 0 to 1, are too dark for dark letters.
 _DARK = 1.0
-#: Heights of a table's row and of a further line in it, inches; letters in a line of a column that wraps.
-_ROW, _LINE, _WRAPPED = 0.2, 0.13, 60
+#: Heights of a table's row and of a further line in it, inches.
+_ROW, _LINE = 0.2, 0.13
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +98,9 @@ def _lines(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         found = style.settings(panel, name)
         tint = style.color(found.get("color", {}).get("fixedColor", PALETTE[place % len(PALETTE)]))
         tops = np.array([np.nan if value is None else float(value) for value in values])
+        if custom.get("drawStyle") == "bars" and not stacked:
+            axes.bar(times, tops, width=np.ptp(canvas.span) / 200, color=tint, label=name)
+            continue
         if stacked:
             below = np.array([base.get(at, 0.0) for at in times])
             base |= dict(zip(times, below + np.nan_to_num(tops), strict=True))
@@ -187,6 +189,9 @@ def _stat(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
 def _table(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     """Write rows of texts, as many as fit, wrapped or cut as their columns are."""
     axes = _blank(canvas)
+    if not frame.rows:
+        _say_nothing(panel, axes)
+        return
     columns = [name for name in frame.names if not style.settings(panel, name).get("custom.hidden")]
     times = set(frame.of_kind("time"))
     rows_max = max(int(canvas.height / _ROW) - 1, 1)
@@ -194,14 +199,9 @@ def _table(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         name: [_cell(panel, name, value, name in times) for value in frame.values(name)[:rows_max]] for name in columns
     }
     wraps = {name: bool(style.settings(panel, name).get("custom.wrapText")) for name in columns}
-    widths = np.array(
-        [
-            min(max(len(text) for text in ("10:00:00", name, *texts[name])) + 2, _WRAPPED if wraps[name] else 90)
-            for name in columns
-        ]
-    )
+    widths = np.array(list(fit.column_widths(panel, columns, fit.PAGES[-1]).values()))
     starts = np.concatenate([[0], np.cumsum(widths)]) / widths.sum()
-    letters = [int(share * canvas.width * 15.5) for share in np.diff(starts)]
+    letters = [int(share * canvas.width * 16.5) for share in np.diff(starts)]
     top = 0.32
     for place, name in enumerate(columns):
         left, title = starts[place] + 0.003, name[: letters[place]]
@@ -213,10 +213,12 @@ def _table(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         for place, name in enumerate(columns):
             value, found = frame.values(name)[row], style.settings(panel, name)
             judged = "gauge" in str(found.get("custom.cellOptions"))
-            tint = style.mapped(value, found) or (style.threshold_color(value, found) if judged else TEXT)
+            _, mapped = style.mapped(value, found)
+            box = {"facecolor": mapped, "edgecolor": "none", "pad": 1.5} if mapped else None
+            tint = style.on(mapped) if mapped else style.threshold_color(value, found) if judged else TEXT
             for number, text in enumerate(lines[place]):
                 at = 1 - (top + number * _LINE) / canvas.height
-                axes.text(starts[place] + 0.003, at, text, va="center", color=tint, fontsize=7)
+                axes.text(starts[place] + 0.003, at, text, va="center", color=tint, fontsize=7, bbox=box)
         top += _ROW + _LINE * (max(map(len, lines)) - 1)
 
 
@@ -230,8 +232,11 @@ def _fitted(text: str, letters: int, wraps: bool) -> list[str]:  # noqa: FBT001 
 def _cell(panel: Mapping[str, Any], name: str, value: Any, is_time: bool) -> str:  # noqa: FBT001 - a column's kind
     found = style.settings(panel, name)
     if is_time:
-        return style.time_of_day(float(value))
-    return style.formatted(value, found.get("unit", ""), found.get("decimals")).replace("\n", " ")
+        return style.day_and_time(float(value))
+    text, _ = style.mapped(value, found)
+    if text is None and value is None:
+        text = found.get("noValue")
+    return text or style.formatted(value, found.get("unit", ""), found.get("decimals")).replace("\n", " ")
 
 
 def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
@@ -244,8 +249,7 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         cells[row_texts.index(row), column_texts.index(column)] = np.nan if value is None else value
     override = {setting["id"]: setting["value"] for setting in panel["fieldConfig"]["overrides"][0]["properties"]}
     if not cells.size:
-        nothing = style.defaults(panel).get("noValue", "No data")
-        _blank(canvas).text(0.5, 0.5, nothing, ha="center", va="center", color=FAINT, fontsize=9)
+        _say_nothing(panel, _blank(canvas))
         return
     if "mappings" in override:
         _states_of(cells, override["mappings"][0]["options"], axes)
@@ -258,6 +262,12 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
         axes.tick_params(axis="x", rotation=30)
     for side in axes.spines.values():
         side.set_visible(False)
+
+
+def _say_nothing(panel: Mapping[str, Any], axes: Axes) -> None:
+    """Write what a panel without rows says."""
+    nothing = style.defaults(panel).get("noValue", "No data")
+    axes.text(0.5, 0.5, nothing, ha="center", va="center", color=FAINT, fontsize=9)
 
 
 def _states_of(cells: FloatCells, texts: Mapping[str, Mapping[str, str]], axes: Axes) -> None:
@@ -282,7 +292,7 @@ def _shades(cells: FloatCells, override: Mapping[str, Any], axes: Axes) -> None:
             axes.text(column, row, text, ha="center", va="center", fontsize=6, color=TEXT if is_dark else "#101010")
 
 
-def _ranking(_: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
+def _ranking(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     axes = canvas.axes
     (text,), (number,) = frame.of_kind("text"), frame.of_kind("number")
     values = [float(value) for value in frame.values(number)]
@@ -290,7 +300,7 @@ def _ranking(_: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     axes.barh(
         frame.values(text),
         values,
-        color=[colormaps["YlOrRd"](0.25 + 0.6 * value / top) for value in values],
+        color=style.color(style.defaults(panel)["color"]["fixedColor"]),
         height=0.6,
     )
     axes.invert_yaxis()

@@ -8,20 +8,37 @@ from typing import Any
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
-GREEN, YELLOW, ORANGE, RED, BLUE, PURPLE, GREY = "green", "yellow", "orange", "red", "blue", "purple", "#6e7178"
-SECONDS, SHARE, COUNT, BITS, BYTES, RECORDS, PLAIN = "s", "percentunit", "short", "bps", "bytes", "cps", "none"
+#: From quiet to loud, alike in dark and light. Nothing is told by green against red.
+GREY, BLUE, AMBER, RED = "#7b7f87", "#3f7fdb", "#c98500", "#d02f3f"
+SECONDS, SHARE, COUNT, BITS, BYTES, RECORDS, PLAIN = "s", "percentunit", "short", "bps", "decbytes", "cps", "none"
 
-SEVERITIES = {"critical": RED, "warning": ORANGE, "info": BLUE, "none": GREEN}
+SEVERITIES = {"critical": RED, "warning": AMBER, "info": BLUE}
 STATES = {
-    "running": GREEN,
+    "running": BLUE,
     "stalled": RED,
     "ended": GREY,
-    "open": ORANGE,
+    "open": AMBER,
     "closed": GREY,
     "failed": RED,
-    "worked": GREEN,
+    "worked": BLUE,
 }
-LIGHTS = {"ok": GREEN, "warn": ORANGE, "bad": RED}
+LIGHTS = {"ok": BLUE, "warn": AMBER, "bad": RED}
+TRUSTED = {"yes": BLUE, "in part": AMBER, "no": RED}
+#: Kinds of incidents and findings in words.
+KINDS = {
+    "slow_step": "slow steps",
+    "slow_group": "slow group",
+    "slow_switch": "slow switch",
+    "slow_gpu": "slow GPU",
+    "slow_nic": "slow NIC",
+    "slow_link": "slow link",
+    "congestion": "congestion",
+    "stall": "stall",
+    "hang": "hang",
+    "restart": "restart",
+    "imbalance": "imbalance",
+    "telemetry": "telemetry",
+}
 #: Hues that the colour-blind tell apart (Okabe and Ito, 2002), besides grey.
 PHASES = {
     0: ("-", GREY),
@@ -32,7 +49,8 @@ PHASES = {
     5: ("CP", "#f0e442"),
     6: ("TP", "#0072b2"),
 }
-SEVERITY_NUMBERS = {0: ("none", "#2b3b2f"), 1: ("info", BLUE), 2: ("warning", ORANGE), 3: ("critical", RED)}
+#: The grey of no incident is as quiet as the panel.
+SEVERITY_NUMBERS = {0: ("none", "#8080801a"), 1: ("info", BLUE), 2: ("warning", AMBER), 3: ("critical", RED)}
 
 #: Properties of one column of a table.
 Property = model.DynamicConfigValue
@@ -57,10 +75,26 @@ def width(pixels: int) -> list[Property]:
     return [Property(id_val="custom.width", value=pixels)]
 
 
+def least(pixels: int) -> list[Property]:
+    """Give a column a least width; it takes what room there is."""
+    return [Property(id_val="custom.minWidth", value=pixels)]
+
+
 def colored(texts: dict[str, str]) -> list[Property]:
-    """Colour a column's texts."""
+    """Colour the cells of a column by their texts; Grafana writes on them in black or white."""
     shown = {text: (text, tint) for text, tint in texts.items()}
-    return [*_mapped(shown), Property(id_val="custom.cellOptions", value={"type": "color-text"})]
+    return [*_mapped(shown), Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "basic"})]
+
+
+def kinds() -> list[Property]:
+    """Write a column's kinds of incidents in words."""
+    options = {kind: {"text": text, "index": place} for place, (kind, text) in enumerate(KINDS.items())}
+    return [Property(id_val="mappings", value=[{"type": "value", "options": options}])]
+
+
+def unknown(text: str) -> list[Property]:
+    """Say in a column what a missing number means."""
+    return [Property(id_val="noValue", value=text)]
 
 
 def _mapped(texts: Mapping[int, tuple[str, str]] | Mapping[str, tuple[str, str]]) -> list[Property]:
@@ -72,7 +106,7 @@ def _mapped(texts: Mapping[int, tuple[str, str]] | Mapping[str, tuple[str, str]]
     return [Property(id_val="mappings", value=[{"type": "value", "options": options}])]
 
 
-def heat(low: float, high: float, scheme: str = "continuous-GrYlRd") -> list[Property]:
+def heat(low: float, high: float, scheme: str = "continuous-BlYlRd") -> list[Property]:
     """Colour a column's cells by their values, between two bounds."""
     return [
         Property(id_val="min", value=low),
@@ -89,11 +123,14 @@ def states(texts: dict[int, tuple[str, str]]) -> list[Property]:
 
 
 def wrapped(pixels: int) -> list[Property]:
-    """Wrap a column's texts: Grafana before 11.6 knows `cellOptions.wrapText`, later ones `custom.wrapText`."""
+    """Wrap a column's texts, and let it have what room there is beyond its least width.
+
+    Grafana before 11.6 knows `cellOptions.wrapText`, later ones `custom.wrapText`.
+    """
     return [
         Property(id_val="custom.cellOptions", value={"type": "auto", "wrapText": True}),
         Property(id_val="custom.wrapText", value=True),
-        *width(pixels),
+        *least(pixels),
     ]
 
 
@@ -158,4 +195,4 @@ def band(low: str) -> list[Property]:
 
 def invisible() -> list[Property]:
     """Draw no line."""
-    return [Property(id_val="custom.lineWidth", value=0), *color(GREEN)]
+    return [Property(id_val="custom.lineWidth", value=0), *color(GREY)]

@@ -12,7 +12,8 @@ import yaml
 
 from prism_ch.grafana.alerts import ALERT_FOLDER, Place, duration, rule_groups
 from prism_ch.settings import GrafanaSettings
-from tools.dashboards.boards import finding, fleet, job, network, pipeline, tenant
+from tools.dashboards.boards import fleet, incident, job, tenant
+from tools.dashboards.places import host, network, service
 from tools.dashboards.written import as_json
 
 _RULES_HEADER = """\
@@ -37,9 +38,11 @@ _Dumper.add_representer(
 
 def dashboards() -> dict[str, str]:
     """Return the JSON of every dashboard, by uid."""
-    built = [make().build() for make in (fleet, tenant, job, finding, network, pipeline)]
+    built = [make().build() for make in (fleet, tenant, job, incident, host, network, service)]
     for each in built:
-        for number, panel in enumerate(each.panels or (), start=1):
+        # Rows have numbers too, and panels inside them.
+        inner = (one for panel in each.panels or () for one in (panel, *(getattr(panel, "panels", None) or ())))
+        for number, panel in enumerate(inner, start=1):
             panel.id_val = number
     return {str(each.uid): json.dumps(as_json(each), indent=2, sort_keys=True) + "\n" for each in built}
 

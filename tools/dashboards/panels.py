@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TypeVar
+from urllib.parse import quote
 
 from grafana_foundation_sdk.builders import bargauge, common, heatmap, nodegraph, stat, statetimeline, table, timeseries
 from grafana_foundation_sdk.builders import dashboard as build
@@ -11,8 +14,8 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import heatmap as heat_options
 
 from tools.dashboards import fields
-from tools.dashboards.fields import GREEN, Columns, Property
-from tools.dashboards.query import DATASOURCE, TABLE, TIME_SERIES, Target, about
+from tools.dashboards.fields import AMBER, BLUE, Columns, Property
+from tools.dashboards.query import DATASOURCE, PLUGIN, TABLE, TIME_SERIES, Target, about, sql
 
 Step = tuple[float | None, str]
 _Panel = TypeVar(
@@ -33,7 +36,7 @@ def numbers_now(
     width: int,
     *,
     unit_name: str = "short",
-    steps: tuple[Step, ...] = ((None, GREEN),),
+    steps: tuple[Step, ...] = ((None, BLUE),),
     columns: Columns | None = None,
     height: int = 4,
 ) -> stat.Panel:
@@ -56,10 +59,9 @@ def lines(
     *,
     stacked: bool = False,
     bars: bool = False,
-    by_label: str = "",
     columns: Columns | None = None,
 ) -> timeseries.Panel:
-    """Show values over time as lines, stacked areas or bars. With `by_label`, each of its values has its own."""
+    """Show columns over time as lines, stacked areas or bars. Each has a colour of its own in `columns`, else blue."""
     panel = (
         timeseries.Panel()
         .unit(unit_name)
@@ -72,9 +74,7 @@ def lines(
     )
     if stacked:
         panel = panel.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL).group("A"))
-    if by_label:
-        # Where another label has a row, this one has a null.
-        panel = panel.span_nulls(True).display_name(f"${{__field.labels.{by_label}}}")
+    panel = panel.color_scheme(build.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(BLUE))
     return _framed(_with_columns(panel, columns), title, name, width, 8, TIME_SERIES)
 
 
@@ -84,9 +84,10 @@ def limits(panel: timeseries.Panel, *steps: Step) -> timeseries.Panel:
     return panel.thresholds(fields.thresholds(*steps)).thresholds_style(dashed)
 
 
-def rows(title: str, name: str, width: int, columns: Columns, *, height: int = 8) -> table.Panel:
-    """Show a table."""
+def rows(title: str, name: str, width: int, columns: Columns, *, height: int = 8, nothing: str = "") -> table.Panel:
+    """Show a table, or the text `nothing` where it has no rows."""
     panel = table.Panel().show_header(True).cell_height(options.TableCellHeight.SM)
+    panel = panel.no_value(nothing) if nothing else panel
     return _framed(_with_columns(panel, columns), title, name, width, height, TABLE)
 
 
@@ -110,9 +111,21 @@ def matrix(
         options={"columnField": column, "rowField": row, "valueField": value, "emptyValue": "null"},
     )
     panel = table.Panel().show_header(True).cell_height(options.TableCellHeight.SM).with_transformation(turned)
-    panel = panel.override_by_field_type("number", [*fields.unit(unit_name, 0), *cells])
+    panel = panel.override_by_field_type("number", [*fields.unit(unit_name, 0), *fields.least(64), *cells])
     panel = panel.override_by_name(f"{row}\\{column}", fields.width(first))
     return _framed(panel, title, name, width, 10, TABLE)
+
+
+def explorable(panel: table.Panel, name: str) -> table.Panel:
+    """Link a panel to Grafana's Explore, with its query."""
+    asked = {"refId": "A", "rawSql": sql(name), "editorType": "sql", "queryType": "table", "format": TABLE}
+    source = {"type": PLUGIN, "uid": "${datasource}"}
+    pane = {"datasource": "${datasource}", "queries": [{**asked, "datasource": source}]}
+    panes = json.dumps({"prism": {**pane, "range": {"from": "${__from}", "to": "${__to}"}}})
+    # Grafana fills in variables of an address only where they are not encoded.
+    parts = [part if part.startswith("${") else quote(part) for part in re.split(r"(\$\{[^}]*\})", panes)]
+    link = build.DashboardLink("Open in Explore").type(model.DashboardLinkType.LINK).target_blank(True)
+    return panel.links([link.url(f"/explore?schemaVersion=1&panes={''.join(parts)}")])
 
 
 def ranking(title: str, name: str, width: int, unit_name: str) -> bargauge.Panel:
@@ -121,10 +134,10 @@ def ranking(title: str, name: str, width: int, unit_name: str) -> bargauge.Panel
         bargauge.Panel()
         .unit(unit_name)
         .orientation(options.VizOrientation.HORIZONTAL)
-        .display_mode(options.BarGaugeDisplayMode.GRADIENT)
+        .display_mode(options.BarGaugeDisplayMode.BASIC)
         .reduce_options(_last().values(True).fields(""))  # numbers; of texts it would draw bars, too
         .min(0)
-        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_YL_RD))
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(AMBER))
     )
     return _framed(panel, title, name, width, 8, TABLE)
 

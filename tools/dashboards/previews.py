@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.grafana.organisations import panels_of, shipped_dashboards
 from prism_ch.grafana.queries import Selection, TimeRange, expand, initial_selection
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import apply_migrations
@@ -36,7 +36,7 @@ _MARGINS = {
     "table": (0.12, 0.1, 0.36, 0.06),
     "nodeGraph": (0.1, 0.1, 0.55, 0.1),
 }
-_MATRIX_MARGINS = (0.8, 0.1, 0.75, 0.1)
+_MATRIX_MARGINS = (1.6, 0.1, 0.75, 0.1)
 
 
 def draw_all(folder: Path) -> None:
@@ -55,10 +55,10 @@ def draw_all(folder: Path) -> None:
 def picture(store: Store, dashboard: Mapping[str, Any], time_range: TimeRange) -> Figure:
     """Return a picture of a dashboard as it opens."""
     offered = offered_values(store, dashboard, time_range)
-    if "finding" in offered:
-        offered["finding"] = [finding for (finding,) in store.rows(statement("most_telling_finding"))]
+    if "incident" in offered:
+        offered["incident"] = [incident for (incident,) in store.rows(statement("most_telling_incident"))]
     variables = initial_selection(dashboard, offered)
-    panels = dashboard["panels"]
+    panels = panels_of(dashboard)
     width, units = 24 * COLUMN, max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
     height = units * UNIT + _HEAD
     figure = Figure(figsize=(width, height), facecolor=BACKGROUND)
@@ -69,6 +69,10 @@ def picture(store: Store, dashboard: Mapping[str, Any], time_range: TimeRange) -
     figure.text(2.2 / width, 1 - 0.26 / height, dashboard["description"], color=FAINT, fontsize=9, va="center")
     marks = _marks(store, dashboard, time_range, variables)
     for panel in panels:
+        if panel["type"] == "row":
+            across, down = 0.15 / width, 1 - (_HEAD + (panel["gridPos"]["y"] + 0.5) * UNIT) / height
+            figure.text(across, down, f"▾ {panel['title']}", color=TEXT, fontsize=10, va="center")
+            continue
         _card(store, figure, panel, time_range, variables, marks)
     return figure
 

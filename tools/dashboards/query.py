@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models.common import DataSourceRef
 
 from prism_ch.assets import asset
+from tools.dashboards import fields
 
 PLUGIN = "grafana-clickhouse-datasource"
 PLUGIN_VERSION = "4.20.0"
@@ -27,22 +29,26 @@ _CONDITIONS = {
     "fleet": "$__conditionalAll(tenant IN (${tenant:sqlstring}), $tenant)",
     "tenant": "tenant = ${tenant:sqlstring}",
     "job": "job_id = ${job:sqlstring}",
-    "finding": (
-        "job_id != '' AND job_id IN (SELECT job_id FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring})"
-        " AND diagnosis_id != ${finding:sqlstring}"
-    ),
+    "incident": "job_id IN (SELECT arrayJoin(jobs) FROM incidents WHERE incident_id IN (${incident:sqlstring}))",
+    "host": "job_id IN (SELECT job_id FROM job_members WHERE server IN (${host:sqlstring}))",
 }
 #: The same of incidents, for `$__whose_incidents`; those of no tenant are everybody's business on the fleet's.
 _CONDITIONS_ON_INCIDENTS = {
     "fleet": "$__conditionalAll((empty(tenants) OR hasAny(tenants, [${tenant:sqlstring}])), $tenant)",
     "tenant": "has(tenants, ${tenant:sqlstring})",
     "job": "has(jobs, ${job:sqlstring})",
-    "finding": (
-        "hasAny(jobs, (SELECT groupArray(job_id) FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring}))"
-        " AND incident_id NOT IN (SELECT incident_id FROM diagnoses WHERE diagnosis_id = ${finding:sqlstring})"
+    "incident": (
+        "hasAny(jobs, (SELECT groupArrayArray(jobs) FROM incidents WHERE incident_id IN (${incident:sqlstring})))"
+        " AND incident_id NOT IN (${incident:sqlstring})"
     ),
-    "network": "i.kind IN ('slow_switch', 'slow_nic', 'slow_link', 'congestion', 'slow_group')",
+    "host": (
+        "hasAny(arrayConcat(splitByString('->', subject), may_also_be), arrayConcat([${host:sqlstring}],"
+        " (SELECT groupUniqArray(endpoint) FROM topology WHERE server IN (${host:sqlstring}))))"
+    ),
+    "network": "kind IN ('slow_switch', 'slow_nic', 'slow_link', 'congestion', 'slow_group')",
 }
+#: A kind in words, for `$__kind_text(column)`.
+_KIND_TEXT = f"transform({{0}}::String, {[*fields.KINDS]}, {[*fields.KINDS.values()]}, {{0}}::String)"
 #: The same with the rows of no tenant, for `$__whose_or_nobodys`, where that is another condition.
 _CONDITIONS_OR_NOBODYS = {"fleet": "$__conditionalAll(tenant IN ('', ${tenant:sqlstring}), $tenant)"}
 
@@ -84,11 +90,17 @@ class Target(Builder[ClickHouseQuery]):
 def sql(name: str) -> str:
     """Return the query of a name, dashboard/query, without its header comment."""
     dashboard, _ = name.split("/")
-    query = "\n".join(line for line in _text(name).splitlines() if not line.startswith("--"))
+    query = _stripped(_text(name))
     condition = _CONDITIONS.get(dashboard, "1 = 1")
     query = query.replace("$__whose_incidents", _CONDITIONS_ON_INCIDENTS.get(dashboard, "1 = 1"))
     query = query.replace("$__whose_or_nobodys", _CONDITIONS_OR_NOBODYS.get(dashboard, condition))
-    return query.replace("$__whose", condition)
+    query = query.replace("$__whose", condition).replace("$__of_incident", _stripped(_text("parts/of_incident")))
+    return re.sub(r"\$__kind_text\(([\w.]+)\)", lambda found: _KIND_TEXT.format(found[1]), query)
+
+
+def _stripped(text: str) -> str:
+    """Return a query without its header comment."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
 
 
 def about(name: str) -> str:

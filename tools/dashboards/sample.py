@@ -72,6 +72,7 @@ class SampleCluster:
     raw_s: float
     jobs: tuple[SampleJob, ...]
     idle_servers: int = 0
+    pod_servers: int = 32
     pause_s: float = 240.0
     minor: int = 0
     servers: int = field(init=False)
@@ -81,8 +82,8 @@ class SampleCluster:
 
     @property
     def leaves(self) -> int:
-        """Leaf switches: eight, one a rail, for every 32 servers."""
-        return 8 * -(-self.servers // 32)
+        """Leaf switches: eight, one a rail, for every pod."""
+        return 8 * -(-self.servers // self.pod_servers)
 
 
 _ACME_SMALL = (
@@ -97,6 +98,7 @@ SMALL = SampleCluster(
     detail_s=900,
     raw_s=20,
     idle_servers=2,
+    pod_servers=8,
     jobs=(
         SampleJob("job-1f0a6c", "acme", 8, 4, 9.1, _ACME_SMALL, pause_at=0.2),
         SampleJob("job-7b21d9", "o'hara labs", 6, 2, 6.6, _OHARA_SMALL, pause_at=0.5),
@@ -138,6 +140,7 @@ def fill(store: Store, cluster: SampleCluster, end_s: int) -> None:
         "windows": windows,
         "hours": cluster.hours,
         "servers": cluster.servers,
+        "pod_servers": cluster.pod_servers,
         "leaves": cluster.leaves,
         "endpoints": cluster.servers * 8,
         "raw_s": cluster.raw_s,
@@ -152,10 +155,10 @@ def fill(store: Store, cluster: SampleCluster, end_s: int) -> None:
     for job in cluster.jobs:
         findings += _fill_job(store, cluster, job, first_server, shared)
         first_server += job.servers
-    for name in ("revisions", "windows", "working", "exporters", "switch_minutes", "pair_hours", "flows", "rejected"):
+    for name in ("revisions", "windows", "working", "exporters", "visibility"):
         _make(store, name, shared)
-    _make(store, "measures", shared)
-    _make(store, "health", shared)
+    for name in ("switch_minutes", "pair_hours", "flows", "ways", "rejected", "measures", "health"):
+        _make(store, name, shared)
     for finding in findings:
         _make(store, "finding", finding)
     _make(store, "incidents", {})

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from prism_ch.grafana.organisations import panels_of
 from prism_ch.grafana.queries import queries
 from tools.dashboards.query import register
 from tools.dashboards.written import as_json
@@ -29,8 +30,8 @@ def problems(uid: str, dashboards: Mapping[str, Mapping[str, Any]]) -> Iterator[
     if dashboard["uid"] != uid:
         yield f"{uid}: its file is named after another uid than {dashboard['uid']!r}"
     checks = (
-        _places(dashboard["panels"]),
-        _panels(dashboard["panels"]),
+        _places(panels_of(dashboard)),
+        _panels(panels_of(dashboard)),
         _sources(dashboard),
         _links(dashboard, dashboards),
         _variables(uid, dashboard),
@@ -60,7 +61,8 @@ def _panels(panels: list[Mapping[str, Any]]) -> Iterator[str]:
         values = [panel.get(field) for panel in panels]
         yield from (f"the {field} {value!r} is used twice" for value in {v for v in values if values.count(v) > 1})
     for panel in panels:
-        missing = [field for field in ("id", "title", "description", "targets") if not panel.get(field)]
+        needed = ("id", "title", "panels") if panel["type"] == "row" else ("id", "title", "description", "targets")
+        missing = [field for field in needed if not panel.get(field)]
         if missing:
             yield f"panel {panel.get('title')!r} has no {', no '.join(missing)}"
 

@@ -22,8 +22,10 @@ COLORS = {
 }
 TEXT, FAINT, CARD, BACKGROUND = "#ccccdc", "#8e8ea0", "#181b1f", "#111217"
 
+#: From 0 to 255, as tinycolor has it.
+_BRIGHT = 130
 _SCALES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-_SUFFIXES = {"bps": "b/s", "bytes": "B", "cps": "/s", "short": ""}
+_SUFFIXES = {"bps": "b/s", "decbytes": "B", "cps": "/s", "short": ""}
 
 
 def color(name: str) -> str:
@@ -67,6 +69,11 @@ def time_of_day(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
+def day_and_time(seconds: float) -> str:
+    """Write a time, UTC, as Grafana does in tables."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def threshold_color(value: Any, found: Mapping[str, Any]) -> str:
     """Return the colour of the highest threshold that a value reaches."""
     reached = TEXT
@@ -76,13 +83,18 @@ def threshold_color(value: Any, found: Mapping[str, Any]) -> str:
     return reached
 
 
-def mapped(value: Any, found: Mapping[str, Any]) -> str | None:
-    """Return the colour that a text is mapped to; None if it is to none."""
+def mapped(value: Any, found: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the text and the colour that a value is mapped to; None for what it is not."""
     for mapping in found.get("mappings") or ():
-        hit = mapping["options"].get(str(value))
-        if hit:
-            return color(hit["color"])
-    return None
+        if hit := mapping["options"].get(str(value)):
+            return hit.get("text"), color(hit["color"]) if "color" in hit else None
+    return None, None
+
+
+def on(background: str) -> str:
+    """Return in which colour Grafana writes on a background: black on those that are bright, else white."""
+    red, green, blue = (int(background[place : place + 2], 16) for place in (1, 3, 5))
+    return "#202226" if (299 * red + 587 * green + 114 * blue) / 1000 > _BRIGHT else "#f7f8fa"
 
 
 def _duration(seconds: float, decimals: int | None) -> str:

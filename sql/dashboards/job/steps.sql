@@ -1,7 +1,7 @@
 -- The longest steps in the span, with who kept the others waiting and the findings on them.
 WITH
     (
-        SELECT groupArray((first_step, last_step, kind::String, diagnosis_id))
+        SELECT groupArray((first_step, last_step, $__kind_text(kind), incident_id))
         FROM (SELECT * FROM diagnoses WHERE job_id = ${job:sqlstring} AND kind != 'telemetry' ORDER BY severity DESC, slowdown DESC)
     ) AS found,
     (SELECT any(step_s_median) FROM jobs WHERE job_id = ${job:sqlstring}) AS usual_s,
@@ -14,10 +14,9 @@ SELECT
     s.compute_s AS "Compute",
     s.pp_s AS "Pipeline",
     s.dp_s AS "Data parallel",
-    arrayStringConcat(s.slowest_endpoints, ' or ') AS "Kept the others waiting",
-    multiIf(empty(m.server), '', empty(s.slowest_endpoint), m.server, concat(m.server, ' GPU ', toString(m.gpu))) AS "Place",
+    multiIf(empty(m.server), '', empty(s.slowest_endpoint), m.server, concat(m.server, ' GPU ', toString(m.gpu))) AS "Waited for",
     arrayStringConcat(arrayDistinct(on_step.3), ', ') AS "Findings",
-    on_step[1].4 AS "Finding"
+    on_step[1].4 AS "Incident"
 FROM steps AS s
 LEFT JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON s.slowest_endpoints[1] = m.endpoint
 WHERE s.job_id = ${job:sqlstring} AND $__timeFilter_ms(s.end_time)

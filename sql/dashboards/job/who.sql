@@ -1,18 +1,32 @@
--- Who makes the others wait: GPUs that incidents of the span name, open ones first, then those that were ready last in most
--- of its slow steps. A step in which several can't be told apart counts for each of them in part.
+-- Whom the others wait for: GPUs that incidents of the span name, open ones first, then those that were ready last in most of its
+-- slow steps, then those that worked longest beyond their peers, in up to 80 steps. A step in which several can't be told apart
+-- counts for each of them in part. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a small one
+-- those of the same stage. Work is computing without what a GPU waited for; where replays are off, that isn't known, and work
+-- isn't told.
 WITH
     (SELECT any(step_s_median) FROM jobs WHERE job_id = ${job:sqlstring}) AS usual_s,
     named AS
     (
         SELECT
-            arrayJoin(arrayDistinct(arrayPushFront(may_also_be, subject))) AS place,
+            arrayJoin(arrayDistinct(arrayConcat(splitByString('->', subject), may_also_be))) AS place,
             max(status = 'open') AS is_open,
+            max(has(splitByString('->', subject), place)) AS is_subject,
             sum(confidence * lost_gpu_h) AS blame,
             max(confidence) AS sure,
-            arrayStringConcat(arraySort(groupUniqArray(kind::String)), ', ') AS kinds
+            arrayStringConcat(arraySort(groupUniqArray($__kind_text(kind))), ', ') AS kinds
         FROM incidents
         WHERE has(jobs, ${job:sqlstring}) AND severity != 'info' AND end_time >= $__fromTime AND start_time <= $__toTime
         GROUP BY place
+    ),
+    member AS
+    (
+        SELECT
+            endpoint,
+            server,
+            gpu,
+            if(count() OVER (PARTITION BY dp_group) > 2, dp_group::Int64, -1 - pp_stage::Int64) AS peers
+        FROM job_members
+        WHERE job_id = ${job:sqlstring}
     ),
     last_ready AS
     (
@@ -20,17 +34,32 @@ WITH
         FROM steps
         WHERE job_id = ${job:sqlstring} AND $__timeFilter_ms(end_time) AND duration_s > 1.05 * usual_s
         GROUP BY endpoint
+    ),
+    worked AS
+    (
+        SELECT endpoint, avg(compute_s - idle_s) AS work_s
+        FROM gpu_steps
+        WHERE job_id = ${job:sqlstring} AND step IN
+        (
+            SELECT step
+            FROM (SELECT step, row_number() OVER (ORDER BY step) AS place, count() OVER () AS total FROM steps WHERE job_id = ${job:sqlstring} AND $__timeFilter_ms(end_time))
+            WHERE place % greatest(intDiv(total + 79, 80), 1) = 0
+        )
+            AND start_time >= $__fromTime - INTERVAL 1 HOUR AND start_time <= $__toTime
+        GROUP BY endpoint
     )
 SELECT
     concat(m.server, ' GPU ', toString(m.gpu)) AS "GPU",
     m.endpoint AS "Endpoint",
+    m.server AS "Server",
     if(e.kinds != '', e.kinds, s.kinds) AS "Named by incidents",
     if(greatest(e.sure, s.sure) > 0, greatest(e.sure, s.sure), NULL) AS "Sure",
-    l.steps AS "Last in slow steps"
-FROM (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m
+    l.steps AS "Last in slow steps",
+    w.work_s / nullIf(median(w.work_s) OVER (PARTITION BY m.peers), 0) - 1 AS "Work beyond peers"
+FROM member AS m
 LEFT JOIN named AS e ON m.endpoint = e.place
 LEFT JOIN named AS s ON m.server = s.place
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
-WHERE e.blame > 0 OR s.blame > 0 OR l.steps > 0
-ORDER BY greatest(e.is_open, s.is_open) DESC, greatest(e.blame, s.blame) DESC, l.steps DESC, "GPU"
+LEFT JOIN worked AS w ON m.endpoint = w.endpoint
+ORDER BY greatest(e.is_open, s.is_open) DESC, greatest(e.blame, s.blame) DESC, greatest(e.is_subject, s.is_subject) DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
 LIMIT 20

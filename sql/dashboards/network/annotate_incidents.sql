@@ -2,7 +2,7 @@
 SELECT
     start_time AS time,
     end_time AS timeEnd,
-    concat(kind::String, ' of ', subject) AS title,
+    concat($__kind_text(kind), ' of ', subject) AS title,
     summary AS text,
     concat(severity::String, ',', status::String) AS tags
 FROM incidents

@@ -1,6 +1,6 @@
 -- Links from NIC to NIC: the flows of 1 MiB and more in the last 10 s of the span, as the exporter saw them that saw most,
--- their delay per byte against the middle of all links, and what was found of the link in the span. Those with findings
--- first, then those with most delay, up to 50.
+-- their bus bandwidth, and how much slower it is than the middle of all links, and what was found of the link in the span. Those with findings
+-- first, then the slowest, up to 50.
 WITH
     toUnixTimestamp64Nano(toDateTime64($__toTime, 9)) AS until_ns,
     seen AS
@@ -31,7 +31,7 @@ WITH
     (
         SELECT
             splitByString('->', subject)[1] AS src, splitByString('->', subject)[2] AS dst, count() AS findings,
-            argMax((diagnosis_id, status::String, job_id), (status = 'open', severity, start_time, diagnosis_id)) AS worst
+            argMax((incident_id, status::String, job_id), (status = 'open', severity, start_time, diagnosis_id)) AS worst
         FROM diagnoses
         WHERE kind = 'slow_link' AND end_time >= $__fromTime AND start_time <= $__toTime
         GROUP BY src, dst
@@ -45,11 +45,11 @@ SELECT
     d.leaf AS "To leaf",
     if(l.worst.3 = '', m.job_id, l.worst.3) AS "Job",
     l.bytes AS "Bytes",
-    l.pace AS "Delay per byte",
+    8e9 / nullIf(l.pace, 0) AS "Bus bandwidth",
     l.slower AS "Slower",
     nullIf(l.findings, 0) AS "Findings",
     l.worst.2 AS "Status",
-    l.worst.1 AS "Finding"
+    l.worst.1 AS "Incident"
 FROM
 (
     SELECT

@@ -4,7 +4,7 @@ WITH
     toUnixTimestamp($__toTime) AS until,
     greatest($__interval_s, intDiv(until - since, 300), 1) AS bucket_s,
     arrayJoin(range(intDiv(since, bucket_s)::UInt32, intDiv(until, bucket_s)::UInt32 + 1)) AS bucket
-SELECT toDateTime(bucket * bucket_s) AS time, k.kind AS kind, arrayMax(arrayMap(f -> (f.1 < (bucket + 1) * bucket_s AND f.2 >= bucket * bucket_s) * f.3, k.found)) AS severity
+SELECT toDateTime(bucket * bucket_s) AS time, $__kind_text(k.kind) AS kind, arrayMax(arrayMap(f -> (f.1 < (bucket + 1) * bucket_s AND f.2 >= bucket * bucket_s) * f.3, k.found)) AS severity
 FROM
 (
     SELECT kind::String AS kind, groupArray((toUnixTimestamp(start_time), toUnixTimestamp(end_time), severity::Int8)) AS found

@@ -5,7 +5,6 @@ WITH
         SELECT
             job_id,
             sum(lost_gpu_s) / 3600 AS lost_gpu_h,
-            1 - sum(lost_gpu_s) / sum(gpu_s) AS healthy,
             arraySlice(arrayPartialReverseSort(20, groupArrayIf((step, duration_s), lost_gpu_s < gpu_s)), 1, 20) AS latest,
             arrayReduce('quantileExact(0.5)', latest.2) AS step_s
         FROM gpu_time(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
@@ -13,7 +12,7 @@ WITH
     ),
     found AS
     (
-        SELECT arrayJoin(jobs) AS job_id, count() AS incidents, max(severity)::String AS worst
+        SELECT arrayJoin(jobs) AS job_id, count() AS incidents
         FROM incidents
         WHERE status = 'open' AND end_time >= $__fromTime AND start_time <= $__toTime
         GROUP BY job_id
@@ -23,15 +22,12 @@ SELECT
     j.tenant AS "Tenant",
     j.status::String AS "Status",
     j.endpoints AS "GPUs",
-    j.dp_size AS "DP",
-    j.pp_size AS "PP",
+    concat(toString(j.dp_size), ' x ', toString(j.pp_size)) AS "DP x PP",
     if(s.step_s > 0, s.step_s, NULL) AS "Step time",
     j.step_s_median AS "Usual",
     if(s.step_s > 0, s.step_s / nullIf(j.step_s_median, 0) - 1, NULL) AS "Slower",
-    s.healthy AS "Healthy",
     s.lost_gpu_h AS "GPU-hours lost",
     f.incidents AS "Open incidents",
-    if(f.worst = '', 'none', f.worst) AS "Worst",
     j.last_seen AS "Last seen"
 FROM jobs AS j
 LEFT JOIN spent AS s ON j.job_id = s.job_id

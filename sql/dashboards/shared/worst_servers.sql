@@ -3,7 +3,7 @@ SELECT
     if(t.server = '', i.subject, t.server) AS "Server",
     count() AS "Incidents",
     countIf(i.status = 'open') AS "Open",
-    arrayStringConcat(arraySort(groupUniqArray(i.kind::String)), ', ') AS "Kinds",
+    arrayStringConcat(arraySort(groupUniqArray($__kind_text(i.kind))), ', ') AS "Kinds",
     arrayStringConcat(arraySort(groupUniqArrayArray(i.jobs)), ', ') AS "Jobs",
     sum(
         i.lost_gpu_h

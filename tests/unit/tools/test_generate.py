@@ -10,12 +10,13 @@ import yaml
 from prism_ch.assets import asset
 from prism_ch.errors import PrismError
 from prism_ch.grafana.alerts import DATASOURCE_UID, Place, duration, rule_groups
-from prism_ch.grafana.organisations import shipped_dashboards
+from prism_ch.grafana.organisations import panels_of, shipped_dashboards
 from prism_ch.settings import GrafanaSettings
 from tools.dashboards.generate import dashboards, rules_file, write
 from tools.dashboards.query import about, sql
 
-NAMES = {"fleet", "tenant", "job", "finding", "network", "pipeline"}
+TENANTS = {"prism-tenant", "prism-job", "prism-incident", "prism-host"}
+NAMES = {"fleet", "tenant", "job", "incident", "host", "network", "service"}
 
 
 def test_shipped_dashboards_are_those_that_code_makes() -> None:
@@ -39,7 +40,7 @@ def test_folder_written_holds_this_versions_files_and_others(tmp_path: Path) -> 
 
 def test_tenants_dashboards_are_tagged() -> None:
     tags = {uid: set(dashboard["tags"]) for uid, dashboard in shipped_dashboards().items()}
-    assert {uid for uid, of in tags.items() if "tenants" in of} == {"prism-tenant", "prism-job", "prism-finding"}
+    assert {uid for uid, of in tags.items() if "tenants" in of} == TENANTS
 
 
 def test_nothing_is_written_that_a_grafana_draws_wrongly() -> None:
@@ -53,9 +54,9 @@ def test_sentences_are_wrapped() -> None:
     wrapped = [
         (override["matcher"]["options"], [each["id"] for each in override["properties"]])
         for board in shipped_dashboards().values()
-        for panel in board["panels"]
+        for panel in panels_of(board)
         for override in panel.get("fieldConfig", {}).get("overrides", ())
-        if override["matcher"]["options"] in {"Summary", "What to do"}
+        if override["matcher"]["options"] in {"What is wrong", "What to do", "What was found"}
     ]
     assert wrapped
     assert all("custom.wrapText" in properties for _, properties in wrapped)
@@ -72,7 +73,8 @@ def test_every_query_file_is_used_and_described() -> None:
     for folder in asset("sql/dashboards").iterdir():
         for entry in folder.iterdir():
             name = f"{folder.name}/{entry.name.removesuffix('.sql')}"
-            parts = re.split(r"\$__whose\w*", "\n".join(entry.read_text(encoding="utf-8").splitlines()))
+            text = "\n".join(entry.read_text(encoding="utf-8").splitlines())
+            parts = re.split(r"\$__(?:whose\w*|of_incident|kind_text\([\w.]+\))", text)
             parts[0] = re.sub(r"(?m)\A(--.*\n)+", "", parts[0])
             used = all(json.dumps(part)[1:-1] in shipped for part in parts)
             assert (name, about(name).endswith("."), used) == (name, True, True)
@@ -82,8 +84,8 @@ def test_shared_queries_get_the_condition_of_their_dashboard() -> None:
     assert "AND tenant = ${tenant:sqlstring}\n" in sql("tenant/jobs")
     assert "AND $__conditionalAll(tenant IN (${tenant:sqlstring}), $tenant)\n" in sql("fleet/jobs")
     assert "AND has(tenants, ${tenant:sqlstring})\n" in sql("tenant/incidents")
-    with pytest.raises(PrismError, match=r"sql/dashboards/shared/lost_by_cause\.sql is missing"):
-        sql("fleet/lost_by_cause")
+    with pytest.raises(PrismError, match=r"sql/dashboards/shared/chosen\.sql is missing"):
+        sql("fleet/chosen")
 
 
 def test_shipped_rules_file_is_the_one_that_code_makes() -> None:

@@ -1,5 +1,5 @@
 -- Purpose: gives the servers of a made-up cluster eight GPUs each, on leaves by pod and rail.
--- Parameters: servers; tenants, the tenant of each server.
+-- Parameters: servers, pod_servers, how many share leaves; tenants, the tenant of each server.
 INSERT INTO topology_log (load, endpoint, server, gpu, rail, leaf, pod, tenant)
 SELECT
     1,
@@ -7,7 +7,7 @@ SELECT
     concat('host-', leftPad(toString(s), 3, '0')),
     g,
     concat('rail-', toString(g)),
-    concat('leaf-', toString(intDiv(s, 32)), '-', toString(g)),
-    concat('pod-', toString(intDiv(s, 32))),
+    concat('leaf-', toString(intDiv(s, {pod_servers:UInt32})), '-', toString(g)),
+    concat('pod-', toString(intDiv(s, {pod_servers:UInt32}))),
     {tenants:Array(String)}[s + 1]
 FROM (SELECT intDiv(number, 8) AS s, number % 8 AS g FROM numbers({servers:UInt32} * 8));

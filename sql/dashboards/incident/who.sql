@@ -1,0 +1,42 @@
+-- Whom the others wait for: GPUs that the incident names, then those that worked longest beyond their peers, in up to 100 of its
+-- steps. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a small one those of the same stage.
+-- Work is computing without what a GPU waited for; where replays are off, that isn't known, and work isn't told.
+WITH
+    $__of_incident AS f,
+    member AS
+    (
+        SELECT
+            endpoint,
+            server,
+            gpu,
+            if(count() OVER (PARTITION BY dp_group) > 2, dp_group::Int64, -1 - pp_stage::Int64) AS peers,
+            greatest(indexOf(f.4, endpoint), indexOf(f.4, server)) AS place
+        FROM job_members
+        WHERE job_id = f.1
+    ),
+    worked AS
+    (
+        SELECT endpoint, avg(compute_s - idle_s) AS work_s
+        FROM gpu_steps
+        WHERE job_id = f.1 AND step <= f.3 AND step IN (SELECT f.2 + number * intDiv(f.3 - f.2 + 100, 100) FROM numbers(100))
+        GROUP BY endpoint
+    ),
+    last_ready AS
+    (
+        SELECT arrayJoin(slowest_endpoints) AS endpoint, sum(1 / length(slowest_endpoints)) AS steps
+        FROM steps
+        WHERE job_id = f.1 AND step BETWEEN f.2 AND f.3
+        GROUP BY endpoint
+    )
+SELECT
+    concat(m.server, ' GPU ', toString(m.gpu)) AS "GPU",
+    m.endpoint AS "Endpoint",
+    m.server AS "Server",
+    multiIf(m.place = 1, 'culprit', m.place > 1, 'may also be', '') AS "Named",
+    w.work_s / nullIf(median(w.work_s) OVER (PARTITION BY m.peers), 0) - 1 AS "Work beyond peers",
+    l.steps AS "Last in steps"
+FROM member AS m
+LEFT JOIN worked AS w ON m.endpoint = w.endpoint
+LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
+ORDER BY m.place > 0 DESC, m.place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
+LIMIT 20

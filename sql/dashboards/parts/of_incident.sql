@@ -1,0 +1,20 @@
+-- The chosen incident: the job that it slows most, and its steps there; the endpoints or servers that it names, the likeliest
+-- first; start and end.
+(
+    SELECT (any(w.job_id), any(w.first_step), any(w.last_step), any(i.named), any(i.start_time), any(i.end_time))
+    FROM
+    (
+        SELECT arrayDistinct(arrayConcat(splitByString('->', subject), may_also_be)) AS named, start_time, end_time
+        FROM incidents
+        WHERE incident_id IN (${incident:sqlstring})
+    ) AS i
+    LEFT JOIN
+    (
+        SELECT job_id, min(first_step) AS first_step, max(last_step) AS last_step
+        FROM diagnoses
+        WHERE incident_id IN (${incident:sqlstring}) AND incident_id != '' AND job_id != ''
+        GROUP BY job_id
+        ORDER BY max(slowdown) DESC, job_id
+        LIMIT 1
+    ) AS w ON 1
+)
