@@ -6,6 +6,7 @@ This follows from the jobs' layouts and traffic, which the simulation knows, and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,6 +41,18 @@ def alike(scenario: Scenario, fault: Fault) -> frozenset[str]:
     if fault.kind in COMPUTE_FAULTS:
         return _gpus_alike(scenario, fault, network)
     return _paths_alike(scenario, fault, network)
+
+
+def pairs_across(scenario: Scenario, fault: Fault) -> frozenset[str]:
+    """Name the pairs `a->b` whose flows cross the switch, or the link between switches, of a fault."""
+    network = Network(scenario.cluster)
+    carried, culprit = _carried(scenario, network), culprit_name(fault, network)
+    name = [str(one) for one in network.switches]
+    ways = [{name[one] for one in route if one >= 0} for route in carried.route.tolist()]
+    links = [{f"{name[a]}->{name[b]}" for a, b in pairwise(route) if b >= 0} for route in carried.route.tolist()]
+    ends = zip(carried.src.tolist(), carried.dst.tolist(), ways, links, strict=True)
+    address = network.addresses
+    return frozenset(f"{address[a]}->{address[b]}" for a, b, way, link in ends if culprit in way | link)
 
 
 def tells_ways(scenario: Scenario) -> bool:

@@ -11,7 +11,7 @@ from bench.accuracy.faults.identifiable import tells_ways
 from bench.accuracy.faults.phases import PhaseError, phase_error
 from bench.accuracy.faults.service import served
 from bench.accuracy.faults.stream import windows
-from bench.accuracy.faults.truth import PATH_KINDS, PLACED, STOPS, Truth, true_of
+from bench.accuracy.faults.truth import ABOVE_LEAVES, PATH_KINDS, PLACED, STOPS, Truth, true_of
 from prism_ch.model.topology import Topology
 from prism_ch.simulate import Scenario, generate
 from tests.unit.chain import Results
@@ -21,9 +21,6 @@ _WINDOW_S = 60.0
 
 #: Phases are compared in jobs of up to this many GPUs; in larger ones the truth takes long to make.
 _PHASES_GPUS = 128
-
-#: Faults of the network whose culprit is above the leaves: a healthy leaf or NIC must not be accused.
-_ABOVE_LEAVES = ("slow_spine", "slow_uplink")
 
 #: How a fault is called by the step with which it begins, up to a step: a job is young until it has some.
 BEGINS = ((1, "step 0"), (8, "step 2 to 8"), (20, "step 9 to 20"), (1_000_000, "later"))
@@ -129,7 +126,7 @@ def _begins(step: int) -> str:
 
 def is_placed(kind: str, scenario: Scenario) -> bool:
     """Return whether records can show where a fault is: what is above the leaves, only if they tell ways."""
-    return kind in PLACED and (kind not in _ABOVE_LEAVES or tells_ways(scenario))
+    return kind in PLACED and (kind not in ABOVE_LEAVES or tells_ways(scenario))
 
 
 def _losses(results: Results, topology: Topology, truth: Truth) -> Iterator[tuple[float, float]]:
@@ -163,7 +160,7 @@ def grade(log: Log, truth: Truth, kind: str) -> Graded:
         wrong=len(wrong),
         wrongly=tuple(f"{one.kind} {one.subject}" for one in wrong),
         contradictions=len(pairs),
-        accuses_healthy=kind in _ABOVE_LEAVES and any(_accuses_healthy(one, truth) for one in seen),
+        accuses_healthy=kind in ABOVE_LEAVES and any(_accuses_healthy(one, truth) for one in seen),
         sure=tuple((one.confidence, _is_itself(one, truth)) for one in seen if one.is_place),
         withdrawn=len(log.gone),
         texts=(
@@ -226,12 +223,12 @@ def _is_itself(alarm: Alarm, truth: Truth) -> bool:
 
 
 def _accuses_healthy(alarm: Alarm, truth: Truth) -> bool:
-    """Return whether an alarm's subject is a leaf, NIC or link that is not slow."""
+    """Return whether an alarm's subject is a leaf or NIC that is not slow, or a pair whose path is not."""
     return (
         alarm.is_place
         and alarm.subject_type not in ("stage", "group")
         and bool(alarm.subjects)
-        and alarm.subjects.isdisjoint(truth.alike)
+        and alarm.subjects.isdisjoint(truth.alike | truth.across)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.accuracy.faults.cases import KINDS, Case
-from bench.accuracy.faults.identifiable import alike, computes_in_one_go, culprit_name
+from bench.accuracy.faults.identifiable import alike, computes_in_one_go, culprit_name, pairs_across
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.simulate import Scenario, Simulation
 from prism_ch.simulate.job import COMPUTE_FAULTS, Job
@@ -47,6 +47,8 @@ PLACED = (
     "slow_stage",
 )
 STOPS = ("hang", "stall", "restart", "hole")
+#: Faults of the network whose culprit is above the leaves: a healthy leaf or NIC must not be accused.
+ABOVE_LEAVES = ("slow_spine", "slow_uplink")
 #: A fault is one that a person must be told of from this share of its jobs' time on, or this many GPU-seconds.
 COSTLY_SHARE, COSTLY_GPU_S = 0.05, 600.0
 #: A job that moves nothing for this long should be found to hang, whether or not it goes on in the end.
@@ -61,6 +63,7 @@ class Truth:
     of finding; those of `meanwhile` are right while it lasts, from `meanwhile_ns` on. `culprit` is empty if there is
     none, else `alike` is it and all that leave the same records. `costs` are of every job; what `hides` jobs
     from sight must be told of without any. `first_step` counts the steps that ended before it.
+    `across` are the pairs `a->b` whose flows cross a slow spine or uplink: the path between them is slow.
     `is_shown` is false if a job was slow from its first step to the recording's end, and all of its endpoints may be to
     blame: a healthy job with longer steps would leave the same records.
     """
@@ -77,6 +80,7 @@ class Truth:
     hides: bool = False
     first_step: int = 0
     is_shown: bool = True
+    across: frozenset[str] = frozenset()
 
     @property
     def lost_gpu_s(self) -> float:
@@ -208,6 +212,7 @@ def _fault(case: Case, made: Simulation) -> Truth:
         culprit=same if case.kind == "slow_stage" else frozenset({culprit}),
         alike=same,
         first_step=int(np.searchsorted(ends, start_ns, side="right")),
+        across=pairs_across(scenario, fault) if fault.kind in ABOVE_LEAVES else frozenset(),
     )
 
 

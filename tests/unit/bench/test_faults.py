@@ -177,6 +177,14 @@ def test_healthy_leaf_is_accused_for_a_slow_spine() -> None:
     assert not graded(ALARM, truth=truth, kind="slow_nic").accuses_healthy
 
 
+def test_pair_whose_flows_cross_a_slow_uplink_is_not_healthy() -> None:
+    pair = "10.0.0.1->10.0.0.2"
+    truth = replace(TRUTH, culprit=frozenset({"a->b"}), alike=frozenset({"a->b"}), across=frozenset({pair}))
+    alarm = named(pair, subject_type="link")
+    assert not graded(alarm, truth=truth, kind="slow_uplink").accuses_healthy
+    assert graded(alarm, truth=replace(truth, across=frozenset()), kind="slow_uplink").accuses_healthy
+
+
 def test_alarms_that_are_no_longer_read_are_withdrawn() -> None:
     log = Log()
     log.read([ALARM, named("10.0.0.2", key="2")], 110 * SECOND)

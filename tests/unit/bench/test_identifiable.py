@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.accuracy.faults.identifiable import alike, computes_in_one_go
+from bench.accuracy.faults.identifiable import alike, computes_in_one_go, pairs_across
 from prism_ch.simulate.job import Attempt, Compute, Fault, FaultKind, GradientSync, InnerTraffic, Job, Layout
 from prism_ch.simulate.scenario import Cluster, Observation, Scenario
 
@@ -103,6 +103,14 @@ def test_all_of_a_ring_are_alike() -> None:
     nics = {f"10.16.0.{server}" for server in range(1, 5)}
     links = {f"10.16.0.{a}->10.16.0.{b}" for a, b in ((1, 2), (2, 3), (3, 4), (4, 1))}
     assert run(REPLICAS, "slow_nic") == nics | links | {"172.16.0.1", "172.16.0.9"}
+
+
+def test_pairs_across_a_spine_are_those_between_its_pods() -> None:
+    cluster, fault = Cluster(servers=8, pod_servers=4), Fault(kind="slow_spine", gpu=0, spine=1, factor=0.5)
+    job = job_of(PIPELINE, sync=GradientSync(eager=False))
+    pairs = pairs_across(described(cluster, (job,), fault), fault)
+    assert pairs
+    assert all({int(end.rsplit(".", 1)[1]) <= 4 for end in pair.split("->")} == {True, False} for pair in pairs)
 
 
 def test_spines_and_uplinks_are_told_where_records_have_ways() -> None:
