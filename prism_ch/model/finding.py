@@ -93,3 +93,7 @@ class Finding:
     incident_id: str = ""
     lost_s: float = 0.0
     jobs: tuple[str, ...] = ()
+
+    def order(self) -> tuple[int, str]:
+        """Return what findings are ordered by: start and identity."""
+        return self.start_ns, self.diagnosis_id

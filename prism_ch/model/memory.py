@@ -45,7 +45,8 @@ class JobMemory:
     """What is known of a job before a window.
 
     `job`, `members`, `pairs` and `groups` are those of its last revision, `findings` those still open. `steps` and
-    `gpu_steps` hold the newest steps, oldest first, and `baseline_steps` a few of the hour before them.
+    `gpu_steps` hold the newest steps, oldest first, and `baseline_steps` a few of the hour before them. `pauses` are
+    the stalls in the newest steps that are over and cost something: they may turn out to be a habit.
     """
 
     job: JobRecord
@@ -58,6 +59,7 @@ class JobMemory:
     baseline_steps: Steps = field(default_factory=Steps.empty)
     attempt: Attempt = field(default_factory=Attempt)
     usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)
+    pauses: tuple[Finding, ...] = ()
 
     def is_settled(self, params: ContinueParams) -> bool:
         """Return whether enough steps are known to add new ones, not find all again."""
@@ -119,6 +121,11 @@ class RememberedSteps:
         while recent - since > stride * params.history_steps:
             stride *= 2
         return cls(since, recent, job.steps, stride)
+
+    def pauses(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the stalls in the newest steps that are over and cost something, by start and identity."""
+        over = (one for one in findings if one.kind == "stall" and one.status == "closed" and one.slowdown > 0)
+        return tuple(sorted((one for one in over if one.first_step >= self.recent), key=Finding.order))
 
     def parts(self, steps: Steps) -> tuple[Steps, Steps]:
         """Return the newest steps, and those to keep of the ones before."""

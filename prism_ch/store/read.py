@@ -38,7 +38,8 @@ def read_memory(store: Store, topology: Topology, window: Window, params: Params
     exporters = read_exporter_history(store, clocks_since_ns(window, jobs, params), window.start_ns)
     findings = tuple(read_cluster_findings(store, window.start_ns))
     since_ns = window.start_ns - params.incident.quiet_s * 10**9
-    return WindowMemory(tuple(jobs), findings, exporters, read_incidents(store, window.start_ns, since_ns))
+    paused = [pause.incident_id for job in jobs for pause in job.pauses]
+    return WindowMemory(tuple(jobs), findings, exporters, read_incidents(store, window.start_ns, since_ns, paused))
 
 
 def read_jobs(
@@ -89,10 +90,11 @@ def read_jobs(
             groups=tuple(groups[record.job_id]),
             steps=parts[row][0],
             gpu_steps=gpu_steps[row],
-            findings=tuple(findings[record.job_id]),
+            findings=tuple(one for one in findings[record.job_id] if one.status == "open"),
             baseline_steps=parts[row][1],
             attempt=notes[row].attempt,
             usual_compute=notes[row].usual_compute,
+            pauses=histories[row].pauses(findings[record.job_id]),
         )
         for row, record in enumerate(records)
     ]
@@ -104,9 +106,12 @@ def read_cluster_findings(store: Store, before_ns: int) -> list[Finding]:
     return _findings(store.arrow(statement("state_diagnoses"), before))[""]
 
 
-def read_incidents(store: Store, before_ns: int, since_ns: int) -> tuple[Incident, ...]:
-    """Return the incidents that were open before a window or ended since, in order."""
-    rows = store.arrow(statement("state_incidents"), {"before_ns": before_ns, "since_ns": since_ns}).to_pylist()
+def read_incidents(
+    store: Store, before_ns: int, since_ns: int, incident_ids: Sequence[str] = ()
+) -> tuple[Incident, ...]:
+    """Return the incidents that were open before a window, ended since or are among some, in order."""
+    span = {"before_ns": before_ns, "since_ns": since_ns, "incident_ids": list(incident_ids)}
+    rows = store.arrow(statement("state_incidents"), span).to_pylist()
     typed: Iterator[dict[str, Any]] = (
         {"may_also_be": tuple(row.pop("may_also_be")), "costs": read_costs(row.pop("costs"))} for row in rows
     )

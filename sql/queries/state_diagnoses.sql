@@ -1,4 +1,4 @@
--- Purpose: read the findings that were open before a window.
+-- Purpose: read the findings that were open before a window, and the stalls before it that cost something.
 -- Parameters: job_ids ('' for findings about no single job); before_ns: start of the window, nanoseconds since the epoch.
 -- Result: job_id and the fields of a Diagnosis, Enums as text, times as Int64 nanoseconds; by job_id, start, diagnosis_id.
 WITH cut AS
@@ -42,5 +42,5 @@ FROM
     ORDER BY l.revision DESC
     LIMIT 1 BY l.diagnosis_id
 )
-WHERE status = 'open'
+WHERE status = 'open' OR (kind = 'stall' AND slowdown > 0)
 ORDER BY job_id, start_ns, diagnosis_id;

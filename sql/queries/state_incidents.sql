@@ -1,5 +1,6 @@
--- Purpose: read the incidents that were open before a window, or had ended shortly before.
--- Parameters: before_ns: start of the window; since_ns: ended ones of before are left out. Nanoseconds since the epoch.
+-- Purpose: read the incidents that were open before a window, had ended shortly before, or are asked for.
+-- Parameters: before_ns: start of the window; since_ns: ended ones of before are left out but for
+--   incident_ids. Nanoseconds since the epoch.
 -- Result: the fields of an Incident, Enums as text, times as Int64 nanoseconds, costs as JSON; by start, incident_id.
 WITH cut AS
 (
@@ -35,5 +36,5 @@ FROM
     ORDER BY l.revision DESC
     LIMIT 1 BY l.incident_id
 )
-WHERE NOT is_withdrawn AND (status = 'open' OR end_time >= fromUnixTimestamp64Nano({since_ns:Int64}))
+WHERE NOT is_withdrawn AND (status = 'open' OR end_time >= fromUnixTimestamp64Nano({since_ns:Int64}) OR has({incident_ids:Array(String)}, incident_id))
 ORDER BY start_ns, incident_id;

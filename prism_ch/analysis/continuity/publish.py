@@ -302,14 +302,19 @@ def remember_window(
         tuple(jobs[job_id] for job_id in sorted(jobs)),
         _still_open(findings.values()),
         memory.exporters.followed_by(revision.exporters, window.start_ns),
-        _recent(memory.incidents, revision.incidents, window.end_ns - quiet_s * 10**9),
+        _recent((*memory.incidents, *revision.incidents), jobs.values(), window.end_ns - quiet_s * 10**9),
     )
 
 
-def _recent(before: Iterable[Incident], now: Iterable[Incident], since_ns: int) -> tuple[Incident, ...]:
-    """Return the incidents that are open or ended since, by start and identity."""
-    whole = {one.incident_id: one for one in (*before, *now) if not one.tenant}
-    kept = (one for one in whole.values() if not one.is_withdrawn and (one.status == "open" or one.end_ns >= since_ns))
+def _recent(known: Iterable[Incident], jobs: Iterable[JobMemory], since_ns: int) -> tuple[Incident, ...]:
+    """Return the incidents that are open, ended since or are of remembered pauses, by start and identity."""
+    whole = {one.incident_id: one for one in known if not one.tenant}
+    of_pauses = {pause.incident_id for job in jobs for pause in job.pauses}
+    kept = (
+        one
+        for one in whole.values()
+        if not one.is_withdrawn and (one.status == "open" or one.end_ns >= since_ns or one.incident_id in of_pauses)
+    )
     return tuple(sorted(kept, key=lambda one: (one.start_ns, one.incident_id)))
 
 
@@ -323,7 +328,9 @@ def _remember_job(before: JobMemory | None, revision: JobRevision, params: Conti
         gpu_steps = GpuSteps.concat([known_of_gpus, gpu_steps])
         earlier = (one for one in before.findings if one.start_ns < revision.from_time_ns)
         findings = {one.diagnosis_id: one for one in earlier} | findings
-    newest, baseline = RememberedSteps.of(revision.job, params).parts(steps)
+        findings = {one.diagnosis_id: one for one in before.pauses if one.start_ns < revision.from_time_ns} | findings
+    remembered = RememberedSteps.of(revision.job, params)
+    newest, baseline = remembered.parts(steps)
     gpu_steps = gpu_steps.take(np.isin(gpu_steps.step, newest.step))
     return JobMemory(
         revision.job,
@@ -336,9 +343,10 @@ def _remember_job(before: JobMemory | None, revision: JobRevision, params: Conti
         baseline,
         revision.attempt,
         revision.usual_compute,
+        remembered.pauses(findings.values()),
     )
 
 
 def _still_open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     going = (one for one in findings if one.status == "open")
-    return tuple(sorted(going, key=lambda one: (one.start_ns, one.diagnosis_id)))
+    return tuple(sorted(going, key=Finding.order))

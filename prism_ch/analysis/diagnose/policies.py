@@ -10,7 +10,7 @@ import numpy as np
 from prism_ch.analysis.diagnose.context import AttemptContext, JobContext, is_of_steps
 from prism_ch.analysis.diagnose.episodes import carry_on, together
 from prism_ch.analysis.diagnose.network.sharing import is_shared
-from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, is_stop
+from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, find_habits, is_stop
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
@@ -144,8 +144,10 @@ def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Fi
     others = [one for one in found if one.kind == "telemetry" or is_shared(one)]
     slow = [one for one in own if one.kind == "slow_gpu"]
     last_known_ns = int(context.job.steps.end_ns[:-1].max(initial=0))
+    pauses = () if context.job.memory is None else context.job.memory.pauses
     return (
         *carry_on(context.known_of_steps, own, context.first_new_step, context.params.diagnose),
         *carry_on_stops(context.known, stops, last_known_ns, context.job.holes, slow),
+        *find_habits(pauses, context.job.steps, context.params.stops),
         *others,
     )

@@ -63,8 +63,10 @@ def _least_steps(cause: Finding, params: IncidentParams) -> int:
     """Return over how many steps a loss is taken at the least.
 
     What evidence places costs what it costs while it lasts: detectors want it in several steps. A single slow step may
-    be a hiccup, and steps whose cause no evidence places vary by themselves.
+    be a hiccup, and steps whose cause no evidence places vary by themselves. No stop is jitter.
     """
+    if cause.kind in STOPS:
+        return params.recent_steps
     if not names_place(cause) and not cause.may_also_be:
         return params.severity_steps
     return params.judged_steps if cause.kind == "slow_step" and cause.first_step == cause.last_step else 0

@@ -68,8 +68,9 @@ def find_incidents(
         left = [one for one in left if one not in same]
         judged.append(_judge(group, same, jobs, groups, window, topology, params))
         judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
-    over = [one for one in left if one.status == "open" and not _waits(one, jobs)]
     nobodys = _nobodys(revision, before)
+    habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
+    over = habits + [one for one in left if one.status == "open" and one not in habits and not _waits(one, jobs)]
     judged += [_Judged(_over(one, jobs, nobodys), {}) for one in over]
     incidents = [one.incident for one in judged]
     parts = [part for one in incidents for part in _parts(one, jobs, topology, params)]
@@ -91,7 +92,7 @@ def _claims(revision: WindowRevision, before: WindowMemory) -> Iterable[Claim]:
 
 
 def _known_findings(before: WindowMemory) -> Iterable[Finding]:
-    return chain(before.findings, *(job.findings for job in before.jobs))
+    return chain(before.findings, *((*job.findings, *job.pauses) for job in before.jobs))
 
 
 def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> list[Incident]:
@@ -183,7 +184,10 @@ def _judge(
 
 
 def _nobodys(revision: WindowRevision, before: WindowMemory) -> set[str]:
-    """Return the known incidents whose finding costs nothing, as more steps show: a larger batch was no fault."""
+    """Return the known incidents whose finding costs nothing, as more steps show: a larger batch was no fault.
+
+    Nor is a pause that comes again.
+    """
     known = {one.diagnosis_id: one.incident_id for one in _known_findings(before)}
     found = chain.from_iterable(job.findings for job in revision.jobs)
     return {known.get(one.diagnosis_id, "") for one in found if costs_nothing(one)} - {""}
@@ -192,10 +196,10 @@ def _nobodys(revision: WindowRevision, before: WindowMemory) -> set[str]:
 def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str]) -> Incident:
     """Close an incident.
 
-    Where none of its jobs is left, or it named no place and is nobody's, there never was one.
+    Where none of its jobs is left, or it was a stop or named no place and is nobody's, there never was one.
     """
     gone = bool(one.costs) and not any(cost.job_id in jobs for cost in one.costs)
-    gone |= one.subject_type == "job" and one.incident_id in nobodys
+    gone |= (one.subject_type == "job" or one.kind in STOPS) and one.incident_id in nobodys
     return replace(one, status="closed", is_withdrawn=gone)
 
 

@@ -68,8 +68,8 @@ class StopParams(SharedParams):
     #: A rest is a stop if it exceeds the usual one by more than this multiple of it. Where all computing is one rest,
     #: a slow GPU at most doubles it.
     min_excess_rests: float = 1.0
-    #: A pause of all ranks between two steps is a fault from this length on, in steps. Shorter ones save or evaluate.
-    #: They also have to last `silence_s`, or `saving_hang_s` while data go to or from other machines.
+    #: A job whose replicas all wait at the same place is told of while it does from this length on, in steps: it may
+    #: evaluate.
     long_pause_steps: float = 4.0
     #: A stop that loses less time than this, in seconds, is a hiccup, as garbage collection causes.
     min_lost_s: float = 1.0

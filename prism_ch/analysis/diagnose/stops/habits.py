@@ -34,12 +34,12 @@ def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
 
 
 def repeated_pauses(steps: Steps, params: StopParams) -> Bool:
-    """Mask the steps that are long by as much as an earlier one was, bool[n]: the second of a kind is no accident."""
+    """Mask the steps that are long by as much as others, bool[n]: two of a kind are no accident."""
     mask = np.zeros(len(steps), dtype=bool)
     begin, end, lost_s, _ = _pauses(steps, params)
-    for row in range(1, len(begin)):
-        longer = np.abs(np.log(lost_s[row] / lost_s[:row]))
-        mask[begin[row] : end[row]] = longer.min() < np.log1p(params.stray_share)
+    for row in range(len(begin)):
+        longer = np.abs(np.log(lost_s[row] / np.delete(lost_s, row)))
+        mask[begin[row] : end[row]] = longer.min(initial=np.inf) < np.log1p(params.stray_share)
     return mask
 
 

@@ -226,7 +226,12 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
 
 
 def _of_pipeline(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> list[_Candidate]:
+    """List who sends no message that is due, but for those who wait for one that was due to them before."""
     rows = np.flatnonzero((pairs.kind == PP) & ~np.isnan(progress.due_s) & progress.stopped_inside(params))
+    size = int(max(pairs.src.max(initial=0), pairs.dst.max(initial=0))) + 1
+    input_s = np.full(size, np.inf)
+    np.minimum.at(input_s, pairs.dst[rows], progress.due_s[rows])
+    rows = rows[progress.due_s[rows] <= input_s[pairs.src[rows]]]
     return [_Candidate(float(progress.due_s[row]), pairs.src[row : row + 1]) for row in rows.tolist()]
 
 

@@ -36,6 +36,8 @@ COMMUNICATION, NON_COMMUNICATION = "communication", "non-communication"
 
 #: Names that a sentence gives before it counts the rest.
 _NAMED = 3
+#: What a pause is that comes more than once.
+_HABIT = "a habit, such as saving or evaluating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ def find_past_stops(
     """Find the stalls and restarts in an attempt's new steps that another step came after.
 
     Parameters: `history`, the job's known steps, which show its periodic pauses: those are habits, and so is one of all
-    ranks that is as long as an earlier one; `around`, flows with one end or both at members of the job.
+    ranks that is as long as another one; `around`, flows with one end or both at members of the job.
     """
     usual = history.step[periodic_pauses(history, params.stops)]
     repeated = history.step[repeated_pauses(history, params.stops)]
@@ -208,17 +210,36 @@ def find_past_stops(
     for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.attempt.first_new)).tolist():
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
-        slowdown = (rest_s - usual_s) / max(params.diagnose.severity_steps * seen.step_s, rest_s)
+        slowdown = (rest_s - usual_s) / max(params.stops.recent_steps * seen.step_s, rest_s)
         stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, rest_s - usual_s, slowdown)
         if _met_anew(seen, span, around, params.stops):
             found.append(_describe_restart(stop, len(seen.endpoints)))
         elif seen.number[row] in usual:
             found.append(_describe_habit(stop, "as it does at regular distances"))
         elif seen.number[row] in repeated and not len(seen.stragglers(row, params.stops)):
-            found.append(_describe_habit(stop, "as long as once before"))
+            found.append(_describe_habit(stop, "as long as another time"))
         else:
             found.append(_describe_stall(seen, row, stop, around, topology, params))
     return tuple(found)
+
+
+def find_habits(pauses: Iterable[Finding], history: Steps, params: StopParams) -> tuple[Finding, ...]:
+    """Tell anew the stalls that are over and turned out to be habits, as those like them came later.
+
+    Parameters: `pauses`, stalls in the job's known steps, `history`.
+    """
+    usual = history.step[periodic_pauses(history, params) | repeated_pauses(history, params)]
+    return tuple(
+        replace(
+            one,
+            severity="info",
+            slowdown=0.0,
+            lost_s=0.0,
+            summary=f"The job paused for {one.observed:.3g} s in step {one.first_step}, as it has since: {_HABIT}.",
+        )
+        for one in pauses
+        if one.subject_type == "job" and one.first_step in usual
+    )
 
 
 def _met_anew(seen: StepsSeen, span: Interval, around: FlowBatch, params: StopParams) -> bool:
@@ -240,7 +261,7 @@ def _describe_habit(stop: Stop, when: str) -> Finding:
         "stall",
         stop.without_loss(),
         "info",
-        f"The job paused for {stop.length_s:.3g} s in step {stop.step}, {when}: a habit, such as saving or evaluating.",
+        f"The job paused for {stop.length_s:.3g} s in step {stop.step}, {when}: {_HABIT}.",
         {"habit": True},
     )
 
@@ -250,20 +271,14 @@ def _describe_stall(
 ) -> Finding:
     """Describe what a stall that is over waited for; `row` is its step.
 
-    Nobody is to blame for a hiccup, nor for saving while data go to storage, nor for a short pause of a few GPUs of
-    which nobody begins late.
+    Nobody is to blame for a hiccup.
     """
-    stops, lost_gpu_s = params.stops, stop.lost_s * len(seen.endpoints)
+    stops = params.stops
     stragglers = seen.stragglers(row, stops)
     background = unusual_background(around, seen.endpoints, seen.rests.at(row), topology, stops)
     if sum(background.values()) <= stops.min_saved_share * seen.usual_payload():
         background = {}
-    if background:
-        is_pause = stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.saving_hang_s)
-    else:
-        is_pause = stop.length_s < max(stops.long_pause_steps * seen.step_s, stops.silence_s)
-        is_pause &= lost_gpu_s < params.incident.warning_gpu_s
-    is_pause = (len(stragglers) == 0 and is_pause) or stop.lost_s < stops.min_lost_s
+    is_hiccup = stop.lost_s < stops.min_lost_s
     if len(stragglers):
         why = f"the others waited for {listed(stragglers, topology)}: look at what feeds these GPUs with data."
     elif background:
@@ -278,8 +293,8 @@ def _describe_stall(
     late = [topology.endpoints[endpoint] for endpoint in stragglers.tolist()]
     return stop_finding(
         "stall",
-        stop.without_loss() if is_pause else stop,
-        "info" if is_pause else grade(stop.slowdown, params.diagnose),
+        stop.without_loss() if is_hiccup else stop,
+        "info" if is_hiccup else grade(stop.slowdown, params.diagnose),
         f"The job stood still for {stop.length_s:.3g} s in step {stop.step}; {why}",
         {
             "waited_for": late,

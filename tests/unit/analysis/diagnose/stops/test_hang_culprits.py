@@ -46,6 +46,14 @@ def test_the_first_message_that_is_overdue_names_its_sender(until: float, culpri
     assert found.due_ns == BEGIN_NS + round(due_s * SECOND)
 
 
+def test_who_waits_for_a_message_is_no_culprit() -> None:
+    """Messages follow one another so closely that those of three stages are overdue as good as at once."""
+    hops = [(0, 1, 200.0), (1, 2, 205.0), (2, 3, 210.0)]
+    flows = [Flow(src, dst, step * 1000 + at, 0.1) for step in range(21) for src, dst, at in hops]
+    kept = [flow for flow in flows if flow.start_ms < 20_205]
+    assert culprits(kept, {(src, dst): PP for src, dst, _ in hops}).endpoints.tolist() == [1]
+
+
 def test_after_all_its_sends_nobody_is_overdue() -> None:
     found = culprits(chain(21), PIPELINE)
     assert (found.endpoints.tolist(), found.due_ns) == ([], None)

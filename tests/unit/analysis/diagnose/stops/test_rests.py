@@ -229,10 +229,10 @@ def test_a_slow_time_is_no_periodic_pause() -> None:
     assert long_steps([1.0] * 40 + [1.5] * 2 + [1.0] * 5) == []
 
 
-def test_second_pause_as_long_as_one_before_is_repeated() -> None:
+def test_two_pauses_of_one_length_are_repeated() -> None:
     durations = [1.0] * 40
     durations[9], durations[20], durations[33] = 3.0, 9.0, 3.2
-    assert np.flatnonzero(repeated_pauses(steps_of(durations), PARAMS)).tolist() == [33]
+    assert np.flatnonzero(repeated_pauses(steps_of(durations), PARAMS)).tolist() == [9, 33]
 
 
 def test_without_steps_there_are_no_pauses() -> None:

@@ -165,7 +165,7 @@ def test_a_step_that_holds_a_stop_is_not_slow() -> None:
     assert np.flatnonzero(not_slow([steps_seen(ENDS_MS)], HISTORY, PARAMS.stops)).tolist() == [6]
 
 
-@pytest.mark.parametrize("lost_ms, severity", [(900.0, "info"), (1100.0, "warning")])
+@pytest.mark.parametrize("lost_ms, severity", [(900.0, "info"), (1100.0, "critical")])
 def test_stop_below_a_second_is_a_hiccup_despite_a_straggler(lost_ms: float, severity: str) -> None:
     seen = steps_seen([*every(300, 20, 300), *every(300, 5, 6300 + lost_ms)])
     seen.attempt.lateness_s[1, 20] = lost_ms / 1000

@@ -104,10 +104,23 @@ class TestStalls:
     def test_a_pause_of_all_is_a_stall_and_no_slow_step(self, window_s: int) -> None:
         found = worked(paused(3.0), window_s).only
         (stall,) = stops(found)
-        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "info", "closed")
+        assert (stall.kind, stall.first_step, stall.severity, stall.status) == ("stall", 20, "warning", "closed")
         assert stall.observed == pytest.approx(3.2, abs=0.3)
         assert "all paused together" in stall.summary
-        assert [one for one in found.findings.values() if one.severity != "info"] == []
+        assert [one for one in found.findings.values() if one.severity != "info"] == [stall]
+
+    @pytest.mark.parametrize("window_s", WINDOWS_S)
+    def test_pause_that_comes_again_was_a_habit(self, window_s: int) -> None:
+        """Three windows and more lie between the first, which is told of until then, and the second."""
+        both = [*paused(3.0, after=35), *shifted(job(GRID, 20), 61_000)]
+        until_then = worked(cut(both, 57_000), window_s)
+        assert [one.severity for one in stops(until_then.only)] == ["warning"]
+        assert [one.severity for one in until_then.incidents.values()] == ["warning"]
+        found = worked(both, window_s)
+        first, second = stops(found.only)
+        assert (first.severity, first.slowdown, first.incident_id, second.severity) == ("info", 0, "", "info")
+        assert "a habit" in first.summary
+        assert found.incidents == {}
 
     @pytest.mark.parametrize("saves, kind", [(True, "stall"), (False, "slow_step")])
     def test_short_pause_shows_by_storage_when_computing_in_one_go(self, saves: bool, kind: str) -> None:
@@ -117,7 +130,7 @@ class TestStalls:
         found = worked([*ring(range(6), ends_ms), *(saved if saves else [])], 5).only
         (one,) = (one for one in found.findings.values() if one.kind != "imbalance")
         assert (one.kind, one.first_step) == (kind, 20)
-        assert one.severity == "info"
+        assert one.severity == ("warning" if saves else "info")
 
     def test_a_long_pause_warns(self) -> None:
         (stall,) = stops(worked(paused(8.0), 60).only)
