@@ -159,6 +159,11 @@ class OrganisationClient:
         self._exists = exists
         self._http = grafana.connect(number)
 
+    @property
+    def is_tokens(self) -> bool:
+        """Whether this is the organisation of a token."""
+        return self._grafana.has_token
+
     def number(self) -> int:
         """Return the organisation's id, asking for that of a token; 0 if it does not exist yet."""
         if self._exists and self._number is None:

@@ -23,6 +23,7 @@ UID_PREFIX = "prism-"
 
 #: Title of a row of panels on what tenants can't read: records, which tell of others.
 OPERATORS_ROW = "Flow records (operators only)"
+_OPERATORS_HOME, _TENANTS_HOME = "prism-fleet", "prism-tenant"
 #: Tag of the dashboards that tenants have too.
 _TENANTS_TAG = "tenants"
 # Grafana's plugin gives the database 5 seconds more, and a tenant's query may take a minute over HTTP.
@@ -43,6 +44,11 @@ class Organisation:
     dashboards: Mapping[str, Mapping[str, Any]]
     #: Address of the project's documents, to which alert rules link.
     pages: str
+
+    @property
+    def home(self) -> str:
+        """Uid of the dashboard with which the organisation opens."""
+        return _OPERATORS_HOME if self.tenant is None else _TENANTS_HOME
 
     def rule_groups(self, number: int) -> list[dict[str, Any]]:
         """Return the groups of alert rules, which link to the organisation by its id in Grafana."""

@@ -25,6 +25,8 @@ Resource = Mapping[str, Any]
 
 #: Grafana's number for the permission to view.
 _VIEW = 1
+#: Id of the organisation that every Grafana begins with.
+_MAIN = 1
 # Fields of a dashboard that Grafana sets itself.
 _GRAFANAS_FIELDS = frozenset({"id", "uid", "version", "iteration"})
 # Fields to which nothing may be added: a label that is no longer shipped would still route alerts.
@@ -71,11 +73,14 @@ def changes(grafana: Grafana, desired: Organisation, options: ApplyOptions) -> I
         yield Change("create", f"team {desired.team}", write=create)
     for uid, title in (FOLDER, ALERT_FOLDER):
         yield from _folder_changes(client, desired, uid, title)
-    yield from _datasource_changes(client, desired, options)
+    is_ours = _is_ours(client, desired)
+    yield from _datasource_changes(client, desired, options, is_default=is_ours)
     for dashboard in desired.dashboards.values():
         yield from _dashboard_changes(client, dashboard, options)
     for group in desired.rule_groups(client.number()):
         yield from _rule_group_changes(client, group)
+    if is_ours:
+        yield from _home_changes(client, desired.home)
 
 
 def leftovers(grafana: Grafana, desired: Organisation, options: ApplyOptions) -> Iterator[Change]:
@@ -165,16 +170,39 @@ def _permission(held: Resource) -> Resource:
     raise GrafanaError("a folder has a permission of neither team nor user nor role; give the team its own by hand")
 
 
-def _datasource_changes(client: OrganisationClient, desired: Organisation, options: ApplyOptions) -> Iterator[Change]:
+def _is_ours(client: OrganisationClient, desired: Organisation) -> bool:
+    """Return whether nobody else uses an organisation, so that its defaults are ours to choose.
+
+    That of a token, Grafana's first, and one with another data source are somebody's.
+    """
+    if client.is_tokens or client.number() == _MAIN:
+        return False
+    return all(each["uid"] == desired.datasource["uid"] for each in client.find("/datasources") or ())
+
+
+def _home_changes(client: OrganisationClient, uid: str) -> Iterator[Change]:
+    """Yield the setting of the home dashboard where none is chosen."""
+    held = client.find("/org/preferences") or {}
+    if held.get("homeDashboardUID") or held.get("homeDashboardId"):
+        return
+    # Grafana replaces the preferences as a whole.
+    body = {name: value for name, value in held.items() if name != "homeDashboardId"} | {"homeDashboardUID": uid}
+    yield Change("update", "home dashboard", uid, partial(client.request, "PUT", "/org/preferences", body))
+
+
+def _datasource_changes(
+    client: OrganisationClient, desired: Organisation, options: ApplyOptions, *, is_default: bool
+) -> Iterator[Change]:
     """Yield what differs in the data source; other settings in it stay."""
     what = f"data source {DATASOURCE_UID}"
+    wanted = {**desired.datasource, "isDefault": True} if is_default else desired.datasource
     secrets = {} if desired.password is None else {"password": desired.password.get_secret_value()}
     found = client.find(f"/datasources/uid/{DATASOURCE_UID}")
     if found is None:
-        body = {**desired.datasource, "secureJsonData": secrets}
+        body = {**wanted, "secureJsonData": secrets}
         yield Change("create", what, write=partial(client.request, "POST", "/datasources", body))
         return
-    places = list(differences(desired.datasource, found))
+    places = list(differences(wanted, found))
     if secrets and (options.passwords or not found.get("secureJsonFields", {}).get("password")):
         places.append("password")
     if not places:
@@ -184,7 +212,7 @@ def _datasource_changes(client: OrganisationClient, desired: Organisation, optio
         return
     settings = {**found.get("jsonData", {}), **desired.datasource["jsonData"]}
     # Grafana keeps secrets that are left out, and refuses a `version` that is not the newest.
-    body = {**found, **desired.datasource, "jsonData": settings, "secureJsonData": secrets}
+    body = {**found, **wanted, "jsonData": settings, "secureJsonData": secrets}
     write = partial(client.request, "PUT", f"/datasources/uid/{DATASOURCE_UID}", body)
     yield Change("update", what, _listed(places), write)
 

@@ -90,7 +90,7 @@ class Org:
     def get_preferences(self) -> Json:
         home = self.preferences.get("homeDashboardUID", "")
         return {
-            "theme": "",
+            "theme": self.preferences.get("theme", ""),
             "homeDashboardId": self.dashboards[home][-1]["dashboard"]["id"] if home in self.dashboards else 0,
             **({"homeDashboardUID": home} if home else {}),
             "timezone": self.preferences.get("timezone", ""),
@@ -176,6 +176,9 @@ class Org:
         return {"message": "Dashboard permissions updated"}
 
     # Data sources.
+
+    def get_datasources(self) -> Json:
+        return [forms.without(each, "version") for each in self.datasources.values()]
 
     def get_datasource(self, uid: str) -> Json:
         found = _there(self.datasources, uid, "Data source not found")

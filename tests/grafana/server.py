@@ -39,6 +39,7 @@ _ROUTES = (
     ("GET", r"/folders/([^/]+)/permissions", "get_permissions"),
     ("POST", r"/folders/([^/]+)/permissions", "post_permissions"),
     ("GET", r"/datasources/uid/([^/]+)", "get_datasource"),
+    ("GET", r"/datasources", "get_datasources"),
     ("POST", r"/datasources", "post_datasources"),
     ("PUT", r"/datasources/uid/([^/]+)", "put_datasource"),
     ("GET", r"/datasources/uid/([^/]+)/health", "get_health"),

@@ -104,7 +104,7 @@ def test_grafana_checked_if_a_password_is_set(
         monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url)
         status, lines = run(capsys, "--operators")
         assert status == 1
-        assert "! prism: 16 differences from this version; see `prism-ch grafana diff`" in lines
+        assert "! prism: 17 differences from this version; see `prism-ch grafana diff`" in lines
         assert any(line.startswith("! prism: the data source does not answer: ") for line in lines)
         assert grafana.writes == []
         assert main(["grafana", "apply", "--operators"]) == 0

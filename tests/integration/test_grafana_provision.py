@@ -362,6 +362,35 @@ def test_other_organisations_done_if_one_has_no_password(grafana: FakeGrafana, r
     assert [org.name for org in grafana.orgs.values()] == ["Main Org.", "prism", f"prism {TENANTS[1]}"]
 
 
+def test_organisations_of_ours_open_with_their_own_page(grafana: FakeGrafana, run: Run) -> None:
+    run("apply")
+    for org in list(grafana.orgs.values())[1:]:
+        assert org.preferences["homeDashboardUID"] == ("prism-fleet" if org.name == "prism" else "prism-tenant")
+        assert org.datasources["prism"]["isDefault"]
+    org = grafana.org("prism")
+    org.preferences |= {"homeDashboardUID": "prism-tenant", "theme": "dark"}
+    assert run("apply") == ["0 writes"]
+    org.preferences["homeDashboardUID"] = ""
+    assert run("apply") == ["~ prism: home dashboard: prism-fleet", "1 write"]
+    assert org.preferences["theme"] == "dark"
+
+
+def test_defaults_of_others_organisation_left_alone(
+    grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = grafana.make_organisation("prism")
+    theirs = {"uid": "theirs", "name": "theirs", "type": "prometheus", "access": "proxy", "isDefault": True}
+    grafana.orgs[number].post_datasources(theirs)
+    run("apply", "--operators")
+    assert grafana.org("prism").preferences == {}
+    assert [uid for uid, each in grafana.org("prism").datasources.items() if each["isDefault"]] == ["theirs"]
+    monkeypatch.setenv("PRISM_CH_GRAFANA_TOKEN", TOKEN)
+    run("apply")
+    assert grafana.orgs[1].preferences == {}
+    assert not grafana.orgs[1].datasources["prism"]["isDefault"]
+    assert run("apply") == ["0 writes"]
+
+
 def test_prune_deletes_ours_that_is_no_longer_shipped(
     grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
