@@ -18,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test test-slow test-all lint format bench profile soak fuzz accuracy same dashboards dashboards-check previews perfetto-check reference lock clean
+.PHONY: help demo test test-slow test-all lint format bench profile soak fuzz accuracy same dashboards dashboards-check previews grafana perfetto-check reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -87,6 +87,9 @@ dashboards-check: $(VENV)/.stamp-dev ## check dashboards/: their form, and every
 
 previews: $(VENV)/.stamp-dev ## draw dashboards/previews/*.png: the dashboards' queries on a made-up cluster
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.previews dashboards/previews
+
+grafana: $(VENV)/.stamp-dev ## provision a Grafana in organisations of its own, through the whole cycle: GRAFANA=URL
+	@$(BIN)/python -m tools.grafana_cycle $(GRAFANA)
 
 perfetto-check: $(VENV)/.stamp-dev ## ask a trace processor what it makes of a trace: TRACE_PROCESSOR=path
 	@TRACE_PROCESSOR='$(TRACE_PROCESSOR)' $(BIN)/python -m tools.perfetto_check

@@ -224,7 +224,11 @@ def _apply(
     def act(server: Grafana, desired: Organisation) -> int:
         found = _write_changes(changes, ApplyOptions(force, passwords), server, desired, write=write)
         if write and (problem := datasource_problem(server, desired)):
-            click.echo(f"{desired.name}: the data source does not answer yet: {problem}", err=True)
+            click.echo(
+                f"{desired.name}: the data source does not answer yet: {problem}; if the password of its user is new,"
+                " run it with --passwords",
+                err=True,
+            )
         return found
 
     total = _for_each(session, _organisations(session, tenants, operators=operators), act)

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from tests.grafana import forms
+from tests.grafana.templates import TemplateError, expand
 
 Json = Any
 
@@ -33,6 +34,10 @@ class Server:
     """What all organisations share: numbers that are given once, and behaviour that tests choose."""
 
     numbers: dict[str, count[int]] = field(default_factory=dict)
+    #: The organisation of each token.
+    tokens: dict[str, int] = field(default_factory=dict)
+    #: Errors that Grafana would log.
+    log: list[str] = field(default_factory=list)
     #: Whether dashboards are read back in another form than they were written, as from Grafana 12 on.
     rewrites: bool = False
     #: Whether versions of a dashboard are a bare list, as before Grafana 11.6.
@@ -267,12 +272,13 @@ class Org:
         return {"message": "Dashboard deleted"}
 
     def get_search(self, query: dict[str, str]) -> Json:
-        folder = self.folders.get(query["folderUIDs"])
-        newest = [versions[-1]["dashboard"] for versions in self.dashboards.values()]
+        if query["type"] == "dash-folder":
+            return [{"uid": folder["uid"], "title": folder["title"]} for folder in self.folders.values()]
+        found = sorted((versions[-1] for versions in self.dashboards.values()), key=_title)
         return [
-            forms.found(each, folder)
-            for each in sorted(newest, key=lambda each: each["title"])
-            if folder is not None and self.dashboards[each["uid"]][-1]["folder"] == folder["uid"]
+            forms.found(each["dashboard"], self.folders[each["folder"]])
+            for each in found
+            if query.get("folderUIDs", each["folder"]) == each["folder"]
         ]
 
     # Alert rules.
@@ -315,8 +321,43 @@ class Org:
         place = {"orgID": self.number, "folderUID": folder, "ruleGroup": title, "id": number, "updated": forms.TIME}
         self.rules[rule["uid"]] = {"isPaused": False, **rule, **place}
 
+    def get_rule_states(self) -> Json:
+        """Return states of all rules: without rows each has one instance, whose texts are filled in too."""
+        groups: dict[tuple[str, str], list[Json]] = {}
+        for rule in self.rules.values():
+            notes = {name: self._filled_in(text) for name, text in rule["annotations"].items()}
+            instance = {"labels": rule["labels"], "annotations": notes, "state": "Normal (NoData)"}
+            state = {"name": rule["title"], "state": "inactive", "health": "ok", "alerts": [instance]}
+            groups.setdefault((rule["folderUID"], rule["ruleGroup"]), []).append(state)
+        listed = [
+            {"name": title, "file": self.folders[folder]["title"], "rules": rules}
+            for (folder, title), rules in groups.items()
+        ]
+        return {"status": "success", "data": {"groups": listed}}
+
+    def _filled_in(self, text: str) -> str:
+        try:
+            return expand(text, {}, {})
+        except TemplateError as error:
+            self.server.log.append(str(error))
+            return text
+
+    # Service accounts.
+
+    def post_serviceaccounts(self, body: Json) -> Json:
+        return {"id": self.server.number("account"), "orgId": self.number, **body}
+
+    def post_token(self, account: str, body: Json) -> Json:
+        key = f"glsa_{account}_{self.number}"
+        self.server.tokens[key] = self.number
+        return {"id": self.server.number("token"), "name": body["name"], "key": key}
+
     def delete_rule(self, uid: str) -> Json:
         self.rules.pop(uid, None)
+
+
+def _title(saved: Json) -> str:
+    return str(saved["dashboard"]["title"])
 
 
 def _there(held: dict[str, Json], uid: str, message: str, **more: str) -> Json:

@@ -50,6 +50,9 @@ _ROUTES = (
     ("GET", r"/search", "get_search"),
     ("GET", r"/v1/provisioning/alert-rules", "get_rules"),
     ("DELETE", r"/v1/provisioning/alert-rules/([^/]+)", "delete_rule"),
+    ("GET", r"/prometheus/grafana/api/v1/rules", "get_rule_states"),
+    ("POST", r"/serviceaccounts", "post_serviceaccounts"),
+    ("POST", r"/serviceaccounts/([^/]+)/tokens", "post_token"),
     ("GET", _GROUP, "get_rule_group"),
     ("PUT", _GROUP, "put_rule_group"),
 )
@@ -71,8 +74,9 @@ class FakeGrafana:
     def __init__(self) -> None:
         self.server = Server()
         self.orgs = {1: Org(1, "Main Org.", {USER}, self.server)}
-        #: The organisation that the user has chosen last, and that of the token.
-        self.users_org = self.tokens_org = 1
+        self.server.tokens[TOKEN] = 1
+        #: The organisation that the user has chosen last.
+        self.users_org = 1
         self.calls: list[Call] = []
         self.url = ""
         #: The connection breaks after this many writes, as if the client or the server had been killed.
@@ -115,12 +119,12 @@ class FakeGrafana:
         path = parts.path.removeprefix("/grafana").removeprefix("/api")
         self.calls.append(Call(method, path, headers.get("x-grafana-org-id"), raw.decode()))
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        is_token = self._let_in(headers.get("authorization", ""))
+        token = self._let_in(headers.get("authorization", ""))
         if path.startswith("/orgs"):
-            if is_token:
+            if token:
                 raise RefusedError(403, "You'll need additional permissions to perform this action")
             return self._answer_of_server(method, path, query, json.loads(raw or b"null"))
-        org = self._org(headers, is_token=is_token)
+        org = self._org(headers, token)
         for wanted, pattern, name in _ROUTES:
             found = re.fullmatch(pattern, path)
             if wanted == method and found:
@@ -148,22 +152,22 @@ class FakeGrafana:
             return {"message": "Organization deleted"}
         return found[0].get_org()
 
-    def _let_in(self, authorization: str) -> bool:
-        """Return whether a request has the token; refuse unknown users."""
-        if authorization == f"Bearer {TOKEN}":
-            return True
+    def _let_in(self, authorization: str) -> str:
+        """Return the token of a request, empty if it has a password; refuse unknown users."""
         kind, _, rest = authorization.partition(" ")
+        if kind == "Bearer" and rest in self.server.tokens:
+            return rest
         if kind != "Basic" or b64decode(rest).decode() != f"{USER}:{PASSWORD}":
             raise RefusedError(401, "invalid username or password", traceID="")
-        return False
+        return ""
 
-    def _org(self, headers: dict[str, str], *, is_token: bool) -> Org:
+    def _org(self, headers: dict[str, str], token: str) -> Org:
         """Return the organisation of a request: of the token, of the header, or the user's own."""
-        own = self.tokens_org if is_token else self.users_org
+        own = self.server.tokens[token] if token else self.users_org
         number = int(headers.get("x-grafana-org-id", own))
         if number not in self.orgs:
             raise RefusedError(404, "Organization not found", traceID="")
-        if USER not in self.orgs[number].members or (is_token and number != own):
+        if USER not in self.orgs[number].members or (token and number != own):
             raise RefusedError(403, "You are not a member of the organization")
         return self.orgs[number]
 

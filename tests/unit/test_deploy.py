@@ -1,6 +1,7 @@
 """What deploy/ ships fits together: services, files, names of cluster, topics and collections."""
 
 import re
+import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from prism_ch.cli.root import cli
+from prism_ch.grafana.alerts import DATASOURCE_TYPE
 from prism_ch.store.url import ServerLocation, parse_url
 
 ROOT = Path(__file__).parents[2]
@@ -121,28 +123,28 @@ def test_flows_of_the_collector_reach_the_table_that_reads_them(services: dict[s
     assert brokers in services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
-def test_grafana_reads_provisioned_files_as_a_database_user(services: dict[str, Any]) -> None:
-    grafana, users = services["grafana"], xml("clickhouse/grafana.xml")
-    environment = grafana["environment"]
+def test_grafana_is_provisioned_with_a_database_user_that_exists(services: dict[str, Any]) -> None:
+    apply, users = services["grafana-apply"], xml("clickhouse/grafana.xml")
+    environment = apply["environment"]
     (user,) = users.findall("users/*")
     assert environment["PRISM_CH_GRAFANA_DATABASE_USER"] == user.tag
-    assert environment["PRISM_CH_DATABASE_HOST"] in services
+    assert environment["PRISM_CH_GRAFANA_URL"] == "http://grafana:3000"
+    assert environment["PRISM_CH_URL"] == services["prism-ch"]["environment"]["PRISM_CH_URL"]
+    given = services["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD"]
+    assert environment["PRISM_CH_GRAFANA_PASSWORD"] == given
+    assert services["grafana"]["environment"]["GF_PLUGINS_PREINSTALL"] == DATASOURCE_TYPE
     password = users.find(f"users/{user.tag}/password")
     assert password is not None
-    given = services["clickhouse"]["environment"][password.get("from_env", "")]
-    assert environment["PRISM_CH_GRAFANA_DATABASE_PASSWORD"] == given
+    (mounted,) = apply["configs"]
+    assert mounted["target"] == environment["PRISM_CH_GRAFANA_PASSWORDS"]
+    configs = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["configs"]
+    passwords = tomllib.loads(configs[mounted["source"]]["content"])
+    assert passwords == {user.tag: services["clickhouse"]["environment"][password.get("from_env", "")]}
     assert text(users, f"users/{user.tag}/profile") in {profile.tag for profile in users.findall("profiles/*")}
-    mounts = dict(mount.split(":")[:2] for mount in grafana["volumes"])
-    assert mounts["../dashboards/provisioning"] == "/etc/grafana/provisioning"
-    files = sorted((ROOT / "dashboards" / "provisioning").rglob("*.yaml"))
-    used = {name for file in files for name in re.findall(r"\$(PRISM_CH_\w+)", file.read_text(encoding="utf-8"))}
-    assert used <= environment.keys()
-    (provider,) = yaml.safe_load((ROOT / "dashboards/provisioning/dashboards/prism.yaml").read_text())["providers"]
-    assert mounts["../dashboards"] == provider["options"]["path"]
 
 
 def test_commands_exist(services: dict[str, Any]) -> None:
-    for name in ("migrate", "topology", "prism-ch"):
+    for name in ("migrate", "topology", "prism-ch", "grafana-apply"):
         assert services[name]["command"][0] in cli.commands
 
 
