@@ -45,8 +45,8 @@ def changed_in(uid: str, change: str, to: str) -> Mapping[str, Mapping[str, Any]
 def test_every_query_asked_as_operator_and_as_tenant(database: Store, capsys: pytest.CaptureFixture[str]) -> None:
     status, (operators, tenant, last) = run(capsys)
     number = sum(1 for uid, board in SHIPPED().items() for _ in queries(uid, board)) + len(ALERTS)
-    assert operators.startswith(f"prism: 6 dashboards, {number} queries, slowest ")
-    assert tenant.startswith("prism alpha: 3 dashboards, ")
+    assert operators.startswith(f"prism: {len(SHIPPED())} dashboards, {number} queries, slowest ")
+    assert tenant.startswith("prism alpha: 4 dashboards, ")
     assert (status, last) == (0, NOT_IN_GRAFANA)
 
 
