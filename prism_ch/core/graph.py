@@ -79,8 +79,11 @@ def levels(first: Int32, second: Int32, difference: Float64, weight: Float64, co
     if least == 0:
         return level
     residual = np.full(len(difference), least)
+    pull = np.zeros(len(difference))
     for _ in range(_ROUNDS):
-        pull = weight * least / np.maximum(np.abs(residual), least)
+        before, pull = pull, weight * least / np.maximum(np.abs(residual), least)
+        if np.array_equal(before, pull):
+            break  # the same weights give the same levels
         one_way = coo_array((pull, (first, second)), shape=(count, count))
         joined = (one_way + one_way.T).tocsc()
         held = np.asarray(joined.sum(axis=0)).ravel()

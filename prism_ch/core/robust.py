@@ -29,16 +29,29 @@ def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
 
     NaN if nothing is left. An infinite value takes part like any other.
     """
-    ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1 if axis is None else axis)  # NaN sorts last
-    if axis is None:
-        ordered, axis = np.sort(ordered, axis=None), 0
-    present = np.sum(~np.isnan(ordered), axis=axis, keepdims=True)
-    if ordered.shape[axis] == 0:
-        return np.full(present.squeeze(axis).shape, np.nan)
-    upper = np.take_along_axis(ordered, np.minimum(present // 2, ordered.shape[axis] - 1), axis)
-    lower = np.take_along_axis(ordered, np.maximum(present - 1, 0) // 2, axis)
+    column = np.asarray(values, dtype=np.float64)
+    rows = column.reshape(1, -1) if axis is None else np.moveaxis(column, axis, -1)
+    ordered = np.sort(rows, axis=-1)  # NaN sorts last
+    shape, length = ordered.shape[:-1], ordered.shape[-1]
+    if length == 0:
+        return np.full(() if axis is None else shape, np.nan)
+    ordered = ordered.reshape(-1, length)
+    present = np.count_nonzero(~np.isnan(ordered), axis=-1)
+    row = np.arange(len(ordered))
+    upper = ordered[row, np.minimum(present // 2, length - 1)]
+    lower = ordered[row, np.maximum(present - 1, 0) // 2]
     middle = np.where(lower == upper, upper, lower / 2 + upper / 2)
-    return np.asarray(np.where(present > 0, middle, np.nan).squeeze(axis))
+    middle = np.where(present > 0, middle, np.nan)
+    return np.asarray(middle[0] if axis is None else middle.reshape(shape))
+
+
+def middle(values: Float64) -> float:
+    """Return the median of finite values float64[n], n >= 1, to the last digit as numpy's, for what is done often."""
+    half = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, half)[half])
+    ordered = np.partition(values, (half - 1, half))
+    return float((ordered[half - 1] + ordered[half]) / 2)
 
 
 def mad(values: npt.ArrayLike, axis: int | None = None) -> Float64:

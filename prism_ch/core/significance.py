@@ -32,6 +32,8 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
     NaN if fewer than half of them are known, or one of several. Half of the values have to be high for it to be high:
     a single stray does not lift it, of two neither alone.
     """
+    if width == 1:
+        return values
     padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)
     ordered = np.sort(sliding_window_view(padded, width, axis=-1), axis=-1)  # NaN last
     known = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
@@ -53,6 +55,8 @@ def carried_back(score: Float64, values: Float64, smooth: Float64, width: int) -
     half of the median, takes part in.
     """
     best = np.zeros_like(score)
+    if not score.any():
+        return best
     for back in range(min(width, score.shape[-1])):
         earlier = (..., slice(None, score.shape[-1] - back))
         is_high = values[earlier] >= smooth[..., back:] / 2

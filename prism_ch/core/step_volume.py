@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from prism_ch.core.arrays import Bool, Float64, Int64
 
@@ -15,6 +16,9 @@ _EXCESS_CAP = 32.0
 
 #: A segment at the end of a sequence that carries less may still go on; payload counts are exact to better than this.
 _WHOLE = 0.99
+
+#: Costs of segments that are held at once.
+_CELLS = 1 << 16
 
 
 def segment_by_volume(
@@ -47,19 +51,7 @@ def segment_by_volume(
     preferred = np.zeros((count, width + 1))
     preferred[row, column + 1] = preference
     longest = min(longest, width, _longest_segment(total, length))
-    best = np.full((count, width + 1), np.inf)
-    best[:, 0] = 0.0
-    came_from = np.zeros((count, width + 1), dtype=np.int64)
-    for stop in range(1, width + 1):
-        low = max(0, stop - longest)
-        carried = total[:, stop, None] - total[:, low:stop]
-        cost = np.minimum(((carried - 1) / tolerance) ** 2, np.where(carried > 1, _EXCESS_CAP, _DEVIATION_CAP))
-        if low == 0:
-            cost[:, 0] = np.where(carried[:, 0] < 1, 0.0, cost[:, 0])  # the sequence may begin inside a segment
-        whole = best[:, low:stop] + cost
-        choice = np.argmin(whole, axis=1)
-        came_from[:, stop] = low + choice
-        best[:, stop] = whole[np.arange(count), choice] - preferred[:, stop]
+    best, came_from = _best_cuts(total, preferred, tolerance, longest)
     for sequence, n in enumerate(length.tolist()):
         # What is left after the last whole segment is the beginning of another, and free, while it is not yet whole.
         left = total[sequence, n] - total[sequence, : n + 1]
@@ -68,6 +60,35 @@ def segment_by_volume(
             ends[offsets[sequence] + stop - 1] = True
             stop = int(came_from[sequence, stop])
     return ends
+
+
+def _best_cuts(total: Float64, preferred: Float64, tolerance: float, longest: int) -> tuple[Float64, Int64]:
+    """Find the least cost of cutting each sequence up to each item, and where its last segment begins.
+
+    Parameters: `total`, `preferred` float64[k, width + 1], what is carried up to each item, in step volumes, and the
+    preference for an end there. Returns float64 and int64 of that shape. A segment that would begin before the sequence
+    costs infinitely much: so all stops have as many to choose from, and many are priced together.
+    """
+    count, items = total.shape
+    before = sliding_window_view(np.concatenate([np.zeros((count, longest)), total], axis=1), longest, axis=1)
+    best = np.full((count, longest + items), np.inf)
+    best[:, longest] = 0.0
+    came_from = np.zeros((count, items), dtype=np.int64)
+    row, together = np.arange(count), max(1, _CELLS // (count * longest))
+    for first in range(1, items, together):
+        stops = np.arange(first, min(first + together, items))
+        carried = total[:, stops, None] - before[:, stops]
+        cost = np.minimum(((carried - 1) / tolerance) ** 2, np.where(carried > 1, _EXCESS_CAP, _DEVIATION_CAP))
+        early = np.flatnonzero(stops <= longest)
+        place = longest - stops[early]
+        begun = carried[:, early, place] < 1  # the sequence may begin inside a segment
+        cost[:, early, place] = np.where(begun, 0.0, cost[:, early, place])
+        for stop in stops.tolist():
+            whole = best[:, stop : stop + longest] + cost[:, stop - first]
+            choice = np.argmin(whole, axis=1)
+            came_from[:, stop] = stop - longest + choice
+            best[:, longest + stop] = whole[row, choice] - preferred[:, stop]
+    return best[:, longest:], came_from
 
 
 def _longest_segment(total: Float64, length: Int64) -> int:

@@ -31,6 +31,9 @@ _DTYPES: dict[str, npt.DTypeLike] = {
     "Ragged": np.object_,
 }
 
+#: The columns of each dataclass, found once: structs are made by the thousand.
+_COLUMNS: dict[type[Any], dict[str, npt.DTypeLike]] = {}
+
 
 def ragged(rows: Iterable[Sequence[int]]) -> Ragged:
     """Make a column of a tuple of numbers in each row."""
@@ -95,4 +98,8 @@ class Columns:
 
 def _columns(struct: type[Any]) -> dict[str, npt.DTypeLike]:
     """Return the dtypes of a dataclass's columns by their names."""
-    return {field.name: _DTYPES[str(field.type)] for field in fields(struct) if field.type in _DTYPES}
+    found = _COLUMNS.get(struct)
+    if found is None:
+        found = {field.name: _DTYPES[str(field.type)] for field in fields(struct) if field.type in _DTYPES}
+        _COLUMNS[struct] = found
+    return found

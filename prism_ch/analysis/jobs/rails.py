@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from scipy import fft
 from prism_ch.analysis.jobs.attempts import Attempts
 from prism_ch.core.graph import components, overlap_matrix
 from prism_ch.model.columns import Bool, Complex128, Float64, Int64
+from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
@@ -116,13 +118,10 @@ def _co_activity(attempts: Attempts, left: Int64, right: Int64, lags: int) -> Fl
     timed = np.flatnonzero(~attempts.merged[attempts.traffic.pair])
     order = timed[np.argsort(attempts.of_burst[timed], kind="stable")]
     edges = np.searchsorted(attempts.of_burst[order], np.arange(len(attempts) + 1))
-    bursts = [attempts.traffic.take(order[low:high]) for low, high in pairwise(edges)]
+    bursts = [_Timed.of(attempts.traffic, order[low:high]) for low, high in pairwise(edges)]
     best = np.zeros(len(left))
     for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
-        if len(one) == 0 or len(other) == 0:
-            continue
-        begin = max(int(one.start_ns.min()), int(other.start_ns.min()))
-        end = min(int(one.end_ns.max()), int(other.end_ns.max()))
+        begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
         if begin < end:
             spectra = [_spectrum(part, begin, end) for part in (one, other)]
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
@@ -130,17 +129,38 @@ def _co_activity(attempts: Attempts, left: Int64, right: Int64, lags: int) -> Fl
     return best
 
 
-def _spectrum(bursts: Traffic, begin: int, end: int) -> Complex128:
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """Bursts of an attempt that show time, int64[n] each, and when the first begins and the last ends.
+
+    Without any, they end before they begin.
+    """
+
+    start_ns: Int64
+    end_ns: Int64
+    payload: Int64
+    first_ns: int
+    last_ns: int
+
+    @classmethod
+    def of(cls, traffic: Traffic, rows: Int64) -> _Timed:
+        start_ns, end_ns = traffic.start_ns[rows], traffic.end_ns[rows]
+        first_ns, last_ns = int(start_ns.min(initial=FOREVER_NS)), int(end_ns.max(initial=ALWAYS_NS))
+        return cls(start_ns, end_ns, traffic.payload[rows], first_ns, last_ns)
+
+
+def _spectrum(bursts: _Timed, begin: int, end: int) -> Complex128:
     """Transform the payload over time in [begin, end), of mean 0 and unit norm, zero-padded.
 
     A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side.
     """
-    inside = bursts.take((bursts.end_ns >= begin) & (bursts.start_ns <= end))
+    inside = (bursts.end_ns >= begin) & (bursts.start_ns <= end)
     first, last = (
-        np.clip((edge - begin) * _BINS // (end - begin), 0, _BINS - 1) for edge in (inside.start_ns, inside.end_ns)
+        np.clip((edge[inside] - begin) * _BINS // (end - begin), 0, _BINS - 1)
+        for edge in (bursts.start_ns, bursts.end_ns)
     )
     first, last = np.maximum(first - 1, 0), np.minimum(last + 1, _BINS - 1)
-    rate = inside.payload / (last - first + 1)
+    rate = bursts.payload[inside] / (last - first + 1)
     change = np.bincount(first, rate, _BINS + 1) - np.bincount(last + 1, rate, _BINS + 1)
     series = np.cumsum(change[:_BINS]).astype(np.float64)
     series -= series.mean()

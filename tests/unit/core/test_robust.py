@@ -25,6 +25,11 @@ def test_median_and_mad_equal_the_slow_versions(values: list[float], missing: in
     np.testing.assert_allclose(robust.mad(np.array([holed, holed[::-1]]).T, axis=0), naive.mad(values))
 
 
+@given(st.lists(numbers, min_size=1, max_size=15))
+def test_the_middle_is_the_median_of_numpy_to_the_last_digit(values: list[float]) -> None:
+    assert robust.middle(np.array(values)) == float(np.median(values))
+
+
 def test_nothing_has_no_median() -> None:
     assert np.isnan(robust.median([]))
     assert np.isnan(robust.mad([math.nan]))

@@ -254,9 +254,9 @@ def _less_data(excess: Float64, times: ComputeTime) -> Float64:
     less = excess.copy()
     for chain in np.unique(times.chain).tolist():
         rows = np.flatnonzero(times.chain == chain)
-        for row in rows.tolist():
-            others = excess[rows[times.role[rows] != times.role[row]]]
-            less[row] -= np.nan_to_num(robust.median(others, axis=0)).clip(min=0)
+        for stage in np.unique(times.role[rows]).tolist():
+            mine = times.role[rows] == stage
+            less[rows[mine]] -= np.nan_to_num(robust.median(excess[rows[~mine]], axis=0)).clip(min=0)
     return less
 
 

@@ -157,9 +157,9 @@ def _compare(seen: Steps, going: Finding | None, params: DiagnoseParams) -> _Com
 
 def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float]:
     """Return the median of healthy durations and the spread about it, no less than jitter."""
-    usual = float(np.median(healthy))
+    usual = robust.middle(healthy)
     # `robust.mad`, of values none of which is missing and whose median is known: this is done for every step.
-    spread = robust.MAD_TO_SD * float(np.median(np.abs(healthy - usual)))
+    spread = robust.MAD_TO_SD * robust.middle(np.abs(healthy - usual))
     return usual, max(spread, params.compute_jitter * usual)
 
 
