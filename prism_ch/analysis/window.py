@@ -109,7 +109,7 @@ def analyse_window(
     revisions.extend(silent_jobs(untold, seen.until_ns, stops, params.going_on, unseen))
     visibility = measure_visibility(known_jobs, unseen, seen)
     claims = [claim for _, found, _ in shown for claim in found.shared]
-    shared = join_shared(claims, seen.known.findings, seen.window)
+    shared = join_shared(claims, seen.known.findings)
     revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)

@@ -138,16 +138,22 @@ def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...
 
 
 def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
-    """Let findings continue open ones, and close the other open ones."""
+    """Let findings continue open ones, and close the other open ones.
+
+    On places that jobs share, all that is of new steps stays; of a young job, all of whose steps are new.
+    """
     own = [one for one in found if is_of_steps(one) and not is_shared(one)]
     stops = [one for one in found if is_stop(one) and one.kind != "telemetry"]
-    others = [one for one in found if one.kind == "telemetry" or is_shared(one)]
+    first, repeats = context.first_new_step, context.params.diagnose.repeats
+    shared = [one for one in found if is_shared(one) and (one.status == "open" or one.last_step + repeats >= first)]
+    telemetry = [one for one in found if one.kind == "telemetry"]
     slow = [one for one in own if one.kind == "slow_gpu"]
     last_known_ns = int(context.job.steps.end_ns[:-1].max(initial=0))
     pauses = () if context.job.memory is None else context.job.memory.pauses
     return (
-        *carry_on(context.known_of_steps, own, context.first_new_step, context.params.diagnose),
+        *carry_on(context.known_of_steps, own, first, context.params.diagnose),
         *carry_on_stops(context.known, stops, last_known_ns, context.job.holes, slow),
         *find_habits(pauses, context.job.steps, context.params.stops),
-        *others,
+        *telemetry,
+        *shared,
     )

@@ -13,7 +13,6 @@ from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
-from prism_ch.model.window import Window
 
 
 def without_congestion(
@@ -115,8 +114,8 @@ def is_shared(finding: Finding) -> bool:
     return finding.kind in ("slow_switch", "slow_link") and bool(finding.jobs or finding.baseline.jobs)
 
 
-def join_shared(claims: Sequence[Finding], known: Sequence[Finding], window: Window) -> tuple[Finding, ...]:
-    """Join the findings of all jobs on each shared place in one window.
+def join_shared(claims: Sequence[Finding], known: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Join the findings of all jobs on each shared place.
 
     The places are switches and links between them (LLMPrism, section V-C).
 
@@ -126,8 +125,7 @@ def join_shared(claims: Sequence[Finding], known: Sequence[Finding], window: Win
     going = {finding.subject: finding for finding in known if is_shared(finding)}
     by_place: dict[str, list[Finding]] = {}
     for claim in claims:
-        if claim.status == "open" or claim.end_ns >= window.start_ns:
-            by_place.setdefault(claim.subject, []).append(claim)
+        by_place.setdefault(claim.subject, []).append(claim)
     found = [_join(of_place, going.pop(place, None)) for place, of_place in by_place.items()]
     found.extend(replace(finding, status="closed") for finding in going.values())
     return tuple(found)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from prism_ch.analysis.diagnose import policies
 from prism_ch.analysis.diagnose.policies import (
+    carry_on_findings,
     doubt_in_gaps,
     no_stall_of_slow_gpu,
     with_samples,
@@ -16,7 +18,11 @@ from prism_ch.analysis.diagnose.policies import (
 )
 from prism_ch.analysis.incidents.groups import costs_nothing
 from prism_ch.model.finding import Baseline, Cause, Finding, Severity
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, NO_CONTEXT, Flow, batch, finding, topology
+from prism_ch.model.params import Params
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, NO_CONTEXT, Flow, batch, finding, steps_of, topology
+
+if TYPE_CHECKING:
+    from prism_ch.analysis.diagnose.context import JobContext
 
 SECOND = 1000 * MS
 WHERE = topology(6, leaves=("a", "b"))
@@ -55,6 +61,15 @@ class TestSymptoms:
         during, after = (replace(lasting(*steps, subject="3"), kind="slow_group") for steps in ((12, 14), (30, 40)))
         step, kept = without_waiting_groups([slow, during, after], NO_CONTEXT)
         assert (step.evidence["slow_groups"], kept) == (["3"], after)
+
+
+@pytest.mark.parametrize("first_new_step, kept", [(0, True), (30, False)], ids=["young", "settled"])
+def test_a_shared_place_slow_earlier_stays_while_the_job_is_young(first_new_step: int, kept: bool) -> None:
+    place = finding(kind="slow_switch", first_step=3, last_step=11, status="closed", jobs=("job",))
+    job = SimpleNamespace(steps=steps_of([1.0] * 40), holes=(), memory=None)
+    seen = {"known": (), "known_of_steps": (), "params": Params(), "first_new_step": first_new_step}
+    found = carry_on_findings([place], cast("JobContext", SimpleNamespace(job=job, **seen)))
+    assert found == ((place,) if kept else ())
 
 
 class TestGaps:

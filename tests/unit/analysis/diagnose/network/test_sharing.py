@@ -74,12 +74,12 @@ def test_other_findings_stay() -> None:
 
 
 def test_without_claims_nothing_is_found() -> None:
-    assert join_shared((), (), WINDOW) == ()
+    assert join_shared((), ()) == ()
 
 
 def test_what_several_jobs_say_of_one_switch_is_one_finding() -> None:
     worse = replace(CLAIM, jobs=("b",), slowdown=0.3, severity="critical", score=4.0, start_ns=BEGIN_NS + 12 * SECOND)
-    (one,) = join_shared([CLAIM, worse], (), WINDOW)
+    (one,) = join_shared([CLAIM, worse], ())
     assert (one.subject, one.severity, one.status, one.first_step) == ("leaf-c", "critical", "open", 0)
     assert one.start_ns == BEGIN_NS + 10 * SECOND
     assert one.score == pytest.approx(5.0)
@@ -88,23 +88,23 @@ def test_what_several_jobs_say_of_one_switch_is_one_finding() -> None:
 
 
 def test_switches_are_told_apart() -> None:
-    found = join_shared([CLAIM, replace(CLAIM, subject="leaf-a")], (), WINDOW)
+    found = join_shared([CLAIM, replace(CLAIM, subject="leaf-a")], ())
     assert {one.subject for one in found} == {"leaf-a", "leaf-c"}
 
 
 def test_a_known_finding_goes_on_under_its_name() -> None:
-    (before,) = join_shared([CLAIM], (), WINDOW)
+    (before,) = join_shared([CLAIM], ())
     still = replace(CLAIM, start_ns=BEGIN_NS + 50 * SECOND, end_ns=BEGIN_NS + 90 * SECOND)
-    (one,) = join_shared([still], [before], LATER)
+    (one,) = join_shared([still], [before])
     assert (one.diagnosis_id, one.start_ns, one.end_ns) == (before.diagnosis_id, before.start_ns, still.end_ns)
 
 
 def test_one_that_nobody_claims_any_longer_is_closed() -> None:
-    (before,) = join_shared([CLAIM], (), WINDOW)
-    (one,) = join_shared([replace(CLAIM, status="closed")], [before], LATER)
+    (before,) = join_shared([CLAIM], ())
+    (one,) = join_shared([replace(CLAIM, status="closed")], [before])
     assert (one.diagnosis_id, one.status, one.end_ns) == (before.diagnosis_id, "closed", before.end_ns)
 
 
 def test_one_that_ended_in_the_window_is_said_as_closed() -> None:
-    (one,) = join_shared([replace(CLAIM, status="closed")], (), WINDOW)
+    (one,) = join_shared([replace(CLAIM, status="closed")], ())
     assert one.status == "closed"
