@@ -55,6 +55,7 @@ class Cause:
     kind: FindingKind
     subject: str
     may_also_be: tuple[str, ...] = ()
+    subject_type: SubjectType = "endpoint"
 
 
 @dataclass(frozen=True, slots=True)

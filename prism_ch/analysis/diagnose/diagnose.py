@@ -105,7 +105,9 @@ def slow_steps(context: JobContext) -> Findings:
     if job.before is not None:
         ordinary = Steps.concat([job.before.baseline_steps, ordinary])
     causes = [
-        one for one in context.found if one.kind not in ("slow_group", "imbalance") or one.subject_type == "stage"
+        one
+        for one in context.found
+        if one.kind not in ("slow_group", "imbalance") or one.subject_type == "stage" or one.may_also_be
     ]
     peers, params = job.attempts[-1].groups.largest_role, context.params.diagnose
     known = context.known_of_steps

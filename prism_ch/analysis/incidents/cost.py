@@ -67,7 +67,7 @@ def _least_steps(cause: Finding, params: IncidentParams) -> int:
     """
     if cause.kind in STOPS:
         return params.recent_steps
-    if not names_place(cause) and not cause.may_also_be:
+    if not names_place(cause):
         return params.severity_steps
     return params.judged_steps if cause.kind == "slow_step" and cause.first_step == cause.last_step else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prism_ch.model.finding import Finding, FindingKind
+from prism_ch.model.finding import Finding, FindingKind, SubjectType
 from prism_ch.model.params import IncidentParams
 
 #: Kinds of findings on a job that stands still.
@@ -42,7 +42,7 @@ class Group:
     @property
     def place(self) -> tuple[bool, str, str]:
         """Where it is, the same for all jobs that meet there: a group is one of its job."""
-        job_id = self.claims[0].job_id if self.cause.subject_type == "group" else ""
+        job_id = self.claims[0].job_id if subject_type_named(self.cause) == "group" else ""
         return self.is_telemetry, named(self.cause), job_id
 
     @property
@@ -65,19 +65,41 @@ def kind_named(finding: Finding) -> FindingKind:
     return finding.cause.kind if finding.kind == "slow_step" and finding.cause is not None else finding.kind
 
 
+def subject_type_named(finding: Finding) -> SubjectType:
+    """Return of what type the culprit is that a finding names."""
+    return (
+        finding.cause.subject_type
+        if finding.kind == "slow_step" and finding.cause is not None
+        else finding.subject_type
+    )
+
+
+def also_named(finding: Finding) -> tuple[str, ...]:
+    """Return what else may be the culprit that a finding names."""
+    return (
+        finding.cause.may_also_be if finding.kind == "slow_step" and finding.cause is not None else finding.may_also_be
+    )
+
+
 def is_contradicted(finding: Finding, cause: Finding) -> bool:
-    """Whether a finding names a culprit that the cause of its incident does not."""
+    """Whether a finding names a culprit that the cause of its incident does not.
+
+    A group is as slow as one of its links: it names those that may be it.
+    """
     if finding is cause or not names_place(finding):
         return False
-    others = () if cause.cause is None else cause.cause.may_also_be
-    return named(finding) not in (named(cause), *cause.may_also_be, *cause.about, *others)
+    names = also_named(finding) if subject_type_named(finding) == "group" else ()
+    return {named(finding), *names}.isdisjoint((named(cause), *also_named(cause), *cause.about))
 
 
 def names_place(finding: Finding) -> bool:
-    """Whether a finding names a part of its job or of the network."""
+    """Whether a finding names a part of its job or of the network.
+
+    A group that is slower than its peers is a symptom; one that is as slow as one of its links is a place.
+    """
     if finding.kind == "slow_step":
         return finding.cause is not None
-    return finding.subject_type not in ("job", "group")
+    return finding.subject_type not in ("job", "group") or bool(finding.may_also_be)
 
 
 def is_slow(finding: Finding) -> bool:

@@ -66,7 +66,7 @@ def find_incidents(
     for group in sorted(groups, key=lambda group: (group.cause.start_ns, group.place)):
         same = _known(group, left, params)
         left = [one for one in left if one not in same]
-        judged.append(_judge(group, same, jobs, groups, window, topology, params))
+        judged.append(_judge(group, same, jobs, groups, window, params))
         judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
@@ -138,10 +138,9 @@ def _judge(
     jobs: dict[str, JobMemory],
     groups: Sequence[Group],
     window: Window,
-    topology: Topology,
     params: IncidentParams,
 ) -> _Judged:
-    told = tell(group, topology)
+    told = tell(group)
     is_symptom = not names_place(group.cause) and group.cause.kind not in STOPS
     if same and is_symptom and same[0].subject_type != "job":
         told = told_before(same[0])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from prism_ch.analysis.incidents.groups import Group, kind_named, named
+from prism_ch.analysis.incidents.groups import Group, also_named, kind_named, named, subject_type_named
 from prism_ch.model.finding import Finding, FindingKind, SubjectType
 from prism_ch.model.incident import Incident, JobCost
-from prism_ch.model.topology import Topology
 
 #: What stands for a place that a tenant is not told of.
 HIDDEN = "the network between your servers"
@@ -42,21 +41,17 @@ class Told:
     action: str
 
 
-def tell(group: Group, topology: Topology) -> Told:
+def tell(group: Group) -> Told:
     """Name the culprit of a group's cause.
 
     A slow step that names whom the others waited for is about that rank or server; GPUs of one server that can't be
     told apart are about the server, and listed.
     """
     cause = group.cause
-    kind, subject_type, subject, also = kind_named(cause), cause.subject_type, named(cause), cause.may_also_be
-    if cause.kind == "slow_step" and cause.cause is not None:
-        also = cause.cause.may_also_be
-        subject_type = "endpoint" if subject in topology.index else "server"
-    elif cause.kind == "slow_gpu" and cause.subject_type == "server":
-        also = cause.about
+    kind, subject = kind_named(cause), named(cause)
+    also = cause.about if cause.kind == "slow_gpu" and cause.subject_type == "server" else also_named(cause)
     others = tuple(one for one in dict.fromkeys(also) if one != subject)
-    return Told(kind, subject_type, subject, others, cause.confidence, cause.summary, _ACTIONS[kind])
+    return Told(kind, subject_type_named(cause), subject, others, cause.confidence, cause.summary, _ACTIONS[kind])
 
 
 def told_before(one: Incident) -> Told:

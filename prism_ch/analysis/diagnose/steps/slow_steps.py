@@ -23,7 +23,7 @@ from prism_ch.analysis.diagnose.steps import explain
 from prism_ch.core import robust
 from prism_ch.core.significance import trailing_low_median
 from prism_ch.model.columns import Bool, Float64
-from prism_ch.model.finding import Baseline, Cause, Finding
+from prism_ch.model.finding import Baseline, Cause, Finding, SubjectType
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
@@ -295,13 +295,15 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         evidence["nobodys"] = True
     named: Cause | None = None
     if cause is not None:
-        named = Cause(cause.kind, cause.subject, cause.may_also_be)
+        others = cause.about if (cause.kind, cause.subject_type) == ("slow_gpu", "server") else cause.may_also_be
+        named = Cause(cause.kind, cause.subject, others, cause.subject_type)
     elif straggler is not None:
         members = tuple(topology.endpoints[one] for one in straggler.members)
-        named = Cause("slow_gpu", straggler.name(topology), members)
+        subject_type: SubjectType = "endpoint" if straggler.server < 0 else "server"
+        named = Cause("slow_gpu", straggler.name(topology), members, subject_type)
     if named is not None:
-        others = {"may_also_be": list(named.may_also_be)} if named.may_also_be else {}
-        evidence["root_cause"] = {"kind": named.kind, "subject": named.subject, **others}
+        also = {"may_also_be": list(named.may_also_be)} if named.may_also_be else {}
+        evidence["root_cause"] = {"kind": named.kind, "subject": named.subject, **also}
     extent = Extent(
         first_step, last, int(seen.start_ns[episode.first]), int(seen.end_ns[episode.last]), not episode.closed
     )

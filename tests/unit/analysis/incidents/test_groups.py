@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from prism_ch.analysis.incidents.groups import Claim, costs_nothing, grouped
+from prism_ch.analysis.incidents.groups import Claim, Group, costs_nothing, grouped, is_contradicted
+from prism_ch.analysis.incidents.words import tell
 from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.params import IncidentParams
 from tests.unit.analysis.build import BEGIN_NS, MS, finding
@@ -50,6 +52,19 @@ class TestOneJob:
     def test_slow_steps_that_name_whom_they_wait_for_are_a_cause(self) -> None:
         steps = said("slow_step", 10, 20, cause=Cause("slow_gpu", NIC))
         assert of_one_job(said("slow_group", 10, 20, "3", slowdown=0.5), steps) == [["slow_step", "slow_group"]]
+
+    def test_group_as_slow_as_one_of_its_links_is_a_cause_of_slow_steps(self) -> None:
+        group = said("slow_group", 10, 20, "3", slowdown=0.1, may_also_be=(NIC, "10.0.105.0"))
+        assert of_one_job(said("slow_step", 10, 20, slowdown=0.4), group) == [["slow_group", "slow_step"]]
+        assert not is_contradicted(group, said("slow_nic", 10, 20, NIC))
+        assert is_contradicted(group, said("slow_nic", 10, 20, "10.0.106.0"))
+        assert not is_contradicted(replace(group, may_also_be=()), said("slow_nic", 10, 20, "10.0.106.0"))
+
+    @pytest.mark.parametrize("kind, subject_type", [("slow_switch", "switch"), ("slow_group", "group")])
+    def test_slow_steps_tell_the_type_of_their_cause(self, kind: Any, subject_type: Any) -> None:
+        steps = said("slow_step", 10, 20, cause=Cause(kind, "3", (NIC,), subject_type))
+        told = tell(Group((Claim("job", steps),)))
+        assert (told.kind, told.subject_type, told.subject, told.may_also_be) == (kind, subject_type, "3", (NIC,))
 
     def test_stops_that_follow_without_a_pause_are_one(self) -> None:
         hang, restart, stall = said("hang", 10, 19), said("restart", 20, 24, start_ns=BEGIN_NS), said("stall", 40, 41)

@@ -322,7 +322,7 @@ class TestRegimes:
         steps = replace(steps, slowest=ragged([*[()] * 30, (8, 9)]))
         moved = Moved(np.arange(31), np.full((31, 2), 1), late_s=np.array([np.nan] * 30 + [0.9]))
         (told,) = find_slow_steps(job, steps, (), (), 16, where, PARAMS, moved)
-        assert told.cause == Cause("slow_gpu", "host-02", (where.endpoints[8], where.endpoints[9]))
+        assert told.cause == Cause("slow_gpu", "host-02", (where.endpoints[8], where.endpoints[9]), "server")
 
     @pytest.mark.parametrize("late_s, shows, blamed", [(0.02, True, False), (0.9, True, True), (0.02, False, True)])
     def test_last_by_little_is_to_blame_only_if_lateness_is_unseen(
