@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
+from prism_ch.store.integrity import lost_flows
 from prism_ch.store.ledger import (
     Claim,
     WindowSelection,
@@ -39,7 +41,7 @@ from prism_ch.store.ledger import (
 )
 from prism_ch.store.read import live_jobs_from, read_memory
 from prism_ch.store.statements import statement
-from prism_ch.store.topology import read_topology, topology_digest
+from prism_ch.store.topology import read_topology, require_whole_topology, topology_digest
 from prism_ch.store.write import write_revision
 
 log = logging.getLogger(__name__)
@@ -130,6 +132,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     progress: Progress | None = None,
     stop: Callable[[], bool] = bool,
     patient: bool = False,
+    allow_missing: bool = False,
 ) -> AnalysisReport:
     """Work every window that is not yet worked or has changed, oldest first.
 
@@ -138,17 +141,22 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     due_windows; `arrived_until_ns`, up to when all records are known to have come, as far as no later ones show it;
     `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress;
     `stop`, asked after each window, leaves the others for later; `patient`, wait while another worker is at the windows
-    of this database, else raises ClaimedError.
-    Raises StoreError where the database fails. A window that fails is noted in the ledger with the error, and none
-    after it is worked: later windows go on from earlier ones.
+    of this database, else raises ClaimedError; `allow_missing`, work worked windows again also where flows that have
+    landed are gone.
+    Raises StoreError where the database fails, or flows or rows of the topology are gone. A window that fails is noted
+    in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
     params = _chosen(params, settings)
     inputs = topology_digest(store) ^ params.digest()
     selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
+    if not allow_missing:
+        require_whole_topology(store)
     arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
     reports: list[WindowReport] = []
     with new_worker(store) as worker:
         for claim, left in claim_due_windows(store, settings.window_s, selection, inputs, worker, wait=patient):
+            if claim.attempts > 1 and not allow_missing:
+                _refuse_missing(store, claim, settings.window_s)
             if progress is not None:
                 progress(len(reports), len(reports) + 1 + left)
             is_whole = claim.window.end_ns <= arrived_until_ns
@@ -158,6 +166,22 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     if progress is not None and reports:
         progress(len(reports), len(reports))
     return AnalysisReport(tuple(reports))
+
+
+def _refuse_missing(store: Store, claim: Claim, window_s: int) -> None:
+    """End a claim and raise StoreError if flows of a worked window are gone.
+
+    Worked again, it would replace good results by poorer ones.
+    """
+    lost = [each for each in lost_flows(store, window_s, claim.window, worked=True) if each.lacking == "flows_log"]
+    if lost:
+        end_claim(store, claim.revision, claim.worker)
+        raise StoreError(
+            f"flow records that have landed are gone in {lost[0].seconds:,} seconds of the window that starts at"
+            f" {datetime.fromtimestamp(claim.window.start_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}, and its results would"
+            " be poorer than they are; `prism-ch doctor` says how to bring them back; `analyse --allow-missing` works"
+            " it all the same"
+        )
 
 
 def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params = DEFAULT_PARAMS) -> WindowReport | None:

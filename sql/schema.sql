@@ -50,6 +50,8 @@ CREATE TABLE IF NOT EXISTS arrivals_log
     `last_received_at` SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the last of them arrived, UTC',
     `first_written_at` SimpleAggregateFunction(min, DateTime('UTC')) DEFAULT now() COMMENT 'When the first of them landed here, UTC',
     `written_at` SimpleAggregateFunction(max, DateTime('UTC')) DEFAULT now() COMMENT 'When the last part of the row was written, UTC',
+    `lowest_hash` SimpleAggregateFunction(min, UInt64) COMMENT 'Lowest 64-bit hash of a record; 0 where unknown',
+    `highest_hash` SimpleAggregateFunction(max, UInt64) COMMENT 'Highest 64-bit hash of a record; 0 where unknown',
     INDEX first_written_range first_written_at TYPE minmax GRANULARITY 1
 )
 ENGINE = SummingMergeTree
@@ -84,7 +86,8 @@ CREATE TABLE IF NOT EXISTS flow_landing
     `dst` LowCardinality(String) MATERIALIZED ifNull(replaceRegexpOne(toString(toIPv6OrNull(trimBoth(dst_addr))), '^::ffff:([0-9.]+)$', '\\1'), '') COMMENT 'dst_addr in canonical text, IPv4 where it is IPv4-mapped; empty where it is no address',
     `exporter` LowCardinality(String) MATERIALIZED replaceRegexpOne(trimBoth(sampler_address), '(?i)^::ffff:([0-9.]+)$', '\\1') COMMENT 'sampler_address without blanks around it, IPv4 where it is IPv4-mapped; names stay as they are',
     `protocol` UInt16 MATERIALIZED if(proto_name = '', toUInt16(proto), transform(lower(trimBoth(proto_name)), CAST('[\n                    \'hopopt\', \'icmp\', \'igmp\', \'ggp\', \'ipip\', \'ipv4\', \'st\', \'tcp\', \'cbt\', \'egp\', \'igp\', \'udp\', \'dccp\', \'ipv6\',\n                    \'ipv6-route\', \'ipv6-frag\', \'idrp\', \'rsvp\', \'gre\', \'esp\', \'ah\', \'ipv6-icmp\', \'icmpv6\', \'icmp6\',\n                    \'ipv6-nonxt\', \'ipv6-opts\', \'eigrp\', \'ospf\', \'ospfigp\', \'ospfv3\', \'etherip\', \'pim\', \'ipcomp\', \'vrrp\',\n                    \'l2tp\', \'isis\', \'isis over ipv4\', \'sctp\', \'fc\', \'udplite\', \'mpls-in-ip\', \'ethernet\'\n                ]', 'Array(String)'), CAST('[\n                    0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 17, 33, 41,\n                    43, 44, 45, 46, 47, 50, 51, 58, 58, 58,\n                    59, 60, 88, 89, 89, 89, 97, 103, 108, 112,\n                    115, 124, 124, 132, 133, 136, 137, 143\n                ]', 'Array(UInt16)'), ifNull(CAST(toUInt8OrNull(trimBoth(proto_name)), 'Nullable(UInt16)'), CAST('256', 'UInt16')))) COMMENT 'IANA protocol number; 256 where it could not be read',
-    `reason` LowCardinality(String) MATERIALIZED multiIf((problem NOT IN ('', 'no_time')), problem, src = '', 'bad_src_addr', dst = '', 'bad_dst_addr', protocol > 255, 'bad_proto', (length(exporter) > 255) OR (NOT isValidUTF8(exporter)), 'bad_sampler_address', bytes > 9223372036854775807, 'bad_bytes', packets > 9223372036854775807, 'bad_packets', problem != '', problem, (least(time_flow_start_ns, time_flow_end_ns) < 946684800000000000) OR ((greatest(time_flow_start_ns, time_flow_end_ns) - 86400000000000) > (toUnixTimestamp64Milli(received_at) * 1000000)), 'implausible_time', time_flow_end_ns < time_flow_start_ns, 'negative_duration', (time_flow_end_ns - time_flow_start_ns) > (7 * 86400000000000), 'implausible_duration', bytes = 0, 'zero_bytes', src = dst, 'same_endpoint', '') COMMENT 'Why the record can not be used; empty where it can'
+    `reason` LowCardinality(String) MATERIALIZED multiIf((problem NOT IN ('', 'no_time')), problem, src = '', 'bad_src_addr', dst = '', 'bad_dst_addr', protocol > 255, 'bad_proto', (length(exporter) > 255) OR (NOT isValidUTF8(exporter)), 'bad_sampler_address', bytes > 9223372036854775807, 'bad_bytes', packets > 9223372036854775807, 'bad_packets', problem != '', problem, (least(time_flow_start_ns, time_flow_end_ns) < 946684800000000000) OR ((greatest(time_flow_start_ns, time_flow_end_ns) - 86400000000000) > (toUnixTimestamp64Milli(received_at) * 1000000)), 'implausible_time', time_flow_end_ns < time_flow_start_ns, 'negative_duration', (time_flow_end_ns - time_flow_start_ns) > (7 * 86400000000000), 'implausible_duration', bytes = 0, 'zero_bytes', src = dst, 'same_endpoint', '') COMMENT 'Why the record can not be used; empty where it can',
+    `is_again` UInt8 MATERIALIZED position(landing, '-again-') > 0 COMMENT '1 of a record that has landed before and is put back where it was lost'
 )
 ENGINE = `Null`
 COMMENT 'Flow records on their way in; views on it write flows, rollups and rejected records';
@@ -835,6 +838,19 @@ ORDER BY (job_id, step, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Replays of steps, one row a job, cause, working and stretch of steps; read it as what_if';
 
+CREATE TABLE IF NOT EXISTS written_rows_log
+(
+    `revision` UInt64 COMMENT 'Number of a working of a window',
+    `result` LowCardinality(String) COMMENT 'Table of results',
+    `written` UInt64 COMMENT 'Rows of it that the working wrote, count',
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When it had written them, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(written_at)
+ORDER BY (revision, result)
+SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
+COMMENT 'How many rows of results each working wrote, noted before it was published';
+
 CREATE MATERIALIZED VIEW IF NOT EXISTS akvorado_lines_mv TO flow_collected
 (
     `landing` LowCardinality(String),
@@ -898,22 +914,30 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS arrivals_mv TO arrivals_log
     `second` DateTime('UTC'),
     `records` UInt64,
     `fingerprint` UInt64,
+    `lowest_hash` UInt64,
+    `highest_hash` UInt64,
     `last_received_at` DateTime64(3, 'UTC')
 )
 AS SELECT
     toDateTime(second_number, 'UTC') AS second,
     records,
     fingerprint,
+    lowest_hash,
+    highest_hash,
     last_received_at
 FROM
 (
+    WITH
+        cityHash64(time_flow_start_ns, time_flow_end_ns, cityHash64(src), cityHash64(dst), src_port, dst_port, protocol, bytes, packets, cityHash64(exporter)) AS hash
     SELECT
         intDiv(time_flow_end_ns, 1000000000) AS second_number,
         count() AS records,
-        sum(cityHash64(time_flow_start_ns, time_flow_end_ns, cityHash64(src), cityHash64(dst), src_port, dst_port, protocol, bytes, packets, cityHash64(exporter))) AS fingerprint,
+        sum(hash) AS fingerprint,
+        min(hash) AS lowest_hash,
+        max(hash) AS highest_hash,
         max(received_at) AS last_received_at
     FROM flow_landing
-    WHERE reason = ''
+    WHERE (reason = '') AND (NOT is_again)
     GROUP BY second_number
 );
 
@@ -1368,7 +1392,7 @@ FROM
         max(l.time_flow_end_ns) AS last_end_ns,
         max(l.received_at) AS last_received_at
     FROM flow_landing AS l
-    WHERE (l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))
+    WHERE ((l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))) AND (NOT l.is_again)
     GROUP BY
         minute_number,
         cityHash64(l.src),
@@ -2338,7 +2362,7 @@ FROM
         sum(l.bytes) AS bytes,
         sum(l.packets) AS packets
     FROM flow_landing AS l
-    WHERE (l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))
+    WHERE ((l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))) AND (NOT l.is_again)
     GROUP BY
         second_number,
         cityHash64(l.exporter)

@@ -98,16 +98,18 @@ def migrate(session: Session, streams: tuple[str, ...]) -> None:
     show_default=True,
     help="Format of the files, or the collector that wrote them.",
 )
+@click.option("--again", is_flag=True, help="Put rows of these files back that were lost, as doctor may say.")
 @shared_options
 @pass_session
-def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
+def ingest(session: Session, files: tuple[str, ...], file_format: str, *, again: bool) -> int:
     """Land flow records from files, globs or - (stdin).
 
     Parquet, Arrow IPC, CSV with header and JSON lines are read, each also compressed with gzip or zstd. The columns are
     GoFlow2's: time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, proto, bytes, packets,
     sampler_address and, optionally, sampling_rate and path. What GoFlow2 (JSON, protobuf), pmacct (JSON, CSV), nfdump
     (JSON, CSV) and Akvorado (JSON, CSV) write is recognised by its content. A record that can't be used is kept in the
-    table flows_rejected with its reason; a file that has landed before is skipped.
+    table flows_rejected with its reason; a file that has landed before is skipped, unless --again puts rows of it back
+    that were lost: those that are there stay once, and no sum counts them twice.
 
     \b
     Examples:
@@ -123,7 +125,8 @@ def ingest(session: Session, files: tuple[str, ...], file_format: str) -> int:
     from prism_ch.ingest.files import land_files
 
     with session.store() as store, progress("landing files") as report_progress:
-        report = land_files(store, [session.path(file) for file in files], file_format, progress=report_progress)
+        paths = [session.path(file) for file in files]
+        report = land_files(store, paths, file_format, again=again, progress=report_progress)
     return print_landing(report)
 
 
@@ -161,14 +164,18 @@ def topology(session: Session, file: str, *, check: bool) -> int:
 @click.option("--from", "from_ns", type=Time(), metavar="TIME", help="Only windows that end after this time.")
 @click.option("--to", "to_ns", type=Time(), metavar="TIME", help="Only windows that start before this time.")
 @click.option("--force", is_flag=True, help="Work them again even if nothing has changed.")
+@click.option("--allow-missing", is_flag=True, help="Work windows again also where flows of them are gone.")
 @shared_options
 @pass_session
-def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: bool) -> None:
+def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: bool, allow_missing: bool) -> None:
     """Work every window that is not yet worked or whose flows have changed; nothing else.
 
     Windows after a changed one are worked again too, as results rest on what came before. Windows whose flow records
     may be gone (see prism-ch retention), and those before them, are never worked again; it is said how many that
     concerns. TIME is RFC 3339 or a date, UTC where it names no zone.
+
+    Where flow records of a worked window have landed and are gone, good results would give way to poorer ones: it is
+    refused, unless with --allow-missing; `prism-ch doctor` says how to bring them back.
 
     \b
     Examples:
@@ -197,6 +204,7 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
                 force=force,
                 progress=report_progress,
                 patient=True,
+                allow_missing=allow_missing,
             )
         flows = sum(window.flows for window in report.windows)
         if not report.windows:

@@ -89,22 +89,32 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
 
 
 @click.command(short_help="Say what is wrong and how to mend it.")
+@click.option("--mend", "is_mending", is_flag=True, help="First mend in the database what needs nothing from outside.")
 @shared_options
 @pass_session
-def doctor(session: Session) -> int:
+def doctor(session: Session, *, is_mending: bool) -> int:
     """Check the installation, and show how to mend what is wrong.
 
-    Checked are configuration, database, topology (also against traffic), exporters and their clocks, spool and disk.
+    Checked are configuration, database (each file of it, and whether the rows are there that ledgers name), topology
+    (also against traffic), exporters and their clocks, spool and disk.
 
     Each line says ok, warn or bad, and what was found; a line below it says what to do. Exits with 1 unless all is ok.
 
+    --mend sets damaged parts of tables aside, attaches whole ones, makes sums again from flows, and removes parts that
+    were set aside where no ledger misses a row. What else is gone comes back by `ingest --again`, `topology` and
+    `analyse --force`, as the checks then say.
+
     \b
-    Example:
+    Examples:
       prism-ch doctor --url chdb:///var/lib/prism-ch/data
+      prism-ch doctor --mend
     """
     from prism_ch.daemon.tasks import load_schedule
-    from prism_ch.health.doctor import examine
+    from prism_ch.health.doctor import examine, mend
 
+    if is_mending:
+        for line in mend(session.settings, session.store):
+            click.echo(f"mended  {line}")
     checks = examine(session.settings, lambda settings: load_schedule(settings.serve.schedule), session.store)
     for check in checks:
         click.echo(f"{check.state:4}  {check.name}: {check.what}")

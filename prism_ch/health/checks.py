@@ -240,10 +240,7 @@ def _check_parts(store: Store) -> Check:
     tables = ", ".join(f"{parts:,} of {table} ({', '.join(reasons)})" for table, parts, _, reasons in found[:_SHOWN])
     more = f" and of {len(found) - _SHOWN} more tables" if len(found) > _SHOWN else ""
     what = f"the engine has set parts aside, whose rows are not read: {tables}{more}"
-    mend = (
-        "put the parts' files back from a backup and ALTER TABLE ... ATTACH PART, or land all files again into a new"
-        " database; until then results of those times are poorer, and `analyse --force` would replace good ones"
-    )
+    mend = "`prism-ch doctor --mend` attaches whole ones and removes those of which no row is missing any more"
     return Check(name, "bad", what, mend)
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from prism_ch.errors import SettingsError, StoreError
 from prism_ch.health.checks import Check, check_machine, check_service, guarded
+from prism_ch.health.integrity import check_files, check_rows, mend_database
 from prism_ch.ingest.topology_check import examine_topology
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
+from prism_ch.store.migrate import require_schema
 from prism_ch.store.statements import statement
 from prism_ch.store.topology import read_topology_rows
 
@@ -18,6 +20,7 @@ from prism_ch.store.topology import read_topology_rows
 _OFFSET_S = 0.1
 #: Mistakes in the topology that are shown; all are by `prism-ch topology FILE --check`.
 _SHOWN = 3
+_HANGS = "see whether the database works or hangs"
 #: An idle timeout above this share of a step merges the bursts of the step into one record.
 _IDLE_SHARE = 0.05
 
@@ -50,9 +53,7 @@ def examine(
     checks = [Check("configuration", "ok", "settings and schedule can be read")]
     try:
         with open_store() as store:
-            checks += guarded(
-                "database", lambda: _check_database(store, settings), "see whether the database works or hangs"
-            )
+            checks += guarded("database", lambda: _check_database(store, settings), _HANGS)
     except SettingsError as error:
         checks.append(Check("database", "bad", str(error), "mend --url or PRISM_CH_URL"))
     except StoreError as error:
@@ -62,10 +63,22 @@ def examine(
     return checks
 
 
+def mend(load: Callable[[], Settings], open_store: Callable[[], AbstractContextManager[Store]]) -> list[str]:
+    """Mend what the database needs nothing from outside for; return what was done, see mend_database()."""
+    with open_store() as store:
+        require_schema(store)
+        return mend_database(store, load())
+
+
 def _check_database(store: Store, settings: Settings) -> list[Check]:
+    files = check_files(store)
+    if any(check.state == "bad" for check in files):
+        # What reads a damaged file fails by its own words.
+        return files + guarded("database", lambda: check_service(store, settings), "mend the files first")
     checks = check_service(store, settings)
     if checks[0].state == "bad":
         return checks
+    checks += files + check_rows(store, settings)
     exporters = [_Inferred(*row) for row in store.rows(statement("doctor_exporters"))]
     topology = [_check_topology(store), *_check_places(store)]
     return [*checks, *topology, _check_clocks(exporters), _check_idle_timeouts(exporters)]

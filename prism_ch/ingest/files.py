@@ -20,6 +20,7 @@ from prism_ch.ingest.landing import (
     Outcome,
     incomplete_group,
     insert_rows,
+    land_content_again,
     land_file,
     land_source,
     read_outcomes,
@@ -98,12 +99,17 @@ _Read = tuple[_SmallFile, Content]
 
 
 def land_files(
-    store: Store, patterns: Sequence[str], fmt: str = "auto", *, progress: Progress | None = None
+    store: Store,
+    patterns: Sequence[str],
+    fmt: str = "auto",
+    *,
+    again: bool = False,
+    progress: Progress | None = None,
 ) -> LandingReport:
     """Land the flow records of files, each content once however often it is given.
 
     Parameters: `patterns`, paths, folders, globs, or - for standard input; `fmt`, auto or the name of a Format;
-    `progress`, called whenever a chunk has landed.
+    `again`, put rows back that were lost, see land_content_again(); `progress`, called whenever a chunk has landed.
     Raises InputError if a pattern finds no file, or no source could be read at all; StoreError if the database fails.
     """
     sources = find_sources(patterns)
@@ -117,9 +123,11 @@ def land_files(
         if progress is not None:
             progress(done_bytes + read_bytes, max(total_bytes, done_bytes + read_bytes))
 
-    for batch in batches(sources):
+    for batch in [[source] for source in sources] if again else batches(sources):
         landed_bytes = 0
-        if len(batch) == 1:
+        if again:
+            outcomes += land_source(store, batch[0], fmt, report, land_content_again)
+        elif len(batch) == 1:
             outcomes += land_source(store, batch[0], fmt, report)
         else:
             outcomes += land_together(store, batch, fmt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -144,17 +145,38 @@ def land_content(store: Store, content: Content, progress: Callable[[int], None]
             if len(group) > 1:
                 return incomplete_group(content.source, group)
     record_landings(store, [(content, None)])
+    outcome = _send(store, content, progress)
+    record_landings(store, [(content, outcome)])
+    return outcome
+
+
+def land_content_again(store: Store, content: Content, progress: Callable[[int], None]) -> Outcome:
+    """Put back the rows of a content that were lost since it landed.
+
+    Rows that are there stay once, and sums do not count it again; it may also be new to the ledger. Raises StoreError
+    if the database fails.
+    """
+    # Under an identity of its own the engine does not take it for a repeat.
+    outcome = _send(store, replace(content, again=f"-again-{time.time_ns()}"), progress)
+    if not outcome.error:
+        record_landings(store, [(content, outcome)])
+    return outcome
+
+
+def _send(store: Store, content: Content, progress: Callable[[int], None]) -> Outcome:
+    """Send a content, and count what has landed.
+
+    An error that is its fault is part of the outcome.
+    """
     refused = Refusal("")
     try:
         if content.land_by_engine is not None and store.embedded:
-            content.land_by_engine(store, LANDING_SETTINGS)
+            content.land_by_engine(store, content.landing, LANDING_SETTINGS)
         else:
             _send_all(store, content, progress)
     except Exception as error:  # noqa: BLE001 - the border of one file: no error of its own may keep others from landing
         refused = refusal(store, content.source, error)
-    outcome = replace(_outcome(store, content), error=refused.reason, may_pass=refused.may_pass)
-    record_landings(store, [(content, outcome)])
-    return outcome
+    return replace(_outcome(store, content), error=refused.reason, may_pass=refused.may_pass)
 
 
 def _send_all(store: Store, content: Content, progress: Callable[[int], None]) -> None:
@@ -193,14 +215,23 @@ def _outcome(store: Store, content: Content) -> Outcome:
     return read_outcomes(store, {content.landing: content.source})[content.landing]
 
 
+#: Lands one content, given what to call with how many of its bytes have landed.
+LandContent = Callable[[Store, Content, Callable[[int], None]], Outcome]
+
+
 def land_source(
-    store: Store, source: Source, fmt: str, progress: Callable[[int], None] = lambda _: None
+    store: Store,
+    source: Source,
+    fmt: str,
+    progress: Callable[[int], None] = lambda _: None,
+    land: LandContent = land_content,
 ) -> list[Outcome]:
     """Land a source. Returns the outcome of new contents, and of repeats of each earlier source.
 
     An error that is the source's fault becomes part of an outcome, so that others land. Raises StoreError if the
     database fails.
-    Parameters: `fmt`, auto or the name of a Format; `progress`, called with how many bytes have landed.
+    Parameters: `fmt`, auto or the name of a Format; `progress`, called with how many bytes have landed; `land`, what
+    lands each content.
     """
     outcomes: dict[str | None, Outcome] = {}
     landed_bytes = 0
@@ -215,7 +246,7 @@ def land_source(
     read_states(store, [])  # so that no large file is read in vain if the database is not ready
     try:
         for content in read_contents(source, fmt):
-            add(land_content(store, content, report))
+            add(land(store, content, report))
             landed_bytes += content.size_bytes
             progress(landed_bytes)
     except Exception as error:  # noqa: BLE001 - the border of one file: no error of its own may keep others from landing

@@ -243,8 +243,8 @@ class Chunk:
 class Content:
     """A file, or a stretch of a stream, with its digest.
 
-    `chunks` can be read once. `land_by_engine`, if there is one, has an embedded engine land all of it instead, with
-    the given settings.
+    `chunks` can be read once. `land_by_engine`, if there is one, has an embedded engine land all of it instead, under
+    an identity and with the given settings. `again` ends the identity of a landing that puts lost rows back.
     """
 
     source: str
@@ -252,12 +252,13 @@ class Content:
     digest: str
     size_bytes: int
     chunks: Iterable[Chunk]
-    land_by_engine: Callable[[Store, Mapping[str, Any]], None] | None = None
+    land_by_engine: Callable[[Store, str, Mapping[str, Any]], None] | None = None
+    again: str = ""
 
     @property
     def landing(self) -> str:
         """Identity in the database; the same bytes in another format are another content."""
-        return f"{self.digest}-{self.format}"
+        return f"{self.digest}-{self.format}{self.again}"
 
 
 def read_contents(source: Source, fmt: str) -> Iterator[Content]:
@@ -302,8 +303,8 @@ def _whole(source: Source, form: Format, path: Path, chunks: Iterator[Chunk]) ->
     if form is not Format.PARQUET or before.st_size < _ENGINE_BYTES_MIN or not engine_can_read(path):
         return content
 
-    def land(store: Store, settings: Mapping[str, Any]) -> None:
-        land_by_engine(store, path, content.landing, source.name, settings)
+    def land(store: Store, landing: str, settings: Mapping[str, Any]) -> None:
+        land_by_engine(store, path, landing, source.name, settings)
         check()
 
     return replace(content, land_by_engine=land)

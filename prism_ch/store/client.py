@@ -25,12 +25,17 @@ Parameters = Mapping[str, Any]
 _UNKNOWN_DATABASE, _AUTHENTICATION_FAILED = 81, 516
 _MAX_REASON_CHARS = 600
 
+_DAMAGED = "a file of the database is damaged; `prism-ch doctor` names it, and `prism-ch doctor --mend` sets it aside"
 #: What to do about errors that are no fault of the statement, by ClickHouse's code.
 _ADVICE = {
+    40: _DAMAGED,
     159: "the statement took too long; ask for less, or raise max_execution_time",
     164: "this user may only read; give --url one that may write",
+    226: _DAMAGED,
+    228: _DAMAGED,
     241: "the engine has no memory left; give it more, or let less run at once",
     243: "the database's disk is full; make room, what was under way is done again",
+    246: _DAMAGED,
     252: "files come in faster than the engine merges them; land fewer and larger ones",
     497: "grant the user what is missing, or give --url another",
 }

@@ -6,8 +6,11 @@ import contextlib
 import fcntl
 import os
 import re
+import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import clickhouse_connect
@@ -16,6 +19,9 @@ from clickhouse_connect.driver.exceptions import Error
 
 from prism_ch.errors import StoreError, StoreLockedError
 
+#: What the engine prints about a definition that it can't read.
+_DEFINITION = re.compile(r"metadata file (\S+\.sql)")
+_PRINTED_BYTES = 1 << 16
 _opening = threading.Lock()
 #: Folders that this process has opened; it may have closed some since.
 _opened: set[Path] = set()
@@ -39,8 +45,13 @@ def open_folder(folder: Path) -> Client:
 
 
 def _connect(folder: Path) -> Client:
+    printed = ""
     try:
-        client = clickhouse_connect.get_client(interface="chdb", path=str(folder))
+        with _printed() as read:
+            try:
+                client = clickhouse_connect.get_client(interface="chdb", path=str(folder))
+            finally:
+                printed = read()
     except Error as error:
         # The engine raises without saying why; another process may have taken the lock just now.
         _is_ours(folder)
@@ -51,10 +62,45 @@ def _connect(folder: Path) -> Client:
                 " close that one first"
             )
         else:
-            reason = f"the embedded engine can't open this folder: {str(error).splitlines()[0]}"
+            cause = _cause(folder, printed) or str(error).splitlines()[0]
+            reason = f"the embedded engine can't open this folder: {cause}"
         raise StoreError(reason, place=str(folder)) from error
     _opened.add(folder)
     return client
+
+
+@contextmanager
+def _printed() -> Iterator[Callable[[], str]]:
+    """Yield a function that returns what has been printed to stderr since.
+
+    The engine gives the reason why it does not start nowhere else. All but that is printed in the end.
+    """
+    sys.stderr.flush()
+    original = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+
+        def read() -> str:
+            return os.pread(file.fileno(), _PRINTED_BYTES, 0).decode(errors="replace")
+
+        try:
+            yield read
+        finally:
+            os.dup2(original, 2)
+            os.close(original)
+            sys.stderr.write("" if _DEFINITION.search(read()) else read())
+
+
+def _cause(folder: Path, printed: str) -> str:
+    """Name the definition of a table that the engine can't read; empty for other causes."""
+    found = _DEFINITION.search(printed)
+    if not found:
+        return ""
+    path = folder / found[1]
+    return (
+        f"the definition in {path} is damaged; move that file out of the folder, then `prism-ch migrate` makes the"
+        " table anew, and `prism-ch doctor` says how to bring its rows back"
+    )
 
 
 def _make(folder: Path) -> None:

@@ -52,9 +52,14 @@ def migrations() -> tuple[Migration, ...]:
 def migrate(store: Store) -> list[str]:
     """Apply missing migrations and retention, and return the names of what was applied, in order.
 
-    Raises StoreError as apply_migrations() does.
+    Tables and views that are gone are made anew. Raises StoreError as apply_migrations() does.
     """
     applied = apply_migrations(store)
+    lost = _lost_tables(store)
+    if lost:
+        for text in split_statements(asset("sql/schema.sql").read_text(encoding="utf-8")):
+            store.ddl(text)
+        applied += [f"{name}, which was gone" for name in lost]
     apply_retention(store)
     return applied
 
@@ -92,6 +97,9 @@ def require_schema(store: Store) -> None:
             f"{store} is not at this version's schema ({len(missing)} migrations missing, first {missing[0].name});"
             " run `prism-ch migrate`"
         )
+    lost = _lost_tables(store)
+    if lost:
+        raise StoreError(f"{store} has lost {', '.join(lost)}; `prism-ch migrate` makes them anew, without their rows")
 
 
 def connect_stream(store: Store, name: str) -> None:
@@ -114,6 +122,18 @@ def _read(version: int, file_name: str, text: str) -> Migration:
     normal = "\n".join(line.rstrip() for line in text.splitlines()).strip()
     checksum = hashlib.sha256(normal.encode()).hexdigest()
     return Migration(version, file_name.removesuffix(".sql"), checksum, text)
+
+
+@cache
+def _made() -> frozenset[str]:
+    """Return the names of the tables and views of this version."""
+    text = asset("sql/schema.sql").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^CREATE (?:TABLE|VIEW|MATERIALIZED VIEW) IF NOT EXISTS (\w+)", text, re.MULTILINE))
+
+
+def _lost_tables(store: Store) -> list[str]:
+    """Return the tables and views of this version that the database does not have."""
+    return sorted(_made() - {name for (name,) in store.rows(statement("all_tables"))})
 
 
 def _missing(store: Store) -> list[Migration]:

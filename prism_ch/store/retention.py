@@ -116,8 +116,8 @@ def set_retention(store: Store, wanted: Mapping[str, int]) -> None:
                     f" {days[other]}; set both, for example --set {name}={days[name]}d --set {other}={days[name]}d"
                 )
     ttls = _ttls(store)
-    for name, kept_days in wanted.items():
-        _keep(store, name, kept_days, noted, ttls, is_default=False)
+    for name, wanted_days in wanted.items():
+        _keep(store, name, wanted_days, noted, ttls, is_default=False)
 
 
 def read_retention(store: Store) -> list[ClassState]:
@@ -148,6 +148,11 @@ def parse_days(text: str) -> int:
     if not 1 <= days <= _MAX_DAYS:
         raise UsageError(f"{text!r} is no time to keep rows for; write 30d, 6w or 2y, from 1d to 100y")
     return days
+
+
+def kept_days(store: Store) -> dict[str, int]:
+    """Return for how many days the rows of each class are kept."""
+    return _days(_noted(store))
 
 
 def prune(store: Store, stop: Callable[[], bool] = bool) -> int:

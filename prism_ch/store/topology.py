@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from prism_ch.errors import StoreError
 from prism_ch.model.columns import Int32
 from prism_ch.model.topology import Topology
 from prism_ch.store.client import Store
@@ -74,8 +75,22 @@ def read_topology_rows(store: Store) -> list[EndpointRow]:
 
 def topology_digest(store: Store) -> int:
     """Return a 64-bit digest of the latest topology, 0 if none was ever loaded."""
-    [(_, digest, _, _)] = store.rows(statement("latest_topology_load"))
-    return int(digest[:16] or "0", 16)
+    return int(_latest_load(store).digest[:16] or "0", 16)
+
+
+def require_whole_topology(store: Store) -> None:
+    """Raise StoreError, with the remedy, if rows of the latest topology are gone."""
+    lost = lost_topology(store)
+    if lost:
+        raise StoreError(f"{lost}, and results would be poorer than they are; load it again: `prism-ch topology FILE`")
+
+
+def lost_topology(store: Store) -> str:
+    """Describe what the latest topology lacks, in words; empty if all is there."""
+    load = _latest_load(store)
+    if load.present != load.endpoints:
+        return f"of {load.endpoints:,} rows of the topology that were loaded {load.present:,} are there"
+    return "the note of the latest topology is gone" if load.highest and not load.load else ""
 
 
 def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bool:
@@ -83,12 +98,13 @@ def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bo
 
     Parameters: `rows`, at most one for an endpoint at a time; `source`, the file they came from.
     """
-    ordered = sorted(rows, key=lambda row: (row.endpoint, row.starts_ns))
+    ordered = sorted(rows, key=_order)
     digest = blake2b("\n".join(map(repr, ordered)).encode(), digest_size=16).hexdigest()
-    [(_, present, _, highest)] = store.rows(statement("latest_topology_load"))
-    if present == digest:
+    latest = _latest_load(store)
+    # The digest is that of the file: rows of it may be gone since.
+    if latest.digest == digest and sorted(read_topology_rows(store), key=_order) == ordered:
         return False
-    load = highest + 1
+    load = latest.highest + 1
     names = ("endpoint", "server", "rail", "leaf", "pod", "tenant")
     columns = {name: pa.array([getattr(row, name) for row in ordered], pa.string()) for name in names}
     columns["load"] = pa.array(np.full(len(ordered), load, dtype=np.uint64))
@@ -99,6 +115,26 @@ def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bo
     key = {"load": load, "source": source, "digest": digest, "endpoints": len(ordered)}
     store.command(statement("finish_topology_load"), key)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The latest finished load; `highest` is the number of any, `present` how many of its rows are there."""
+
+    load: int
+    digest: str
+    endpoints: int
+    highest: int
+    present: int
+
+
+def _latest_load(store: Store) -> _Load:
+    [row] = store.rows(statement("latest_topology_load"))
+    return _Load(*row)
+
+
+def _order(row: EndpointRow) -> tuple[str, int]:
+    return row.endpoint, row.starts_ns
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:

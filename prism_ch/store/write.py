@@ -370,7 +370,8 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
     }
     # An insert that is sent again after a broken connection is recognised by its token and lands once.
     once = {"insert_deduplication_token": f"revision {revision}"}
-    for table, columns in tables.items():
+    written = {"result": _texts(tables), "written": pa.array(map(len, tables.values()), pa.uint64())}
+    for table, columns in {"written_rows_log": pa.table(written), **tables}.items():
         numbered = columns.append_column("revision", pa.array(np.full(len(columns), revision, dtype=np.uint64)))
         store.insert(table, numbered, settings=once)
 

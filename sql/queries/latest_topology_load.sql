@@ -1,10 +1,11 @@
 -- Purpose: find the load of the topology that counts, and the highest number taken by any load, finished or not.
 -- Parameters: none.
 -- Result: one row. load UInt64, digest String, endpoints UInt64 of the latest finished load (0 and empty where there is none);
---   highest UInt64.
+--   highest UInt64; present UInt64: rows of that load that are there.
 SELECT
     max(l.load) AS load,
     argMax(l.digest, l.load) AS digest,
     argMax(l.endpoints, l.load) AS endpoints,
-    greatest(load, (SELECT max(load) FROM topology_log)) AS highest
+    greatest(load, (SELECT max(load) FROM topology_log)) AS highest,
+    (SELECT count() FROM topology_log WHERE load = (SELECT max(load) FROM topology_loads)) AS present
 FROM topology_loads AS l;

@@ -24,7 +24,7 @@ def test_splitting(text: str, parts: tuple[str, ...] | None) -> None:
 
 
 def test_a_statement_comes_without_its_header() -> None:
-    assert statement("next_revision").startswith("SELECT max(revision) + 1")
+    assert statement("health_records").startswith("SELECT reason, ")
 
 
 def test_a_statement_that_is_not_there() -> None:

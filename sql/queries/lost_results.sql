@@ -1,0 +1,34 @@
+-- Purpose: find the windows of which a table of results has fewer rows than their last working wrote. Windows that can't be worked
+--   again are left out, as their history is pruned.
+-- Parameters: table.
+-- Result: one row. windows UInt64; written, present UInt64: rows; start_ns, end_ns Int64: from the first window to the end of the
+--   last, nanoseconds since the epoch.
+SELECT
+    count() AS windows,
+    sum(n.written) AS written,
+    sum(p.present) AS present,
+    min(w.start_ns) AS start_ns,
+    max(w.end_ns) AS end_ns
+FROM
+(
+    SELECT
+        revision,
+        toUnixTimestamp64Nano(window_start) AS start_ns,
+        toUnixTimestamp64Nano(window_end) AS end_ns
+    FROM windows_log FINAL
+    WHERE status != 'failed' AND window_start > (SELECT final_until FROM raw_horizon)
+) AS w
+INNER JOIN
+(
+    SELECT revision, max(l.written) AS written
+    FROM written_rows_log AS l
+    WHERE result = {table:String}
+    GROUP BY revision
+) AS n ON n.revision = w.revision
+LEFT JOIN
+(
+    SELECT revision, count() AS present
+    FROM {table:Identifier}
+    GROUP BY revision
+) AS p ON p.revision = w.revision
+WHERE p.present < n.written;
