@@ -5,21 +5,21 @@ Their queries are in sql/alerts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Literal
 
 from prism_ch.assets import asset
 from prism_ch.grafana.annotations import (
-    CULPRIT_PAGE,
-    INCIDENT_PAGE,
+    CULPRIT_PAGES,
+    INCIDENT_PAGES,
     RANGE,
-    SERVICE_PAGE,
+    SERVICE_PAGES,
     Page,
-    check_page,
     dashboard_url,
     if_rows,
+    pages_in,
     what_is_wrong,
 )
 
@@ -55,8 +55,8 @@ class Alert:
     range_s: int
     #: Whether tenants have the rule too, on their own rows.
     is_for_tenants: bool
-    #: What a notification leads to.
-    page: Page
+    #: What a notification leads to: the first that fits.
+    pages: tuple[Page, ...]
     #: Grafana's templates of its texts; those that need a row are empty without.
     summary: str
     description: str
@@ -100,7 +100,7 @@ ALERTS = (
         # The jobs of an incident that is neither updated nor closed for a day are gone.
         range_s=86_400,
         is_for_tenants=True,
-        page=INCIDENT_PAGE,
+        pages=INCIDENT_PAGES,
         shown=("lost_gpu_h",),
         summary=(
             f"{{{{ .Labels.subject }}}}: {what_is_wrong()} (job {{{{ .Labels.job }}}},"
@@ -119,7 +119,7 @@ ALERTS = (
         above=30,
         range_s=86_400,
         is_for_tenants=True,
-        page=CULPRIT_PAGE,
+        pages=CULPRIT_PAGES,
         summary=(
             "{{ .Labels.subject }} has been to blame for {{ humanize .Values.A.Value }} minutes of the last day"
             " ({{ .Labels.kind }})"
@@ -141,7 +141,7 @@ ALERTS = (
         # Either no service runs, for which the rule on the pipeline fires, or records name no exporter.
         no_data="OK",
         is_for_tenants=False,
-        page=SERVICE_PAGE,
+        pages=SERVICE_PAGES,
         summary="Nothing has come from exporter {{ .Labels.exporter }} for {{ humanizeDuration .Values.A.Value }}",
         description=(
             "What crosses it is not seen: steps and findings of jobs behind it are missing or late. After a day of "
@@ -162,7 +162,7 @@ ALERTS = (
         # No service has recorded its measures for 10 minutes: none runs, or none reaches the database.
         no_data="Alerting",
         is_for_tenants=False,
-        page=SERVICE_PAGE,
+        pages=SERVICE_PAGES,
         summary="The analysis is behind or has stopped; results are missing or old",
         description=(
             "Closed windows wait for longer than they should, or `prism-ch serve` has not noted its health for 10 "
@@ -181,7 +181,7 @@ ALERTS = (
         # Either no record was ever rejected, or no service runs, for which the rule on the pipeline fires.
         no_data="OK",
         is_for_tenants=False,
-        page=SERVICE_PAGE,
+        pages=SERVICE_PAGES,
         summary="{{ humanizePercentage .Values.A.Value }} of the records are rejected: {{ .Labels.reason }}",
         description=(
             "Of the last quarter of an hour, and more than twice the share of the day before. `flows_rejected` holds "
@@ -217,10 +217,8 @@ def rule_groups(dashboards: Mapping[str, Mapping[str, Any]], place: Place) -> li
     groups = []
     for (title, interval_s), is_for_tenants in ((JOB_GROUP, True), (PIPELINE_GROUP, False)):
         alerts = [each for each in alerts_of(is_tenants=place.is_tenants) if each.is_for_tenants == is_for_tenants]
-        for alert in alerts:
-            check_page(alert.page, dashboards)
         if alerts:
-            rules = [_rule(alert, title, place) for alert in alerts]
+            rules = [_rule(alert, title, place, pages_in(alert.pages, dashboards)) for alert in alerts]
             groups.append({"title": title, "folderUid": ALERT_FOLDER[0], "interval": interval_s, "rules": rules})
     return groups
 
@@ -242,7 +240,7 @@ def _labels(alert: Alert) -> dict[str, str]:
     return {name: text for name, text in labels.items() if text}
 
 
-def _rule(alert: Alert, group: str, place: Place) -> dict[str, Any]:
+def _rule(alert: Alert, group: str, place: Place, pages: Sequence[Page]) -> dict[str, Any]:
     return {
         "uid": alert.uid,
         "title": alert.title,
@@ -257,7 +255,7 @@ def _rule(alert: Alert, group: str, place: Place) -> dict[str, Any]:
         "annotations": {
             "summary": if_rows(alert.summary),
             "description": if_rows(alert.description),
-            "dashboard_url": dashboard_url(alert.page, place.number),
+            "dashboard_url": dashboard_url(pages, place.number),
             "runbook_url": f"{place.pages}/howto/alerts.md#{alert.title.lower().replace(' ', '-')}",
         },
     }

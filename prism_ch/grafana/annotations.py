@@ -6,7 +6,7 @@ fills them in for rules without rows as well, where labels and values are missin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +25,11 @@ class Page:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Where an incident, what costs time again and again, and the service itself are shown.
-INCIDENT_PAGE = Page("prism-incident", {"incident": "incident"})
-CULPRIT_PAGE = Page("prism-tenant")
-SERVICE_PAGE = Page("prism-service")
+#: Where an incident is shown, what costs time again and again, and the service itself. Of several that an organisation
+#: has, the first one is opened whose label is not empty, and else the last one.
+INCIDENT_PAGES = (Page("prism-incident", {"incident": "incident"}),)
+CULPRIT_PAGES = (Page("prism-host", {"host": "host"}), Page("prism-network"), Page("prism-tenant"))
+SERVICE_PAGES = (Page("prism-service"),)
 
 #: What is wrong, by kind of incident: its own sentence changes while it lasts, and so can be no label.
 WHAT_IS_WRONG: Mapping[FindingKind, str] = {
@@ -53,15 +54,29 @@ def what_is_wrong() -> str:
     return "{{ " + first + "".join(f"{{{{ else {each}" for each in others) + "{{ end }}"
 
 
-def dashboard_url(page: Page, organisation: int) -> str:
+def dashboard_url(pages: Sequence[Page], organisation: int) -> str:
     """Return the template of the address of a page: of that organisation, with variables and time range."""
-    chosen = "".join(f"&var-{name}={{{{ urlquery .Labels.{label} }}}}" for name, label in page.variables.items())
+    dashboard = _of_first(pages, lambda page: page.dashboard)
     start, end = (f'{{{{ printf "%.0f" .Values.{name}.Value }}}}' for name in RANGE)
     return (
         # Grafana's address ends with a slash.
-        rf"{{{{ reReplaceAll `/+\z` `` externalURL }}}}/d/{page.dashboard}?orgId={organisation}"
-        + if_rows(f"{chosen}&from={start}&to={end}", *RANGE)
+        rf"{{{{ reReplaceAll `/+\z` `` externalURL }}}}/d/{dashboard}?orgId={organisation}"
+        + if_rows(f"{_of_first(pages, _variables)}&from={start}&to={end}", *RANGE)
     )
+
+
+def _variables(page: Page) -> str:
+    return "".join(f"&var-{name}={{{{ urlquery .Labels.{label} }}}}" for name, label in page.variables.items())
+
+
+def _of_first(pages: Sequence[Page], part: Callable[[Page], str]) -> str:
+    """Return the template of a part of the first page whose label is not empty, else of the last."""
+    *others, last = pages
+    text = part(last)
+    for page in reversed(others):
+        (label,) = page.variables.values()
+        text = f"{{{{ if .Labels.{label} }}}}{part(page)}{{{{ else }}}}{text}{{{{ end }}}}"
+    return text
 
 
 def if_rows(text: str, *queries: str) -> str:
@@ -73,10 +88,21 @@ def if_rows(text: str, *queries: str) -> str:
     return text
 
 
-def check_page(page: Page, dashboards: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise GrafanaError unless a page's dashboard is among those of an organisation, with its variables."""
-    if page.dashboard not in dashboards:
-        raise GrafanaError(f"there is no dashboard {page.dashboard}, to which an alert links")
-    known = {each["name"] for each in dashboards[page.dashboard].get("templating", {}).get("list", ())}
-    if missing := page.variables.keys() - known:
-        raise GrafanaError(f"dashboard {page.dashboard} has no variable {', '.join(sorted(missing))}, that alerts set")
+def pages_in(pages: Sequence[Page], dashboards: Mapping[str, Mapping[str, Any]]) -> list[Page]:
+    """Return those of some pages that an organisation has, up to the first that needs no label.
+
+    Raises GrafanaError if it has none, or a dashboard lacks the variable that a label sets.
+    """
+    found = []
+    for page in pages:
+        if page.dashboard not in dashboards:
+            continue
+        known = {each["name"] for each in dashboards[page.dashboard].get("templating", {}).get("list", ())}
+        if missing := page.variables.keys() - known:
+            raise GrafanaError(f"dashboard {page.dashboard} has no variable {', '.join(missing)}, which an alert sets")
+        found.append(page)
+        if not page.variables:
+            break
+    if not found:
+        raise GrafanaError(f"there is no dashboard {pages[0].dashboard}, to which an alert links")
+    return found

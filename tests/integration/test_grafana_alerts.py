@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from prism_ch.grafana.alerts import ALERTS, Alert, Place, alerts_of, rule_groups
-from prism_ch.grafana.annotations import INCIDENT_PAGE
+from prism_ch.grafana.annotations import INCIDENT_PAGES
 from prism_ch.grafana.organisations import database_user, datasource, shipped_dashboards
 from prism_ch.grafana.queries import UNEXPANDED, TimeRange, expand
 from prism_ch.query.answer import answer
@@ -85,6 +85,15 @@ def wrong(  # noqa: PLR0913 - the columns of an incident
     publish(store, "")
 
 
+def member(store: Store, endpoint: str, server: str) -> None:
+    store.command(
+        "INSERT INTO job_members_log (job_id, revision, endpoint, server, last_seen)"
+        " SELECT 'job-a', 1, {endpoint:String}, {server:String}, now()",
+        {"endpoint": endpoint, "server": server},
+    )
+    publish(store, "job-a")
+
+
 def publish(store: Store, name: str) -> None:
     store.command(
         "INSERT INTO revisions (job_id, revision, cuts) SELECT arrayJoin(['', {job:String}]), 1, 0", {"job": name}
@@ -148,6 +157,7 @@ def test_culprit_of_several_incidents_fires(store: Store) -> None:
         began = 3600 * (number + 1)
         over: dict[str, Any] = {"began_ago_s": began, "ended_ago_s": began - 600}
         wrong(store, f"i-again-{number}", of=(f"job-{number % 2}",), status="closed", **over)
+    member(store, "10.0.0.1", "s1")
     # A single one, which has its own alert.
     wrong(store, "i-single", "10.0.0.5", began_ago_s=7200)
     for number in range(2):
@@ -156,8 +166,8 @@ def test_culprit_of_several_incidents_fires(store: Store) -> None:
         # Only what lies within the day counts, of one that began long before it.
         wrong(store, f"i-nic-{number}", "10.0.0.6", kind="slow_nic", began_ago_s=200_000 - number)
     assert firing(store, "culprit_persisting") == [
-        {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1"},
-        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6"},
+        {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1", "host": "s1"},
+        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6", "host": ""},
     ]
     blamed = {labels["subject"]: number for labels, number in ask(store, "culprit_persisting")}
     assert blamed == {"10.0.0.1": 40, "10.0.0.5": 0, "10.0.0.3": 0, "10.0.0.6": 2880}
@@ -262,9 +272,9 @@ def test_link_opens_the_incident_with_its_length_on_both_sides(store: Store) -> 
     (opened,) = links(store, "incident")
     start_ms, end_ms = (NOW_S - 600) * 1000, NOW_S * 1000
     assert opened.organisation == "7"
-    assert opened.dashboard == INCIDENT_PAGE.dashboard
+    assert opened.dashboard == INCIDENT_PAGES[0].dashboard
     assert (opened.from_ms, opened.to_ms) == (start_ms - 600_000, end_ms + 600_000)
-    assert opened.variables == dict.fromkeys(INCIDENT_PAGE.variables, "i-1")
+    assert opened.variables == dict.fromkeys(INCIDENT_PAGES[0].variables, "i-1")
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule.name)
@@ -273,11 +283,24 @@ def test_link_of_each_rule_opens_page_range_and_organisation(store: Store, rule:
     opened = links(store, rule.name)
     assert opened
     for each in opened:
-        assert (each.organisation, each.dashboard) == ("7", rule.page.dashboard)
-        assert each.variables.keys() == rule.page.variables.keys()
-        assert "[no value]" not in each.variables.values()
+        assert each.organisation == "7"
+        assert each.dashboard in {page.dashboard for page in rule.pages}
+        assert each.variables.keys() == next(
+            page.variables.keys() for page in rule.pages if page.dashboard == each.dashboard
+        )
+        assert not {"", "[no value]"} & {*each.variables.values()}
         assert each.from_ms < each.to_ms
         assert (NOW_S - 2 * 86_400) * 1000 <= each.from_ms <= NOW_S * 1000
+
+
+def test_link_of_a_culprit_opens_its_server_or_the_network(store: Store) -> None:
+    for number in range(2):
+        wrong(store, f"i-{number}", "10.0.0.1", began_ago_s=7200 + number)
+        wrong(store, f"i-switch-{number}", "spine-7", kind="slow_switch", subject_type="switch", began_ago_s=7200)
+    member(store, "10.0.0.1", "server 1")
+    assert {(each.dashboard, each.variables.get("host")) for each in links(store, "culprit_persisting")} == {
+        ("prism-host", "server 1"), ("prism-network", None)
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule.name)

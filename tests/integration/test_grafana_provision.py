@@ -39,8 +39,9 @@ def dashboards() -> dict[str, Mapping[str, Any]]:
     made: dict[str, dict[str, Any]] = {"prism-fleet": {"panels": [], "tags": ["prism"]}}
     for alert in ALERTS:
         tags = ["prism", "tenants"] if alert.is_for_tenants else ["prism"]
-        variables = [{"name": name} for name in alert.page.variables]
-        made[alert.page.dashboard] = {"panels": [], "tags": tags, "templating": {"list": variables}}
+        for page in alert.pages:
+            variables = [{"name": name} for name in page.variables]
+            made[page.dashboard] = {"panels": [], "tags": tags, "templating": {"list": variables}}
     return {uid: {"uid": uid, "title": uid, **each} for uid, each in sorted(made.items())}
 
 

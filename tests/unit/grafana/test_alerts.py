@@ -9,7 +9,7 @@ import yaml
 
 from prism_ch.errors import GrafanaError
 from prism_ch.grafana.alerts import ALERTS, Place, duration, rule_groups
-from prism_ch.grafana.annotations import WHAT_IS_WRONG, Page, check_page, if_rows
+from prism_ch.grafana.annotations import WHAT_IS_WRONG, Page, if_rows, pages_in
 from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.model.finding import FindingKind
 from prism_ch.settings import GrafanaSettings
@@ -26,7 +26,7 @@ def test_tenants_rules_link_to_tenants_dashboards() -> None:
     assert {rule["uid"] for rule in rules()} == {alert.uid for alert in ALERTS}
     assert {rule["uid"] for rule in rules(tenant=True)} == {alert.uid for alert in ALERTS if alert.is_for_tenants}
     for alert in ALERTS:
-        assert not alert.is_for_tenants or "tenants" in shipped_dashboards()[alert.page.dashboard]["tags"]
+        assert {page.dashboard for page in alert.pages} <= shipped_dashboards().keys()
 
 
 def test_rule_compares_the_number_of_its_query() -> None:
@@ -45,9 +45,16 @@ def test_rule_compares_the_number_of_its_query() -> None:
 
 def test_page_without_dashboard_or_variable_refused() -> None:
     with pytest.raises(GrafanaError, match="no dashboard d, to which an alert links"):
-        check_page(Page("d"), {})
+        pages_in([Page("d")], {})
     with pytest.raises(GrafanaError, match="dashboard d has no variable x"):
-        check_page(Page("d", {"x": "label"}), {"d": {"templating": {"list": [{"name": "y"}]}}})
+        pages_in([Page("d", {"x": "label"})], {"d": {"templating": {"list": [{"name": "y"}]}}})
+
+
+def test_pages_of_an_organisation_end_with_one_that_needs_no_label() -> None:
+    host, network, tenant = Page("host", {"host": "host"}), Page("network"), Page("tenant")
+    boards = {"host": {"templating": {"list": [{"name": "host"}]}}, "network": {}, "tenant": {}}
+    assert pages_in([host, network, tenant], boards) == [host, network]
+    assert pages_in([host, network, tenant], {"tenant": {}}) == [tenant]
 
 
 def test_every_kind_of_incident_has_its_words() -> None:
