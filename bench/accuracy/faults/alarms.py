@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from prism_ch.analysis.incidents.groups import also_named, named, subject_type_named
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.topology import Topology
@@ -96,7 +97,7 @@ def incidents(results: Results, topology: Topology) -> list[Alarm]:
 
 
 def findings(results: Results, topology: Topology) -> list[Alarm]:
-    """List the findings of any grade."""
+    """List the findings of any grade; slow steps that name whom they waited for are about that."""
     names = _Names(results, topology)
     return [
         _of_finding(job_id, one, names, len(job.last.members) if job else 0)
@@ -112,7 +113,8 @@ def _all_findings(results: Results) -> Iterator[tuple[str, Published | None, Fin
 
 def _of_finding(job_id: str, one: Finding, names: _Names, gpus: int) -> Alarm:
     lost_gpu_h = one.slowdown * (one.end_ns - one.start_ns) / 3.6e12 * gpus
-    return _alarm(one, one.diagnosis_id, (job_id,) if job_id else (), lost_gpu_h, names)
+    place = replace(one, subject_type=subject_type_named(one), subject=named(one), may_also_be=also_named(one))
+    return _alarm(place, one.diagnosis_id, (job_id,) if job_id else (), lost_gpu_h, names)
 
 
 def _alarm(one: Finding | Incident, key: str, jobs: tuple[str, ...], lost_gpu_h: float, names: _Names) -> Alarm:
