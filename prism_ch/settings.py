@@ -105,6 +105,16 @@ class GrafanaDatabaseSettings(BaseModel):
     passwords: Path | None = None
 
 
+class GrafanaLinksSettings(BaseModel):
+    """Where else people look, each an address that Grafana fills in; the table [grafana.links]."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: Metrics of a server, such as those of DCGM or the node exporter: an address with `${host}` where its name goes,
+    #: for example `/d/dcgm?var-host=${host}`. The operators' dashboard of a server links to it, at its time range.
+    host: str | None = Field(default=None, pattern=r"^(/|https?://[^@/?#\s]+/)[^\s]*\$\{host(:\w+)?\}[^\s]*$")
+
+
 #: An address without a password, a query or a slash at its end.
 _PAGES = r"^https?://[^@?#\s]*[^@?#\s/]$"
 
@@ -129,6 +139,7 @@ class GrafanaSettings(BaseModel):
     #: Where people read this version's docs/ in a browser: notifications link to its pages on alerts.
     pages: str = Field(default="https://github.com/prism-ch/prism-ch/blob/main/docs", pattern=_PAGES)
     database: GrafanaDatabaseSettings = GrafanaDatabaseSettings()
+    links: GrafanaLinksSettings = GrafanaLinksSettings()
 
 
 class Settings(BaseModel):

@@ -92,6 +92,7 @@ def settings_page() -> str:
         ("`[serve.users.NAME]`", settings.UserSettings),
         ("`[grafana]`", settings.GrafanaSettings),
         ("`[grafana.database]`", settings.GrafanaDatabaseSettings),
+        ("`[grafana.links]`", settings.GrafanaLinksSettings),
     ]
     for title, model in tables:
         rows = [

@@ -14,7 +14,7 @@ from prism_ch.assets import asset
 from prism_ch.errors import GrafanaError, SettingsError
 from prism_ch.grafana.alerts import DATASOURCE_TYPE, DATASOURCE_UID, Place, rule_groups
 from prism_ch.query.tenancy import user_of
-from prism_ch.settings import Settings
+from prism_ch.settings import GrafanaLinksSettings, Settings
 from prism_ch.store.url import EmbeddedLocation, parse_url
 
 #: uid and title of the dashboards' folder. `prune` deletes only what is in our folders under a uid with the prefix.
@@ -101,6 +101,26 @@ def of_tenants(dashboard: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**dashboard, "panels": [panel for panel in dashboard["panels"] if panel["title"] != OPERATORS_ROW]}
 
 
+def linked(dashboards: Mapping[str, Mapping[str, Any]], links: GrafanaLinksSettings) -> Mapping[str, Mapping[str, Any]]:
+    """Return dashboards by uid with the links of the settings: from a server to its metrics."""
+    if links.host is None:
+        return dashboards
+    host = dashboards["prism-host"]
+    link = {
+        "title": "Metrics of this server",
+        "type": "link",
+        "icon": "external link",
+        "url": links.host,
+        "keepTime": True,
+        "includeVars": False,
+        "targetBlank": True,
+        "asDropdown": False,
+        "tags": [],
+        "tooltip": "",
+    }
+    return {**dashboards, "prism-host": {**host, "links": [*host["links"], link]}}
+
+
 def database_user(settings: Settings, tenant: str | None) -> str:
     """Return the database user of an organisation's data source.
 
@@ -171,7 +191,7 @@ def desired_organisation(settings: Settings, tenant: str | None, passwords: Mapp
         team="operators" if tenant is None else tenant,
         datasource=datasource(settings, user),
         password=_password(settings, user, passwords),
-        dashboards=dashboards_of(tenant),
+        dashboards=dashboards_of(tenant) if tenant is not None else linked(dashboards_of(None), settings.grafana.links),
         pages=settings.grafana.pages,
     )
 

@@ -182,7 +182,7 @@ _CONCERNED = {"Job": JOB, "Tenant": look.width(120), "Status": STATUS, "GPUs": l
 _EVIDENCE = {
     "Severity": SEVERITY,
     "Kind": KIND,
-    "Subject": look.wrapped(130),
+    "Subject": look.wrapped(110),
     "Job": JOB,
     "Measured": look.unit(look.PLAIN, 2) + look.width(100),
     "Expected": look.unit(look.PLAIN, 2) + look.width(110),

@@ -14,13 +14,14 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tools.dashboards import fit, style
+from tools.dashboards.fields import AMBER
 from tools.dashboards.frames import Frame, is_matrix
 from tools.dashboards.style import CARD, FAINT, PALETTE, TEXT
 from tools.dashboards.wide import WideField, widen
 
 #: Quiet to loud: of cells that may be below zero, and of those that are not.
 _HOT = LinearSegmentedColormap.from_list("hot", ["#1f60c4", "#fff899", "#c4162a"])
-_LOUD = LinearSegmentedColormap.from_list("loud", [CARD, style.COLORS["dark-orange"]])
+_LOUD = LinearSegmentedColormap.from_list("loud", [CARD, AMBER])
 FloatCells = npt.NDArray[np.float64]
 #: Cells below this sum of red, green and blue, each 0 to 1, are too dark for dark letters.
 _DARK = 1.0
@@ -276,7 +277,7 @@ def _states_of(cells: FloatCells, texts: Mapping[str, Mapping[str, str]], axes: 
     for (row, column), value in np.ndenumerate(cells):
         option = texts[str(int(value))]
         shades[row, column] = to_rgb(style.color(option["color"]))
-        axes.text(column, row, option["text"], ha="center", va="center", fontsize=6, color="#101010")
+        axes.text(column, row, option["text"], ha="center", va="center", fontsize=6, color=style.on(option["color"]))
     axes.imshow(shades, aspect="auto")
 
 

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
 #: From quiet to loud, alike in dark and light. Nothing is told by green against red.
-GREY, BLUE, AMBER, RED = "#7b7f87", "#3f7fdb", "#c98500", "#d02f3f"
+GREY, BLUE, AMBER, RED = "#6b6f77", "#2f6fd0", "#9a6700", "#c9283c"
 SECONDS, SHARE, COUNT, BITS, BYTES, RECORDS, PLAIN = "s", "percentunit", "short", "bps", "decbytes", "cps", "none"
 
 SEVERITIES = {"critical": RED, "warning": AMBER, "info": BLUE}
@@ -39,15 +39,15 @@ KINDS = {
     "imbalance": "imbalance",
     "telemetry": "telemetry",
 }
-#: Hues that the colour-blind tell apart (Okabe and Ito, 2002), besides grey.
+#: Hues of Okabe and Ito (2002), lighter or darker, so that letters can be read on them.
 PHASES = {
-    0: ("-", GREY),
-    1: ("C", "#009e73"),
-    2: ("PP", "#56b4e9"),
-    3: ("DP", "#e69f00"),
-    4: ("EP", "#cc79a7"),
-    5: ("CP", "#f0e442"),
-    6: ("TP", "#0072b2"),
+    0: ("-", "#3c3f46"),
+    1: ("C", "#00805f"),
+    2: ("PP", "#9fd0f5"),
+    3: ("DP", "#f0b840"),
+    4: ("EP", "#a8438c"),
+    5: ("CP", "#f7f3c4"),
+    6: ("TP", "#1e4f9e"),
 }
 #: The grey of no incident is as quiet as the panel.
 SEVERITY_NUMBERS = {0: ("none", "#8080801a"), 1: ("info", BLUE), 2: ("warning", AMBER), 3: ("critical", RED)}

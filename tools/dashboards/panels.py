@@ -154,12 +154,12 @@ def heat_map(
 ) -> heatmap.Panel:
     """Show a value over time, by label, in colours.
 
-    They go from the panel's own at 0 to orange at `top`: quiet to loud in dark and light, for the colour-blind too.
+    They go from the panel's own at 0 to amber at `top`: quiet to loud in dark and light, for the colour-blind too.
     """
     colors = (
         heatmap.HeatmapColorOptions()
         .mode(heat_options.HeatmapColorMode.OPACITY)
-        .fill("dark-orange")
+        .fill(AMBER)
         .min(0)
         .max(top)
         .exponent(0.5)

@@ -108,6 +108,24 @@ SMALL = SampleCluster(
     ),
 )
 
+#: One job that hangs for the second half of the time.
+HANG = SampleCluster(
+    hours=1, detail_s=900, raw_s=20, jobs=(SampleJob("job-5c1e77", "acme", 4, 2, 8.0, status="stalled", ended_s=1800),)
+)
+#: Forty jobs, of which some are slow.
+MANY = SampleCluster(
+    hours=3,
+    detail_s=900,
+    raw_s=20,
+    jobs=tuple(
+        SampleJob(
+            f"job-4{n:05x}", ("acme", "o'hara labs", "zenith")[n % 3], 2, 1 + n % 2, 8.0 + n,
+            (Episode(0.9 - n / 100, 1, 0.1 + n / 100, 1, n % 8),) if n % 5 == 0 else (),
+        )
+        for n in range(40)
+    ),
+)  # fmt: skip
+
 _ACME_LARGE = (Episode(0.55, 0.6, 0.35, 5, 3), Episode(0.99, 1, 0.5, 9, 6, "slow_nic"))
 #: A week of 2,880 GPUs.
 LARGE = SampleCluster(

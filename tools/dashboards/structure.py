@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from prism_ch.grafana.organisations import panels_of
 from prism_ch.grafana.queries import queries
+from tools.dashboards import palettes
 from tools.dashboards.query import register
 from tools.dashboards.written import as_json
 
@@ -35,6 +36,7 @@ def problems(uid: str, dashboards: Mapping[str, Mapping[str, Any]]) -> Iterator[
         _sources(dashboard),
         _links(dashboard, dashboards),
         _variables(uid, dashboard),
+        palettes.problems(dashboard),
         _model_differences(dashboard),
         (f"the unit {unit!r} is not one of Grafana's" for unit in sorted(_units(dashboard)) if not _is_unit(unit)),
     )

@@ -23,7 +23,7 @@ COLORS = {
 TEXT, FAINT, CARD, BACKGROUND = "#ccccdc", "#8e8ea0", "#181b1f", "#111217"
 
 #: From 0 to 255, as tinycolor has it.
-_BRIGHT = 130
+_BRIGHT = 180
 _SCALES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SUFFIXES = {"bps": "b/s", "decbytes": "B", "cps": "/s", "short": ""}
 

@@ -1,6 +1,7 @@
--- Whom the others wait for: GPUs that the incident names, then those that worked longest beyond their peers, in up to 100 of its
--- steps. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a small one those of the same stage.
--- Work is computing without what a GPU waited for; where replays are off, that isn't known, and work isn't told.
+-- Whom the others wait for: GPUs that the incident names, others of a server that it names, then those that worked longest beyond
+-- their peers, in up to 100 of its steps. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a
+-- small one those of the same stage. Work is computing without what a GPU waited for; where replays are off, that isn't known,
+-- and work isn't told.
 WITH
     $__of_incident AS f,
     member AS
@@ -10,7 +11,8 @@ WITH
             server,
             gpu,
             if(count() OVER (PARTITION BY dp_group) > 2, dp_group::Int64, -1 - pp_stage::Int64) AS peers,
-            greatest(indexOf(f.4, endpoint), indexOf(f.4, server)) AS place
+            indexOf(f.4, endpoint) AS place,
+            indexOf(f.4, server) AS server_place
         FROM job_members
         WHERE job_id = f.1
     ),
@@ -32,11 +34,11 @@ SELECT
     concat(m.server, ' GPU ', toString(m.gpu)) AS "GPU",
     m.endpoint AS "Endpoint",
     m.server AS "Server",
-    multiIf(m.place = 1, 'culprit', m.place > 1, 'may also be', '') AS "Named",
+    multiIf(m.place = 1, 'culprit', m.place > 1, 'may be', m.server_place > 0, 'its server', '') AS "Named",
     w.work_s / nullIf(median(w.work_s) OVER (PARTITION BY m.peers), 0) - 1 AS "Work beyond peers",
     l.steps AS "Last in steps"
 FROM member AS m
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
-ORDER BY m.place > 0 DESC, m.place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
+ORDER BY m.place > 0 DESC, m.server_place > 0 DESC, m.place, m.server_place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
 LIMIT 20

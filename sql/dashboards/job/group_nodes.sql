@@ -4,7 +4,7 @@ SELECT
     concat('DP group ', toString(group_id)) AS title,
     concat('stage ', toString(pp_stage)) AS subtitle,
     length(members) AS mainstat,
-    if(hasAny(members, blamed), '#d02f3f', '#7b7f87') AS color,
+    if(hasAny(members, blamed), '#c9283c', '#6b6f77') AS color,
     concat(members[1], if(length(members) > 1, concat(' to ', members[-1]), '')) AS detail__members
 FROM groups
 CROSS JOIN

@@ -61,5 +61,5 @@ LEFT JOIN named AS e ON m.endpoint = e.place
 LEFT JOIN named AS s ON m.server = s.place
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
-ORDER BY greatest(e.is_open, s.is_open) DESC, greatest(e.blame, s.blame) DESC, greatest(e.is_subject, s.is_subject) DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
+ORDER BY greatest(e.is_open, s.is_open) DESC, greatest(e.blame, s.blame) DESC, e.blame > 0 DESC, greatest(e.is_subject, s.is_subject) DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
 LIMIT 20

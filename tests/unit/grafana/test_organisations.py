@@ -6,8 +6,16 @@ import pytest
 
 from prism_ch.errors import GrafanaError, SettingsError
 from prism_ch.grafana import organisations
-from prism_ch.grafana.organisations import Organisation, desired_organisation
-from prism_ch.settings import GrafanaSettings, ServeSettings, Settings, read_passwords
+from prism_ch.grafana.organisations import (
+    OPERATORS_ROW,
+    Organisation,
+    dashboards_of,
+    desired_organisation,
+    linked,
+    panels_of,
+    shipped_dashboards,
+)
+from prism_ch.settings import GrafanaLinksSettings, GrafanaSettings, ServeSettings, Settings, read_passwords
 
 HASH = "scrypt:16384:8:1:AAAAAAAAAAAAAAAAAAAAAA==:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 SERVER = "clickhouses://admin:adm1n-pw@db.example:9443/prod?cluster=c"
@@ -109,3 +117,26 @@ def test_broken_dashboard_file_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(organisations, "asset", lambda _: tmp_path)
     with pytest.raises(GrafanaError, match=r"dashboards/prism-a\.json .*; install prism-ch again"):
         organisations.shipped_dashboards.__wrapped__()
+
+
+def test_page_of_a_server_leads_to_its_metrics_where_set() -> None:
+    address = "https://grafana.example/d/dcgm?var-instance=${host}"
+    boards = linked(shipped_dashboards(), GrafanaLinksSettings(host=address))
+    (*_, link) = boards["prism-host"]["links"]
+    assert (link["url"], link["keepTime"]) == (address, True)
+    assert boards["prism-job"] == shipped_dashboards()["prism-job"]
+    assert linked(shipped_dashboards(), GrafanaLinksSettings()) == shipped_dashboards()
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert('${host}')", "https://a:b@c/${host}", "/d/dcgm", "//x y/${host}"]
+)
+def test_link_that_is_no_address_of_a_server_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="host"):
+        GrafanaLinksSettings(host=address)
+
+
+def test_tenants_get_no_panel_on_flow_records() -> None:
+    titles = {panel["title"] for board in dashboards_of("alpha").values() for panel in panels_of(board)}
+    assert "What it rests on" in titles
+    assert not titles & {OPERATORS_ROW, "Flows behind it", "Traffic of its NICs"}
