@@ -107,6 +107,8 @@ def _analyse(context: TaskContext, from_ns: int | None) -> int:
         arrived_until_ns=context.watch.arrived_until_ns(_arrivals(context)) or 0,
         stop=context.time_slice(),
     )
+    if report.windows:
+        context.watch.window_worked()
     return len(report.windows)
 
 

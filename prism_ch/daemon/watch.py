@@ -6,10 +6,10 @@ whether more will come. So each tick asks who is silent, and up to when records 
 1. Learn from their arrivals how often records come, and how long after their flows end.
 2. What ended `prompt_s` ago has arrived. Where nothing comes at all, that is known after twice the usual distance of
    arrivals; then what ended one such distance ago would have come.
-3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent half as long
-   again.
-4. A job that sends again after a pause of more than a step is looked at after each of its next steps, too: only what
-   comes after a stop shows what it was.
+3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent a third as long
+   again; and once a window was worked, which replaces what was seen in between.
+4. A job that sends again after a pause of more than a step is looked at once it has for half a step, too, and again
+   as above for some steps: only what comes after a stop shows what it was.
 5. Looking takes a quarter of the time at most.
 """
 
@@ -28,7 +28,7 @@ SILENCE_S = 5.0
 #: Who is silent for longer than this, in seconds, is left to the windows as they close.
 KNOWN_S = 60.0
 #: Each look comes this many times as long after the silence began as the one before.
-_AGAIN = 1.6
+_AGAIN = 1.3
 #: How much longer than a look the pause after it is.
 _PAUSE = 3.0
 #: Arrivals that show how often records come.
@@ -39,8 +39,10 @@ _PAST_S = 60.0
 #: Steps after a pause of a job that show what it was.
 _JUDGED = 8
 
-#: Whom to look at, and since when that is so.
+#: Whom to look at and since when that is so.
 _Key: TypeAlias = tuple[str, int]
+#: That, for how many seconds it has been so, and from how many on it is looked at.
+_Look: TypeAlias = tuple[_Key, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,19 @@ class Watch:
         self._heard = {one.job_id: self._before(one, at_s).then(one, at_s) for one in jobs}
         if at_s < self._rests_until_s:
             return False
-        looked = self._looked_s
-        shown: dict[_Key, float] = {}
-        next_s: dict[_Key, float] = {}
-        for key, silent_s in _silent(jobs, exporters, until_ns):
-            shown[key], next_s[key] = silent_s, max(SILENCE_S, _AGAIN * looked.get(key, 0.0))
-        for key, on_s, step_s in self._resumed(jobs, until_ns):
-            shown[key], next_s[key] = on_s, looked.get(key, 0.0) + step_s
-        again = {key for key, shown_s in shown.items() if shown_s >= next_s[key]}
-        self._looked_s = {key: shown[key] if key in again else looked.get(key, 0.0) for key in shown}
-        return bool(again)
+        due = False
+        looked: dict[_Key, float] = {}
+        for key, shown_s, least_s in (*_silent(jobs, exporters, until_ns), *self._resumed(jobs, until_ns)):
+            before_s = self._looked_s.get(key, 0.0)
+            again = shown_s >= max(least_s, _AGAIN * before_s)
+            looked[key] = shown_s if again else before_s
+            due |= again
+        self._looked_s = looked
+        return due
+
+    def window_worked(self) -> None:
+        """Note that a window replaced what looks have shown: who is silent is looked at anew."""
+        self._looked_s = {}
 
     def looked(self, began_s: float, at_s: float) -> None:
         """Note how long a look took."""
@@ -135,22 +140,20 @@ class Watch:
         """Return what was heard of a job before; of one not asked for yet, what is known of it if it stands still."""
         return self._heard.get(job.job_id, _Heard(job.last_ns if job.status == "running" else job.known_ns, at_s))
 
-    def _resumed(self, jobs: Sequence[JobSilence], until_ns: int) -> Iterator[tuple[_Key, float, float]]:
-        """Yield the jobs that send again, for how many seconds they have, and their step."""
+    def _resumed(self, jobs: Sequence[JobSilence], until_ns: int) -> Iterator[_Look]:
+        """Yield the jobs that send again, and for how many seconds they have."""
         for job in jobs:
             resumed_ns = self._heard[job.job_id].resumed_ns
             on_s = (min(until_ns, job.last_ns) - resumed_ns) / 1e9
             if resumed_ns and on_s <= min((_JUDGED + 1) * job.step_s, KNOWN_S):
-                yield (f"{job.job_id} again", resumed_ns), on_s, job.step_s
+                yield (f"{job.job_id} again", resumed_ns), on_s, job.step_s / 2
 
 
-def _silent(
-    jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int
-) -> Iterator[tuple[_Key, float]]:
+def _silent(jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int) -> Iterator[_Look]:
     """Yield who is silent since when, and for how many seconds."""
     for name, last_ns in (
         *((job.job_id, job.last_ns) for job in jobs),
         *((f"exporter {one.exporter}", one.last_ns) for one in exporters),
     ):
         if until_ns - last_ns <= KNOWN_S * 1e9:
-            yield (name, last_ns), (until_ns - last_ns) / 1e9
+            yield (name, last_ns), (until_ns - last_ns) / 1e9, SILENCE_S

@@ -40,6 +40,7 @@ def served(made: Simulation) -> Iterator[tuple[int, Results, Topology]]:
         while start_ns + width_ns <= arrivals.closed_until_ns(now_ns):
             work_window(results, flows, topology, Window(start_ns, start_ns + width_ns), _PARAMS, is_whole=True)
             start_ns += width_ns
+            watch.window_worked()
             yield now_ns, results, topology
         exporters = arrivals.of_exporters(now_ns)
         until_ns = watch.arrived_until_ns(exporters)

@@ -100,8 +100,11 @@ def _scopes(read: FlowBatch, source: Int32) -> Iterator[Bool]:
 
 
 def _moments(end_ns: Int64) -> Int64:
-    """Return the moments at which something ended, in order, at most one a tick, int64[k]."""
-    first = int(end_ns.min())
+    """Return the moments at which something ended, in order, at most one a tick, int64[k].
+
+    Ticks are those of the epoch, so that a hole begins at the same moment whatever else is read.
+    """
+    first = int(end_ns.min()) // _TICK_NS * _TICK_NS
     seen = np.zeros((int(end_ns.max()) - first) // _TICK_NS + 1, dtype=bool)
     seen[(end_ns - first) // _TICK_NS] = True
     return first + np.flatnonzero(seen) * _TICK_NS

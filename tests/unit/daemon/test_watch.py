@@ -61,7 +61,7 @@ def test_slow_collector_is_waited_for() -> None:
 def test_silent_job_is_looked_at_and_again_ever_later() -> None:
     watch = Watch()
     looks = [at for at in range(80) if watch.is_due([job(100)], [], T0_NS + (100 + at) * SECOND, at_s=float(at))]
-    assert looks == [5, 8, 13, 21, 34, 55]
+    assert looks == [5, 7, 10, 13, 17, 23, 30, 39, 51]
 
 
 def test_job_that_sends_is_not_looked_at_nor_one_long_gone() -> None:
@@ -73,7 +73,7 @@ def test_stalled_job_that_sends_again_is_looked_at() -> None:
     watch = Watch()
     sends = [job(known_s=100, last_s=110 + at, status="stalled") for at in range(11)]
     due = [watch.is_due([one], [], one.last_ns, float(at)) for at, one in enumerate(sends)]
-    assert [at for at, is_due in enumerate(due) if is_due] == [2, 4, 6, 8, 10]
+    assert [at for at, is_due in enumerate(due) if is_due] == [1, 2, 3, 4, 6, 8]
 
 
 def looks_of_resumed(watch: Watch, last_s: dict[int, float], *, step_s: float) -> list[int]:
@@ -89,7 +89,7 @@ def looks_of_resumed(watch: Watch, last_s: dict[int, float], *, step_s: float) -
 def test_job_that_goes_on_after_a_pause_is_looked_at() -> None:
     """It rests for 4 s in steps of 1.5 s, too short to be looked at meanwhile."""
     last_s = {at: at - 1 if at < 10 else max(8.0, at - 1.0) if at >= 13 else 8.0 for at in range(40)}
-    assert looks_of_resumed(Watch(), last_s, step_s=1.5) == [15, 17, 19, 21, 23, 25]
+    assert looks_of_resumed(Watch(), last_s, step_s=1.5) == [14, 15, 16, 17, 19, 21, 24]
 
 
 def test_job_in_its_usual_rhythm_is_not_looked_at() -> None:
@@ -102,6 +102,14 @@ def test_silent_exporter_is_looked_at() -> None:
     watch = Watch()
     silent = arrival(now_s=110, received_s=101, last_s=100, exporter="silent")
     assert watch.is_due([], [silent], T0_NS + 106 * SECOND, 0.0)
+
+
+def test_silence_is_looked_at_again_once_a_window_was_worked() -> None:
+    watch = Watch()
+    assert watch.is_due([job(100)], [], T0_NS + 106 * SECOND, 10.0)
+    assert not watch.is_due([job(100)], [], T0_NS + 107 * SECOND, 11.0)
+    watch.window_worked()
+    assert watch.is_due([job(100)], [], T0_NS + 107 * SECOND, 11.0)
 
 
 def test_looking_leaves_most_of_the_time_to_others() -> None:

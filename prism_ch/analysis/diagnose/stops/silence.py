@@ -262,7 +262,7 @@ def _irregular(quiet: QuietJob, params: StopParams) -> list[str]:
     reached = np.zeros((len(quiet.flows.exporters), len(quiet.steps) + 1), dtype=bool)
     reached[quiet.flows.exporter, step] = True
     missed = (~reached[:, step.min() : -1]).sum(axis=1)
-    saw = np.flatnonzero(reached.any(axis=1) & (missed >= params.repeats))
+    saw = np.flatnonzero(reached.any(axis=1) & (missed >= params.slow_steps))
     return [quiet.flows.exporters[code] for code in saw.tolist()]
 
 
@@ -270,10 +270,11 @@ def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, pa
     """Yield a finding for each gap in an exporter's records while the job went on."""
     step_end_ns = quiet.steps.end_ns[quiet.steps.end_ns > quiet.flows.end_ns.min()]
     ends = np.unique(np.concatenate([_ends_of(name, batch) for batch in (quiet.flows, quiet.around, raw)]))
-    end_ns = np.append(ends, quiet.flows.end_ns.max())
+    end_ns = np.append(ends, quiet.flows.end_ns.max() + 1)
     steps = np.searchsorted(step_end_ns, end_ns[1:]) - np.searchsorted(step_end_ns, end_ns[:-1], side="right")
-    long = np.diff(end_ns) > params.silence_s * 1e9
-    for gap in np.flatnonzero(long & (steps >= params.repeats)).tolist():
+    # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.
+    long = np.diff(end_ns) > max(params.silence_s, params.repeats * rhythm.step_s) * 1e9
+    for gap in np.flatnonzero(long & (steps >= params.slow_steps)).tolist():
         since_ns = int(end_ns[gap])
         before = step_end_ns[step_end_ns <= since_ns][-params.enough - 1 :]
         reached = np.diff(np.searchsorted(ends[: gap + 1], before, side="right")) > 0

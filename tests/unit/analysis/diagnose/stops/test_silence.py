@@ -58,6 +58,16 @@ def test_exporter_is_lost_once_it_misses_several_steps() -> None:
     assert lost.baseline.exporters == ("right",)
 
 
+def test_exporter_is_lost_though_steps_seem_to_last_longer() -> None:
+    """Where the steps that it hides show as parts of others, the job's usual step says how many there were."""
+    left = [replace(flow, exporter="left") for flow in ring(range(3), every(2000, 10, 2000))]
+    later = [replace(flow, exporter="left") for flow in ring(range(3), every(4000, 2, 24_000))]
+    right = [replace(flow, exporter="right", port=50_001) for flow in ring(range(3), every(2000, 10, 2000))]
+    job = replace(quiet([*left, *later, *right], 28), steps=steps_of([2.0] * 10 + [4.0] * 2))
+    (lost,) = lost_exporters(job, FlowBatch.empty())
+    assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 20 * SECOND)
+
+
 def test_job_hidden_by_a_hole_is_silent_only_since_its_end() -> None:
     flows = ring(range(3), every(1000, 20, 1000))
     for until_s, is_open, found in ((40, True, None), (33, False, None), (40, False, BEGIN_NS + 30 * SECOND)):
