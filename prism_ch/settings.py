@@ -55,7 +55,7 @@ class ServeSettings(BaseModel):
     keep_done_days: float = Field(default=7.0, ge=0)
     #: Another schedule than the shipped scheduler/schedule.toml.
     schedule: Path | None = None
-    #: Where HTTP is served; everyone who reaches the port may read /healthz and /metrics.
+    #: Where HTTP is served; everyone who reaches the port may read /healthz and most of /metrics.
     host: str = "127.0.0.1"
     #: The port there; 0 takes any that is free.
     port: int = Field(default=9478, ge=0, le=65_535)

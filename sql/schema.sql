@@ -3361,7 +3361,7 @@ AS WITH
         SELECT
             s.job_id AS job_id,
             max(s.step) AS last_step,
-            sum(s.duration_s) AS taken_s,
+            sum(CAST(round(s.duration_s * 1000000000.), 'Int64')) / 1000000000. AS taken_s,
             quantileExactIf(0.5)(s.duration_s, (s.complete = 1) AND (c.rank = 0)) AS healthy_s,
             groupArrayIf((c.rank, s.duration_s, c.share), c.rank > 0) AS concerned
         FROM steps AS s
@@ -3372,7 +3372,7 @@ SELECT
     job_id,
     last_step,
     taken_s,
-    arrayMap(nth -> arraySum(arrayMap(of -> multiIf((of.1) != nth, 0, isNaN(healthy_s), (of.2) * (of.3), greatest((of.2) - healthy_s, 0)), concerned)), arrayEnumerate(from_the_root)) AS lost_s
+    arrayMap(nth -> (arraySum(arrayMap(of -> CAST(round(multiIf((of.1) != nth, 0, isNaN(healthy_s), (of.2) * (of.3), greatest((of.2) - healthy_s, 0)) * 1000000000.), 'Int64'), concerned)) / 1000000000.), arrayEnumerate(from_the_root)) AS lost_s
 FROM judged;
 
 CREATE VIEW IF NOT EXISTS job_timeline
@@ -3466,7 +3466,7 @@ AS WITH
             end_time,
             evidence,
             kind IN ('stall', 'hang', 'restart') AS is_stop,
-            (toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1000000000. AS length_s
+            toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time) AS length_ns
         FROM diagnoses
         WHERE has(from_the_root, CAST(kind, 'String'))
     ),
@@ -3481,8 +3481,8 @@ AS WITH
             min(start_time) AS first_time,
             max(end_time) AS last_time,
             countIf(is_stop) AS interruptions,
-            sumIf(length_s, is_stop) AS gap_s,
-            groupArrayIf((first_step, length_s), is_stop) AS stops,
+            sumIf(length_ns, is_stop) / 1000000000. AS gap_s,
+            groupArrayIf((first_step, length_ns / 1000000000.), is_stop) AS stops,
             argMax(CAST(JSONExtractUInt(evidence, 'members_before'), 'UInt32'), start_time) AS members_before,
             argMax(CAST(JSONExtractUInt(evidence, 'members_after'), 'UInt32'), start_time) AS members_after
         FROM measured AS m
@@ -3546,8 +3546,8 @@ SELECT
     countIf(j.status = 'running') AS running_jobs,
     sumIf(j.endpoints, j.status = 'running') AS gpus,
     sum(j.steps) AS steps,
-    sum(l.taken_s * j.endpoints) / 3600 AS gpu_hours,
-    sum((arraySum(l.lost_s) + arraySum(cause -> arrayMax(arrayPushBack(arrayMap(stop -> if(((stop.1) = cause) AND ((stop.2) > l.last_step), stop.3, 0), f.stops), 0)), ['stall', 'hang', 'restart'])) * j.endpoints) / 3600 AS gpu_hours_lost,
+    (sum(CAST(round(l.taken_s * 1000000000.), 'Int128') * j.endpoints) / 1000000000.) / 3600 AS gpu_hours,
+    (sum(CAST(round((arraySum(l.lost_s) + arraySum(cause -> arrayMax(arrayPushBack(arrayMap(stop -> if(((stop.1) = cause) AND ((stop.2) > l.last_step), stop.3, 0), f.stops), 0)), ['stall', 'hang', 'restart'])) * 1000000000.), 'Int128') * j.endpoints) / 1000000000.) / 3600 AS gpu_hours_lost,
     sum(f.findings) AS findings,
     sum(f.open_findings) AS open_findings,
     ['', 'info', 'warning', 'critical'][max(f.worst) + 1] AS worst_open

@@ -71,7 +71,7 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
             store = stack.enter_context(connect(settings.url))
             sql = stack.enter_context(closing(SqlEndpoint(store, location.folder, settings.serve)))
             pages = stack.enter_context(closing(Pages(sql)))
-        app = application(daemon.health.checks, daemon.health.measures, sql, pages)
+        app = application(daemon.health.checks, daemon.health.measures, sql, pages, sql.users if sql else None)
         options = settings.serve
         stack.enter_context(listening(app, options.host, options.port, options.tls_certificate, options.tls_key))
         if isinstance(location, EmbeddedLocation):  # other processes can't open the database meanwhile

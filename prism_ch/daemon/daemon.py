@@ -103,7 +103,8 @@ class Daemon:
     def _context(self, store: Store | None) -> TaskContext:
         connection = connect(self._settings.url) if store is None else store
         stopping, watch = self._stopping.is_set, self._watch
-        return TaskContext(connection, self._settings, self._spool, stopping, self.health.write, watch)
+        health = self.health
+        return TaskContext(connection, self._settings, self._spool, stopping, health.write, health.compare_rows, watch)
 
 
 class ClockWatch:

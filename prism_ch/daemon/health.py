@@ -15,6 +15,7 @@ from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.tasks import TaskState
 from prism_ch.errors import PrismError
 from prism_ch.health.checks import Check, Measure, check_machine, check_service, guarded, measure_database, write_health
+from prism_ch.health.integrity import check_rows
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 
@@ -43,12 +44,13 @@ class HealthMonitor:
         self._open_store = open_store
         self._lock = Lock()
         self._pending: Future[list[Check]] | None = None
+        self._rows: Sequence[Check] = ()
         self._process = f"{socket.gethostname()}:{os.getpid()}"
 
     def checks(self) -> list[Check]:
         """Run all checks; a database that does not answer in time is a bad one."""
         database = guarded("database", self._check_database, "start the database; the service goes on by itself")
-        return [*self._check_process(), *database]
+        return [*self._check_process(), *database, *self._rows]
 
     def measures(self) -> list[Measure]:
         """Take all measures; those of the database are left out if it does not answer."""
@@ -62,9 +64,14 @@ class HealthMonitor:
 
     def write(self, store: Store) -> int:
         """Write checks and measures to the database; return 0, as a task without units."""
-        checks = [*self._check_process(), *check_service(store, self._settings)]
+        checks = [*self._check_process(), *check_service(store, self._settings), *self._rows]
         measures = [*self._measure_process(), *measure_database(store, self._settings), Measure("database_up", "", 1)]
         write_health(store, self._process, checks, measures)
+        return 0
+
+    def compare_rows(self, store: Store) -> int:
+        """Compare ledgers with the rows that are there, for later checks; return 0, as a task without units."""
+        self._rows = check_rows(store, self._settings)
         return 0
 
     def _check_process(self) -> list[Check]:

@@ -39,7 +39,7 @@ class TaskContext:
     """What a task needs: its own connection, the settings, and the spool, if any.
 
     `stopping` returns whether the service is stopping; `write_health` writes its checks and measures to the database;
-    `watch` knows who is silent.
+    `compare_rows` compares ledgers with the rows that are there; `watch` knows who is silent.
     """
 
     store: Store
@@ -47,6 +47,7 @@ class TaskContext:
     spool: Spool | None
     stopping: Callable[[], bool]
     write_health: Callable[[Store], int]
+    compare_rows: Callable[[Store], int]
     watch: Watch = field(default_factory=Watch)
 
     def time_slice(self) -> Callable[[], bool]:
@@ -127,6 +128,7 @@ TASKS: Mapping[str, Task] = {
     "reanalyse": analyse_changed,
     "retention": keep_retention,
     "note_health": lambda context: context.write_health(context.store),
+    "compare_rows": lambda context: context.compare_rows(context.store),
 }
 
 

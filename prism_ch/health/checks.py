@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -36,6 +37,8 @@ _SHOWN, _REASON_CHARS = 3, 300
 _BEHIND_WARN, _BEHIND_BAD = 5, 60
 #: A flow that ends longer than this after its record arrived, in seconds, shows a clock that is ahead.
 _AHEAD_S = 1.0
+#: Values of one label that are measured. The largest fabrics have some thousand switches; each value is one row a tick.
+LABELS_MAX = 4096
 
 #: The meaning of each measure and the names of its labels, with blanks between; measures whose name ends in _total are
 #: counters.
@@ -59,6 +62,7 @@ MEASURES = {
     "task_units_total": ("What the task has done since the service started: files, windows", "task"),
     "spool_files": ("Files that wait in the spool", ""),
     "memory_bytes": ("Memory of the service in use, bytes", ""),
+    "labels_left_out": ("Values of the measure's label that are not shown, as there are too many", "measure"),
     "database_up": ("1 where the database answers, else 0", ""),
 }
 
@@ -187,7 +191,30 @@ def measure_database(store: Store, settings: Settings) -> list[Measure]:
     measures.append(Measure("flows_late", "", late))
     measures += _measure_incidents(store)
     stages = store.rows(statement("health_stages"))
-    return measures + [Measure("stage_seconds", stage, seconds) for stage, _, seconds in stages]
+    measures += [Measure("stage_seconds", stage, seconds) for stage, _, seconds in stages]
+    return bounded(measures)
+
+
+def bounded(measures: Sequence[Measure]) -> list[Measure]:
+    """Leave out measures of more labels than a reader can bear, and count them.
+
+    Exporters and reasons have the names that collectors give them, any number of them.
+    """
+    labels: dict[str, int] = Counter()
+    kept = []
+    for each in sorted(measures, key=lambda each: (each.name, each.label)):
+        labels[each.name] += 1
+        if labels[each.name] <= LABELS_MAX:
+            kept.append(each)
+    left_out = {name: number - LABELS_MAX for name, number in labels.items() if number > LABELS_MAX}
+    return kept + [Measure("labels_left_out", name, number) for name, number in left_out.items()]
+
+
+def without_exporters(measures: Sequence[Measure]) -> list[Measure]:
+    """Leave out measures of single exporters, and count them."""
+    named = Counter(each.name for each in measures if MEASURES[each.name][1] == "exporter")
+    kept = [each for each in measures if each.name not in named and each.label not in named]
+    return kept + [Measure("labels_left_out", name, number) for name, number in named.items()]
 
 
 def _measure_incidents(store: Store) -> list[Measure]:

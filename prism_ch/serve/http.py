@@ -23,10 +23,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prism_ch.errors import SettingsError
-from prism_ch.health.checks import MEASURES, Check, Measure
+from prism_ch.health.checks import MEASURES, Check, Measure, without_exporters
 from prism_ch.serve.connections import Connections
 from prism_ch.serve.origin import wants_page
 from prism_ch.serve.pages import PATHS
+from prism_ch.serve.users import Users
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,11 @@ def application(
     measures: Callable[[], list[Measure]],
     sql: ASGIApp | None = None,
     pages: ASGIApp | None = None,
+    users: Users | None = None,
 ) -> Starlette:
     """Make the application; checks and measures are taken at each request, in a thread.
+
+    Where there are `users`, names of exporters, which are addresses, are measured for those alone who may read all.
 
     Parameters: `sql`, the application that answers SQL; None if the database is on a server, which does that itself.
     `pages`, the application that answers browsers; None without one.
@@ -54,9 +58,11 @@ def application(
         }
         return JSONResponse(status, status_code=503 if bad else 200)
 
-    def metrics(request: Request) -> Response:  # noqa: ARG001 - the library's form
+    def metrics(request: Request) -> Response:
+        address = request.client.host if request.client else ""
+        shows_names = users is None or users.may_read_all(request.headers, address)
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_MeasureCollector(measures()))
+        registry.register(_MeasureCollector(measures() if shows_names else without_exporters(measures())))
         return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     ok = PlainTextResponse("Ok.\n")  # as ClickHouse answers if it runs, and no replica lags

@@ -145,6 +145,16 @@ class Users:
         """Whether everyone on this machine may read, as no user is configured."""
         return self._open
 
+    def may_read_all(self, headers: Mapping[str, str], address: str) -> bool:
+        """Whether a request's credentials let it read what is about all tenants; may take a while."""
+        if "authorization" not in headers:
+            return self._open
+        try:
+            user = self.authenticate(credentials_of(headers, {}), address)
+        except RequestError:
+            return False
+        return user.role in ("operator", "reader") and user.tenant is None
+
     def known(self, credentials: Credentials) -> User | None:
         """Return the user whose credentials were correct before, without delay; else None."""
         return self._user(credentials.name) if self._digest(credentials) in self._known else None

@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,11 @@ from prism_ch.daemon.health import HealthMonitor
 from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.tasks import TASKS, Schedule, TaskContext, TaskPlan, TaskState
 from prism_ch.errors import SettingsError, StoreError
-from prism_ch.health.checks import MEASURES, Check, check_machine, check_service
+from prism_ch.health.checks import LABELS_MAX, MEASURES, Check, check_machine, check_service, measure_database
 from prism_ch.health.doctor import examine
 from prism_ch.serve.http import application, listening
-from prism_ch.settings import ServeSettings, Settings
+from prism_ch.serve.users import Users, hash_password
+from prism_ch.settings import ServeSettings, Settings, UserSettings
 from prism_ch.store.client import Store, connect
 from tests.e2e.commands import prism_ch
 from tests.incidents import incident, of_job, part
@@ -310,6 +312,43 @@ def test_metrics_and_tables_say_the_same(daemon: Daemon, store: Store) -> None:
     assert store.scalar("SELECT countIf(name = 'windows') FROM health") == 1
 
 
+def test_made_up_names_of_exporters_are_bounded(store: Store) -> None:
+    columns = "(sampler_address, mark_ns, ahead_ns, last_received_at)"
+    names = "SELECT concat('made-up-', toString(number)), 1, 0, now64(3) FROM numbers({number:UInt32})"
+    store.command(f"INSERT INTO exporter_marks_log {columns} {names}", {"number": LABELS_MAX + 7})
+    measures = measure_database(store, SETTINGS)
+    assert sum(each.name == "exporter_lag_seconds" for each in measures) == LABELS_MAX
+    left_out = {each.label: each.value for each in measures if each.name == "labels_left_out"}
+    assert left_out == {"exporter_lag_seconds": 7, "exporter_silent_seconds": 7}
+
+
+def test_exporters_are_measured_for_those_who_may_read(daemon: Daemon, store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    reader = UserSettings(password=hash_password("read"), role="reader")
+    tenant = UserSettings(password=hash_password("own"), role="tenant", tenant="alpha")
+    users = Users(ServeSettings(users={"reader": reader, "alpha": tenant}))
+    app = application(daemon.health.checks, daemon.health.measures, users=users)
+    shown = {}
+    with listening(app, "127.0.0.1", 0) as port:
+        for name in ("", "reader:read", "reader:guess", "alpha:own"):
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics")
+            if name:
+                request.add_header("Authorization", f"Basic {b64encode(name.encode()).decode()}")
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - of this test
+                shown[name] = answer.read().decode()
+    assert [name for name, text in shown.items() if "leaf-1" in text] == ["reader:read"]
+    assert 'prism_ch_labels_left_out{measure="exporter_lag_seconds"} 1.0' in shown[""]
+    assert "prism_ch_windows_worked" in shown[""]
+
+
+def test_rows_that_are_gone_are_seen_by_the_service(daemon: Daemon, store: Store) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS)
+    store.command("TRUNCATE TABLE flows_log")
+    assert all(check.state != "bad" for check in daemon.health.checks())
+    assert daemon.health.compare_rows(store) == 0
+    assert [check.name for check in daemon.health.checks() if check.state == "bad"] == ["rows of flows"]
+
+
 def test_open_incidents_are_counted_and_go_back_to_zero(daemon: Daemon, store: Store) -> None:
     of_job(store, "job-a", "alpha")
     both: dict[str, Any] = {"jobs": ["job-a"], "tenants": ["alpha"], "lost_gpu_h": 1.5}
@@ -375,7 +414,9 @@ def test_a_hung_task_stops_neither_others_nor_the_service(
 
 
 def test_every_task_of_the_schedule_can_be_woken(daemon: Daemon, store: Store, store_url: str) -> None:
-    context = TaskContext(store, Settings(url=store_url), None, lambda: False, daemon.health.write)
+    context = TaskContext(
+        store, Settings(url=store_url), None, lambda: False, daemon.health.write, daemon.health.compare_rows
+    )
     assert {name: task(context) for name, task in TASKS.items()} == dict.fromkeys(TASKS, 0)
     spool = daemon._spool
     assert spool is not None

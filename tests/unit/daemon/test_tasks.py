@@ -81,7 +81,9 @@ def runner(task: Callable[[TaskContext], int], stores: list[Any] | None = None) 
     def begin(store: Store | None) -> TaskContext:
         if store is None:
             opened.append(mock.create_autospec(Store, instance=True))
-        return TaskContext(cast("Store", store or opened[-1]), Settings(), None, lambda: False, lambda _: 0)
+        return TaskContext(
+            cast("Store", store or opened[-1]), Settings(), None, lambda: False, lambda _: 0, lambda _: 0
+        )
 
     return TaskRunner("work", task, PLAN, SCHEDULE, begin)
 
