@@ -103,7 +103,7 @@ ALERTS = (
         pages=INCIDENT_PAGES,
         shown=("lost_gpu_h",),
         summary=(
-            f"{{{{ .Labels.subject }}}}: {what_is_wrong()} (job {{{{ .Labels.job }}}},"
+            f"{{{{ .Labels.place }}}}: {what_is_wrong()} (job {{{{ .Labels.job }}}},"
             " {{ if .Values.lost_gpu_h }}{{ humanize .Values.lost_gpu_h.Value }}{{ end }} GPU-hours lost so far)"
         ),
         description=(
@@ -121,7 +121,7 @@ ALERTS = (
         is_for_tenants=True,
         pages=CULPRIT_PAGES,
         summary=(
-            "{{ .Labels.subject }} has been to blame for {{ humanize .Values.A.Value }} minutes of the last day"
+            "{{ .Labels.place }} has been to blame for {{ humanize .Values.A.Value }} minutes of the last day"
             " ({{ .Labels.kind }})"
         ),
         description=(

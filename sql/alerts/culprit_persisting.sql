@@ -1,13 +1,14 @@
 -- Purpose: see which GPUs, servers, switches and links are to blame again and again, over all jobs they meet.
 -- Range: how far back blame is added up; only what was to blame in the last hour of it counts.
--- Result: tenant, job, kind, subject String, 'several' where it met more than one; host String: the server that it is or sits in,
---   empty of switches and links; value Float64: time of its incidents of
+-- Result: tenant, job, kind, subject String, 'several' where it met more than one; place String: the subject, or the GPU that it is; host
+--   String: the server that it is or sits in, empty of switches and links; value Float64: time of its incidents of
 --   warning or worse, minutes; 0 where there was only one, which has an alert of its own; from_ms, to_ms Int64: the range.
 SELECT
     if(uniqExactArray(i.tenants) > 1, 'several', any(i.tenants)[1]) AS tenant,
     if(uniqExactArray(i.jobs) > 1, 'several', any(i.jobs)[1]) AS job,
     toString(i.kind) AS kind,
     i.subject AS subject,
+    if(empty(any(m.server)), i.subject, concat(any(m.server), ' GPU ', toString(any(m.gpu)))) AS place,
     if(any(i.subject_type) = 'server', i.subject, any(m.server)) AS host,
     if(
         count() > 1 AND max(i.end_time) >= $__toTime - INTERVAL 1 HOUR,
@@ -19,7 +20,7 @@ SELECT
 FROM incidents AS i
 LEFT JOIN
 (
-    SELECT endpoint, argMax(server, last_seen) AS server
+    SELECT endpoint, argMax(server, last_seen) AS server, argMax(gpu, last_seen) AS gpu
     FROM job_members
     GROUP BY endpoint
 ) AS m ON m.endpoint = i.subject

@@ -1,7 +1,7 @@
 -- Purpose: see the incidents of warning or worse, one alert each, and whether they still last.
 -- Range: how long an incident that is not renewed is still told.
--- Result: tenant, job String, 'several' where it concerns more than one; incident, kind, subject, severity String; confidence
---   String: high from 0.9, medium from 0.5; value UInt8: 1 while it lasts, then 0 for 10 minutes; lost_gpu_h Float64; from_ms, to_ms
+-- Result: tenant, job String, 'several' where it concerns more than one; incident, kind, subject, severity String; place
+--   String: the subject, or the GPU that it is; confidence String: high from 0.9, medium from 0.5; value UInt8: 1 while it lasts, then 0 for 10 minutes; lost_gpu_h Float64; from_ms, to_ms
 --   Int64: the incident with its length before and after it, since 1970.
 WITH
     toUnixTimestamp64Milli(i.start_time) AS start_ms,
@@ -13,6 +13,7 @@ SELECT
     i.incident_id AS incident,
     toString(i.kind) AS kind,
     i.subject AS subject,
+    if(empty(m.server), i.subject, concat(m.server, ' GPU ', toString(m.gpu))) AS place,
     toString(i.severity) AS severity,
     multiIf(i.confidence >= 0.9, 'high', i.confidence >= 0.5, 'medium', 'low') AS confidence,
     toUInt8(i.status = 'open') AS value,
@@ -20,6 +21,12 @@ SELECT
     start_ms - length_ms AS from_ms,
     end_ms + length_ms AS to_ms
 FROM incidents AS i
+LEFT JOIN
+(
+    SELECT endpoint, argMax(server, last_seen) AS server, argMax(gpu, last_seen) AS gpu
+    FROM job_members
+    GROUP BY endpoint
+) AS m ON m.endpoint = i.subject
 WHERE i.severity != 'info'
     AND $__timeFilter(i.end_time)
     AND (i.status = 'open' OR i.end_time >= $__toTime - INTERVAL 10 MINUTE)

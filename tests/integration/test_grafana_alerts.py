@@ -87,8 +87,8 @@ def wrong(  # noqa: PLR0913 - the columns of an incident
 
 def member(store: Store, endpoint: str, server: str) -> None:
     store.command(
-        "INSERT INTO job_members_log (job_id, revision, endpoint, server, last_seen)"
-        " SELECT 'job-a', 1, {endpoint:String}, {server:String}, now()",
+        "INSERT INTO job_members_log (job_id, revision, endpoint, server, gpu, last_seen)"
+        " SELECT 'job-a', 1, {endpoint:String}, {server:String}, 3, now()",
         {"endpoint": endpoint, "server": server},
     )
     publish(store, "job-a")
@@ -121,6 +121,7 @@ def test_incident_fires_once_for_all_its_jobs(store: Store) -> None:
             "incident": "i-1",
             "kind": "slow_switch",
             "subject": "spine-7",
+            "place": "spine-7",
             "severity": "warning",
             "confidence": "high",
             "tenant": "several",
@@ -166,8 +167,8 @@ def test_culprit_of_several_incidents_fires(store: Store) -> None:
         # Only what lies within the day counts, of one that began long before it.
         wrong(store, f"i-nic-{number}", "10.0.0.6", kind="slow_nic", began_ago_s=200_000 - number)
     assert firing(store, "culprit_persisting") == [
-        {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1", "host": "s1"},
-        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6", "host": ""},
+        {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1", "place": "s1 GPU 3", "host": "s1"},
+        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6", "place": "10.0.0.6", "host": ""},
     ]
     blamed = {labels["subject"]: number for labels, number in ask(store, "culprit_persisting")}
     assert blamed == {"10.0.0.1": 40, "10.0.0.5": 0, "10.0.0.3": 0, "10.0.0.6": 2880}
@@ -319,9 +320,10 @@ def test_texts_of_each_rule_whole_with_rows_and_without(store: Store, rule: Aler
 
 def test_summary_of_an_incident_says_what_is_wrong_and_costs(store: Store) -> None:
     wrong(store, "i-1", "10.0.0.1")
+    member(store, "10.0.0.1", "server-1")
     ((labels, values),) = instances(store, "incident")
     assert fill_in(made_rules()[0]["annotations"]["summary"], labels, values) == (
-        "10.0.0.1: it computes longer than its peers (job job-a, 1 GPU-hours lost so far)"
+        "server-1 GPU 3: it computes longer than its peers (job job-a, 1 GPU-hours lost so far)"
     )
 
 
