@@ -318,8 +318,10 @@ def _save(cycle: Cycle, number: int, dashboard: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment for a block."""
+    """Set variables of prism-ch for a block, and no others of it: a token would lead to somebody's organisation."""
     before = dict(os.environ)
+    for name in [name for name in before if name.startswith("PRISM_CH_")]:
+        del os.environ[name]
     os.environ.update(variables)
     try:
         yield

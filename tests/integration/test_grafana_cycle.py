@@ -9,7 +9,7 @@ import pytest
 
 from prism_ch.grafana.client import Grafana
 from tests.grafana.forms import USER
-from tests.grafana.server import PASSWORD, FakeGrafana, fake_grafana
+from tests.grafana.server import PASSWORD, TOKEN, FakeGrafana, fake_grafana
 from tools import grafana_cycle
 from tools.grafana_cycle import STEPS, Cycle, CycleError, run, started
 
@@ -36,8 +36,11 @@ def somebodys(grafana: FakeGrafana) -> None:
     grafana.make_organisation("prism tenant-a")
 
 
-def test_whole_cycle_passes_and_leaves_nothing_behind(grafana: FakeGrafana, cycle: Cycle) -> None:
+def test_whole_cycle_passes_and_leaves_nothing_behind(
+    grafana: FakeGrafana, cycle: Cycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     somebodys(grafana)
+    monkeypatch.setenv("PRISM_CH_GRAFANA_TOKEN", TOKEN)
     before, calls = grafana.holds(), len(grafana.calls)
     done: list[str] = []
     run(cycle, done.append)
