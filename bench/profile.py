@@ -32,6 +32,7 @@ from prism_ch.ingest.topology_file import load_topology
 from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, textbook, write
 from prism_ch.store.client import Store, connect
+from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.migrate import migrate
 from prism_ch.store.statements import statement
 from prism_ch.worker import StoredWindow, WindowReport, analyse
@@ -127,9 +128,10 @@ def _work(store: Store, samples: Samples, spans: list[int]) -> list[Worked]:
         spans.clear()
         before, clock = samples.calls, now
 
+    kept = KeptMemory()
     with _sampled(samples):
         while True:
-            report = analyse(store, Settings(url="chdb://-"), stop=lambda: True)
+            report = analyse(store, Settings(url="chdb://-"), stop=lambda: True, kept=kept)
             if not report.windows:
                 return found
             measured(report.windows[0])

@@ -28,6 +28,7 @@ from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
 from prism_ch.store.integrity import lost_flows
+from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.ledger import (
     Claim,
     WindowSelection,
@@ -133,6 +134,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     stop: Callable[[], bool] = bool,
     patient: bool = False,
     allow_missing: bool = False,
+    kept: KeptMemory | None = None,
 ) -> AnalysisReport:
     """Work every window that is not yet worked or has changed, oldest first.
 
@@ -142,7 +144,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress;
     `stop`, asked after each window, leaves the others for later; `patient`, wait while another worker is at the windows
     of this database, else raises ClaimedError; `allow_missing`, work worked windows again also where flows that have
-    landed are gone.
+    landed are gone; `kept`, what the call before this one left known.
     Raises StoreError where the database fails, or flows or rows of the topology are gone. A window that fails is noted
     in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
@@ -152,6 +154,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     if not allow_missing:
         require_whole_topology(store)
     arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
+    kept = kept or KeptMemory()
     reports: list[WindowReport] = []
     with new_worker(store) as worker:
         for claim, left in claim_due_windows(store, settings.window_s, selection, inputs, worker, wait=patient):
@@ -160,7 +163,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
             if progress is not None:
                 progress(len(reports), len(reports) + 1 + left)
             is_whole = claim.window.end_ns <= arrived_until_ns
-            reports.append(_work(store, claim, params, is_whole=is_whole))
+            reports.append(_work(store, claim, params, kept, is_whole=is_whole))
             if stop():
                 break
     if progress is not None and reports:
@@ -197,7 +200,7 @@ def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params =
     with new_worker(store) as worker:
         claim = claim_window(store, Window(start_ns, until_ns), worker=worker)
         try:
-            return _work(store, claim, _chosen(params, settings), is_whole=True, is_ahead=True)
+            return _work(store, claim, _chosen(params, settings), KeptMemory(), is_whole=True, is_ahead=True)
         finally:
             end_claim(store, claim.revision, worker)
 
@@ -285,17 +288,20 @@ def left_windows(
     return due_windows(store, settings.window_s, selection, inputs=inputs, final=True)
 
 
-def _work(store: Store, claim: Claim, params: Params, *, is_whole: bool, is_ahead: bool = False) -> WindowReport:
+def _work(
+    store: Store, claim: Claim, params: Params, kept: KeptMemory, *, is_whole: bool, is_ahead: bool = False
+) -> WindowReport:
     """Work one window: read, analyse, publish, and only then record it as worked, unless it `is_ahead`."""
     clock = [time.perf_counter()]
     try:
         stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))
-        memory = stored.memory(params)
+        memory = kept.before(claim, stored.topology)
+        memory = stored.memory(params) if memory is None else memory
         flows = read_window(stored, stored.window, memory, stored.topology, params, is_whole=is_whole)
         clock.append(time.perf_counter())
-        revision, _ = analyse_window(flows, memory, stored.topology, params)
+        found, known = analyse_window(flows, memory, stored.topology, params)
         clock.append(time.perf_counter())
-        revision = stored.publish(revision, memory)
+        revision = stored.publish(found, memory)
     except Exception as error:
         reason = str(error) if isinstance(error, PrismError | ValueError) else repr(error)
         if is_ahead:
@@ -307,6 +313,8 @@ def _work(store: Store, claim: Claim, params: Params, *, is_whole: bool, is_ahea
     if not is_ahead:
         failed = "; ".join(f"{one.job_id}: {one.reason}" for one in revision.failures)
         record_window(store, claim, error=failed, is_partial=bool(failed), seconds=seconds)
+        if not failed and revision is found:
+            kept.keep(claim, stored.topology, known, params)
     steps = sum(len(job.steps) for job in revision.jobs)
     report = WindowReport(claim.window, len(flows.flows), len(revision.jobs), steps, seconds)
     log.info(
@@ -334,4 +342,6 @@ def _with_stale_jobs(revision: WindowRevision, live: list[str], memory: WindowMe
         replace(unchanged(before[job_id]), from_time_ns=window.start_ns) for job_id in stale if job_id in before
     ]
     withdrawn = [job_id for job_id in stale if job_id not in before]
+    if not stale:
+        return revision
     return replace(revision, jobs=(*revision.jobs, *restored), withdrawn=(*revision.withdrawn, *withdrawn))

@@ -18,6 +18,7 @@ from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext, TaskRunner
 from prism_ch.daemon.watch import Watch
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store, connect
+from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.migrate import require_schema
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Daemon:
                 opened.callback(spool.close)
             self._opened = opened.pop_all()
         self._spool = spool
-        self._watch = Watch()
+        self._watch, self._kept = Watch(), KeptMemory()
         self._database = str(store)
         self.health = HealthMonitor(settings, spool, self.states, lambda: connect(settings.url))
         self._runners = [
@@ -103,8 +104,8 @@ class Daemon:
     def _context(self, store: Store | None) -> TaskContext:
         connection = connect(self._settings.url) if store is None else store
         stopping, watch = self._stopping.is_set, self._watch
-        health = self.health
-        return TaskContext(connection, self._settings, self._spool, stopping, health.write, health.compare_rows, watch)
+        write, compare, kept = self.health.write, self.health.compare_rows, self._kept
+        return TaskContext(connection, self._settings, self._spool, stopping, write, compare, watch, kept)
 
 
 class ClockWatch:

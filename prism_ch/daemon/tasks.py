@@ -20,6 +20,7 @@ from prism_ch.daemon.watch import KNOWN_S, ExporterArrival, JobSilence, Watch
 from prism_ch.errors import ClaimedError, PrismError, SettingsError
 from prism_ch.settings import Settings, read_toml, validated
 from prism_ch.store.client import Store
+from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.ledger import closed_until_ns, new_from_ns, silent_until_ns
 from prism_ch.store.retention import apply_retention, prune
 from prism_ch.store.statements import statement
@@ -39,7 +40,8 @@ class TaskContext:
     """What a task needs: its own connection, the settings, and the spool, if any.
 
     `stopping` returns whether the service is stopping; `write_health` writes its checks and measures to the database;
-    `compare_rows` compares ledgers with the rows that are there; `watch` knows who is silent.
+    `compare_rows` compares ledgers with the rows that are there; `watch` knows who is silent; `kept` is what is known
+    after the window that was worked last.
     """
 
     store: Store
@@ -49,6 +51,7 @@ class TaskContext:
     write_health: Callable[[Store], int]
     compare_rows: Callable[[Store], int]
     watch: Watch = field(default_factory=Watch)
+    kept: KeptMemory = field(default_factory=KeptMemory)
 
     def time_slice(self) -> Callable[[], bool]:
         """Return a function that becomes true when the task should stop for now."""
@@ -107,6 +110,7 @@ def _analyse(context: TaskContext, from_ns: int | None) -> int:
         silent_until_ns=silent_until_ns(context.store, context.settings),
         arrived_until_ns=context.watch.arrived_until_ns(_arrivals(context)) or 0,
         stop=context.time_slice(),
+        kept=context.kept,
     )
     if report.windows:
         context.watch.window_worked()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 FindingKind = Literal[
@@ -94,6 +94,10 @@ class Finding:
     incident_id: str = ""
     lost_s: float = 0.0
     jobs: tuple[str, ...] = ()
+
+    def remembered(self) -> Finding:
+        """Return what later windows know of it: what only the window that found it goes by is left out."""
+        return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=())
 
     def order(self) -> tuple[int, str]:
         """Return what findings are ordered by: start and identity."""

@@ -1,0 +1,59 @@
+"""What is known after a window, kept by the worker that found it out for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from prism_ch.model.finding import Finding
+from prism_ch.model.memory import WindowMemory, clocks_since_ns
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+from prism_ch.model.window import Window
+from prism_ch.store.ledger import Claim
+
+#: Windows that start in one of these spans go on from what is kept; the first of the next reads the database, so that
+#: what is past its retention is forgotten as after a restart.
+_SPAN_NS = 3600 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is known before a window that starts at `start_ns` and takes `revision`; `endpoints` are those it names."""
+
+    start_ns: int
+    revision: int
+    inputs: int
+    endpoints: tuple[str, ...]
+    memory: WindowMemory
+
+
+class KeptMemory:
+    """Spares a worker to read back what it has just published.
+
+    It is what the database would give: revisions are numbered one after the other, so that a claim of the next number
+    shows that nobody has published since. Not for two databases, nor for two threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: _Kept | None = None
+
+    def before(self, claim: Claim, topology: Topology) -> WindowMemory | None:
+        """Return what is known before a claimed window, None where the database has to tell."""
+        kept, start_ns = self._kept, claim.window.start_ns
+        self._kept = None
+        if kept is None or start_ns % _SPAN_NS == 0 or kept.endpoints != topology.endpoints:
+            return None
+        expected = (kept.start_ns, kept.revision, kept.inputs)
+        return kept.memory if expected == (start_ns, claim.revision, claim.inputs) else None
+
+    def keep(self, claim: Claim, topology: Topology, memory: WindowMemory, params: Params) -> None:
+        """Keep what is known after a claimed window, all of it published."""
+        after = Window(claim.window.end_ns, 2 * claim.window.end_ns - claim.window.start_ns)
+        exporters = memory.exporters.since(clocks_since_ns(after, memory.jobs, params))
+        jobs = tuple(replace(job, findings=_remembered(job.findings)) for job in memory.jobs)
+        known = replace(memory, jobs=jobs, findings=_remembered(memory.findings), exporters=exporters)
+        self._kept = _Kept(after.start_ns, claim.revision + 1, claim.inputs, topology.endpoints, known)
+
+
+def _remembered(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    return tuple(finding.remembered() for finding in findings)
