@@ -58,7 +58,7 @@ def _name(found: Localised, times: TimePerByte, topology: Topology) -> _Named:
 
     1. What lies between the leaves, where the rows of several pairs have it alone in common with one another.
     2. One endpoint comes before its only link.
-    3. A group comes before any of its members.
+    3. A group comes before any of its members, where these are not cleared by what else they move.
     4. A link comes before both of its ends.
     A switch that just the same flows cross may be slow as well, and is listed.
     """
@@ -76,10 +76,9 @@ def _name(found: Localised, times: TimePerByte, topology: Topology) -> _Named:
     through = tuple(dict.fromkeys((*_switches_of_the_same(found, times, topology), *names)))
     if len(endpoints) == 1 and not between:
         return _Named("slow_nic", "endpoint", endpoints[0], through)
-    if len(groups) and max(len(endpoints), len(links), len(leaves)) > _BOTH:
-        crossed = np.isin(times.row, np.flatnonzero(found.rows))
-        members = np.unique(np.concatenate([times.src[crossed], times.dst[crossed]])).tolist()
-        others = (*(topology.endpoints[member] for member in members), *leaves, *names)
+    if len(groups) and max(len(endpoints), len(leaves)) > _BOTH:
+        # Any link of an endpoint may be it where the endpoint may.
+        others = (*endpoints, *(one for one in links if set(endpoints).isdisjoint(one.split("->"))), *leaves, *names)
         return _Named("slow_group", "group", str(int(groups[0])), others)
     if links:
         return _Named("slow_link", "link", links[0], tuple(dict.fromkeys((*links[1:], *endpoints, *through))))
