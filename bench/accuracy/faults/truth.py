@@ -110,7 +110,9 @@ def true_of(case: Case, made: Simulation) -> Truth:
     harmed = frozenset().union(*(cost.endpoints for cost in costs if cost.lost_s > 0))
     scenario = made.scenario
     uneven = case.kind == "slow_stage"  # a stage that always is so has more to compute
-    whole = any(fault.start_s <= 0 and fault.end_s >= scenario.duration_s for fault in scenario.faults)
+    whole = any(
+        fault.first_step < 0 and fault.start_s <= 0 and fault.end_s >= scenario.duration_s for fault in scenario.faults
+    )
     return replace(truth, costs=costs, is_shown=not (whole and (uneven or truth.alike >= harmed)))
 
 

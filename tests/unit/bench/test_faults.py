@@ -98,8 +98,12 @@ def test_fault_that_nothing_shows_must_raise_no_alarm() -> None:
     job = draws.job(0, Layout(tp=8, dp=2), 2.0)
     fault = Fault(kind="slow_gpu", gpu=3, factor=2.0, start_s=-10.0)
     run = draws.scenario([job], 2.0, faults=(fault,), duration_s=60.0, phases=False)
-    for changed, shown in ((run, False), (replace(run, faults=(replace(fault, end_s=30.0),)), True)):
-        truth = true_of(Case("slow_gpu", 2.0, 3), generate(changed))
+    for short, shown in (
+        (fault, False),
+        (replace(fault, end_s=30.0), True),
+        (replace(fault, start_s=0.0, first_step=10, last_step=10), True),
+    ):
+        truth = true_of(Case("slow_gpu", 2.0, 3), generate(replace(run, faults=(short,))))
         assert truth.share > 0.2
         assert (truth.is_shown, truth.is_costly) == (shown, shown)
 
