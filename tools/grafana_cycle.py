@@ -218,6 +218,8 @@ def use_token(cycle: Cycle) -> None:
         cycle.run("grafana", "apply", "--tenant", cycle.tenants[0], status=2)
     finally:
         del cycle.environment["PRISM_CH_GRAFANA_TOKEN"]
+        # It would outlive its organisation.
+        cycle.api.ask("DELETE", f"/serviceaccounts/{account['id']}", organisation=number)
 
 
 def evaluate_rules(cycle: Cycle) -> None:

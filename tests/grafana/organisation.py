@@ -347,6 +347,12 @@ class Org:
     def post_serviceaccounts(self, body: Json) -> Json:
         return {"id": self.server.number("account"), "orgId": self.number, **body}
 
+    def delete_serviceaccount(self, account: str) -> Json:
+        """Delete an account with its tokens, which would outlive their organisation."""
+        for key in [key for key in self.server.tokens if key.startswith(f"glsa_{account}_")]:
+            del self.server.tokens[key]
+        return {"message": "Service account deleted"}
+
     def post_token(self, account: str, body: Json) -> Json:
         key = f"glsa_{account}_{self.number}"
         self.server.tokens[key] = self.number

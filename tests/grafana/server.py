@@ -52,6 +52,7 @@ _ROUTES = (
     ("DELETE", r"/v1/provisioning/alert-rules/([^/]+)", "delete_rule"),
     ("GET", r"/prometheus/grafana/api/v1/rules", "get_rule_states"),
     ("POST", r"/serviceaccounts", "post_serviceaccounts"),
+    ("DELETE", r"/serviceaccounts/([^/]+)", "delete_serviceaccount"),
     ("POST", r"/serviceaccounts/([^/]+)/tokens", "post_token"),
     ("GET", _GROUP, "get_rule_group"),
     ("PUT", _GROUP, "put_rule_group"),

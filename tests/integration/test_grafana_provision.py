@@ -347,6 +347,16 @@ def test_nothing_written_where_organisation_not_found(grafana: FakeGrafana, run:
     assert grafana.org("Main Org.").teams == []
 
 
+def test_organisation_that_the_user_chose_last_left_alone(grafana: FakeGrafana, run: Run) -> None:
+    grafana.users_org = grafana.make_organisation("somebody's")
+    before = grafana.org("somebody's").holds()
+    run("apply")
+    run("prune")
+    assert run.status == 0
+    assert grafana.org("somebody's").holds() == before
+    assert all(call.org is not None for call in grafana.calls if not call.path.startswith("/orgs"))
+
+
 def test_organisations_found_on_every_page(grafana: FakeGrafana, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAGE", 2)
     run("apply")

@@ -66,3 +66,32 @@ def test_numbers_of_folders_and_dashboards_from_one_series() -> None:
         status, body = asked(grafana, each["request"], is_known=each["answer"]["status"] != 401)
         is_made = each["request"]["path"] in {"/api/folders", "/api/dashboards/db"} and status == 200
         assert not is_made or body["id"] == each["answer"]["body"]["id"]
+
+
+def answered(grafana: FakeGrafana, method: str, path: str, body: Any = None, org: str = "") -> tuple[int, Any]:
+    about = {"org": org} if org else {}
+    return asked(grafana, {"method": method, "path": path, "auth": "Basic", "body": body, **about}, is_known=True)
+
+
+def test_request_that_names_no_organisation_is_about_the_users_own() -> None:
+    grafana = FakeGrafana()
+    grafana.users_org = grafana.make_organisation("somebody's")
+    assert answered(grafana, "POST", "/api/teams", {"name": "t"})[0] == 200
+    assert [team["name"] for team in grafana.org("somebody's").teams] == ["t"]
+    assert grafana.orgs[1].teams == []
+
+
+def test_permission_of_nobody_refused_as_grafana_does() -> None:
+    grafana = FakeGrafana()
+    answered(grafana, "POST", "/api/folders", {"uid": "f", "title": "F"})
+    path = "/api/folders/f/permissions"
+    assert answered(grafana, "POST", path, {"items": [{"teamId": 0, "permission": 1}]})[0] == 500
+    assert [each["permission"] for each in answered(grafana, "GET", path)[1]] == [4, 2, 1]
+
+
+def test_same_uid_stands_in_every_organisation() -> None:
+    grafana = FakeGrafana()
+    other = str(grafana.make_organisation("other"))
+    for org in ("1", other):
+        assert answered(grafana, "POST", "/api/folders", {"uid": "f", "title": "F"}, org)[0] == 200
+    assert answered(grafana, "POST", "/api/folders", {"uid": "f", "title": "G"}, other)[0] == 412
