@@ -45,16 +45,16 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
 
     Parameters: `steps` bool[k], in which it slows something.
 
-    1. Its units compute as fast as the others of their role, or else as in the other steps.
-    2. Its messages and rounds take no longer than those that do the same elsewhere, or else in the other steps.
+    1. Its units compute as fast as the others of their role.
+    2. They, and whatever waits for them unseen, take as long as in the other steps, if these are enough to tell.
+    3. Its messages and rounds take no longer than those that do the same elsewhere, or else in the other steps.
     """
     lag = graph.lag.copy()
     for unit in cause.units.tolist():
         edges = (graph.owner == unit) & _computes(graph)
         factor = np.where(steps, np.maximum(_slowness(graph, unit, cause.units, steps, params), 1.0), 1.0)
         lag[edges] = np.rint(lag[edges] / factor)
-    if len(cause.units):
-        _shorten_hidden(graph, lag, cause.units, steps, params)
+    _take_symptoms_away(graph, lag, steps, params)
     if cause.moves.any():
         moves = cause.moves | _waiting_rounds(graph, cause.moves, steps, params)
         usual = _usual_moves(graph, moves, steps)
@@ -62,25 +62,27 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
     return lag
 
 
-def _shorten_hidden(graph: ExecutionGraph, lag: Float64, units: Int64, steps: Bool, params: ReplayParams) -> None:
-    """Shorten what a cause's role computes to that of other steps. `lag` is changed in place.
+def _take_symptoms_away(graph: ExecutionGraph, lag: Float64, steps: Bool, params: ReplayParams) -> None:
+    """Let nothing take longer than is usual in the other steps, nor shorter. `lag` is changed in place.
 
-    Where all begin a round together, nothing shows who was ready when: one slow unit makes all seem to compute longer.
+    Some waiting leaves no flow and shows as computing, as of stages inside a server; some shows as moving data, where
+    a ring begins with the first that is ready. Messages show plainly, and stay.
+
+    1. What is longer by far in a step takes as long as usual: on which operation waiting falls differs by the step.
+    2. By how much a run of steps is longer in the median, more than by chance, is the cause's as well.
     """
-    slow, healthy = steps & graph.known, ~steps & graph.known
-    if np.count_nonzero(healthy) < params.reference_steps or not slow.any():
+    healthy, slow = ~steps & graph.known, np.flatnonzero(steps & graph.known)
+    if np.count_nonzero(healthy) < params.reference_steps:
         return
-    role = np.isin(graph.role, np.unique(graph.role[units]))
-    edges = np.flatnonzero(_computes(graph))
-    edges = edges[role[graph.owner[edges]]]
-    usual, now = (robust.median(lag[edges][:, of], axis=1) for of in (healthy, slow))
-    longer = np.where(usual > 0, now / np.where(usual > 0, usual, 1.0), 1.0)
-    # Sequences of different lengths vary by more than a median of few steps shows.
-    varies = robust.mad(lag[edges][:, healthy], axis=1) / np.where(usual > 0, usual, 1.0)
-    noise = varies / np.sqrt(min(np.count_nonzero(healthy), np.count_nonzero(slow)))
-    hidden = longer > 1 + np.maximum(params.small_excess, params.min_score * noise)
-    shorter = lag[edges[hidden]] / longer[hidden][:, None]
-    lag[edges[hidden]] = np.where(steps, np.rint(shorter), lag[edges[hidden]])
+    edges = np.flatnonzero(graph.kind != MESSAGE)
+    before = lag[edges][:, healthy]
+    usual, far = robust.median(before, axis=1)[:, None], params.min_score * robust.mad(before, axis=1)[:, None]
+    for around in np.array_split(slow, max(len(slow) // params.recent_steps, 1)) if len(slow) else ():
+        now = lag[np.ix_(edges, around)]
+        longer = robust.median(now, axis=1)[:, None] - usual
+        longer = np.where(longer > far / np.sqrt(len(around)), longer, 0.0)
+        least = np.minimum(graph.lag[np.ix_(edges, around)], usual)
+        lag[np.ix_(edges, around)] = np.rint(np.where(now > usual + far, usual, np.maximum(now - longer, least)))
 
 
 def _waiting_rounds(graph: ExecutionGraph, moves: Bool, steps: Bool, params: ReplayParams) -> Bool:
@@ -151,18 +153,14 @@ def _computes(graph: ExecutionGraph) -> Bool:
 
 
 def _slowness(graph: ExecutionGraph, unit: int, slow: Int64, steps: Bool, params: ReplayParams) -> Float64:
-    """Return how many times longer than others a unit computes, float64[k].
-
-    Others are those of its role, or itself in other steps; 1 where there are none.
-    """
+    """Return how many times longer than others of its role a unit computes, float64[k]; 1 where there are none."""
     others = np.flatnonzero((graph.role == graph.role[unit]) & ~np.isin(np.arange(len(graph.role)), slow))
-    if len(others):
-        excess = graph.speed[unit] / robust.median(graph.speed[others], axis=0)
-    elif np.count_nonzero(~steps & graph.known) >= params.reference_steps:
-        excess = graph.speed[unit] / robust.median(graph.speed[unit, ~steps & graph.known])
-    else:
+    if not len(others):
         return np.ones(graph.steps)
-    return _smooth(np.where(steps & graph.known, excess, np.nan), params.speed_steps)
+    excess = graph.speed[unit] / robust.median(graph.speed[others], axis=0)
+    smooth = _smooth(np.where(steps & graph.known, excess, np.nan), params.speed_steps)
+    # Where a cause begins or ends, a step differs from those around it.
+    return np.where(np.abs(excess - smooth) > params.small_excess * smooth, excess, smooth)
 
 
 def _smooth(values: Float64, width: int) -> Float64:

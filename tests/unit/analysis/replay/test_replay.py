@@ -114,3 +114,17 @@ def test_computing_edges_belong_to_units() -> None:
     computes = np.isin(built.kind, (OWN, INPUT))
     assert set(built.owner[computes].tolist()) == set(range(len(built.role)))
     assert len(built.role) == len(built.endpoints) // 4  # tensor groups of four end their operations together
+
+
+@pytest.mark.parametrize("family", ["zero3", "distributed-optimizer"])
+def test_waiting_that_shows_as_computing_is_the_causes_too(family: str) -> None:
+    fault = Fault(kind="slow_gpu", gpu=21, factor=1.5, first_step=10, last_step=16)
+    slow, healthy = graph(scenario(family, fault)), graph(scenario(family))
+    [attempt] = attempts(scenario(family, fault))
+    address = str(Network(scenario(family).cluster).addresses[fault.gpu])
+    usual = np.median(times(healthy, healthy.lag))
+    steps = times(slow, slow.lag) > 1.1 * usual
+    cause = find_cause(slow, [attempt.topology.endpoints.index(address)], moving(slow))
+    would = times(slow, without(slow, cause, steps, PARAMS.replay))
+    assert np.count_nonzero(steps) >= 5
+    assert np.abs(would[steps] / usual - 1).max() < 0.03
