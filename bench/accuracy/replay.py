@@ -25,7 +25,6 @@ from prism_ch.analysis.window import examine
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.memory import WindowMemory
 from prism_ch.model.params import Params
-from prism_ch.model.result import OTHER
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.simulate import Scenario, Simulation, generate
@@ -154,7 +153,8 @@ def _without(
     if one.first_step >= 0:
         steps = (number[1:] >= one.first_step) & (number[1:] <= one.last_step)
     else:
-        from_ns, to_ns = (int(scenario.ns(min(max(at, -1e6), 1e6))) for at in (one.start_s, one.end_s))
+        end_s = np.inf if one.kind == "slow_drift" else one.end_s  # what has drifted stays where it is
+        from_ns, to_ns = (int(scenario.ns(min(max(at, -1e6), 1e6))) for at in (one.start_s, end_s))
         steps = (ends[1:] > from_ns) & (ends[:-1] < to_ns)
     # Steps that were divided wrongly are another measure's, and have no counterpart.
     judged = steps & graph.known & ~np.isnan(true) & near[:-1] & (np.diff(number) == 1)
@@ -171,7 +171,7 @@ def _step_ends(made: Simulation, job_id: str) -> Int64:
 def _idle(made: Simulation, attempt: AttemptContext, graph: ExecutionGraph) -> list[float]:
     """Compare idle time with the truth. GPU-steps count that begin and end where they are found to."""
     one = attempt.attempt
-    found: Float64 = measure_idle(graph, one.bursts.take(one.kinds.burst != OTHER), one.division, _PARAMS.replay).idle_s
+    found: Float64 = measure_idle(graph, one, _PARAMS.replay).idle_s
     truth = made.truth["gpu_steps"].filter(made.truth["gpu_steps"]["complete"])
     columns = (truth[name].to_numpy() for name in ("start_ns", "end_ns", "idle_s", "duration_s"))
     start, end, idle_s, duration_s = columns

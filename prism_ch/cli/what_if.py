@@ -44,8 +44,7 @@ def what_if(
     with something that takes X times as long.
 
     How far to trust it: a replay with nothing changed gives actual_s by construction, so that replayed_s is no measure
-    of error. It is right for simulated jobs more often than not (`make accuracy ARGS='--parts replay'`), and it is not
-    for a straggler of the real recording in `make demo`.
+    of error; `make accuracy ARGS='--parts replay'` prints how far without_s is from the same run without its fault.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.replay.graph import ExecutionGraph, build_graph
 from prism_ch.analysis.replay.idle import measure_idle
 from prism_ch.analysis.replay.longest_path import CycleError
-from prism_ch.model.result import OTHER, GpuIdle
+from prism_ch.model.result import GpuIdle
 
 
 def graph_of(attempt: AttemptContext) -> ExecutionGraph | None:
@@ -33,7 +33,5 @@ def idle_of(attempt: AttemptContext, graph: ExecutionGraph | None) -> GpuIdle:
     shape = len(one.division.endpoints), new
     if graph is None or new == 0:
         return GpuIdle(np.full(shape, np.nan).ravel(), np.full(shape, np.nan).ravel())
-    training = one.bursts.take(one.kinds.burst != OTHER)
-    found = measure_idle(graph, training, one.division, attempt.params.replay)
-    first = one.division.steps - new
-    return GpuIdle(found.idle_s[:, first:].ravel(), found.bubble_s[:, first:].ravel())
+    found = measure_idle(graph, one, attempt.params.replay)
+    return GpuIdle(found.idle_s.ravel(), found.bubble_s.ravel())

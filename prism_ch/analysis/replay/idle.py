@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prism_ch.analysis.continuity.continuity import RebuiltAttempt
 from prism_ch.analysis.replay.causes import evened
 from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND
 from prism_ch.analysis.replay.graph import ExecutionGraph
@@ -15,12 +16,12 @@ from prism_ch.core import intervals
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ReplayParams
-from prism_ch.model.traffic import Traffic
+from prism_ch.model.result import PHASES
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Seconds of each endpoint in each step of a division, float64[m, k], NaN where nothing is known.
+    """Seconds of each endpoint in each new step, float64[m, k], NaN where nothing is known.
 
     `idle_s`: waiting for others while no data move. `bubble_s`: of that, what would be left if all ranks of a stage
     computed alike: the bubbles of the schedule.
@@ -45,43 +46,32 @@ class _Waits:
         return total
 
 
-def measure_idle(graph: ExecutionGraph, traffic: Traffic, division: Division, params: ReplayParams) -> Idle:
-    """Measure how long endpoints wait for others. Time in which they move data is left out.
+def measure_idle(graph: ExecutionGraph, attempt: RebuiltAttempt, params: ReplayParams) -> Idle:
+    """Measure how much of their compute phases endpoints wait for others, in an attempt's new steps.
 
-    Parameters: `traffic`, all bursts of training; `division`, whose steps but the first the graph has.
+    Parameters: `graph` of all steps of the attempt's division but the first.
 
     1. A unit waits before an output whose input came after it was free, and before a round until all are ready.
     2. An endpoint waits when its step has ended before that of its role.
-    3. Take away the time in which it moves data.
+    3. What lies in a phase in which it moves data is no idle time.
     4. Replay the steps with all units of a role as quick as most: the share of waiting that is left is the schedule's.
     """
     waits = _waits(graph, graph.lag, graph.at)
     waited = waits.total(len(graph.role))
     even = evened(graph)
     bubbles = _waits(graph, even, replay(graph, even, params.sweeps).at).total(len(graph.role))
-    m, k = division.end_ns.shape
-    row, start, end = _of_endpoints(graph, waits, division)
-    spans = np.repeat(np.arange(m, dtype=np.int32), k - 1)
-    begin = np.maximum.accumulate(division.end_ns, axis=1)
-    sides = np.concatenate([division.rows_of(traffic.src), division.rows_of(traffic.dst)]).astype(np.int32)
-    busy = intervals.cut(
-        sides,
-        np.tile(traffic.start_ns, 2),
-        np.tile(traffic.end_ns, 2),
-        spans,
-        begin[:, :-1].ravel(),
-        begin[:, 1:].ravel(),
-    )
-    idle = intervals.cut(row, start, end, spans, begin[:, :-1].ravel(), begin[:, 1:].ravel())
-    cells = m * (k - 1)
-    moving = intervals.union_length(busy.span.astype(np.int32), busy.start, busy.end, cells)
-    both = (np.concatenate([a, b]) for a, b in ((busy.span, idle.span), (busy.start, idle.start), (busy.end, idle.end)))
-    span, first, last = both
-    seconds = (intervals.union_length(span.astype(np.int32), first, last, cells) - moving).reshape(m, k - 1) / 1e9
     share = np.divide(bubbles, waited, out=np.ones_like(waited), where=waited > 0).clip(max=1.0)
-    known = np.where(graph.known, seconds, np.nan)
-    unknown = np.full((m, 1), np.nan)
-    return Idle(np.concatenate([unknown, known], axis=1), np.concatenate([unknown, known * share[graph.unit]], axis=1))
+    phases, division, new = attempt.rebuilt.timeline, attempt.division, len(attempt.rebuilt.steps)
+    computing = phases.take(phases.phase == PHASES.index("compute"))
+    row, start, end = _of_endpoints(graph, waits, division)
+    of_span = division.rows_of(computing.endpoint)
+    parts = intervals.cut(row, start, end, of_span.astype(np.int32), computing.start_ns, computing.end_ns)
+    cell = of_span * new + computing.step - attempt.first_new
+    cells = len(division.endpoints) * new
+    idle_ns = intervals.union_length(cell[parts.span].astype(np.int32), parts.start, parts.end, cells)
+    seconds = np.where(np.append(False, graph.known)[-new:], idle_ns.reshape(-1, new) / 1e9, np.nan)
+    unknown = np.full((len(division.endpoints), 1), np.nan)
+    return Idle(seconds, seconds * np.concatenate([unknown, share[graph.unit]], axis=1)[:, -new:])
 
 
 def _waits(graph: ExecutionGraph, lag: Float64, at: Float64) -> _Waits:

@@ -7,7 +7,6 @@ import pytest
 
 from bench.accuracy.replay import healthy, replay_table
 from prism_ch.analysis.replay.idle import measure_idle
-from prism_ch.model.result import OTHER
 from prism_ch.simulate.families import FAMILIES
 from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
@@ -24,7 +23,7 @@ def test_bubbles_are_part_of_idle_time() -> None:
     scenario = replace(FAMILIES["pipeline-1f1b"](3), phases=False)
     [attempt] = attempts(scenario)
     one = attempt.attempt
-    idle = measure_idle(graph(scenario), one.bursts.take(one.kinds.burst != OTHER), one.division, PARAMS.replay)
+    idle = measure_idle(graph(scenario), one, PARAMS.replay)
     known = ~np.isnan(idle.idle_s)
     assert known[:, 1:].all()
     assert (idle.bubble_s[known] <= idle.idle_s[known]).all()
