@@ -194,6 +194,16 @@ def test_work_beyond_peers_is_told_only_where_waiting_is_known(filled: Store) ->
     assert {"id": "noValue", "value": "replays are off"} in column
     assert {row[6] for row in _panel(filled, "prism-job", who, job=job_id)} == {None}
     assert all("with waiting" in str(row[0]) for row in _panel(filled, "prism-job", "Work beyond peers", job=job_id))
+    # Of a replayed job it is told: an eighth of a step longer, of the half of it that is work.
+    ((incident,),) = filled.rows(
+        "SELECT incident_id FROM incidents WHERE has(jobs, 'job-c44e02') AND kind = 'slow_gpu'"
+    )
+    assert [row[4] for row in _panel(filled, "prism-incident", who, incident=incident)[:2]] == pytest.approx(
+        [0.24, 0], abs=0.03
+    )
+    assert not any(
+        "waiting" in str(row[0]) for row in _panel(filled, "prism-job", "Work beyond peers", job="job-c44e02")
+    )
 
 
 def test_chosen_value_is_offered_wherever_the_range_is(filled: Store) -> None:

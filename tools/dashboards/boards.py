@@ -25,6 +25,7 @@ _BLAMED = {
     "Other": look.color(GREY),
 }
 _NO_INCIDENT = "No incident in this time"
+_NOBODY = "Nobody stands out"
 _SECONDS_EACH = look.unit(look.SECONDS, 2) + look.width(100)
 
 
@@ -88,7 +89,7 @@ def job() -> Dashboard:
         panel.rows("Incidents, open ones first", "job/incidents", 24, INCIDENTS, height=6, nothing=_NO_INCIDENT),
         panel.lines("Step time against the usual", "job/step_time", 12, look.SECONDS, columns=lines),
         panel.lines("What steps consist of", "job/shares", 12, share, stacked=True, columns=parts).min(0).max(1),
-        panel.rows("Whom the others wait for", "job/who", 24, who, height=9),
+        panel.rows("Whom the others wait for", "job/who", 24, who, height=8, nothing=_NOBODY),
         panel.matrix("Work beyond peers", "job/work", 24, ("GPU", "At", "Work beyond peers"), share, _WORK, first=260),
         panel.matrix(phases, "job/phases", 24, ("GPU", "At", "Phase"), look.PLAIN, in_phase, first=175),
     )
@@ -159,13 +160,13 @@ def incident() -> Dashboard:
     board = board.with_variable(choice("incident", "Incident", "shared/choose_incident"))
     board = with_panels(
         board,
-        panel.rows("What is wrong", "incident/verdict", 24, verdict, height=5, nothing="No incident is chosen"),
-        panel.numbers_now("What it costs", "incident/cost", 14, columns=cost, height=6),
-        panel.rows("Jobs that it slows or stops", "incident/jobs", 10, _CONCERNED, height=6),
+        panel.rows("What is wrong", "incident/verdict", 24, verdict, height=4, nothing="No incident is chosen"),
+        panel.numbers_now("What it costs", "incident/cost", 14, columns=cost, height=5),
+        panel.rows("Jobs that it slows or stops", "incident/jobs", 10, _CONCERNED, height=5),
         panel.lines("Culprit against its peers: work", "incident/culprit", 12, look.SECONDS, columns=peers),
         panel.lines("Step time before, during and after", "incident/step_time", 12, look.SECONDS, columns=during),
-        panel.rows("Whom the others wait for", "incident/who", 12, who, height=9),
-        panel.rows("Before and after", "incident/before_and_after", 12, parts, height=9),
+        panel.rows("Whom the others wait for", "incident/who", 12, who, nothing=_NOBODY),
+        panel.rows("Before and after", "incident/before_and_after", 12, parts),
     )
     delays, slow = "Slower for each byte, from sender to receiver", look.heat(-0.1, 1)
     ends = ("Sender", "Receiver", "Slower")

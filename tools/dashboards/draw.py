@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tools.dashboards import fit, style
@@ -23,8 +23,6 @@ from tools.dashboards.wide import WideField, widen
 _HOT = LinearSegmentedColormap.from_list("hot", ["#1f60c4", "#fff899", "#c4162a"])
 _LOUD = LinearSegmentedColormap.from_list("loud", [CARD, AMBER])
 FloatCells = npt.NDArray[np.float64]
-#: Cells below this sum of red, green and blue, each 0 to 1, are too dark for dark letters.
-_DARK = 1.0
 #: Heights of a table's row and of a further line in it, inches.
 _ROW, _LINE = 0.2, 0.13
 
@@ -284,13 +282,13 @@ def _states_of(cells: FloatCells, texts: Mapping[str, Mapping[str, str]], axes: 
 def _shades(cells: FloatCells, override: Mapping[str, Any], axes: Axes) -> None:
     """Draw cells as numbers on colours between two bounds."""
     low, high = override["min"], override["max"]
-    axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=low, vmax=high, alpha=0.85)
+    axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=low, vmax=high)
     for (row, column), cell in np.ndenumerate(cells):
         value = float(cell)
         if not np.isnan(value):
             text = style.formatted(value, override["unit"], override.get("decimals"))
-            is_dark = sum(_HOT((value - low) / (high - low))[:3]) < _DARK
-            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=TEXT if is_dark else "#101010")
+            letters = style.on(to_hex(_HOT((value - low) / (high - low))))
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=letters)
 
 
 def _ranking(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:

@@ -45,7 +45,8 @@ class Episode:
 class SampleJob:
     """One job.
 
-    `step_s` is the usual length of a step, `pause_at` the share of its steps at which it restarted.
+    `step_s` is the usual length of a step, `pause_at` the share of its steps at which it restarted. What its GPUs
+    waited for is known if it `is_replayed`.
     """
 
     job_id: str
@@ -57,6 +58,7 @@ class SampleJob:
     pause_at: float = 0.0
     status: str = "running"
     ended_s: int = 0
+    is_replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ SMALL = SampleCluster(
     jobs=(
         SampleJob("job-1f0a6c", "acme", 8, 4, 9.1, _ACME_SMALL, pause_at=0.2),
         SampleJob("job-7b21d9", "o'hara labs", 6, 2, 6.6, _OHARA_SMALL, pause_at=0.5),
-        SampleJob("job-c44e02", "acme", 3, 1, 4.2, (Episode(0.9, 1, 0.12, 2, 0),)),
+        SampleJob("job-c44e02", "acme", 3, 1, 4.2, (Episode(0.9, 1, 0.12, 2, 0),), is_replayed=True),
         SampleJob("job-e93b58", "o'hara labs", 2, 1, 12.5, status="stalled", ended_s=420),
         SampleJob("job-05d7aa", "zenith", 2, 2, 12.0, status="ended", ended_s=5400),
     ),
@@ -222,6 +224,7 @@ def _fill_job(
         "end_ns": int(str(shared["end_ns"])) - job.ended_s * _SECOND_NS,
         "pause_at": job.pause_at,
         "pause_s": cluster.pause_s,
+        "is_replayed": int(job.is_replayed),
         "episodes": [(e.start, e.stop, e.factor, e.server, e.gpu, int(e.kind == "slow_gpu")) for e in job.episodes],
     }
     for name in ("steps", "gpu_steps", "timeline", "state", "members", "groups", "pairs"):

@@ -40,5 +40,6 @@ SELECT
 FROM member AS m
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
+WHERE m.place > 0 OR m.server_place > 0 OR l.steps > 0 OR w.work_s > 0
 ORDER BY m.place > 0 DESC, m.server_place > 0 DESC, m.place, m.server_place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
 LIMIT 20

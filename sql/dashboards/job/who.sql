@@ -1,5 +1,5 @@
 -- Whom the others wait for: GPUs that incidents of the span name, open ones first, then those that were ready last in most of its
--- slow steps, then those that worked longest beyond their peers, in up to 80 steps. A step in which several can't be told apart
+-- slow steps, then those that worked longest beyond their peers, in up to 40 steps. A step in which several can't be told apart
 -- counts for each of them in part. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a small one
 -- those of the same stage. Work is computing without what a GPU waited for; where replays are off, that isn't known, and work
 -- isn't told.
@@ -43,7 +43,7 @@ WITH
         (
             SELECT step
             FROM (SELECT step, row_number() OVER (ORDER BY step) AS place, count() OVER () AS total FROM steps WHERE job_id = ${job:sqlstring} AND $__timeFilter_ms(end_time))
-            WHERE place % greatest(intDiv(total + 79, 80), 1) = 0
+            WHERE place % greatest(intDiv(total + 39, 40), 1) = 0
         )
             AND start_time >= $__fromTime - INTERVAL 1 HOUR AND start_time <= $__toTime
         GROUP BY endpoint
@@ -61,5 +61,6 @@ LEFT JOIN named AS e ON m.endpoint = e.place
 LEFT JOIN named AS s ON m.server = s.place
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
+WHERE e.blame > 0 OR s.blame > 0 OR l.steps > 0 OR w.work_s > 0
 ORDER BY greatest(e.is_open, s.is_open) DESC, greatest(e.blame, s.blame) DESC, e.blame > 0 DESC, greatest(e.is_subject, s.is_subject) DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
 LIMIT 20

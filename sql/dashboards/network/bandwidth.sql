@@ -1,4 +1,4 @@
--- Bus bandwidth, bytes for the time that their flows lasted, in the last 3 minutes of the span, and what was usual in 12 minutes
+-- Bus bandwidth, bytes for the time that their flows lasted, in the last 3 minutes of the span, and what was usual in 6 minutes
 -- of the two hours before: of data-parallel groups, links from NIC to NIC, leaves and spines; the slowest against their usual
 -- first. Of flows whose records name the switches they crossed.
 WITH
@@ -29,7 +29,7 @@ FROM
         (
             SELECT minute, src_addr::String AS src, dst_addr::String AS dst, way::Array(String) AS way, sum(bytes) AS bytes, sum(busy_ns) AS busy_ns
             FROM flow_way_1m_log
-            WHERE minute IN (SELECT until - toIntervalMinute(if(number < 3, number + 1, (number - 2) * 10)) FROM numbers(15))
+            WHERE minute IN (SELECT until - toIntervalMinute(if(number < 3, number + 1, (number - 2) * 20)) FROM numbers(9))
             GROUP BY minute, src, dst, way
         ) AS w
         LEFT JOIN member AS s ON w.src = s.endpoint

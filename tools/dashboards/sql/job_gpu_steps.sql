@@ -1,7 +1,8 @@
 -- Purpose: makes the steps of each endpoint of one job from the job's: who is to blame works longer, the others wait.
--- Parameters: job_id, tenant, endpoints, first_server, steps, episodes; as of job_steps.
+-- Parameters: job_id, tenant, endpoints, first_server, steps, episodes, as of job_steps; is_replayed, 1 where it is known what
+-- they waited for.
 INSERT INTO gpu_steps_log
-    (job_id, revision, tenant, endpoint, step, start_time, end_time, duration_s, compute_s, pp_s, dp_s, complete)
+    (job_id, revision, tenant, endpoint, step, start_time, end_time, duration_s, compute_s, pp_s, dp_s, complete, idle_s)
 WITH {episodes:Array(Tuple(Float64, Float64, Float64, UInt32, UInt8, UInt8))} AS episodes
 SELECT
     {job_id:String},
@@ -15,7 +16,8 @@ SELECT
     0.6 * (duration_s - extra_s) * jitter + if(blamed AND e.6 = 1, extra_s, 0),
     0.15 * (duration_s - extra_s) * jitter + if(blamed AND e.6 = 0, extra_s, 0),
     duration_s - 0.75 * (duration_s - extra_s) * jitter - if(blamed, extra_s, 0),
-    1
+    1,
+    if({is_replayed:UInt8} = 1, 0.1 * (duration_s - extra_s), NULL)
 FROM
 (
     SELECT
