@@ -37,7 +37,9 @@ def grafana() -> None:
 
     Operators have one organisation, and each tenant of the topology its own, where the data source is a user of the
     database that sees only the tenant's rows. In each: a team, two folders, the data source, dashboards and alert
-    rules, under uids that never change. Contact points and notification policies are left alone; so is all else.
+    rules, under uids that never change. An organisation that nobody else uses opens with our page, and the data source
+    is its default. Contact points and notification policies are left alone; so is all else. A notification links to
+    the thing it is about, in its organisation and time range, and to a page on what to do.
 
     Where it is, and who asks, is in the environment or in the table [grafana] of the settings:
 

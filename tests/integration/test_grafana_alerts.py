@@ -265,7 +265,8 @@ def test_tenant_sees_alerts_of_its_own_rows_only(store: Store) -> None:
             assert len(firing(store, rule.name)) >= 1, rule.name
             assert {labels["tenant"] for labels in firing(store, rule.name, "b")} == {"b"}, rule.name
             assert {labels["job"] for labels in firing(store, rule.name, "b")} == {"job-b"}, rule.name
-            assert {labels["subject"] for labels in firing(store, rule.name, "b")} == {HIDDEN}, rule.name
+            for name in ("subject", "place"):
+                assert {labels[name] for labels in firing(store, rule.name, "b")} == {HIDDEN}, rule.name
 
 
 def test_link_opens_the_incident_with_its_length_on_both_sides(store: Store) -> None:
