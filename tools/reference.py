@@ -146,7 +146,7 @@ def thresholds_page() -> str:
     """List every threshold and prior of the analysis with its value and reason."""
     folder = Path(str(params.__file__)).parent
     files = sorted(folder.glob("*.py"), key=lambda file: (file.stem != "shared", file.stem))
-    what = "Every threshold and prior of the analysis, in `prism_ch/model/params/`. None is fitted to a data set."
+    what = "Every threshold and prior of the analysis, in `prism_ch/model/params/`. Only confidence is fitted to data."
     parts = [_head("Thresholds", what)]
     for file in files:
         for name, fields in _fields(file).items():

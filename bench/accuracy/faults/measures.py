@@ -296,7 +296,7 @@ def _phases(worked: Sequence[Worked]) -> list[Measure]:
 
 def _sure(worked: Sequence[Worked]) -> list[Measure]:
     def claims(pick: Pick) -> list[tuple[float, bool]]:
-        return [claim for _, one in worked for claim in pick(one).sure]
+        return [(claim.confidence, claim.right) for _, one in worked for claim in pick(one).sure]
 
     count = len(claims(lambda one: one.alarms))
     return [

@@ -12,6 +12,7 @@ from bench.accuracy.faults.phases import PhaseError, phase_error
 from bench.accuracy.faults.service import served
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.faults.truth import ABOVE_LEAVES, PATH_KINDS, PLACED, STOPS, Truth, true_of
+from prism_ch.analysis.diagnose.findings import HOLDING
 from prism_ch.model.topology import Topology
 from prism_ch.simulate import Scenario, generate
 from tests.unit.chain import Results
@@ -27,6 +28,19 @@ BEGINS = ((1, "step 0"), (8, "step 2 to 8"), (20, "step 9 to 20"), (1_000_000, "
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """The confidence of an alarm that names a place, and whether its subject is the culprit.
+
+    `place` is its type; `others` counts what may be it as well and is no part of it.
+    """
+
+    confidence: float
+    right: bool
+    place: str
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class Graded:
     """How a fault came out among the alarms, or among the findings of any grade.
 
@@ -34,8 +48,8 @@ class Graded:
     its subject is the culprit or one that leaves the same records; `exact`: whether it and `may_also_be` are all of
     those, and no other; `itself`: whether its subject is the culprit itself. `alarms` counts those that overlap the
     effect; `right` and `wrong` count all, `wrongly` are the kinds and subjects of the latter. `contradictions` counts
-    pairs that name different culprits of one job and time. `delay_s` is None if none is about it. `sure` are the
-    confidences of those that name a place, each with whether its subject is the culprit. `withdrawn` counts those that
+    pairs that name different culprits of one job and time. `delay_s` is None if none is about it. `sure` has a
+    claim for each that names a place. `withdrawn` counts those that
     were read for a while: they became part of others, or cost less in the end. `texts` has all, a line each.
     """
 
@@ -51,7 +65,7 @@ class Graded:
     contradictions: int = 0
     accuses_healthy: bool = False
     delay_s: float | None = None
-    sure: tuple[tuple[float, bool], ...] = ()
+    sure: tuple[Claim, ...] = ()
     withdrawn: int = 0
     texts: tuple[str, ...] = ()
 
@@ -161,7 +175,7 @@ def grade(log: Log, truth: Truth, kind: str) -> Graded:
         wrongly=tuple(f"{one.kind} {one.subject}" for one in wrong),
         contradictions=len(pairs),
         accuses_healthy=kind in ABOVE_LEAVES and any(_accuses_healthy(one, truth) for one in seen),
-        sure=tuple((one.confidence, _is_itself(one, truth)) for one in seen if one.is_place),
+        sure=tuple(_claim(one, truth) for one in seen if one.is_place),
         withdrawn=len(log.gone),
         texts=(
             *(f"{_verdict(one, about, related):6} {one.text()}" for one in seen),
@@ -222,6 +236,11 @@ def _is_itself(alarm: Alarm, truth: Truth) -> bool:
     return is_about(alarm, truth) and not truth.culprit.isdisjoint(alarm.subjects)
 
 
+def _claim(alarm: Alarm, truth: Truth) -> Claim:
+    others = 0 if alarm.subject_type in HOLDING else len(alarm.may_also_be)
+    return Claim(alarm.confidence, _is_itself(alarm, truth), alarm.subject_type, others)
+
+
 def _accuses_healthy(alarm: Alarm, truth: Truth) -> bool:
     """Return whether an alarm's subject is a leaf or NIC that is not slow, or a pair whose path is not."""
     return (
@@ -236,4 +255,4 @@ def _verdict(alarm: Alarm, about: Sequence[Alarm], related: Sequence[Alarm]) -> 
     return "right" if alarm in about else "while" if alarm in related else "WRONG"
 
 
-__all__ = ["PLACED", "STOPS", "FaultOutcome", "Graded", "failed", "grade", "work"]
+__all__ = ["PLACED", "STOPS", "Claim", "FaultOutcome", "Graded", "failed", "grade", "work"]

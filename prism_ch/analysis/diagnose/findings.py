@@ -10,14 +10,30 @@ from typing import Any, TypedDict, Unpack
 from prism_ch.analysis.diagnose.episodes import Episode
 from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity, SubjectType
 from prism_ch.model.job import Division
-from prism_ch.model.params import DiagnoseParams
+from prism_ch.model.params import ConfidenceParams, DiagnoseParams
 from prism_ch.model.params.shared import SharedParams
 
 #: Rows of evidence kept with a finding: enough to check it, few enough to read.
 EVIDENCE_ROWS = 64
 
-#: Confidence in a subject that evidence singles out, and in a job, where it singles out none of its parts.
-NAMED, UNNAMED = 0.95, 0.05
+#: Confidence in a job where evidence singles out none of its parts.
+UNNAMED = 0.05
+
+#: Types of places that hold all endpoints that may be to blame.
+HOLDING = ("server", "group", "stage")
+
+
+def confidence_in(subject_type: SubjectType, others: int = 0) -> float:
+    """Return how likely a place is right that evidence singles out.
+
+    Parameters: `others`, how many others leave the same records. Any of them may be it as well, unless the place holds
+    them.
+    """
+    right: float = getattr(_CONFIDENCE, subject_type)
+    return right if subject_type in HOLDING else right / (1 + others)
+
+
+_CONFIDENCE = ConfidenceParams()
 
 
 @dataclass(frozen=True, slots=True)

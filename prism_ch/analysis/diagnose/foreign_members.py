@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prism_ch.analysis.diagnose.context import JobContext
-from prism_ch.analysis.diagnose.findings import NAMED, Extent, Measured, identity, make_finding
+from prism_ch.analysis.diagnose.findings import Extent, Measured, confidence_in, identity, make_finding
 from prism_ch.model.finding import Finding
 
 
@@ -33,7 +33,7 @@ def find_foreign_members(context: JobContext) -> tuple[Finding, ...]:
                 f"{address} ({server}, GPU {topology.gpu[endpoint]}) trains with this job of tenant {tenant!r} "
                 f"only, though the topology gives it to {listed!r}: it counts to this job; correct topology.csv.",
                 {"tenant": tenant, "tenant_in_topology": listed},
-                confidence=NAMED,
+                confidence=confidence_in("endpoint"),
             )
         )
     return tuple(found)

@@ -1,6 +1,7 @@
 """Every threshold and prior of the analysis, one file a layer, each with its meaning, its unit and its reason.
 
-None of them is fitted to a data set: they are ratios, counts of repetitions, or physical sizes with a source.
+None of them but confidence is fitted to a data set: they are ratios, counts of repetitions, or physical sizes with a
+source.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from prism_ch.model.params.confidence import ConfidenceParams
 from prism_ch.model.params.diagnose import ComputeTimeParams, DiagnoseParams, StopParams, TimePerByteParams
 from prism_ch.model.params.incidents import IncidentParams
 from prism_ch.model.params.jobs import RecogniseParams
@@ -19,6 +21,7 @@ from prism_ch.model.params.steps import ContinueParams, DivideParams
 __all__ = [
     "ClockParams",
     "ComputeTimeParams",
+    "ConfidenceParams",
     "ContinueParams",
     "DiagnoseParams",
     "DivideParams",
@@ -48,6 +51,7 @@ class Params:
     divide: DivideParams = field(default_factory=DivideParams)
     diagnose: DiagnoseParams = field(default_factory=DiagnoseParams)
     stops: StopParams = field(default_factory=StopParams)
+    confidence: ConfidenceParams = field(default_factory=ConfidenceParams)
     incident: IncidentParams = field(default_factory=IncidentParams)
     replay: ReplayParams = field(default_factory=ReplayParams)
     going_on: ContinueParams = field(default_factory=ContinueParams)

@@ -10,7 +10,15 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share, step_seconds
-from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, NAMED, Measured, Place, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import (
+    EVIDENCE_ROWS,
+    Measured,
+    Place,
+    confidence_in,
+    identity,
+    make_finding,
+    severity,
+)
 from prism_ch.core import robust
 from prism_ch.core.graph import components
 from prism_ch.core.significance import carried_back, corrected_score, spread_of, trailing_low_median
@@ -318,7 +326,7 @@ def _describe(compared: Comparison, unit: _Unit, division: Division, place: Plac
             "lost_s": round(unit.extra_s * len(unit.episode.abnormal), 6),
         },
         about=tuple(addresses),
-        confidence=NAMED,
+        confidence=confidence_in("endpoint" if alone else "server"),
         baseline=Baseline(compute_s=dict.fromkeys(addresses, expected_s)),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
 from prism_ch.analysis.diagnose.compute.slow_gpus import Comparison, compare_with_past
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share, step_seconds
-from prism_ch.analysis.diagnose.findings import NAMED, Measured, Place, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import Measured, Place, confidence_in, identity, make_finding, severity
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.finding import Baseline, Finding
@@ -107,6 +107,6 @@ def _describe(
             "excess": round(excess, 4),
         },
         about=tuple(addresses),
-        confidence=NAMED,
+        confidence=confidence_in("stage"),
         baseline=Baseline(compute_s=dict.fromkeys(addresses, expected_s)),
     )

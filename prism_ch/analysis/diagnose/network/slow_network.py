@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import lost_share, step_seconds
-from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, NAMED, Measured, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, confidence_in, identity, make_finding, severity
 from prism_ch.analysis.diagnose.network.delay import ways_of
 from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
 from prism_ch.analysis.diagnose.network.places import is_between_leaves
@@ -135,7 +135,7 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
         },
         about=tuple(shown),
         may_also_be=named.others,
-        confidence=0.0 if named.subject == SPINES else NAMED / (1 + len(named.others)),
+        confidence=0.0 if named.subject == SPINES else confidence_in(named.subject_type, len(named.others)),
         baseline=Baseline(s_per_byte=usual),
         jobs=(place.job_id,) if named.is_shared(topology) else (),
     )

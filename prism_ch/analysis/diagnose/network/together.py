@@ -20,7 +20,6 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
-from prism_ch.analysis.diagnose.findings import NAMED
 from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
 from prism_ch.analysis.diagnose.network.places import Named, Touches, incidence, is_between_leaves, list_candidates
 from prism_ch.core import robust
@@ -44,6 +43,8 @@ _SLOW_SHARES = np.geomspace(1 / 128, 1 / 2, 32)
 _NO_WAY = 1e-6
 #: How often what crosses a slow place shows it.
 _SHOWS = 0.95
+#: A place is believed from this probability on.
+_BELIEVED = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def _believed(
             every = crossed | others
             each = _log_likelihood(is_slow[every], unseen[every], _SLOW_SHARES)
             at_random = float(logsumexp(each)) - log(len(each))
-            believed = _log_shown(is_slow[crossed]) - log(places) - at_random > log(NAMED / (1 - NAMED))
+            believed = _log_shown(is_slow[crossed]) - log(places) - at_random > log(_BELIEVED / (1 - _BELIEVED))
         (kept if believed else by_chance).append((tied, covered))
         taken |= covered & believed
     if len(by_chance) == 1 and len(kept) > 0:

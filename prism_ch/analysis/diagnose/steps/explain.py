@@ -10,6 +10,7 @@ from scipy import special
 from prism_ch.core import bocd, robust
 from prism_ch.core.significance import trailing_low_median
 from prism_ch.model.columns import Float64, Int32, Int64, Ragged, freeze, ragged
+from prism_ch.model.finding import SubjectType
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
@@ -27,6 +28,11 @@ class Straggler:
     times: int
     count: int
     members: tuple[int, ...] = ()
+
+    @property
+    def subject_type(self) -> SubjectType:
+        """The type of the place."""
+        return "endpoint" if self.server < 0 else "server"
 
     def name(self, topology: Topology) -> str:
         """Return the endpoint's address, or the server's name."""

@@ -11,10 +11,10 @@ import numpy as np
 from prism_ch.analysis.diagnose.episodes import Episode, continues, episodes
 from prism_ch.analysis.diagnose.findings import (
     EVIDENCE_ROWS,
-    NAMED,
     UNNAMED,
     Extent,
     Measured,
+    confidence_in,
     identity,
     make_finding,
     severity,
@@ -23,7 +23,7 @@ from prism_ch.analysis.diagnose.steps import explain
 from prism_ch.core import robust
 from prism_ch.core.significance import trailing_low_median
 from prism_ch.model.columns import Bool, Float64
-from prism_ch.model.finding import Baseline, Cause, Finding, SubjectType
+from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
@@ -299,8 +299,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         named = Cause(cause.kind, cause.subject, others, cause.subject_type)
     elif straggler is not None:
         members = tuple(topology.endpoints[one] for one in straggler.members)
-        subject_type: SubjectType = "endpoint" if straggler.server < 0 else "server"
-        named = Cause("slow_gpu", straggler.name(topology), members, subject_type)
+        named = Cause("slow_gpu", straggler.name(topology), members, straggler.subject_type)
     if named is not None:
         also = {"may_also_be": list(named.may_also_be)} if named.may_also_be else {}
         evidence["root_cause"] = {"kind": named.kind, "subject": named.subject, **also}
@@ -326,8 +325,8 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
 def _confidence(reason: _Reason) -> float:
     """Return how sure a subject is: of candidates that explain the same flows any may be it; a server has its GPUs."""
     if reason.cause is None:
-        return UNNAMED if reason.straggler is None else NAMED
-    return NAMED / (1 + len(reason.cause.may_also_be))
+        return UNNAMED if reason.straggler is None else confidence_in(reason.straggler.subject_type)
+    return confidence_in(reason.cause.subject_type, len(reason.cause.may_also_be))
 
 
 def _sentence(context: _Context, extent: Extent, observed_s: float, usual_s: float, reason: _Reason) -> str:

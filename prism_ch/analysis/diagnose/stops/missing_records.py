@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.findings import NAMED, Extent, Measured, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import Extent, Measured, confidence_in, identity, make_finding, severity
 from prism_ch.analysis.diagnose.stops.stop_findings import ALL_EXPORTERS, SILENCE, first_few, is_stop
 from prism_ch.analysis.observe.holes import Hole, hidden_by
 from prism_ch.analysis.observe.observe import Observed
@@ -161,6 +161,6 @@ def _describe(
         baseline=Baseline(
             records_missing=True, exporters=one.exporters, jobs=one.jobs, hidden=hidden_count, around=around_count
         ),
-        confidence=NAMED,
+        confidence=confidence_in("exporter"),
         jobs=one.jobs or _hidden_jobs(one, start_ns, hidden, jobs, params),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.findings import NAMED, UNNAMED, Extent, Measured, identity, make_finding
+from prism_ch.analysis.diagnose.findings import UNNAMED, Extent, Measured, confidence_in, identity, make_finding
 from prism_ch.analysis.diagnose.findings import severity as grade
 from prism_ch.analysis.diagnose.stops.habits import periodic_pauses, repeated_pauses
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, unusual_background
@@ -92,7 +92,7 @@ def stop_finding(
         {"lost_s": round(stop.lost_s, 6), **evidence},
         baseline=Baseline(records_missing=kind == "telemetry"),
         may_also_be=tuple(among or ()) if among and len(among) > 1 else (),
-        confidence=UNNAMED if among == [] else NAMED / len(among or [""]),
+        confidence=UNNAMED if among == [] else confidence_in(subject[0] if subject else "job", len(among or [""]) - 1),
         lost_s=0.0 if kind == "telemetry" else stop.lost_s,
     )
 

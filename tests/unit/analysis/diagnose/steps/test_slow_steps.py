@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.analysis.diagnose.findings import NAMED, UNNAMED
+from prism_ch.analysis.diagnose.findings import UNNAMED, confidence_in
 from prism_ch.analysis.diagnose.steps.explain import Moved, newest_run
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
 from prism_ch.model.columns import ragged
@@ -236,7 +236,7 @@ class TestWhoIsWaitedFor:
             cause = one.evidence.get("root_cause")
             gpus = [where.endpoints[rank] for rank in range(8, 12)]
             assert cause == ({"kind": "slow_gpu", "subject": "host-02", "may_also_be": gpus} if named else None)
-            assert one.confidence == (NAMED if named else UNNAMED)
+            assert one.confidence == (confidence_in("server") if named else UNNAMED)
             assert ("waited for host-02, whose GPUs were last to be ready in 12 of 12" in one.summary) == named
 
     def test_a_single_slow_step_reads_so(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.findings import confidence_in
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import (
     Stop,
@@ -23,7 +24,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     subject_of,
 )
 from prism_ch.analysis.observe.holes import Hole
-from prism_ch.model.finding import Baseline, Finding
+from prism_ch.model.finding import Baseline, Finding, SubjectType
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
 from prism_ch.model.window import Interval
@@ -108,6 +109,14 @@ def test_one_endpoint_or_server_is_the_subject_else_the_job() -> None:
         ("job", "job"),
         ("job", "job"),
     ]
+
+
+@pytest.mark.parametrize("subject_type, shared", [("server", 1), ("endpoint", 3), ("job", 3)])
+def test_server_holds_all_that_may_have_stopped(subject_type: SubjectType, shared: int) -> None:
+    among, sole = ["10.0.0.1", "10.0.0.2", "10.0.0.3"], confidence_in(subject_type)
+    at = Stop("job", 7, BEGIN_NS, BEGIN_NS + 20 * SECOND, 0.5, 9.5, 2.0)
+    found = stop_finding("hang", at, "warning", "It hangs.", {}, (subject_type, "it"), among=among)
+    assert found.confidence == pytest.approx(sole / shared)
 
 
 def test_names_are_listed_up_to_a_few() -> None:
