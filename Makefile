@@ -18,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test test-slow test-all lint format bench profile soak fuzz accuracy same dashboards dashboards-check previews grafana perfetto-check reference lock clean
+.PHONY: help demo test test-slow test-all lint format bench profile soak fuzz accuracy culprits same dashboards dashboards-check previews grafana perfetto-check reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -75,6 +75,9 @@ fuzz: $(VENV)/.stamp-dev ## damaged files, names and journals in a spool for 10 
 accuracy: $(VENV)/.stamp-run ## results against known truth; more than an hour on 2 cores
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2
 	@$(BIN)/python -m bench.accuracy $(ARGS)
+
+culprits: $(VENV)/.stamp-dev ## on how many dashboards does the culprit of an injected fault stand first? ARGS='--faults 100'
+	@$(BIN)/python -m bench.culprits $(ARGS)
 
 same: $(VENV)/.stamp-run ## does the working tree, or HEAD=COMMIT, find the same as BASE=COMMIT? ARGS='--only TEXT' takes a part
 	@$(BIN)/python -m bench.same $(BASE) $(if $(HEAD),--head $(HEAD)) $(ARGS)

@@ -8,6 +8,7 @@ whoever leaves the same records.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +28,9 @@ _KINDS = ("slow_gpu", "slow_nic")
 _GPUS_MAX = 64
 _FIRST_SEED = 70_000
 _WORST_INCIDENT = """
-    SELECT incident_id FROM incidents WHERE has(jobs, {job:String}) AND severity != 'info' ORDER BY lost_gpu_h DESC, incident_id LIMIT 1
-"""  # noqa: E501
+    SELECT incident_id FROM incidents WHERE has(jobs, {job:String}) AND severity != 'info'
+    ORDER BY lost_gpu_h DESC, incident_id LIMIT 1
+"""
 _JOB = """
     SELECT job_id FROM job_members GROUP BY job_id
     ORDER BY countIf(has({endpoints:Array(String)}, endpoint)) DESC, job_id LIMIT 1
@@ -52,6 +54,7 @@ def main() -> None:
         named = first_rows(case, made, truth)
         for board, endpoint in named.items():
             found[board] += endpoint in truth.alike
+        print(f"{done} faults", end="\r", file=sys.stderr, flush=True)
         missed = [
             f"{board}: {endpoint or 'nobody'}" for board, endpoint in named.items() if endpoint not in truth.alike
         ]

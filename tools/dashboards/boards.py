@@ -8,7 +8,20 @@ from prism_ch.grafana.organisations import OPERATORS_ROW
 from tools.dashboards import fields as look
 from tools.dashboards import panels as panel
 from tools.dashboards.board import OPERATORS, TENANTS, begin, choice, choices, folded, with_panels
-from tools.dashboards.columns import HEALTH, INCIDENTS, JOB, JOBS, KIND, SERVERS, SEVERITY, STATUS, SURE, TIME, WHO
+from tools.dashboards.columns import (
+    HEALTH,
+    INCIDENTS,
+    JOB,
+    JOBS,
+    KIND,
+    SERVERS,
+    SEVERITY,
+    SLOWER,
+    STATUS,
+    SURE,
+    TIME,
+    WHO,
+)
 from tools.dashboards.fields import AMBER, BLUE, GREY, RED, Columns
 
 _STATE = {
@@ -102,7 +115,7 @@ def job() -> Dashboard:
     return folded(board, "Steps, findings and groups", *details)
 
 
-_WORK = look.heat(-0.1, 0.5)
+_WORK = look.heat(*SLOWER)
 _OPEN = look.link("Open the incident", "incident", "incident", "Incident")
 _STEPS = {
     "Step": look.width(80),
@@ -168,7 +181,7 @@ def incident() -> Dashboard:
         panel.rows("Whom the others wait for", "incident/who", 12, who, nothing=_NOBODY),
         panel.rows("Before and after", "incident/before_and_after", 12, parts),
     )
-    delays, slow = "Slower for each byte, from sender to receiver", look.heat(-0.1, 1)
+    delays, slow = "Slower for each byte, from sender to receiver", look.heat(*SLOWER)
     ends = ("Sender", "Receiver", "Slower")
     flows = panel.rows("Flows behind it", "incident/flows", 24, _FLOWS, nothing="No records of that time are left")
     evidence = (

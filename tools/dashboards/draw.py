@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tools.dashboards import fit, style
@@ -19,8 +19,7 @@ from tools.dashboards.frames import Frame, is_matrix
 from tools.dashboards.style import CARD, FAINT, PALETTE, TEXT
 from tools.dashboards.wide import WideField, widen
 
-#: Quiet to loud: of cells that may be below zero, and of those that are not.
-_HOT = LinearSegmentedColormap.from_list("hot", ["#1f60c4", "#fff899", "#c4162a"])
+#: Quiet to loud.
 _LOUD = LinearSegmentedColormap.from_list("loud", [CARD, AMBER])
 FloatCells = npt.NDArray[np.float64]
 #: Heights of a table's row and of a further line in it, inches.
@@ -280,15 +279,16 @@ def _states_of(cells: FloatCells, texts: Mapping[str, Mapping[str, str]], axes: 
 
 
 def _shades(cells: FloatCells, override: Mapping[str, Any], axes: Axes) -> None:
-    """Draw cells as numbers on colours between two bounds."""
-    low, high = override["min"], override["max"]
-    axes.imshow(cells, aspect="auto", cmap=_HOT, vmin=low, vmax=high)
+    """Draw cells as numbers on the colours of their thresholds."""
+    shades = np.ones((*cells.shape, 3)) * to_rgb(CARD)
     for (row, column), cell in np.ndenumerate(cells):
         value = float(cell)
         if not np.isnan(value):
+            background = style.threshold_color(value, override)
+            shades[row, column] = to_rgb(background)
             text = style.formatted(value, override["unit"], override.get("decimals"))
-            letters = style.on(to_hex(_HOT((value - low) / (high - low))))
-            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=letters)
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=style.on(background))
+    axes.imshow(shades, aspect="auto")
 
 
 def _ranking(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:

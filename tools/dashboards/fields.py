@@ -106,13 +106,12 @@ def _mapped(texts: Mapping[int, tuple[str, str]] | Mapping[str, tuple[str, str]]
     return [Property(id_val="mappings", value=[{"type": "value", "options": options}])]
 
 
-def heat(low: float, high: float, scheme: str = "continuous-BlYlRd") -> list[Property]:
-    """Colour a column's cells by their values, between two bounds."""
+def heat(*steps: tuple[float | None, str]) -> list[Property]:
+    """Colour a column's cells by thresholds. Between colours that are mixed, letters can't be read."""
     return [
-        Property(id_val="min", value=low),
-        Property(id_val="max", value=high),
-        Property(id_val="color", value={"mode": scheme}),
-        Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "gradient"}),
+        *steps_of(*steps),
+        Property(id_val="color", value={"mode": "thresholds"}),
+        Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "basic"}),
     ]
 
 
@@ -141,12 +140,12 @@ def steps_of(*steps: tuple[float | None, str]) -> list[Property]:
 
 
 def gauge(low: float, high: float, *steps: tuple[float | None, str]) -> list[Property]:
-    """Show a column as bars, coloured by thresholds."""
+    """Show a column as bars, coloured by thresholds, beside numbers that are not."""
     return [
         Property(id_val="min", value=low),
         Property(id_val="max", value=high),
         *steps_of(*steps),
-        Property(id_val="custom.cellOptions", value={"type": "gauge", "mode": "basic"}),
+        Property(id_val="custom.cellOptions", value={"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}),
     ]
 
 

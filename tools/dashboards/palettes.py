@@ -30,8 +30,6 @@ VISIONS = {
         [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]]
     ),
 }
-#: Schemes of cells, from quiet to loud, as Grafana has them in its dark theme; it mixes what is between.
-_SCHEMES = {"continuous-BlYlRd": ("#1f60c4", "#fff899", "#c4162a")}
 _CODE = re.compile(r"#[0-9a-f]{6}$")
 # CIE XYZ of linear sRGB, and of its white.
 _XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
@@ -77,9 +75,9 @@ def palettes(panel: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], bool]]:
             named = [option["color"] for option in mapping["options"].values() if "color" in option]
             yield [code for code in dict.fromkeys(named) if len(code) != len("#rrggbbaa")], is_behind
         if steps := found.get("thresholds", {}).get("steps"):
-            yield list(dict.fromkeys(step["color"] for step in steps)), False
+            yield list(dict.fromkeys(step["color"] for step in steps)), is_behind
         if (mode := str(found.get("color", {}).get("mode", ""))).startswith("continuous"):
-            yield _SCHEMES.get(mode, (mode,)), True
+            yield [mode], True
     drawn = [found["color"]["fixedColor"] for found in overrides if found.get("color", {}).get("mode") == "fixed"]
     if drawn:
         yield list(dict.fromkeys(drawn)), False

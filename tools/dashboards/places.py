@@ -8,8 +8,8 @@ from prism_ch.grafana.organisations import OPERATORS_ROW
 from tools.dashboards import fields as look
 from tools.dashboards import panels as panel
 from tools.dashboards.board import OPERATORS, TENANTS, begin, choice, folded, with_panels
-from tools.dashboards.columns import INCIDENTS, JOB, SLOWER_BARS, STATUS, TIME
-from tools.dashboards.fields import AMBER, BLUE, RED
+from tools.dashboards.columns import INCIDENTS, JOB, SLOWER, SLOWER_BARS, STATUS, TIME
+from tools.dashboards.fields import AMBER, BLUE, GREY, RED
 
 _BANDWIDTH = look.unit(look.BITS, 1) + look.width(115)
 
@@ -27,7 +27,7 @@ def host() -> Dashboard:
         "Until": TIME,
     }
     moved = {"Sent": look.color(BLUE), "Received": look.color(AMBER)}
-    work, axes = look.heat(-0.1, 0.5), ("GPU", "At", "Work beyond peers")
+    work, axes = look.heat(*SLOWER), ("GPU", "At", "Work beyond peers")
     question = "Is it this server, whatever runs on it?"
     board = begin("host", "Host", question, (OPERATORS, TENANTS), "now-6h", ("Incidents",))
     board = board.with_variable(choice("host", "Server", "shared/choose_host"))
@@ -63,12 +63,14 @@ def network() -> Dashboard:
     }
     exporters = {
         "Traffic": look.unit(look.BITS, 1) + look.width(100),
-        "Against peers": look.unit(look.SHARE, 0) + look.heat(-0.5, 0.5) + look.width(115),
+        "Against peers": look.unit(look.SHARE, 0)
+        + look.heat((None, AMBER), (-0.3, GREY), (0.3, AMBER))
+        + look.width(115),
         "Records": look.unit(look.RECORDS, 0) + look.width(90),
         "Last flow": TIME,
         "Open incidents": look.width(120),
     }
-    leaves, busy_cells = ("From", "To", "Traffic"), look.heat(0, 1e11)
+    leaves, busy_cells = ("From", "To", "Traffic"), look.heat((None, GREY), (1e10, BLUE), (1e11, AMBER))
     question = "Which switch, link or NIC is slow or overloaded?"
     board = begin("network", "Network", question, (OPERATORS,), "now-1h", ("Incidents",))
     no_incident = "No incident of the network in this time"
@@ -82,7 +84,7 @@ def network() -> Dashboard:
         panel.numbers_now("Seen in this time", "network/volume", 8, columns=seen, height=8),
         panel.matrix("Traffic from leaf to leaf", "network/leaf_matrix", 24, leaves, look.BITS, busy_cells),
     )
-    delay, slow_cells = "Slower for each byte, from server to server", look.heat(-0.1, 1)
+    delay, slow_cells = "Slower for each byte, from server to server", look.heat(*SLOWER)
     details = (
         panel.rows("Links, those with findings and the slowest first", "network/links", 24, _LINKS, height=9),
         panel.matrix(delay, "network/delay_matrix", 24, ("Sender", "Receiver", "Slower"), look.SHARE, slow_cells),
