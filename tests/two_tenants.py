@@ -1,5 +1,6 @@
 """Fills every stored table of a database with rows of two tenants; each value identifies its tenant."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from prism_ch.store.client import Store
@@ -29,8 +30,8 @@ BRAVO = Tenant("bravo", 970_931, 2029, 53, 2)
 SPAN_VIEWS = frozenset({"gpu_time"})
 
 
-def fill(store: Store) -> None:
-    """Write rows of both tenants into every stored table but the migrations, and publish them."""
+def fill(store: Store, tenants: Sequence[Tenant] = (ALPHA, BRAVO)) -> None:
+    """Write rows of tenants into every stored table but the migrations, and publish them."""
     tables: dict[str, list[tuple[str, str]]] = {}
     columns = (
         "SELECT table, name, type FROM system.columns"
@@ -40,7 +41,7 @@ def fill(store: Store) -> None:
     )
     for table, name, kind in store.rows(columns, {"database": store.database}):
         tables.setdefault(table, []).append((name, kind))
-    for tenant in (ALPHA, BRAVO):
+    for tenant in tenants:
         for table, fields in tables.items():
             if table in {"revisions", "schema_migrations"}:
                 continue
@@ -69,6 +70,7 @@ _BY_TYPE = {
     "LowCardinality(String": "concat('{name}-{column}-', toString(number))",
     "Enum": "1",
     "UInt8": "1",
+    "Float": "{number} + number / 7",
     "": "{number} + number",
 }
 _BY_NAME = {

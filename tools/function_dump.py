@@ -18,9 +18,10 @@ PURE_CATEGORIES = frozenset({
 
 _PURE_TEXT = """
     MACNumToString MACStringToNum MACStringToOUI bar byteSize colorOKLABToSRGB colorOKLCHToSRGB colorSRGBToOKLAB
-    colorSRGBToOKLCH countDigits currentDatabase defaultValueOfArgumentType defaultValueOfTypeName digits
-    caseWithExpression errorCodeToName finalizeAggregation formatReadableDecimalSize formatReadableQuantity formatReadableSize
-    formatReadableTimeDelta getSizeOfEnumType getSubcolumn identity ignore initializeAggregation isConstant isDecimalOverflow
+    caseWithExpression colorSRGBToOKLCH countDigits currentDatabase defaultValueOfArgumentType defaultValueOfTypeName
+    digits errorCodeToName finalizeAggregation formatReadableDecimalSize formatReadableQuantity formatReadableSize
+    formatReadableTimeDelta getSizeOfEnumType getSubcolumn identity ignore initializeAggregation isConstant
+    isDecimalOverflow
     lowCardinalityIndices lowCardinalityKeys materialize minSampleSizeContinuous minSampleSizeConversion
     parseISO8601Duration parseReadableSize parseReadableSizeOrNull parseReadableSizeOrZero parseTimeDelta
     seriesDecomposeSTL seriesOutliersDetectTukey seriesPeriodDetectFFT toColumnTypeName toTypeName transform
@@ -31,6 +32,7 @@ PURE = frozenset(_PURE_TEXT.split())
 
 _IMPURE_TEXT = """
     aggThrow chdb formatRow formatRowNoNewline generateSerialID generateSnowflakeID in notIn globalIn globalNotIn nullIn
+    nowInBlock nowInBlock64
     notNullIn globalNullIn globalNotNullIn inIgnoreSet notInIgnoreSet globalInIgnoreSet globalNotInIgnoreSet
     nullInIgnoreSet notNullInIgnoreSet globalNullInIgnoreSet globalNotNullInIgnoreSet
 """

@@ -15,8 +15,9 @@ from uuid import uuid4
 
 from prism_ch.errors import StoreError, UsageError
 from prism_ch.query.checked import CheckedStatement, Limits
-from prism_ch.query.enumerations import with_names
 from prism_ch.query.gate import SyntaxUsageError, listed_only, scope
+from prism_ch.query.opaque import without_seen_conditions
+from prism_ch.query.shape import in_even_blocks, with_names
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -32,6 +33,8 @@ ENGINE_FORMATS: dict[FileFormat, str] = {
     "parquet": "Parquet",
 }
 BINARY_FORMATS = frozenset({"arrow", "parquet"})
+
+_MAY_HAVE_CONDITIONS = re.compile(r"\(|DESCRIBE|SELECT|WITH")
 
 #: How ClickHouse writes NULL among strings.
 _NULL = "ᴺᵁᴸᴸ"
@@ -122,8 +125,12 @@ def check_statement(
     except SyntaxUsageError:
         # In ClickHouse's own form there are no comments, no odd strings, and every clause has its place.
         checked = check(_normal_form(store, sql), read_tree=tree)
+        normal = checked.text
     else:
-        scope(_normal_form(store, checked.text), store.database, tenant=tenant, read_tree=tree)
+        normal = _normal_form(store, checked.text)
+        scope(normal, store.database, tenant=tenant, read_tree=tree)
+    if tenant is not None and _MAY_HAVE_CONDITIONS.match(normal):
+        return without_seen_conditions(checked, normal)
     return replace(checked, text=listed_only(checked.text, store.database))
 
 
@@ -144,6 +151,8 @@ def run(
             text = with_names(
                 checked.text, engine_format, partial(connection.raw, parameters=parameters, fmt="JSONEachRow")
             )
+            if checked.tenant is not None:
+                text = in_even_blocks(text, engine_format)
             return connection.raw(text, parameters, fmt=engine_format)
         except StoreError as error:
             raise _public_error(error, checked) from error.__cause__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from prism_ch.query.tenancy import filter_setting, row_filters
 
@@ -57,6 +58,19 @@ class CheckedStatement:
     tenant: str | None
 
 
+#: Settings under which no condition is compared with keys of rows that are not read.
+WITHOUT_INDEX = MappingProxyType(
+    {
+        "use_primary_key": "0",
+        "use_partition_key": "0",
+        "use_partition_pruning": "0",
+        "use_skip_indexes": "0",
+        "use_skip_indexes_on_data_read": "0",
+        "use_statistics_for_part_pruning": "0",
+    }
+)
+
+
 def engine_settings(database: str, tenant: str | None, limits: Limits, requested: Mapping[str, str]) -> dict[str, str]:
     """Return the settings to run a statement with, in their order.
 
@@ -83,5 +97,13 @@ def engine_settings(database: str, tenant: str | None, limits: Limits, requested
             "query_plan_optimize_prewhere": "0",
             "short_circuit_function_evaluation": "force_enable",
             "use_query_condition_cache": "0",
+            # The values of a JOIN's other side and of the first rows in order would be conditions as well.
+            "enable_join_runtime_filters": "0",
+            "use_top_k_dynamic_filtering": "0",
+            "use_skip_indexes_for_top_k": "0",
+            # The size of a hash table that an earlier statement needed, perhaps another tenant's, decides about the
+            # order of groups.
+            "collect_hash_table_stats_during_aggregation": "0",
+            "collect_hash_table_stats_during_joins": "0",
         }
     return settings | {"readonly": "1"}

@@ -39,10 +39,10 @@ class _Node:
 
 
 def check_tree(tree: str, tokens: Sequence[Token], database: str, tenant: str | None) -> None:
-    """Raise UsageError unless a statement reads only what may be read, given what EXPLAIN AST writes of it.
+    """Raise UsageError unless a statement reads only what may be read.
 
-    Its functions, as `tokens`, are known to be harmless. The tree does not show what stands inside of APPLY(x -> ...),
-    so as many SELECT and IN as words must be nodes of it.
+    Parameters: `tree`, what EXPLAIN AST writes of it; `tokens`, its words, whose functions are known to be harmless.
+    The tree does not show what stands inside of APPLY(x -> ...), so as many SELECT and IN as words must be nodes of it.
     """
     words = Counter(token.text.upper() for token in tokens if token.token_type not in _QUOTED)
     for token in tokens:

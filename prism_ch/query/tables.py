@@ -18,7 +18,10 @@ _KINDS = frozenset({"DATABASE", "DICTIONARY", "TABLE", "TEMPORARY", "VIEW"})
 
 
 def check_table(name: Sequence[str], database: str, tenant: str | None) -> None:
-    """Raise UsageError unless a table, given as its dotted parts, may be read by a tenant, None for an operator."""
+    """Raise UsageError unless a table, given as its dotted parts, may be read.
+
+    Parameters: `tenant`, None for an operator.
+    """
     *qualifiers, table = name
     for part in name:
         if not _PLAIN_NAME.fullmatch(part):
@@ -42,7 +45,10 @@ def check_table(name: Sequence[str], database: str, tenant: str | None) -> None:
 
 
 def existence(tokens: Sequence[Token], database: str, tenant: str | None) -> str:
-    """Return the statement that answers EXISTS, given what follows it: what may not be read does not exist."""
+    """Return the statement that answers EXISTS, given what follows it.
+
+    What may not be read does not exist.
+    """
     kinds = [
         token.text.upper()
         for token in takewhile(lambda token: token.text.upper() in _KINDS, tokens[:-1])

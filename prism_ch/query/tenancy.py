@@ -28,8 +28,10 @@ TENANT_SHOWABLE = frozenset({"COLUMNS", "DATABASES", "TABLES"})
 #: Formats that reveal how many rows were read, other tenants' among them.
 REVEALING_FORMATS = frozenset({"JSONCompactEachRowWithProgress", "JSONEachRowWithProgress"})
 
-#: Limits on what is read: lowered bit by bit, they would reveal the same.
-REVEALING_SETTINGS = frozenset({"max_memory_usage", "max_rows_to_read"})
+#: Limits on what is read: lowered bit by bit, they would reveal the same. Small blocks show where others' rows lie.
+REVEALING_SETTINGS = frozenset({
+    "max_block_size", "max_memory_usage", "max_rows_to_read", "preferred_block_size_bytes",
+})  # fmt: skip
 
 
 @cache

@@ -13,6 +13,7 @@ from prism_ch.query.allowed import FORMATS, SETTABLE
 from prism_ch.query.answer import LIMIT_MESSAGES, check_statement
 from prism_ch.query.checked import CheckedStatement, limits_of
 from prism_ch.query.gate import SyntaxUsageError, listed_only
+from prism_ch.query.shape import COUNTING_FORMATS
 from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
 from prism_ch.serve.engine import Engine
 from prism_ch.serve.request import (
@@ -59,6 +60,9 @@ _NAME = r"(?:`(\w+)`|\"(\w+)\"|(\w+))"
 _COLLECTOR_INSERT = re.compile(
     rf"\s*INSERT\s+INTO\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}\s*(?:\(([\w\s,`\"]*)\))?\s*",
     re.IGNORECASE | re.ASCII,
+)
+_DESCRIBE = re.compile(
+    rf"\s*(?:DESC|DESCRIBE)\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}[\s;]*", re.IGNORECASE | re.ASCII
 )
 _TOKEN = "insert_deduplication_token"  # noqa: S105 - the name of a setting
 
@@ -108,15 +112,15 @@ class Gate:
 
         Raises RequestError.
         """
-        if user.role == "collector":
-            raise RequestError("ACCESS_DENIED", "A collector reads nothing")
-        body, result_format, settings = without_format(text)
+        body, result_format, at_end = without_format(text)
         if user.role == "operator":
             chosen = result_format or request.format or _DEFAULT_FORMAT
             body = listed_only(body, self._store.database)
-            return Permitted(Statement(body, chosen, request.parameters, settings), request.settings)
+            return Permitted(Statement(body, chosen, request.parameters, at_end), request.settings)
         if is_settings_query(body):
             return _settings_query(result_format or request.format, user)
+        if user.role == "collector":
+            return _collector_question(body, result_format or request.format, self._store.database)
         # Clients append FORMAT to everything, also to SHOW, after which the gate does not accept it.
         text = body if first_word(text) == "SHOW" else text
         key = (text, user.tenant, tuple(request.settings.items()))
@@ -126,7 +130,10 @@ class Gate:
         chosen = passed.format or result_format or request.format or _DEFAULT_FORMAT
         if chosen not in FORMATS or (user.tenant is not None and chosen in REVEALING_FORMATS):
             raise RequestError("UNKNOWN_FORMAT", f"The format {chosen} is not offered")
-        return Permitted(Statement(passed.text, chosen, request.parameters), passed.settings)
+        settings = passed.settings
+        if user.tenant is not None and chosen in COUNTING_FORMATS:
+            settings = {"exact_rows_before_limit": "1", **settings}
+        return Permitted(Statement(passed.text, chosen, request.parameters), settings)
 
     def _check(self, key: _Key) -> CheckedStatement:
         text, tenant, settings = key
@@ -159,6 +166,19 @@ def _settings_query(result_format: str, user: User) -> Permitted:
     parameters = {"changeable": array_of(sorted(SETTABLE.keys() - fixed))}
     offered = Statement(statement("offered_settings"), result_format or _DEFAULT_FORMAT, parameters)
     return Permitted(offered, {"readonly": "1"})
+
+
+def _collector_question(text: str, result_format: str, own: str) -> Permitted:
+    """Answer what a client asks before it inserts: the server's version, and the columns of a landing table."""
+    chosen, settings = result_format or _DEFAULT_FORMAT, {"readonly": "1"}
+    if is_query(text.strip().rstrip(";"), "client_version"):
+        return Permitted(Statement(statement("client_version"), chosen), settings)
+    found = _DESCRIBE.fullmatch(text)
+    named, table = (next(filter(None, found.groups()[at : at + 3]), "") for at in (0, 3)) if found else ("", "")
+    if table not in LANDING_TABLES or named not in {"", own}:
+        raise RequestError("ACCESS_DENIED", f"A collector may only DESCRIBE {', '.join(sorted(LANDING_TABLES))}")
+    parameters = {"table": table, "own": array_of(_OWN_COLUMNS)}
+    return Permitted(Statement(statement("describe_landing"), chosen, parameters), settings)
 
 
 def permit_command(user: User, method: str) -> None:

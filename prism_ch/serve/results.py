@@ -10,7 +10,8 @@ from functools import partial
 from uuid import uuid4
 
 from prism_ch.ingest.messages import varint
-from prism_ch.query.enumerations import NUMBERING_FORMATS, with_names
+from prism_ch.query.shape import NUMBERING_FORMATS, in_even_blocks, with_names
+from prism_ch.query.tenancy import REVEALING_FORMATS
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
 from prism_ch.serve.exchange import Exchange
 from prism_ch.serve.permission import public_error
@@ -21,7 +22,8 @@ from prism_ch.store.handle import EngineError, Handle, QueryCost, Statement
 _CONTENT_TYPES = {
     r"JSON(Strings|Compact|CompactStrings|Columns|ColumnsWithMetadata)?": "application/json; charset=UTF-8",
     r"JSON.*EachRow.*|JSONLines|NDJSON": "application/x-ndjson; charset=UTF-8",
-    r"CSV.*": "text/csv; charset=UTF-8",
+    r"CSVWith.*": "text/csv; charset=UTF-8; header=present",
+    r"CSV": "text/csv; charset=UTF-8; header=absent",
     r"TSV.*|TabSeparated.*": "text/tab-separated-values; charset=UTF-8",
     r"Native|RowBinary.*|Arrow.*|Parquet|ORC|Avro": "application/octet-stream",
     r".*": "text/plain; charset=UTF-8",
@@ -65,10 +67,13 @@ class Results:
             return
         if statement.format in NUMBERING_FORMATS:
             statement = replace(statement, text=await engine.run(partial(_with_names, handle, statement)))
+        if self._user.tenant is not None:
+            statement = replace(statement, text=in_even_blocks(statement.text, statement.format))
         async with engine.result(handle, statement) as result:
             data, whole = await result.beginning()
             if whole:
                 cost = await result.cost()
+                data += _progress(statement.format, cost)
                 if not data and statement.format == "Native":
                     data = await engine.run(lambda: _describe(handle, statement))
                 await self.send(data, statement.format, cost)
@@ -90,18 +95,20 @@ class Results:
             await self._exchange.send(data)
             data = await result.piece()
         try:
-            await result.cost()
+            cost = await result.cost()
         except EngineError as error:
             await self._exchange.end(self._framed(public_error(error, self._user)), complete=False)
         else:
-            await self._exchange.end()
+            await self._exchange.end(_progress(result_format, cost))
 
     async def _send_at_end(self, result: Result, data: bytes, result_format: str) -> None:
         with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as kept:
             while data:
                 kept.write(data)
                 data = await result.piece()
-            headers = self._headers(result_format, await result.cost(), 0)
+            cost = await result.cost()
+            kept.write(_progress(result_format, cost))
+            headers = self._headers(result_format, cost, 0)
             size = kept.tell()
             kept.seek(0)
             await self._exchange.start(200, headers, compress=self._request.accepts_compression, size=size)
@@ -110,6 +117,8 @@ class Results:
         await self._exchange.end()
 
     def _headers(self, result_format: str, cost: QueryCost, written: int) -> dict[str, str]:
+        if self._user.tenant is not None:
+            cost = QueryCost(elapsed_s=cost.elapsed_s)  # what was read tells of others' rows
         summary = {
             "read_rows": cost.rows, "read_bytes": cost.bytes, "written_rows": written, "written_bytes": 0,
             "total_rows_to_read": 0, "result_rows": 0, "result_bytes": 0, "elapsed_ns": int(cost.elapsed_s * 1e9),
@@ -130,6 +139,20 @@ class Results:
         tag = self._tag.encode()
         mark = b"__exception__"
         return b"\r\n".join([b"", mark, tag, message + b"%d %s" % (len(message), tag), mark, b""])
+
+
+def _progress(result_format: str, cost: QueryCost) -> bytes:
+    """Write the last row of a format with progress.
+
+    The engine leaves it out where it writes to a pipe.
+    """
+    if result_format not in REVEALING_FORMATS:
+        return b""
+    read = {
+        "read_rows": str(cost.rows), "read_bytes": str(cost.bytes), "total_rows_to_read": str(cost.rows),
+        "elapsed_ns": str(int(cost.elapsed_s * 1e9)),
+    }  # fmt: skip
+    return json.dumps({"progress": read}, separators=(",", ":")).encode() + b"\n"
 
 
 def go_handshake(text: str, request: SqlRequest, server: Server) -> bytes | None:

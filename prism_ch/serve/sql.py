@@ -109,6 +109,7 @@ class _Call:
         self._exchange = exchange
         self._method = exchange.request.method
         self._user: User | None = None
+        self._compresses = False
         self.user_name = self.query_id = ""
 
     async def answer(self) -> str:
@@ -128,6 +129,7 @@ class _Call:
         scope = self._exchange.request.scope
         self._request, given = parse(scope["query_string"], self._exchange.headers)
         self.query_id = self._request.query_id
+        self._compresses = self._request.accepts_compression
         if self._method == "GET" and "query" not in given:
             await self._exchange.start(200, {"Content-Type": "text/html; charset=UTF-8"}, compress=False, size=4)
             await self._exchange.end(b"Ok.\n")
@@ -146,7 +148,7 @@ class _Call:
         insert = as_insert(text)
         self._results = Results(self._exchange, self._request, user, self._endpoint.server)
         async with self._endpoint.slots.slot(user.name):
-            if insert is not None or user.role == "collector":
+            if insert is not None or (user.role == "collector" and not is_reading(text)):
                 await self._insert(user, insert, text, body)
                 return
             if not whole:
@@ -243,7 +245,7 @@ class _Call:
         }
         if error.ends_connection:
             headers["Connection"] = "close"  # what is left of the request will not come
-        await self._exchange.start(error.status, headers, compress=False, size=len(body))
+        await self._exchange.start(error.status, headers, compress=self._compresses, size=len(body))
         await self._exchange.end(body)
 
 

@@ -119,7 +119,7 @@ SELECT job_id FROM steps ORDER BY job_id COLLATE 'en'
 SELECT job_id FROM steps ORDER BY duration_s DESC NULLS FIRST, step ASC NULLS LAST
 SELECT count() FROM steps SETTINGS max_threads = 1
 SELECT count() FROM steps FORMAT JSON
-SELECT count() FROM steps SETTINGS max_threads = 1, max_block_size = 100 FORMAT JSON
+SELECT count() FROM steps SETTINGS max_threads = 1, max_result_rows = 100 FORMAT JSON
 SELECT count() FROM steps FORMAT JSON SETTINGS max_threads = 1
 SELECT count(*), count(1), COUNT() FROM steps
 SELECT EXISTS(SELECT 1 FROM steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -65,6 +66,17 @@ def test_clickhouse_connect_writes(operator: Client) -> None:
         100_000,
     ]
     operator.command("DROP TABLE written")
+
+
+def test_clickhouse_connect_inserts_as_a_collector(served: OwnEndpoint) -> None:
+    with client(served, "collector") as collector:
+        collector.insert("flow_json_lines", [['{"of": "a collector"}']], column_names=["line"])
+        names = [column[0] for column in collector.query("DESCRIBE TABLE flow_landing").result_rows]
+        assert "src_addr" in names
+        assert "received_at" not in names
+        for statement in ("DESCRIBE flows", "DESCRIBE jobs_log", "DESCRIBE (SELECT 1)", "SELECT 1", "SHOW TABLES"):
+            with pytest.raises(DatabaseError, match="ACCESS_DENIED"):
+                collector.query(statement)
 
 
 def test_clickhouse_connect_keeps_a_session(operator: Client) -> None:
@@ -180,6 +192,27 @@ def test_enumerations_are_text_to_pandas(served: OwnEndpoint) -> None:
         answered = served.ask(f"{question} FORMAT Parquet", role)
         frame = pd.read_parquet(io.BytesIO(answered.body))
         assert len(frame[frame.kind == "DP"]) == 2
+
+
+def test_csv_tells_whether_it_has_a_header(served: OwnEndpoint) -> None:
+    for role in ROLES:
+        assert served.ask("SELECT 1 FORMAT CSV", role).headers["content-type"].endswith("header=absent")
+        assert served.ask("SELECT 1 FORMAT CSVWithNames", role).headers["content-type"].endswith("header=present")
+
+
+def test_an_error_is_compressed_as_asked_for(served: OwnEndpoint) -> None:
+    accepting = {"Accept-Encoding": "gzip"}
+    answered = served.ask("SELECT nothing", "reader", headers=accepting, enable_http_compression=1)
+    assert answered.headers["content-encoding"] == "gzip"
+    assert b"UNKNOWN_IDENTIFIER" in gzip.decompress(answered.body)
+    assert "UNKNOWN_IDENTIFIER" in served.ask("SELECT nothing", "reader", headers=accepting).text
+
+
+def test_rows_with_progress_end_with_progress(served: OwnEndpoint) -> None:
+    for role in ("operator", "reader"):
+        answered = served.ask("SELECT number FROM numbers(3) FORMAT JSONEachRowWithProgress", role)
+        *_, last = map(json.loads, answered.text.splitlines())
+        assert set(last["progress"]) == {"read_rows", "read_bytes", "total_rows_to_read", "elapsed_ns"}
 
 
 def test_curl_reads_and_writes(served: OwnEndpoint, tmp_path: Path) -> None:

@@ -178,9 +178,8 @@ def test_no_limit_can_be_lowered_to_count_what_is_read_of_others(two: OwnEndpoin
         url = two.ask("SELECT count() FROM steps", "alpha", **lowered)
         clause = two.ask(f"SELECT count() FROM steps SETTINGS {setting} = {value}", "alpha")  # noqa: S608
         assert (url.code, clause.code) == ("497", "497")
-    assert (
-        f"{setting}\t0\t1\n" in two.ask("SELECT name, value, readonly FROM system.settings LIMIT 10000", "alpha").text
-    )
+    offered = two.ask("SELECT name, value, readonly FROM system.settings LIMIT 10000", "alpha").text
+    assert re.search(rf"^{setting}\t\d+\t1$", offered, re.MULTILINE)
 
 
 def test_a_cancelled_statement_tells_no_progress(two: OwnEndpoint) -> None:

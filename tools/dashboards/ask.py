@@ -167,28 +167,32 @@ def ask_as_tenants(store: Store, uid: str, dashboard: Mapping[str, Any], time_ra
                 yield replace(answer, problems=(*answer.problems, *leaks))
 
 
-def time_all(store: Store, uid: str, dashboard: Mapping[str, Any], time_range: TimeRange) -> Iterator[Answer]:
+def time_all(
+    store: Store, uid: str, dashboard: Mapping[str, Any], time_range: TimeRange, tenant: str | None = None
+) -> Iterator[Answer]:
     """Time every query of a dashboard as it opens; it may read as many rows as it likes."""
-    variables = initial_selection(dashboard, offered_values(store, dashboard, time_range))
-    for answer in ask_opened(store, uid, dashboard, time_range):
+    variables = initial_selection(dashboard, offered_values(store, dashboard, time_range, tenant))
+    for answer in ask_opened(store, uid, dashboard, time_range, tenant):
         problems = tuple(problem for problem in answer.problems if not problem.startswith(_READS))
-        taken_s = duration_s(store, expand(answer.query.sql, time_range, variables)) if answer.frame else 0.0
+        taken_s = duration_s(store, expand(answer.query.sql, time_range, variables), tenant) if answer.frame else 0.0
         yield replace(answer, duration_s=taken_s, problems=problems)
 
 
-def ask_opened(store: Store, uid: str, dashboard: Mapping[str, Any], time_range: TimeRange) -> Iterator[Answer]:
+def ask_opened(
+    store: Store, uid: str, dashboard: Mapping[str, Any], time_range: TimeRange, tenant: str | None = None
+) -> Iterator[Answer]:
     """Ask every query of a dashboard once, as it opens."""
-    variables = initial_selection(dashboard, offered_values(store, dashboard, time_range))
+    variables = initial_selection(dashboard, offered_values(store, dashboard, time_range, tenant))
     for query in queries(uid, dashboard):
-        yield ask(store, query, time_range, variables)
+        yield ask(store, query, time_range, variables, tenant=tenant)
 
 
-def duration_s(store: Store, sql: str) -> float:
-    """Return the seconds that an operator's statement takes, as the median of three.
+def duration_s(store: Store, sql: str, tenant: str | None = None) -> float:
+    """Return the seconds that a statement takes, as the median of three.
 
     Files are in memory, the connection is open, as Grafana keeps its own, and the statement has been checked.
     """
-    checked = check_statement(store, sql)
+    checked = check_statement(store, sql, tenant=tenant)
     durations = []
     with prepared(store, checked) as connection:
         for _ in range(4):
