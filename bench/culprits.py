@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def first_rows(case: Case, made: Simulation, truth: Truth) -> dict[str, str]:
-    """Return whom the job's and the incident's dashboard name first, empty where there is no incident."""
+    """Return whom the job's and the incident's dashboard name first. It is empty without incident."""
     with tempfile.TemporaryDirectory() as folder, empty_store() as store:
         write(made, Path(folder))
         flows = f"{folder}/flows/*.parquet"

@@ -102,7 +102,7 @@ def _many(jobs: int, microbatches: int) -> Scenario:
 
 
 def profile(scenario: Scenario, samples: Samples) -> list[Worked]:
-    """Land a recording, and analyse it window by window; the first window's imports are left out of the samples."""
+    """Land a recording, and analyse it window by window. The first window's imports are left out of the samples."""
     note(f"profiling {scenario.name}, {scenario.duration_s:.0f} s")
     with tempfile.TemporaryDirectory() as folder:
         write(generate(scenario), Path(folder))
@@ -161,7 +161,7 @@ _SENDING = ("raw", "rows", "command", "insert_encoded")
 
 @contextmanager
 def _counted(samples: Samples) -> Iterator[None]:
-    """Time the statements that stores send, by the name of their file, or of the table that they fill."""
+    """Time the statements that stores send, by file or table that they fill."""
     originals = {name: getattr(Store, name) for name in _SENDING}
     names = [path.name.removesuffix(".sql") for path in asset("sql/queries").iterdir()]
     named = {statement(name): name for name in names}
@@ -210,7 +210,7 @@ def _sampled(samples: Samples) -> Iterator[None]:
 
 
 def _sample(samples: Samples, frame: FrameType, sending: set[CodeType]) -> None:
-    """Note where a stack is in the package; a thread that waits for others is left out."""
+    """Note where a stack is in the package. A thread that waits for others is left out."""
     if frame.f_code.co_filename.endswith(("threading.py", "concurrent/futures/thread.py", "_base.py", "selectors.py")):
         return
     inner: FrameType | None = None
@@ -257,7 +257,7 @@ def _print_samples(samples: Samples, windows: Sequence[Worked]) -> None:
 
 
 def _print_costs(windows: Sequence[Worked]) -> None:
-    """Print what a row, a job and a window cost, of the clock and of the CPU."""
+    """Print what a row, a job and a window cost, by clock and CPU."""
     print(f"\nseconds a window, by least squares over {len(windows)} windows of 1, 4 and 12 jobs of 16 GPUs")
     for name, seconds in (("clock", [one.wall_s for one in windows]), ("CPU", [one.cpu_s for one in windows])):
         row_s, job_s, window_s = fit_costs(windows, seconds)
@@ -265,7 +265,7 @@ def _print_costs(windows: Sequence[Worked]) -> None:
 
 
 def fit_costs(windows: Sequence[Worked], seconds: Sequence[float]) -> tuple[float, float, float]:
-    """Fit seconds = a rows + b jobs + c by least squares; return a, b and c."""
+    """Fit seconds = a rows + b jobs + c by least squares. Returns a, b and c."""
     terms = np.array([(one.read, one.jobs, 1.0) for one in windows])
     row_s, job_s, window_s = np.linalg.lstsq(terms, np.array(seconds), rcond=None)[0].tolist()
     return row_s, job_s, window_s

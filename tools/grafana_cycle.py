@@ -99,7 +99,7 @@ class Cycle:
         return lines
 
     def apply(self, *options: str) -> list[str]:
-        """Run `grafana apply`; return what it wrote, without what it says of data sources that don't answer."""
+        """Run `grafana apply` and return what it wrote. Lines on data sources that don't answer are left out."""
         lines = self.run("grafana", "apply", *options)
         return [line for line in lines if "the data source does not answer yet" not in line]
 
@@ -111,7 +111,7 @@ class Cycle:
         self.run("topology", str(file))
 
     def write_settings(self, tenants: list[str]) -> None:
-        """Write the settings with a user for the operators and each tenant, and new passwords for all."""
+        """Write the settings, with users and new passwords for operators and tenants."""
         users = {"operators": ("reader", ""), **{tenant: ("tenant", tenant) for tenant in tenants}}
         words = {user: secrets.token_urlsafe(12) for user in users}
         tables = [f'[grafana]\norganisation = "{self.name}"\n']
@@ -260,7 +260,7 @@ STEPS: tuple[Callable[[Cycle], None], ...] = (
 
 
 def run(cycle: Cycle, report: Callable[[str], None]) -> None:
-    """Do all steps, and delete the organisations; raises CycleError if a step fails or others' things changed."""
+    """Do all steps, and delete the organisations. Raises CycleError if a step fails or others' things changed."""
     taken = [name for name in _organisations(cycle.api).values() if name.startswith(cycle.name)]
     if taken:
         raise CycleError(f"organisations named {', '.join(taken)} are there, which are not ours to change")
@@ -347,7 +347,7 @@ def started(url: str, folder: Path, user: str, password: str, database: str) -> 
 
 
 def main() -> int:
-    """Take the Grafana that the argument names through the cycle; return 1 if a step fails."""
+    """Take the Grafana that the argument names through the cycle. Returns 1 if a step fails."""
     url, password = (sys.argv[1:] or [""])[0], os.environ.get("PRISM_CH_GRAFANA_PASSWORD", "")
     if not url or not password:
         print("name a Grafana and its administrator's password:", file=sys.stderr)

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def shares(claims: Iterable[Iterable[Claim]]) -> list[list[str]]:
-    """Return for each type of place how many alarms name it, how many are right, and how sure the next one is.
+    """Count the alarms of each type of place, and those that are right. Returns how sure the next is, too.
 
     Left out are places beside others that the records can't tell from them. Few alarms that are all right are not
     certain: Laplace's rule of succession.

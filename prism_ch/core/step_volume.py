@@ -63,7 +63,7 @@ def segment_by_volume(
 
 
 def _best_cuts(total: Float64, preferred: Float64, tolerance: float, longest: int) -> tuple[Float64, Int64]:
-    """Find the least cost of cutting each sequence up to each item, and where its last segment begins.
+    """Find the cheapest cuts of each sequence up to each item. Returns costs and where last segments begin.
 
     Parameters: `total`, `preferred` float64[k, width + 1], what is carried up to each item, in step volumes, and the
     preference for an end there. Returns float64 and int64 of that shape. A segment that would begin before the sequence

@@ -70,7 +70,7 @@ class HealthMonitor:
         return 0
 
     def compare_rows(self, store: Store) -> int:
-        """Compare ledgers with the rows that are there, for later checks; return 0, as a task without units."""
+        """Compare ledgers with the rows that are there, for later checks. Returns 0, as a task without units."""
         self._rows = check_rows(store, self._settings)
         return 0
 

@@ -137,7 +137,7 @@ class Watch:
         self._rests_until_s = at_s + _PAUSE * (at_s - began_s)
 
     def _before(self, job: JobSilence, at_s: float) -> _Heard:
-        """Return what was heard of a job before; of one not asked for yet, what is known of it if it stands still."""
+        """Return what was heard of a job before. Of one not asked for yet, that is what is known if it stands still."""
         return self._heard.get(job.job_id, _Heard(job.last_ns if job.status == "running" else job.known_ns, at_s))
 
     def _resumed(self, jobs: Sequence[JobSilence], until_ns: int) -> Iterator[_Look]:

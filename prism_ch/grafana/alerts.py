@@ -262,7 +262,7 @@ def _rule(alert: Alert, group: str, place: Place, pages: Sequence[Page]) -> dict
 
 
 def _queries(alert: Alert) -> list[dict[str, Any]]:
-    """Return a rule's queries; Grafana takes one number a row, so each number has its own."""
+    """Return a rule's queries. Grafana takes one number a row, so each number has its own."""
     return [
         {
             "refId": name,

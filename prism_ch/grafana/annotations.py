@@ -49,7 +49,7 @@ WHAT_IS_WRONG: Mapping[FindingKind, str] = {
 
 
 def what_is_wrong() -> str:
-    """Return the template of what an incident's kind says."""
+    """Return the template of what an incident's kind means."""
     first, *others = (f'if eq .Labels.kind "{kind}" }}}}{text}' for kind, text in WHAT_IS_WRONG.items())
     return "{{ " + first + "".join(f"{{{{ else {each}" for each in others) + "{{ end }}"
 
@@ -70,7 +70,7 @@ def _variables(page: Page) -> str:
 
 
 def _of_first(pages: Sequence[Page], part: Callable[[Page], str]) -> str:
-    """Return the template of a part of the first page whose label is not empty, else of the last."""
+    """Return the template of the first page whose label is not empty. Else it is the last's."""
     *others, last = pages
     text = part(last)
     for page in reversed(others):
@@ -80,7 +80,7 @@ def _of_first(pages: Sequence[Page], part: Callable[[Page], str]) -> str:
 
 
 def if_rows(text: str, *queries: str) -> str:
-    """Return a template that is empty where a rule has no rows, if it needs labels or values of them."""
+    """Return a template that is empty where a rule has no rows. Others stay as they are."""
     if ".Labels." not in text and ".Values." not in text:
         return text
     for name in queries or ("A",):
@@ -89,7 +89,7 @@ def if_rows(text: str, *queries: str) -> str:
 
 
 def pages_in(pages: Sequence[Page], dashboards: Mapping[str, Mapping[str, Any]]) -> list[Page]:
-    """Return those of some pages that an organisation has, up to the first that needs no label.
+    """Return the pages of an organisation, up to the first without a label.
 
     Raises GrafanaError if it has none, or a dashboard lacks the variable that a label sets.
     """

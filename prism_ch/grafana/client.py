@@ -165,7 +165,7 @@ class OrganisationClient:
         return self._grafana.has_token
 
     def number(self) -> int:
-        """Return the organisation's id, asking for that of a token; 0 if it does not exist yet."""
+        """Return the organisation's id, also that of a token. It is 0 before it exists."""
         if self._exists and self._number is None:
             self._number = int(self.request("GET", "/org")["id"])
         return self._number or 0

@@ -51,7 +51,7 @@ class Organisation:
         return _OPERATORS_HOME if self.tenant is None else _TENANTS_HOME
 
     def rule_groups(self, number: int) -> list[dict[str, Any]]:
-        """Return the groups of alert rules, which link to the organisation by its id in Grafana."""
+        """Return the groups of alert rules. They link to the organisation by its id in Grafana."""
         return rule_groups(self.dashboards, Place(number, is_tenants=self.tenant is not None, pages=self.pages))
 
 

@@ -123,7 +123,7 @@ class RememberedSteps:
         return cls(since, recent, job.steps, stride)
 
     def pauses(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return the stalls in the newest steps that are over and cost something, by start and identity."""
+        """Return the costly stalls of the newest steps that are over, in order."""
         over = (one for one in findings if one.kind == "stall" and one.status == "closed" and one.slowdown > 0)
         return tuple(sorted((one for one in over if one.first_step >= self.recent), key=Finding.order))
 

@@ -142,7 +142,7 @@ def run(
     *,
     mark: str = "",
 ) -> bytes:
-    """Run a checked statement and return its result in a format of ClickHouse, enumerations as text.
+    """Run a checked statement and return its result in a format of ClickHouse.
 
     Raises StoreError with ClickHouse's own text, but for a tenant without anything about other tenants' rows.
     """

@@ -138,7 +138,7 @@ class _Check:
             self._tree(tree)
 
     def _tree(self, tree: exp.Expr) -> None:
-        """Refuse what sqlglot has parsed unless it is a SELECT or DESCRIBE over tables that may be read."""
+        """Refuse a tree unless it is a SELECT or DESCRIBE over offered tables."""
         if isinstance(tree, exp.Describe):
             if isinstance(tree.this, exp.Schema) or tree.expressions:
                 raise UsageError("DESCRIBE takes the name of a table or a SELECT in brackets")

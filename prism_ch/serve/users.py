@@ -146,7 +146,7 @@ class Users:
         return self._open
 
     def may_read_all(self, headers: Mapping[str, str], address: str) -> bool:
-        """Whether a request's credentials let it read what is about all tenants; may take a while."""
+        """Check whether credentials let a request read what is about all tenants. This may take a while."""
         if "authorization" not in headers:
             return self._open
         try:

@@ -38,7 +38,7 @@ class KeptMemory:
         self._kept: _Kept | None = None
 
     def before(self, claim: Claim, topology: Topology) -> WindowMemory | None:
-        """Return what is known before a claimed window, None where the database has to tell."""
+        """Return what is known before a claimed window, None if only the database knows."""
         kept, start_ns = self._kept, claim.window.start_ns
         self._kept = None
         if kept is None or start_ns % _SPAN_NS == 0 or kept.endpoints != topology.endpoints:

@@ -109,7 +109,7 @@ def read_cluster_findings(store: Store, before_ns: int) -> list[Finding]:
 def read_incidents(
     store: Store, before_ns: int, since_ns: int, incident_ids: Sequence[str] = ()
 ) -> tuple[Incident, ...]:
-    """Return the incidents that were open before a window, ended since or are among some, in order."""
+    """Return incidents that were open before a window, or are among some."""
     span = {"before_ns": before_ns, "since_ns": since_ns, "incident_ids": list(incident_ids)}
     rows = store.arrow(statement("state_incidents"), span).to_pylist()
     typed: Iterator[dict[str, Any]] = (

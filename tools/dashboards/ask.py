@@ -170,7 +170,7 @@ def ask_as_tenants(store: Store, uid: str, dashboard: Mapping[str, Any], time_ra
 def time_all(
     store: Store, uid: str, dashboard: Mapping[str, Any], time_range: TimeRange, tenant: str | None = None
 ) -> Iterator[Answer]:
-    """Time every query of a dashboard as it opens; it may read as many rows as it likes."""
+    """Time every query of a dashboard as it opens. It may read as many rows as it likes."""
     variables = initial_selection(dashboard, offered_values(store, dashboard, time_range, tenant))
     for answer in ask_opened(store, uid, dashboard, time_range, tenant):
         problems = tuple(problem for problem in answer.problems if not problem.startswith(_READS))

@@ -64,7 +64,7 @@ def with_panels(board: Dashboard, *panels: Builder[model.Panel]) -> Dashboard:
 
 
 def folded(board: Dashboard, title: str, *panels: Builder[model.Panel]) -> Dashboard:
-    """Add panels in a row that is closed at first, so that nobody waits for them unasked."""
+    """Add panels in a row that is closed at first. Nobody waits for them unasked."""
     row = build.Row(title)
     for each in panels:
         row = row.with_panel(each)

@@ -142,7 +142,7 @@ def main(*, bench: bool) -> int:
 
 @contextmanager
 def sample_store(cluster: SampleCluster | None) -> Iterator[tuple[Store, TimeRange]]:
-    """Provide the database of a sample cluster, or an empty one, for a block, and its time range."""
+    """Provide the database and time range of a sample cluster. It is empty without one."""
     end_s = int(time()) // _HOUR_S * _HOUR_S
     with TemporaryDirectory(prefix="prism-ch-check-") as folder, connect(f"chdb://{folder}") as store:
         migrate(store)

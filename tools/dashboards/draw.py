@@ -263,7 +263,7 @@ def _matrix(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
 
 
 def _say_nothing(panel: Mapping[str, Any], axes: Axes) -> None:
-    """Write what a panel without rows says."""
+    """Write the text of a panel without rows."""
     nothing = style.defaults(panel).get("noValue", "No data")
     axes.text(0.5, 0.5, nothing, ha="center", va="center", color=FAINT, fontsize=9)
 

@@ -81,7 +81,7 @@ def least(pixels: int) -> list[Property]:
 
 
 def colored(texts: dict[str, str]) -> list[Property]:
-    """Colour the cells of a column by their texts; Grafana writes on them in black or white."""
+    """Colour the cells of a column by their texts. Grafana writes on them in black or white."""
     shown = {text: (text, tint) for text, tint in texts.items()}
     return [*_mapped(shown), Property(id_val="custom.cellOptions", value={"type": "color-background", "mode": "basic"})]
 
@@ -93,7 +93,7 @@ def kinds() -> list[Property]:
 
 
 def unknown(text: str) -> list[Property]:
-    """Say in a column what a missing number means."""
+    """Write in a column what a missing number means."""
     return [Property(id_val="noValue", value=text)]
 
 
@@ -122,7 +122,7 @@ def states(texts: dict[int, tuple[str, str]]) -> list[Property]:
 
 
 def wrapped(pixels: int) -> list[Property]:
-    """Wrap a column's texts, and let it have what room there is beyond its least width.
+    """Wrap a column's texts, and give it the room that is left.
 
     Grafana before 11.6 knows `cellOptions.wrapText`, later ones `custom.wrapText`.
     """

@@ -24,7 +24,7 @@ def pixels(panel: Mapping[str, Any], page: int) -> float:
 
 
 def column_widths(panel: Mapping[str, Any], names: Sequence[str], page: int) -> dict[str, float]:
-    """Return the pixels of each column that is shown; those without a width share what is left."""
+    """Return the pixels of each column that is shown. Those without a width share what is left."""
     found = {name: style.settings(panel, name) for name in names}
     shown = {name: each for name, each in found.items() if not each.get("custom.hidden")}
     fixed = {name: each["custom.width"] for name, each in shown.items() if "custom.width" in each}

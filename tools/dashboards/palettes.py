@@ -52,7 +52,7 @@ def distance(one: str, other: str, vision: str = "trichromats") -> float:
 
 
 def problems(dashboard: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the palettes that somebody can't tell apart or read, once each."""
+    """Yield the palettes that somebody can't distinguish or read, once each."""
     found = {
         f"{problem} in {panel['title']!r}"
         for panel in panels_of(dashboard)
@@ -63,7 +63,7 @@ def problems(dashboard: Mapping[str, Any]) -> Iterator[str]:
 
 
 def palettes(panel: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], bool]]:
-    """Yield the colours that a panel shows beside each other, and whether letters stand on them.
+    """Yield the colours that a panel shows beside each other. The flag is whether letters stand on them.
 
     A colour that shines through, of eight digits, stands for nothing and is left out.
     """

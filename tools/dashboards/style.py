@@ -84,7 +84,7 @@ def threshold_color(value: Any, found: Mapping[str, Any]) -> str:
 
 
 def mapped(value: Any, found: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the text and the colour that a value is mapped to; None for what it is not."""
+    """Return the text and the colour that a value is mapped to. None is no mapping."""
     for mapping in found.get("mappings") or ():
         if hit := mapping["options"].get(str(value)):
             return hit.get("text"), color(hit["color"]) if "color" in hit else None

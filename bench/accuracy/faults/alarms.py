@@ -97,7 +97,7 @@ def incidents(results: Results, topology: Topology) -> list[Alarm]:
 
 
 def findings(results: Results, topology: Topology) -> list[Alarm]:
-    """List the findings of any grade; slow steps that name whom they waited for are about that."""
+    """List the findings of any grade. Slow steps that name whom they waited for are about that."""
     names = _Names(results, topology)
     return [
         _of_finding(job_id, one, names, len(job.last.members) if job else 0)

@@ -44,7 +44,7 @@ def alike(scenario: Scenario, fault: Fault) -> frozenset[str]:
 
 
 def pairs_across(scenario: Scenario, fault: Fault) -> frozenset[str]:
-    """Name the pairs `a->b` whose flows cross the switch, or the link between switches, of a fault."""
+    """Name the pairs `a->b` whose flows cross a fault's switch or link."""
     network = Network(scenario.cluster)
     carried, culprit = _carried(scenario, network), culprit_name(fault, network)
     name = [str(one) for one in network.switches]

@@ -242,7 +242,7 @@ def _claim(alarm: Alarm, truth: Truth) -> Claim:
 
 
 def _accuses_healthy(alarm: Alarm, truth: Truth) -> bool:
-    """Return whether an alarm's subject is a leaf or NIC that is not slow, or a pair whose path is not."""
+    """Check whether an alarm's subject is a healthy leaf, NIC or path."""
     return (
         alarm.is_place
         and alarm.subject_type not in ("stage", "group")

@@ -307,7 +307,7 @@ def remember_window(
 
 
 def _recent(known: Iterable[Incident], jobs: Iterable[JobMemory], since_ns: int) -> tuple[Incident, ...]:
-    """Return the incidents that are open, ended since or are of remembered pauses, by start and identity."""
+    """Return incidents that are open, ended since or of remembered pauses, in order."""
     whole = {one.incident_id: one for one in known if not one.tenant}
     of_pauses = {pause.incident_id for job in jobs for pause in job.pauses}
     kept = (

@@ -186,7 +186,7 @@ def confirms(division: Division, known: Division, params: ContinueParams) -> boo
 
 
 def is_slow(division: Division, known: Division, params: ContinueParams) -> bool:
-    """Return whether some of a division's steps since the known ones, or the last of these, take longer than most."""
+    """Check whether steps since the last known one take longer than most."""
     known_ns, ends_ns = known.job_end_ns(), division.job_end_ns()
     usual_ns = float(np.quantile(np.diff(known_ns), 0.25))
     since = ends_ns[1:] > known_ns[-2 * params.slow_steps]

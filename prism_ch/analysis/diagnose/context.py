@@ -154,7 +154,7 @@ class JobContext:
         return [one for one in looked_at if one.job_id not in apart]
 
     def with_slowest(self) -> JobContext:
-        """Return it with who kept the others waiting in each of the job's new steps, and by how long."""
+        """Add who kept the others waiting in each new step, and how long."""
         late_s = np.concatenate([one.last_ready.late_s for one in self.attempts])
         return replace(self, job=_with_slowest(self.job, self.attempts), moved=replace(self.moved, late_s=late_s))
 

@@ -153,7 +153,7 @@ def _computes(graph: ExecutionGraph) -> Bool:
 
 
 def _slowness(graph: ExecutionGraph, unit: int, slow: Int64, steps: Bool, params: ReplayParams) -> Float64:
-    """Return how many times longer than others of its role a unit computes, float64[k]; 1 where there are none."""
+    """Return how many times longer than its peers a unit computes, float64[k]. It is 1 without peers."""
     others = np.flatnonzero((graph.role == graph.role[unit]) & ~np.isin(np.arange(len(graph.role)), slow))
     if not len(others):
         return np.ones(graph.steps)

@@ -47,7 +47,7 @@ class _Waits:
 
 
 def measure_idle(graph: ExecutionGraph, attempt: RebuiltAttempt, params: ReplayParams) -> Idle:
-    """Measure how much of their compute phases endpoints wait for others, in an attempt's new steps.
+    """Measure how long endpoints wait for others in compute phases of new steps.
 
     Parameters: `graph` of all steps of the attempt's division but the first.
 

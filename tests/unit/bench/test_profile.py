@@ -16,7 +16,7 @@ def test_costs_of_rows_jobs_and_windows_are_told_apart() -> None:
     assert fit_costs(windows, seconds) == pytest.approx((2e-6, 0.03, 0.2))
 
 
-def test_sample_names_the_innermost_layer_and_passes_over_waiting() -> None:
+def test_sample_names_the_innermost_layer_and_skips_waiting() -> None:
     samples = Samples()
 
     class Values:

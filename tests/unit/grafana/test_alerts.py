@@ -50,7 +50,7 @@ def test_page_without_dashboard_or_variable_refused() -> None:
         pages_in([Page("d", {"x": "label"})], {"d": {"templating": {"list": [{"name": "y"}]}}})
 
 
-def test_pages_of_an_organisation_end_with_one_that_needs_no_label() -> None:
+def test_pages_of_an_organisation_end_with_one_without_label() -> None:
     host, network, tenant = Page("host", {"host": "host"}), Page("network"), Page("tenant")
     boards = {"host": {"templating": {"list": [{"name": "host"}]}}, "network": {}, "tenant": {}}
     assert pages_in([host, network, tenant], boards) == [host, network]

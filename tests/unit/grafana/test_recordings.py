@@ -73,7 +73,7 @@ def answered(grafana: FakeGrafana, method: str, path: str, body: Any = None, org
     return asked(grafana, {"method": method, "path": path, "auth": "Basic", "body": body, **about}, is_known=True)
 
 
-def test_request_that_names_no_organisation_is_about_the_users_own() -> None:
+def test_request_without_organisation_is_about_the_users_own() -> None:
     grafana = FakeGrafana()
     grafana.users_org = grafana.make_organisation("somebody's")
     assert answered(grafana, "POST", "/api/teams", {"name": "t"})[0] == 200

@@ -20,7 +20,7 @@ def test_contrast_is_that_of_the_standard() -> None:
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
-def test_red_and_green_of_one_lightness_are_near_for_deuteranopes() -> None:
+def test_red_and_green_of_one_lightness_near_for_deuteranopes() -> None:
     assert distance("#a8483a", "#6f7a20") > 40
     assert distance("#a8483a", "#6f7a20", "deuteranopes") < 15
 

@@ -74,7 +74,7 @@ def find_straggler(
 def late_by_excess(
     last_ready: Ragged, late_s: Float64, excess_s: Float64, topology: Topology, params: DiagnoseParams
 ) -> Straggler | None:
-    """Name whom slow steps waited for by about as long as they lost, None if not always the same.
+    """Name whom slow steps waited for about as long as they lost. None if not always the same.
 
     Parameters: the last endpoints to be ready in each of n slow steps, the seconds by which they were late, and those
     by which the steps are longer, float64[n]. How often somebody is last says nothing of a single step; that somebody
@@ -139,7 +139,7 @@ class Moved:
         return ragged([known[one]] if known.get(one, -1) >= 0 else [] for one in step.tolist())
 
     def lateness_s(self, step: Int64) -> Float64:
-        """Return by how long the last to be ready was late in each of some steps, float64[n], NaN if unknown."""
+        """Return how late the last to be ready was in steps, float64[n]. NaN is unknown."""
         known = dict(zip(self.number.tolist(), self.late_s.tolist(), strict=False))
         return np.array([known.get(one, np.nan) for one in step.tolist()], dtype=np.float64)
 

@@ -226,7 +226,7 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
 
 
 def _of_pipeline(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> list[_Candidate]:
-    """List who sends no message that is due, but for those who wait for one that was due to them before."""
+    """List who sends no message that is due, and waits for none itself."""
     rows = np.flatnonzero((pairs.kind == PP) & ~np.isnan(progress.due_s) & progress.stopped_inside(params))
     size = int(max(pairs.src.max(initial=0), pairs.dst.max(initial=0))) + 1
     input_s = np.full(size, np.inf)

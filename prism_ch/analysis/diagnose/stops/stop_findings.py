@@ -224,7 +224,7 @@ def find_past_stops(
 
 
 def find_habits(pauses: Iterable[Finding], history: Steps, params: StopParams) -> tuple[Finding, ...]:
-    """Tell anew the stalls that are over and turned out to be habits, as those like them came later.
+    """Revise the stalls that are over and turned out to be habits.
 
     Parameters: `pauses`, stalls in the job's known steps, `history`.
     """

@@ -64,7 +64,7 @@ class TestSymptoms:
 
 
 @pytest.mark.parametrize("first_new_step, kept", [(0, True), (30, False)], ids=["young", "settled"])
-def test_a_shared_place_slow_earlier_stays_while_the_job_is_young(first_new_step: int, kept: bool) -> None:
+def test_shared_place_slow_earlier_stays_while_the_job_is_young(first_new_step: int, kept: bool) -> None:
     place = finding(kind="slow_switch", first_step=3, last_step=11, status="closed", jobs=("job",))
     job = SimpleNamespace(steps=steps_of([1.0] * 40), holes=(), memory=None)
     seen = {"known": (), "known_of_steps": (), "params": Params(), "first_new_step": first_new_step}

@@ -53,7 +53,7 @@ class TestOneJob:
         steps = said("slow_step", 10, 20, cause=Cause("slow_gpu", NIC))
         assert of_one_job(said("slow_group", 10, 20, "3", slowdown=0.5), steps) == [["slow_step", "slow_group"]]
 
-    def test_group_as_slow_as_one_of_its_links_is_a_cause_of_slow_steps(self) -> None:
+    def test_group_as_slow_as_one_of_its_links_causes_slow_steps(self) -> None:
         group = said("slow_group", 10, 20, "3", slowdown=0.1, may_also_be=(NIC, "10.0.105.0"))
         assert of_one_job(said("slow_step", 10, 20, slowdown=0.4), group) == [["slow_group", "slow_step"]]
         assert not is_contradicted(group, said("slow_nic", 10, 20, NIC))
