@@ -13,7 +13,7 @@ from prism_ch.errors import UsageError
 
 
 @click.command("what-if", short_help="What a job's steps would take without something slow.")
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="[JOB]", default="")
 @click.option("--without", "removed", metavar="SUBJECT", multiple=True, help="As its peers; may be given again.")
 @click.option("--balanced", is_flag=True, help="With all pipeline stages computing for equally long.")
 @click.option(
@@ -38,8 +38,9 @@ def what_if(
 ) -> None:
     """Replay a job's steps, and show what they would take.
 
-    Without options: what each incident cost, all stragglers together, and the worst 1, 3 and 10 of them, over all steps
-    that windows replayed: they do with the setting `replay`. With --without, --balanced or --slower: the job's last
+    Without JOB: the share of GPU time that stragglers cost, of all jobs together and of each, and how much of it the
+    worst 1, 3 and 10 workers explain. With JOB alone: what each incident cost it, and stragglers. Both over all steps
+    that windows replayed: they do unless `replay = false`. With --without, --balanced or --slower: the job's last
     window, replayed from its flows with an endpoint, server, leaf or link `a->b` as its peers, with balanced stages, or
     with something that takes X times as long.
 
@@ -48,6 +49,7 @@ def what_if(
 
     \b
     Examples:
+      prism-ch what-if
       prism-ch what-if job-1f0a6c
       prism-ch what-if job-1f0a6c --without 10.16.0.13
       prism-ch what-if job-1f0a6c --balanced
@@ -56,12 +58,14 @@ def what_if(
     chosen = bool(removed) + balanced + (slower is not None)
     if chosen > 1:
         raise UsageError("give --without, --balanced or --slower, not several of them")
+    if chosen and not job:
+        raise UsageError("name the JOB to replay; `prism-ch jobs` lists them")
     if not chosen:
         if not session.settings().replay:
             click.echo(
                 "windows replay nothing: set replay = true, or ask with --without, --balanced, --slower", err=True
             )
-        ask(session, "list_what_if", {"job_id": job}, **options)
+        ask(session, "list_what_if" if job else "list_stragglers", {"job_id": job}, **options)
         return
     from prism_ch.worker import Change, replay_job
 

@@ -17,7 +17,7 @@ from prism_ch.report.drawing.palette import LOSSES
 from prism_ch.report.incident_view import IncidentView, view_incident
 from prism_ch.report.job_view import JobView, view_job
 from prism_ch.report.page import render
-from prism_ch.report.rows import HoursRow, IncidentRow, JobRow, WhatIfRow
+from prism_ch.report.rows import HoursRow, IncidentRow, JobRow, StragglersRow, WhatIfRow
 
 #: Without --from a report reaches back so far, at most.
 _WEEK_NS = 7 * 86_400 * SECOND_NS
@@ -61,7 +61,8 @@ class Hours:
 class Report:
     """All that a report shows.
 
-    `jobs_lost` has the GPU-hours that each job took and lost. `what_if` is empty where no replay is stored.
+    `jobs_lost` has the GPU-hours that each job took and lost. `what_if` and `stragglers` are empty where no replay is
+    stored.
     """
 
     subject: Subject
@@ -76,6 +77,7 @@ class Report:
     views: Sequence[IncidentView]
     job_views: Sequence[JobView]
     what_if: Sequence[WhatIfRow]
+    stragglers: Sequence[StragglersRow]
 
 
 def write_report(ask: Ask, subject: Subject, progress: Callable[[int, int], None] | None = None) -> str:
@@ -128,6 +130,7 @@ def _gather(ask: Ask, subject: Subject, progress: Callable[[int, int], None]) ->
         views=views,
         job_views=job_views,
         what_if=_what_if(ask, subject),
+        stragglers=read(ask, StragglersRow, "list_stragglers", job_id=subject.job_id) if incident is None else (),
     )
 
 

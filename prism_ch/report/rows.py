@@ -212,6 +212,19 @@ class WhatIfRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StragglersRow:
+    """How much of a job's GPU time stragglers cost, of list_stragglers.sql; `job_id` is empty for all jobs together."""
+
+    job_id: str
+    gpu_h: float
+    lost_gpu_h: float
+    share: float | None
+    worst_1: float | None
+    worst_3: float | None
+    worst_10: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewRow:
     """Counts over all jobs, of show_overview.sql."""
 

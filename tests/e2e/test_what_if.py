@@ -44,6 +44,14 @@ def test_worst_worker_explains_what_stragglers_cost(slow_gpu: Analysed) -> None:
     assert saved["worst 1"] > 0.5 * saved["stragglers"] > 0
 
 
+def test_fleet_loses_what_its_jobs_lose_to_stragglers(slow_gpu: Analysed) -> None:
+    fleet, *jobs = ask(slow_gpu, "what-if")
+    assert (fleet["job_id"], [row["job_id"] for row in jobs]) == ("", [job_of(slow_gpu)])
+    assert float(fleet["lost_gpu_h"]) == pytest.approx(sum(float(row["lost_gpu_h"]) for row in jobs))
+    assert 0 < float(fleet["share"]) < 1
+    assert 0.5 < float(fleet["worst_1"]) <= float(fleet["worst_3"]) <= float(fleet["worst_10"]) <= 1
+
+
 def test_slower_server_makes_steps_longer(healthy: Analysed) -> None:
     [server, *_] = ask(healthy, "sql", "SELECT server FROM job_members ORDER BY server")
     [row] = ask(healthy, "what-if", job_of(healthy), "--slower", server["server"], "1.3")

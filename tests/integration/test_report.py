@@ -200,6 +200,13 @@ def test_a_replay_is_shown_where_there_is_one(empty_store: Store) -> None:
     page = _report(empty_store)
     assert "Steps replayed without a cause" in page.text()
     assert {3.0, 7.0, 2.5, 2.53, 1.9, 4.25} <= _shown(page)
+    empty_store.command(
+        "INSERT INTO what_if SELECT 'job-a', '', name, 3, 7, 2.5, 2.5, 2, saved"
+        " FROM values('name String, saved Float64', ('stragglers', 8), ('worst 1', 2), ('worst 3', 5), ('worst 10', 7))"
+    )
+    page = _report(empty_store)
+    endpoints = float(empty_store.scalar("SELECT endpoints FROM jobs"))
+    assert {8.0, 2 / 8, 5 / 8, 7 / 8, 8 / (2.5 * endpoints / 3600)} <= _shown(page)
 
 
 def test_the_command_writes_a_file_or_to_a_pipe(
