@@ -18,7 +18,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null && $$p -c '$(NEW_ENOUGH)' && echo $$p && break; done)
 
-.PHONY: help demo test test-slow test-all lint format attack bench profile soak fuzz accuracy culprits same dashboards dashboards-check previews grafana perfetto-check reference lock clean
+.PHONY: help demo test test-slow test-all lint format bench profile soak fuzz attack accuracy culprits same dashboards dashboards-check previews grafana perfetto-check reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -69,11 +69,11 @@ profile: $(VENV)/.stamp-dev ## where a window's time goes, by layer, job and sta
 soak: $(VENV)/.stamp-dev ## an hour of 256 GPUs through a service that is killed again and again, then 3 minutes live
 	@$(BIN)/python -m bench.soak --live-minutes 3
 
-attack: $(VENV)/.stamp-dev ## whether a tenant's answers tell of others' rows, by 10,000 statements over three databases; ARGS='--statements 300 --seed 7'
-	@$(BIN)/python -m bench.attack $(ARGS)
-
-fuzz: $(VENV)/.stamp-dev ## damaged files, names and journals in a spool for 10 minutes; ARGS='--minutes 1 --seed 7'
+fuzz: $(VENV)/.stamp-dev ## before a release: damaged files and mutated statements for 10 minutes; ARGS='--minutes 1 --seed 7'
 	@$(BIN)/python -m bench.fuzz $(ARGS)
+
+attack: $(VENV)/.stamp-dev ## before a release: statements of hostile and of curious tenants, bombs, connections, kills and damage for 10 minutes; ARGS='--minutes 2'
+	@$(BIN)/python -m bench.attack $(ARGS)
 
 accuracy: $(VENV)/.stamp-run ## results against known truth; more than an hour on 2 cores
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2

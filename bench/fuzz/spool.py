@@ -17,8 +17,8 @@ from tests.records import csv_text, record
 _LANDED_WITHIN_S = 30.0
 
 
-def fuzz(seed: int, until_s: float, cases_max: int) -> int:
-    """Run cases until a time of the steady clock; return how many.
+def fuzz(seed: int, for_s: float, cases_max: int) -> int:
+    """Run cases for a time, in seconds; return how many.
 
     Raises AssertionError if a good file is late, or a failed one has no reason.
     """
@@ -27,7 +27,7 @@ def fuzz(seed: int, until_s: float, cases_max: int) -> int:
         migrate(store)
         whole = originals(Path(name))
         spool = Spool(Path(name) / "spool")
-        case = 0
+        case, until_s = 0, time.monotonic() + for_s
         while case < cases_max and time.monotonic() < until_s:
             _drop_hostile(spool.folder, whole, chance)
             good = spool.folder / f"good{case}.csv"

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prism_ch.errors import InputError, StoreError
+from prism_ch.ingest.arrow_sizes import largest_batch_bytes
 from prism_ch.ingest.columns import COLUMNS, OPTIONAL, REQUIRED, find_columns
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
@@ -34,6 +35,10 @@ _TEXT_BYTES_MAX = 1 << 16
 _COLUMN_BYTES_MAX, _VALUE_BYTES_MAX = 64 << 20, 256
 #: The beginning of an Arrow IPC file; a stream has none.
 ARROW_MAGIC = b"ARROW1"
+#: Where the first message of such a file begins, in bytes.
+_ARROW_FILE_HEAD_BYTES = 8
+#: A record batch is held in memory as a whole; it takes no more than this, in bytes.
+_BATCH_BYTES_MAX = 1 << 30
 
 _NUMBERS = {
     "time_flow_start_ns": pa.int64(),
@@ -95,15 +100,20 @@ def read_arrow(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
     size = path.stat().st_size
     with _readable(source, "Arrow IPC"), pa.OSFile(os.fsencode(path)) as file:
         is_file = file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
-        opened = pa.ipc.open_file if is_file else pa.ipc.open_stream
         file.seek(0)
-        given = find_columns(opened(file).schema.names, source)
-        file.seek(0)
-        reader = opened(file, options=pa.ipc.IpcReadOptions(included_fields=sorted(given.values())))
+        given = find_columns((pa.ipc.open_file if is_file else pa.ipc.open_stream)(file).schema.names, source)
+        # A file is a stream between its beginning and its footer. Read as one, no other batch than these is unpacked.
+        first = _ARROW_FILE_HEAD_BYTES if is_file else 0
+        file.seek(first)
+        if largest_batch_bytes(file) > _BATCH_BYTES_MAX:
+            raise InputError(
+                f"{source}: has a record batch of more than {_BATCH_BYTES_MAX >> 30} GiB; write smaller ones"
+            )
+        file.seek(first)
+        reader = pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(included_fields=sorted(given.values())))
         places = find_columns(reader.schema.names, source)
-        batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else iter(reader)
         held: list[pa.RecordBatch] = []
-        for batch in batches:
+        for batch in reader:
             chosen = pa.RecordBatch.from_arrays([batch.column(place) for place in places.values()], list(places))
             held.append(_short(chosen, source))
             if sum(part.num_rows for part in held) >= CHUNK_ROWS:

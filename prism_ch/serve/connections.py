@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections import Counter
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -25,22 +24,44 @@ class Connections:
     def __init__(self, most: int | None = None, asks_within_s: float = _ASKS_WITHIN_S) -> None:
         self.asks_within_s = asks_within_s
         self._most = most or bearable()
-        self._open: set[BoundedProtocol] = set()
+        self._open = 0
+        #: Of each address, in the order in which they began to rest; some are being answered.
+        self._by_address: dict[str, dict[BoundedProtocol, None]] = {}
 
     def add(self, connection: BoundedProtocol) -> None:
         """Take a new connection, and close another where there are too many."""
-        self._open.add(connection)
-        if len(self._open) <= self._most:
-            return
-        resting = [each for each in self._open if not each.is_answered and each is not connection]
-        of_address = Counter(each.address for each in resting)
-        gone = min(resting, key=lambda each: (-of_address[each.address], each.resting_since_s), default=connection)
-        self.discard(gone)
-        gone.close()
+        if self._open >= self._most:
+            gone = self._longest_resting() or connection
+            self.discard(gone)
+            gone.close()
+            if gone is connection:
+                return
+        self._open += 1
+        self._by_address.setdefault(connection.address, {})[connection] = None
 
     def discard(self, connection: BoundedProtocol) -> None:
         """Forget a connection that is closed."""
-        self._open.discard(connection)
+        of_address = self._by_address.get(connection.address, {})
+        if connection in of_address:
+            self._open -= 1
+            del of_address[connection]
+            if not of_address:
+                del self._by_address[connection.address]
+
+    def rests(self, connection: BoundedProtocol) -> None:
+        """Put a connection that begins to rest behind the others of its address."""
+        of_address = self._by_address.get(connection.address, {})
+        if connection in of_address:
+            del of_address[connection]
+            of_address[connection] = None
+
+    def _longest_resting(self) -> BoundedProtocol | None:
+        """Return the connection that has rested longest, of the address that has most."""
+        for of_address in sorted(self._by_address.values(), key=len, reverse=True):
+            for connection in of_address:
+                if not connection.is_answered:
+                    return connection
+        return None
 
     def protocol(self) -> type[asyncio.Protocol]:
         """Return the class of these connections, as uvicorn takes it."""
@@ -69,6 +90,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         self.resting_since_s = self.loop.time()
+        self.among.rests(self)
         super().on_response_complete()
 
     @property

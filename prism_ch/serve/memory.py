@@ -15,8 +15,8 @@ from prism_ch.serve.engine import in_turn
 _SHARE = 0.5
 #: One statement may use this share of that, so that one user's can't make all others wait.
 _STATEMENT_SHARE = 0.25
-#: Files in which Linux tells how much a control group may use, of version 2 and 1.
-_GROUP_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+#: Where Linux has control groups, and in which file how much memory one may use: of version 2, and of version 1.
+_GROUPS = {"": ("sys/fs/cgroup", "memory.max"), "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes")}
 
 
 class Memory:
@@ -80,8 +80,16 @@ def there_is_bytes(root: Path = Path("/")) -> int:
 
 
 def _group_limits(root: Path) -> Iterator[int]:
-    for name in _GROUP_LIMITS:
-        with suppress(OSError):
-            text = (root / name).read_text(encoding="ascii").strip()
-            if text.isdigit():  # it is `max` where there is no limit
-                yield int(text)
+    """Yield the limits of this process's control group and of those around it."""
+    groups = {"": "/", "memory": "/"}  # of a container, which sees its own as the topmost
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            groups.update(dict.fromkeys(groups.keys() & set(controllers.split(",")), path))
+    for controller, path in groups.items():
+        top, name = _GROUPS[controller]
+        for group in (Path(path), *Path(path).parents):
+            with suppress(OSError):
+                text = (root / top / str(group).lstrip("/") / name).read_text(encoding="ascii").strip()
+                if text.isdigit():  # it is `max` where there is no limit
+                    yield int(text)

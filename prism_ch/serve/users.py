@@ -192,15 +192,24 @@ class Users:
         # All names behind one proxy share its address: guesses of one name must not shut out the others. Names that
         # exist and those that don't are counted alike, or it would show which do.
         guessed = f"{address} {credentials.name}"
-        if not self._failures.allows(guessed):
-            raise RequestError("QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
-        with self._checks:
-            is_correct = is_password(credentials.password, user.password)
+        self._refuse_guesses(guessed)
+        # Nobody has an empty password: a crowd that gives none costs no hashing.
+        is_correct = False
+        if credentials.password:
+            with self._checks:
+                # Others of a crowd that came at once have failed since.
+                self._refuse_guesses(guessed)
+                is_correct = is_password(credentials.password, user.password)
         if not is_correct or user is self._nobody:
             self._failures.count(guessed)
             name = credentials.name[:80].encode(errors="backslashreplace").decode()
             text = f"{name}: Authentication failed: wrong password, or there is no such user"
             raise RequestError("AUTHENTICATION_FAILED", text)
+
+    def _refuse_guesses(self, guessed: str) -> None:
+        """Raise RequestError if an address has guessed the password of a name too often."""
+        if not self._failures.allows(guessed):
+            raise RequestError("QUOTA_EXCEEDED", "Too many failed attempts from this address; wait a minute")
 
 
 def credentials_of(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Credentials:

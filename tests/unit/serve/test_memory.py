@@ -72,3 +72,17 @@ def test_the_limit_of_a_control_group_counts(tmp_path: Path, text: str, limit: i
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert there_is_bytes(tmp_path) == (limit or there_is_bytes(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "line, limit",
+    [
+        ("0::/system.slice/prism.service\n", "sys/fs/cgroup/system.slice/memory.max"),
+        ("4:cpu,memory:/a/b\n", "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes"),
+    ],
+)
+def test_the_limit_of_a_group_of_its_own_counts(tmp_path: Path, line: str, limit: str) -> None:
+    for path, text in (("proc/self/cgroup", line), (limit, "1000000\n")):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    assert there_is_bytes(tmp_path) == 1_000_000

@@ -1,6 +1,7 @@
 """Who is who: credentials in three ways, passwords by their hash, and no end of guesses."""
 
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,6 +66,28 @@ def test_an_address_that_guesses_too_often_has_to_wait(monkeypatch: pytest.Monke
             known.authenticate(Credentials("nobody", "guess"), "1.1.1.1")
     with pytest.raises(RequestError, match="Too many failed attempts"):
         known.authenticate(Credentials("nobody", "guess"), "1.1.1.1")
+
+
+def test_a_crowd_of_guesses_costs_no_more_hashing(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Users(ServeSettings.model_validate({"users": users()}))
+    hashed = []
+
+    def hash_it(password: str, _: str) -> bool:
+        hashed.append(password)
+        return False
+
+    monkeypatch.setattr("prism_ch.serve.users.is_password", hash_it)
+
+    def guess(password: str) -> str:
+        with pytest.raises(RequestError) as refused:
+            known.authenticate(Credentials("alpha", password), "1.1.1.1")
+        return refused.value.name
+
+    assert {guess("") for _ in range(5)} == {"AUTHENTICATION_FAILED"}
+    assert hashed == []
+    with ThreadPoolExecutor(40) as pool:
+        refusals = list(pool.map(guess, ["guess"] * 200))
+    assert len(hashed) == refusals.count("AUTHENTICATION_FAILED") < 50
 
 
 def test_a_name_that_is_no_text_is_refused_as_others() -> None:

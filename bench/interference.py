@@ -1,4 +1,4 @@
-"""Whether a tenant's answers tell of others' rows: `make attack` asks 10,000 statements of three databases.
+"""Whether a tenant's answers tell of others' rows: python -m bench.interference asks three databases the same.
 
 The databases differ in nothing but others' rows. The statements call functions that fail for some values, on every
 column and in every place, and come in every format; answers are compared whole, with status and headers.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections import Counter
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +23,7 @@ def main() -> int:
     """Ask, compare, print; return 1 if an answer differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--statements", type=int, default=10_000, help="how many (default: 10,000)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="end earlier, after so long (default: 60)")
     parser.add_argument("--seed", type=int, default=0, help="of the statements (default: 0)")
     chosen = parser.parse_args()
     statuses: Counter[int] = Counter()
@@ -34,7 +36,10 @@ def main() -> int:
     ):
         with connect(f"chdb://{folder}?database={served[0].database}") as store:
             drawn = Statements(columns(store), chosen.seed)
+        until_s = time.monotonic() + 60 * chosen.minutes
         for done, statement in enumerate(islice(chain(KNOWN, drawn), chosen.statements), start=1):
+            if time.monotonic() > until_s:
+                break
             found = answers(served, statement)
             statuses[found[0][0]] += 1
             if len(set(found)) > 1:

@@ -1,0 +1,1 @@
+"""Attacks a service of its own on loopback, and prints what held."""

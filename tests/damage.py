@@ -1,0 +1,133 @@
+"""Ways in which a database is damaged, and somebody who does what the doctor says."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.commands import prism_ch
+
+RUN = Path(__file__).parent / "data/real_training/dp4_slow_rank"
+FLOWS, TOPOLOGY = RUN / "flows.parquet", RUN / "topology.csv"
+RESULTS = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses", "incidents")
+#: What of a doctor's lines says how the database stands, not when flows came.
+CHECKED = ("database", "files of the database", "parts", "rows of", "topology", "windows")
+#: Rounds of reading the doctor and doing what he says.
+ROUNDS = 5
+
+
+def results(url: str) -> list[str]:
+    """Return every row of the results, sorted."""
+    done = prism_ch(
+        "sql", " UNION ALL ".join(map("SELECT '{0}', toString(tuple(*)) FROM {0}".format, RESULTS)), url=url
+    )
+    assert done.status == 0, done.err
+    return sorted(done.out.splitlines())
+
+
+def parts(folder: Path, table: str) -> list[Path]:
+    definition = (folder / f"metadata/prism/{table}.sql").read_text()
+    [uuid] = re.findall(r"UUID '([^']+)'", definition)
+    below = folder / "store" / uuid[:3] / uuid
+    return sorted(path.parent for path in below.glob("*/checksums.txt"))
+
+
+def flip(part: Path) -> None:
+    content = bytearray((part / "data.bin").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (part / "data.bin").write_bytes(content)
+
+
+def cut(part: Path) -> None:
+    content = (part / "data.bin").read_bytes()
+    (part / "data.bin").write_bytes(content[: len(content) // 2])
+
+
+def rot(part: Path) -> None:
+    (part / "checksums.txt").write_bytes(b"rot")
+
+
+def detach(part: Path) -> None:
+    part.rename(part.parent / "detached" / part.name)
+
+
+def to_parts(table: str, harm: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Return what harms every part of a table of the database in a folder."""
+
+    def damage(folder: Path) -> None:
+        for part in parts(folder, table):
+            harm(part)
+
+    return damage
+
+
+def damaged_definition(table: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / f"metadata/prism/{table}.sql"
+        path.write_text(path.read_text()[:200])
+
+    return damage
+
+
+DAMAGE = {
+    "data of flows": to_parts("flows_log", flip),
+    "data of results": to_parts("steps_log", flip),
+    "data of the topology": to_parts("topology_log", flip),
+    "data of the ledger of files": to_parts("landings_log", flip),
+    "data of the ledger of windows": to_parts("windows_log", flip),
+    "power cut in flows": to_parts("flows_log", cut),
+    "power cut in results": to_parts("gpu_steps_log", rot),
+    "detached part of flows": to_parts("flows_log", detach),
+    "deleted part of flows": to_parts("flows_log", shutil.rmtree),
+    "deleted part of results": to_parts("timeline_log", shutil.rmtree),
+    "emptied topology": to_parts("topology_log", shutil.rmtree),
+    "emptied revisions": to_parts("revisions", shutil.rmtree),
+    "emptied arrivals": to_parts("arrivals_log", shutil.rmtree),
+    "emptied counts of files": to_parts("landing_counts_log", shutil.rmtree),
+    "emptied sums": to_parts("flow_pair_1m_log", shutil.rmtree),
+    "definition of results": damaged_definition("steps_log"),
+    "definition of flows": damaged_definition("flows_log"),
+}
+
+
+def wrong(url: str) -> list[str]:
+    """Return the doctor's lines about what is wrong in the database, each with what mends it."""
+    found = re.findall(r"^(?:warn|bad ) +(.*)\n +mend: (.*)$", prism_ch("doctor", url=url).out, re.MULTILINE)
+    return [f"{what} -> {mend}" for what, mend in found if what.startswith(CHECKED)]
+
+
+def follow(line: str, url: str) -> None:
+    """Do what a line of the doctor says."""
+    moved = re.search(r"the definition in (\S+) is damaged; move that file out", line)
+    if moved:
+        Path(moved[1]).rename(Path(moved[1]).parents[3] / "damaged.sql")
+    for command in re.findall(r"`prism-ch ([^`]+)`", line):
+        given = {"FILE...": FLOWS, "FILE": TOPOLOGY, "topology.csv": TOPOLOGY}
+        prism_ch(*(given.get(word, word) for word in shlex.split(command)), url=url)
+
+
+def follow_the_doctor(url: str) -> tuple[list[str], list[str], list[str]]:
+    """Do what the doctor says until nothing is wrong, in a process of its own, which opens this database alone.
+
+    Returns what he said first and last, and the results.
+    """
+    first = lines = wrong(url)
+    for _ in range(ROUNDS):
+        for line in lines:
+            follow(line, url)
+        lines = wrong(url)
+        if not lines:
+            break
+    return first, lines, results(url)
+
+
+def in_process(call: Callable[[str], Any], url: str) -> Any:
+    """Call a function in a process of its own: the embedded engine opens one folder a process."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(call, url).result()
