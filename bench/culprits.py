@@ -20,6 +20,7 @@ from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.grafana.queries import Selection, TimeRange, queries
 from prism_ch.simulate import Simulation, generate, write
 from prism_ch.store.client import Store
+from prism_ch.store.statements import split_statements
 from tools.dashboards.ask import ask
 
 _PANEL = "panel 'Whom the others wait for'"
@@ -27,14 +28,7 @@ _KINDS = ("slow_gpu", "slow_nic")
 #: Servers with more GPUs than this take minutes each.
 _GPUS_MAX = 64
 _FIRST_SEED = 70_000
-_WORST_INCIDENT = """
-    SELECT incident_id FROM incidents WHERE has(jobs, {job:String}) AND severity != 'info'
-    ORDER BY lost_gpu_h DESC, incident_id LIMIT 1
-"""
-_JOB = """
-    SELECT job_id FROM job_members GROUP BY job_id
-    ORDER BY countIf(has({endpoints:Array(String)}, endpoint)) DESC, job_id LIMIT 1
-"""
+_JOB, _WORST_INCIDENT = split_statements(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
 
 
 def main() -> None:
