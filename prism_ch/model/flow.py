@@ -45,6 +45,20 @@ class FlowBatch(Columns):
         """Return the batch with every observation later by int64[n], sorted anew."""
         return _sorted(replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns))
 
+    def rows_between(self, endpoints: Int32) -> Int64:
+        """Return the rows whose two ends are both among some endpoints, int64[k], rising.
+
+        The order of a batch shows where the flows of each sender are, so that those of others cost nothing.
+        """
+        ends = np.unique(endpoints)
+        if not len(ends):
+            return np.empty(0, dtype=np.int64)
+        first, stop = (np.searchsorted(self.src, ends, side) for side in ("left", "right"))
+        count = stop - first
+        rows = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        dst = self.dst[rows]
+        return np.asarray(rows[ends[np.minimum(np.searchsorted(ends, dst), len(ends) - 1)] == dst])
+
     def five_tuples(self) -> Int64:
         """Return the number of each observation's 5-tuple, int64[n], from 0."""
         ports = (self.src_port.astype(np.int64) << 24) | (self.dst_port.astype(np.int64) << 8) | self.proto

@@ -55,6 +55,12 @@ class Traffic:
         """Mask the pairs that have a burst, bool[pairs]; after `take` some may have none left."""
         return np.bincount(self.pair, minlength=len(self.pair_src)) > 0
 
+    def rows_of(self, pairs: Int64) -> Int64:
+        """Return the rows of the bursts of some pairs, int64[k] for rising int64[m]."""
+        first, stop = (np.searchsorted(self.pair, pairs, side) for side in ("left", "right"))
+        count = stop - first
+        return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+
     def span_ns(self) -> Int64:
         """Return each pair's time from first to last moment, int64[pairs]; 0 without a burst."""
         first = np.full(len(self.pair_src), np.iinfo(np.int64).max)

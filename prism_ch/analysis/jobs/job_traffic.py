@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.observe.known_jobs import between
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.observe.timeouts import merged_training
 from prism_ch.core.pairs import PairIndex
@@ -53,13 +52,17 @@ class JobTraffic:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
 
         def those(flows: FlowBatch) -> FlowBatch:
-            return flows.take(between(flows, endpoints) & (flows.end_ns >= begin_ns) & (flows.end_ns < end_ns))
+            rows = flows.rows_between(endpoints)
+            rows = rows[(flows.end_ns[rows] >= begin_ns) & (flows.end_ns[rows] < end_ns)]
+            return flows if len(rows) == len(flows) else flows.take(rows)
 
         flows, counted = those(self.flows), those(self.counted)
         new = flows if self.new is self.flows else those(self.new)
-        kept = self.bursts.take((self.bursts.end_ns >= begin_ns) & (self.bursts.end_ns < end_ns))
-        inside = np.isin(kept.pair_src, endpoints) & np.isin(kept.pair_dst, endpoints) & kept.moving()
-        return replace(self._keep(kept, inside), flows=flows, counted=counted, new=new)
+        bursts = self.bursts
+        inside = np.isin(bursts.pair_src, endpoints) & np.isin(bursts.pair_dst, endpoints)
+        rows = bursts.rows_of(np.flatnonzero(inside))
+        kept = bursts.take(rows[(bursts.end_ns[rows] >= begin_ns) & (bursts.end_ns[rows] < end_ns)])
+        return replace(self._keep(kept, kept.moving()), flows=flows, counted=counted, new=new)
 
     def since(self, start_ns: int) -> JobTraffic:
         """Return it without the bursts that end before a time."""

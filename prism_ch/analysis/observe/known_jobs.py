@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import JobMemory, WindowMemory
@@ -70,16 +70,9 @@ def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Itera
     going_on = {job.job.job_id for job in active}
     for job in known:
         over_ns = job.attempt.begin_ns if job.job.job_id in going_on else _over_ns(job)
-        mask |= between(flows, job.members.endpoint) & (flows.end_ns < over_ns)
+        rows = flows.rows_between(job.members.endpoint)
+        mask[rows[flows.end_ns[rows] < over_ns]] = True
     return mask
-
-
-def between(flows: FlowBatch, endpoints: Int32) -> Bool:
-    """Mask the flows whose two ends are both among the endpoints, bool[n]."""
-    last = max(int(column.max(initial=-1)) for column in (endpoints, flows.src, flows.dst))
-    member = np.zeros(last + 1, dtype=bool)
-    member[endpoints] = True
-    return np.asarray(member[flows.src] & member[flows.dst])
 
 
 def _resting_jobs(known: Sequence[JobMemory], flows: FlowBatch, at_ns: int, params: ContinueParams) -> list[JobMemory]:
@@ -98,7 +91,7 @@ def _resting_jobs(known: Sequence[JobMemory], flows: FlowBatch, at_ns: int, para
 def _between_members(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
     mask = np.zeros(len(flows), dtype=bool)
     for job in jobs:
-        mask |= between(flows, job.members.endpoint)
+        mask[flows.rows_between(job.members.endpoint)] = True
     return mask
 
 

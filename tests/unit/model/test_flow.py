@@ -107,3 +107,11 @@ def test_empty() -> None:
 def test_columns_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match=r"FlowBatch\.bytes has 2 rows"):
         replace(batch([Flow(0, 1, 0)]), bytes=np.zeros(2, np.int64))
+
+
+@given(flows, st.lists(st.integers(0, 9), max_size=6))
+def test_rows_between_endpoints_are_those_of_a_look_at_each(seen: list[Flow], endpoints: list[int]) -> None:
+    flows_ = batch(seen)
+    found = flows_.rows_between(np.array(endpoints, dtype=np.int32))
+    both = np.isin(flows_.src, endpoints) & np.isin(flows_.dst, endpoints)
+    assert found.tolist() == np.flatnonzero(both).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -259,12 +260,14 @@ def _less_data(excess: Float64, times: ComputeTime) -> Float64:
     """
     if not times.absolute:
         return excess
-    less = excess.copy()
-    for chain in np.unique(times.chain).tolist():
-        rows = np.flatnonzero(times.chain == chain)
-        for stage in np.unique(times.role[rows]).tolist():
-            mine = times.role[rows] == stage
-            less[rows[mine]] -= np.nan_to_num(robust.median(excess[rows[~mine]], axis=0)).clip(min=0)
+    less, chains = excess.copy(), defaultdict[tuple[int, ...], list[Int64]](list)
+    for rows in (np.flatnonzero(times.chain == chain) for chain in np.unique(times.chain)):
+        chains[tuple(times.role[rows].tolist())].append(rows)
+    for roles, each in chains.items():  # all chains of one form at once
+        for stage in set(roles):
+            mine = np.array(roles) == stage
+            shared = robust.median(excess[np.stack(each)[:, ~mine]], axis=1)
+            less[np.stack(each)[:, mine]] -= np.nan_to_num(shared).clip(min=0)[:, None]
     return less
 
 

@@ -37,6 +37,10 @@ class TrainingPairs:
         """Return the pair of each flow, int64[flows], -1 for none."""
         return PairIndex.of(self.src, self.dst).rows_of(flows.src, flows.dst)
 
+    def holds(self, src: Int32, dst: Int32) -> Bool:
+        """Mask the pairs (src[i], dst[i]) that are among these, bool[n]."""
+        return PairIndex.of(self.src, self.dst).holds(src, dst)
+
     def have_peers(self, some: Int32, params: StopParams) -> bool:
         """Return whether most of the data-parallel peers of some endpoints are not among them.
 

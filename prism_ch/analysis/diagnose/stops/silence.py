@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -36,13 +37,13 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.window import Interval
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QuietJob:
     """A job that may stand still, by records up to `until_ns`.
 
     `endpoints` int32[n], sorted: its members. `pairs`: those that it trains on. `steps`: what is known of its steps.
     `flows`: its training traffic since some steps ago; `background`: what else its members sent and got in that time;
-    `around`: all traffic but that among members. `known`: the findings on it, and on exporters, that were open before.
+    `seen`: all traffic. `known`: the findings on it, and on exporters, that were open before.
     `holes`: the spans of which its records are missing.
     """
 
@@ -52,7 +53,7 @@ class QuietJob:
     steps: Steps
     flows: FlowBatch
     background: FlowBatch
-    around: FlowBatch
+    seen: FlowBatch
     until_ns: int
     known: tuple[Finding, ...] = ()
     holes: tuple[Hole, ...] = ()
@@ -70,13 +71,22 @@ class QuietJob:
         holes: Sequence[Hole] = (),
     ) -> QuietJob:
         """Divide any flows into the job's training that ends in a span, and its background."""
-        trains = pairs.rows_of(flows) >= 0
-        sends, gets = np.isin(flows.src, endpoints), np.isin(flows.dst, endpoints)
-        training = flows.take(trains & (flows.end_ns >= span.start_ns))
-        background, around = flows.take((sends | gets) & ~trains), flows.take(~(sends & gets))
+        among = flows.rows_between(np.concatenate([pairs.src, pairs.dst]))
+        trains = among[pairs.holds(flows.src[among], flows.dst[among])]
+        theirs = np.isin(flows.src, endpoints) | np.isin(flows.dst, endpoints)
+        theirs[trains] = False
+        background = flows.take(theirs)
+        training = flows.take(trains[flows.end_ns[trains] >= span.start_ns])
         until_ns, saw = span.end_ns, [flows.exporters[code] for code in np.unique(training.exporter).tolist()]
         hiding = tuple(hole for hole in holes if hole.hides(saw))
-        return cls(job_id, endpoints, pairs, steps, training, background, around, until_ns, tuple(known), hiding)
+        return cls(job_id, endpoints, pairs, steps, training, background, flows, until_ns, tuple(known), hiding)
+
+    @cached_property
+    def around(self) -> FlowBatch:
+        """All traffic but that among members."""
+        among = np.ones(len(self.seen), dtype=np.bool_)
+        among[self.seen.rows_between(self.endpoints)] = False
+        return self.seen.take(among)
 
     def are_cut_short(self, params: StopParams) -> bool:
         """Return whether the last sends of several pairs moved less than usual: they wait for their other end."""

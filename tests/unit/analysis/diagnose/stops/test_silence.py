@@ -30,7 +30,7 @@ def quiet(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = ()) ->
     pairs = TrainingPairs(src, dst, np.full(len(src), DP, dtype=np.uint8))
     members = np.arange(3, dtype=np.int32)
     until_ns = BEGIN_NS + round(until_s * SECOND)
-    return QuietJob("job", members, pairs, STEPS, seen, background=others, around=others, until_ns=until_ns)
+    return QuietJob("job", members, pairs, STEPS, seen, background=others, seen=others, until_ns=until_ns)
 
 
 def silence(seen: QuietJob) -> Finding | None:
@@ -94,7 +94,7 @@ def of_replicas(flows: Sequence[Flow], until_s: float, around: Sequence[Flow] = 
     until_ns = BEGIN_NS + round(until_s * SECOND)
     members = np.arange(6, dtype=np.int32)
     pairs = TrainingPairs(src, dst, kind)
-    return QuietJob("job", members, pairs, STEPS, seen, background=others, around=others, until_ns=until_ns)
+    return QuietJob("job", members, pairs, STEPS, seen, background=others, seen=others, until_ns=until_ns)
 
 
 def test_all_replicas_cut_at_one_place_miss_records() -> None:
