@@ -39,7 +39,6 @@ class Target:
 
     service: Service
     bound: str
-    group: Path | None
     good: int = 0
 
     @property
@@ -48,10 +47,8 @@ class Target:
         return Endpoint(self.service.port, "prism")
 
     def start(self) -> None:
-        """Start it, in its group."""
+        """Start it."""
         self.service.start()
-        if self.group is not None and self.service.process is not None:
-            (self.group / "cgroup.procs").write_text(str(self.service.process.pid))
 
     def is_alive(self) -> bool:
         """Whether the process is there."""
@@ -138,7 +135,9 @@ def attacked(home: Path, memory_bytes: int) -> Iterator[Target]:
     assert prism_ch_process("run", FLOWS, "--topology", TOPOLOGY, folder=service.folder).status == 0
     with _group(memory_bytes) as group:
         bound = f"{memory_bytes / 2**30:.1f} GiB" if group else "not bounded: no control group can be made here"
-        target = Target(service, bound, group)
+        if group is not None:
+            service.runner = ("sh", "-c", f'echo $$ > "{group}/cgroup.procs" && exec "$@"', "sh")
+        target = Target(service, bound)
         target.start()
         try:
             yield target

@@ -54,6 +54,8 @@ class Service:
         self.log = home / "serve.log"
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
+        #: A command that runs the service's, as one does that bounds its memory.
+        self.runner: tuple[str, ...] = ()
 
     def prepare(self, topology: Path) -> None:
         """Make the schema and load a topology."""
@@ -66,7 +68,7 @@ class Service:
         with self.log.open("ab") as log:
             environment = os.environ | {"PRISM_CH_CONFIG": str(self.config)}
             command = command_line("serve", *options, folder=self.folder)
-            self.process = subprocess.Popen(command, stderr=log, env=environment)
+            self.process = subprocess.Popen([*self.runner, *command], stderr=log, env=environment)
         until(lambda: self.health() is not None, self.process)
 
     def kill(self) -> None:
