@@ -42,9 +42,12 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
 
 
 def spread_of(values: Float64, floor: float) -> float:
-    """Estimate the standard deviation of values about 0 robustly, at least `floor`."""
-    known = values[~np.isnan(values)]
-    return max(float(robust.MAD_TO_SD * np.median(np.abs(known))), floor) if len(known) else floor
+    """Estimate the standard deviation of values about 0 robustly, at least `floor`.
+
+    It is that of the nearer half: of as many values that stray together as do not, the former show no spread.
+    """
+    known = np.sort(np.abs(values[~np.isnan(values)]))
+    return max(float(robust.MAD_TO_SD * known[(len(known) - 1) // 2]), floor) if len(known) else floor
 
 
 def carried_back(score: Float64, values: Float64, smooth: Float64, width: int) -> Float64:

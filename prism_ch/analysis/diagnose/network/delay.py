@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
-from prism_ch.core.significance import spread_of
+from prism_ch.core.significance import spread_of, trailing_low_median
 from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import TimePerByteParams
@@ -46,12 +46,17 @@ class Delay:
 
 
 def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
-    """Compare each row with the median of enough rows like it in each step."""
+    """Compare each row with the median of enough rows like it in each step.
+
+    Where half of some communicators are slow, the others show what the network can do: of these it is the lower median.
+    """
     logs = times.log_s_per_byte
     usual = np.full(logs.shape, np.nan)
     for like in np.flatnonzero(np.bincount(times.like) >= params.enough).tolist():
         rows = times.like == like
-        usual[rows] = robust.median(logs[rows], axis=0)[None]
+        alone = times.group[rows].min() < 0
+        low = trailing_low_median(logs[rows].T, int(rows.sum()))[:, -1]
+        usual[rows] = robust.median(logs[rows], axis=0) if alone else low
     excess = times.beyond(usual)
     spread = np.empty(len(excess))
     for like in np.unique(times.like).tolist():

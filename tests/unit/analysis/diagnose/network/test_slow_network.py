@@ -12,6 +12,7 @@ from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import slow_gpus, slow_groups, slow_network
 from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.analysis.diagnose.network.delay import over_peers
 from prism_ch.analysis.diagnose.network.localise import look_at
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte, measure_time_per_byte
@@ -204,6 +205,12 @@ class TestWhoIsToBlame:
         (one,) = found(slowed(rings(8, members=2), lambda flow: flow.src in {2, 3}), where=where)
         assert (one.kind, "b" in one.evidence["may_also_be"]) == ("slow_link", told)
         assert ("b, which the same flows cross" in one.summary) == told
+
+    def test_half_of_all_rings_slow_all_along_show_by_the_others(self) -> None:
+        slow = np.arange(8) < 4
+        pace, _ = paced(slowed(rings(8), lambda flow: flow.src < 16, steps=range(STEPS)), where=topology(32))
+        excess = np.median(over_peers(pace, PARAMS.network).excess, axis=1)
+        assert excess == pytest.approx(np.where(slow, np.log(2), 0), abs=0.05)
 
     def test_switch_slowing_half_of_all_found_against_the_past(self) -> None:
         grid = TestOneRootCause.GRID
