@@ -115,10 +115,6 @@ class GrafanaLinksSettings(BaseModel):
     host: str | None = Field(default=None, pattern=r"^(/|https?://[^@/?#\s]+/)[^\s]*\$\{host(:\w+)?\}[^\s]*$")
 
 
-#: An address without a password, a query or a slash at its end.
-_PAGES = r"^https?://[^@?#\s]*[^@?#\s/]$"
-
-
 class GrafanaSettings(BaseModel):
     """The Grafana that `prism-ch grafana` provisions; the table [grafana] of the file."""
 
@@ -136,8 +132,6 @@ class GrafanaSettings(BaseModel):
     ca: Path | None = None
     #: Name of the operators' organisation; a tenant's is this name, a blank and the tenant's.
     organisation: str = Field(default="prism", min_length=1, max_length=100)
-    #: Where people read this version's docs/ in a browser: notifications link to its pages on alerts.
-    pages: str = Field(default="https://github.com/prism-ch/prism-ch/blob/main/docs", pattern=_PAGES)
     database: GrafanaDatabaseSettings = GrafanaDatabaseSettings()
     links: GrafanaLinksSettings = GrafanaLinksSettings()
 

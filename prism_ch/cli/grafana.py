@@ -269,7 +269,7 @@ def _check_organisation(server: Grafana, desired: Organisation) -> int:
 
 def _check_queries(session: Session, organisations: Mapping[str, str | None]) -> int:
     """Print which queries of each organisation fail; return the number of problems."""
-    from prism_ch.grafana.alerts import Place, rule_groups
+    from prism_ch.grafana.alerts import rule_groups
     from prism_ch.grafana.organisations import dashboards_of
     from prism_ch.grafana.queries import check_queries
 
@@ -277,7 +277,7 @@ def _check_queries(session: Session, organisations: Mapping[str, str | None]) ->
     with _database(session) as ask:
         for name, tenant in organisations.items():
             dashboards = dashboards_of(tenant)
-            rule_groups(dashboards, Place(0, is_tenants=tenant is not None, pages=""))
+            rule_groups(dashboards, 0, is_tenants=tenant is not None)
             results = list(check_queries(ask, tenant, int(time.time())))
             slowest = max(results, key=lambda result: result.duration_s)
             click.echo(

@@ -5,7 +5,7 @@ Their queries are in sql/alerts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from prism_ch.grafana.annotations import (
     dashboard_url,
     if_rows,
     pages_in,
+    runbook_url,
     what_is_wrong,
 )
 
@@ -191,34 +192,24 @@ ALERTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The organisation whose rules are made.
-
-    `number` is its id in Grafana; `pages` is the address of the project's documents, for links to runbooks.
-    """
-
-    number: int
-    is_tenants: bool
-    pages: str
-
-
 def alerts_of(*, is_tenants: bool) -> list[Alert]:
     """Return the rules of a tenant's organisation, or all of them for operators."""
     return [alert for alert in ALERTS if alert.is_for_tenants or not is_tenants]
 
 
-def rule_groups(dashboards: Mapping[str, Mapping[str, Any]], place: Place) -> list[dict[str, Any]]:
+def rule_groups(
+    dashboards: Mapping[str, Mapping[str, Any]], organisation: int, *, is_tenants: bool
+) -> list[dict[str, Any]]:
     """Return the rule groups of one organisation.
 
-    Parameters: `dashboards` of the organisation by uid, to which rules link.
-    Raises GrafanaError if a dashboard to link to, or a variable of it, is missing.
+    Parameters: its dashboards by uid, to which rules link, and its id in Grafana.
+    Raises GrafanaError if a dashboard to link to, or a variable or panel of it, is missing.
     """
     groups = []
     for (title, interval_s), is_for_tenants in ((JOB_GROUP, True), (PIPELINE_GROUP, False)):
-        alerts = [each for each in alerts_of(is_tenants=place.is_tenants) if each.is_for_tenants == is_for_tenants]
+        alerts = [each for each in alerts_of(is_tenants=is_tenants) if each.is_for_tenants == is_for_tenants]
         if alerts:
-            rules = [_rule(alert, title, place, pages_in(alert.pages, dashboards)) for alert in alerts]
+            rules = [_rule(alert, title, _links(alert, dashboards, organisation)) for alert in alerts]
             groups.append({"title": title, "folderUid": ALERT_FOLDER[0], "interval": interval_s, "rules": rules})
     return groups
 
@@ -240,7 +231,15 @@ def _labels(alert: Alert) -> dict[str, str]:
     return {name: text for name, text in labels.items() if text}
 
 
-def _rule(alert: Alert, group: str, place: Place, pages: Sequence[Page]) -> dict[str, Any]:
+def _links(alert: Alert, dashboards: Mapping[str, Mapping[str, Any]], organisation: int) -> dict[str, str]:
+    """Return the templates of a rule's links: to the page about an alert, and to what to do."""
+    return {
+        "dashboard_url": dashboard_url(pages_in(alert.pages, dashboards), organisation),
+        "runbook_url": runbook_url(alert.title, dashboards, organisation),
+    }
+
+
+def _rule(alert: Alert, group: str, links: Mapping[str, str]) -> dict[str, Any]:
     return {
         "uid": alert.uid,
         "title": alert.title,
@@ -255,8 +254,7 @@ def _rule(alert: Alert, group: str, place: Place, pages: Sequence[Page]) -> dict
         "annotations": {
             "summary": if_rows(alert.summary),
             "description": if_rows(alert.description),
-            "dashboard_url": dashboard_url(pages, place.number),
-            "runbook_url": f"{place.pages}/howto/alerts.md#{alert.title.lower().replace(' ', '-')}",
+            **links,
         },
     }
 

@@ -30,6 +30,8 @@ class Page:
 INCIDENT_PAGES = (Page("prism-incident", {"incident": "incident"}),)
 CULPRIT_PAGES = (Page("prism-host", {"host": "host"}), Page("prism-network"), Page("prism-tenant"))
 SERVICE_PAGES = (Page("prism-service"),)
+#: The dashboard that says what to do about each rule, in a panel of the rule's title.
+RUNBOOK = "prism-runbook"
 
 #: What is wrong, by kind of incident: its own sentence changes while it lasts, and so can be no label.
 WHAT_IS_WRONG: Mapping[FindingKind, str] = {
@@ -58,11 +60,24 @@ def dashboard_url(pages: Sequence[Page], organisation: int) -> str:
     """Return the template of the address of a page: of that organisation, with variables and time range."""
     dashboard = _of_first(pages, lambda page: page.dashboard)
     start, end = (f'{{{{ printf "%.0f" .Values.{name}.Value }}}}' for name in RANGE)
-    return (
-        # Grafana's address ends with a slash.
-        rf"{{{{ reReplaceAll `/+\z` `` externalURL }}}}/d/{dashboard}?orgId={organisation}"
-        + if_rows(f"{_of_first(pages, _variables)}&from={start}&to={end}", *RANGE)
-    )
+    chosen = if_rows(f"{_of_first(pages, _variables)}&from={start}&to={end}", *RANGE)
+    return _address(dashboard, organisation) + chosen
+
+
+def runbook_url(title: str, dashboards: Mapping[str, Mapping[str, Any]], organisation: int) -> str:
+    """Return the template of the address of a rule's panel in the runbook.
+
+    Raises GrafanaError if there is no such panel.
+    """
+    for panel in dashboards.get(RUNBOOK, {}).get("panels", ()):
+        if panel["title"] == title:
+            return f"{_address(RUNBOOK, organisation)}&viewPanel={panel['id']}"
+    raise GrafanaError(f"dashboard {RUNBOOK} has no panel {title!r}, to which an alert links")
+
+
+def _address(dashboard: str, organisation: int) -> str:
+    """Return the template of the address of a dashboard; Grafana's own ends with a slash."""
+    return rf"{{{{ reReplaceAll `/+\z` `` externalURL }}}}/d/{dashboard}?orgId={organisation}"
 
 
 def _variables(page: Page) -> str:

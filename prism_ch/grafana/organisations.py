@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from prism_ch.assets import asset
 from prism_ch.errors import GrafanaError, SettingsError
-from prism_ch.grafana.alerts import DATASOURCE_TYPE, DATASOURCE_UID, Place, rule_groups
+from prism_ch.grafana.alerts import DATASOURCE_TYPE, DATASOURCE_UID, rule_groups
 from prism_ch.query.tenancy import user_of
 from prism_ch.settings import GrafanaLinksSettings, Settings
 from prism_ch.store.url import EmbeddedLocation, parse_url
@@ -42,8 +42,6 @@ class Organisation:
     datasource: Mapping[str, Any]
     password: SecretStr | None = field(repr=False)
     dashboards: Mapping[str, Mapping[str, Any]]
-    #: Address of the project's documents, to which alert rules link.
-    pages: str
 
     @property
     def home(self) -> str:
@@ -52,7 +50,7 @@ class Organisation:
 
     def rule_groups(self, number: int) -> list[dict[str, Any]]:
         """Return the groups of alert rules. They link to the organisation by its id in Grafana."""
-        return rule_groups(self.dashboards, Place(number, is_tenants=self.tenant is not None, pages=self.pages))
+        return rule_groups(self.dashboards, number, is_tenants=self.tenant is not None)
 
 
 def organisation_name(settings: Settings, tenant: str | None) -> str:
@@ -192,7 +190,6 @@ def desired_organisation(settings: Settings, tenant: str | None, passwords: Mapp
         datasource=datasource(settings, user),
         password=_password(settings, user, passwords),
         dashboards=dashboards_of(tenant) if tenant is not None else linked(dashboards_of(None), settings.grafana.links),
-        pages=settings.grafana.pages,
     )
 
 

@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from prism_ch.grafana.alerts import ALERTS, Alert, Place, alerts_of, rule_groups
+from prism_ch.grafana.alerts import ALERTS, Alert, alerts_of, rule_groups
 from prism_ch.grafana.annotations import INCIDENT_PAGES
-from prism_ch.grafana.organisations import database_user, datasource, shipped_dashboards
+from prism_ch.grafana.organisations import dashboards_of, database_user, datasource, shipped_dashboards
 from prism_ch.grafana.queries import UNEXPANDED, TimeRange, expand
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import is_number
@@ -24,6 +24,8 @@ from tests.serving import PASSWORD, endpoint, users
 
 NOW = datetime(2031, 3, 4, 12, tzinfo=UTC)
 NOW_S = int(NOW.timestamp())
+ROOT = Path(__file__).parents[2]
+RUNBOOK_PAGE = ROOT / "docs" / "howto" / "alerts.md"
 
 
 def alert(name: str) -> Alert:
@@ -295,6 +297,31 @@ def test_link_of_each_rule_opens_page_range_and_organisation(store: Store, rule:
         assert (NOW_S - 2 * 86_400) * 1000 <= each.from_ms <= NOW_S * 1000
 
 
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("tenant", [None, "a"])
+def test_runbook_of_each_rule_opens_the_panel_of_its_text(rule: Alert, tenant: str | None) -> None:
+    boards = dashboards_of(tenant)
+    groups = rule_groups(boards, 7, is_tenants=tenant is not None)
+    made = [each for group in groups for each in group["rules"] if each["uid"] == rule.uid]
+    assert len(made) == (tenant is None or rule.is_for_tenants)
+    for each in made:
+        # Without rows too: the service that is gone has none.
+        parts = urlsplit(fill_in(each["annotations"]["runbook_url"], {}, {}))
+        assert f"{parts.scheme}://{parts.netloc}{parts.path}" == f"{EXTERNAL_URL}d/prism-runbook"
+        query = parse_qs(parts.query, strict_parsing=True)
+        assert query.keys() == {"orgId", "viewPanel"}
+        assert query["orgId"] == ["7"]
+        panels = boards["prism-runbook"]["panels"]
+        (panel,) = [panel for panel in panels if [str(panel["id"])] == query["viewPanel"]]
+        assert (panel["type"], panel["title"], panel["options"]["mode"]) == ("text", rule.title, "markdown")
+        shown = panel["options"]["content"]
+        assert "$" not in shown, "Grafana would take it for a variable"
+        named = re.compile(r'"([^"]*)" \((docs/[^)]*)\)')
+        assert all((ROOT / path).is_file() for _, path in named.findall(shown))
+        written = RUNBOOK_PAGE.read_text(encoding="utf-8").partition(f"\n## {rule.title}\n")[2].partition("\n## ")[0]
+        assert named.sub(r"\1", shown) == re.sub(r"\[(.*?)\]\(.*?\)", r"\1", written).strip() != ""
+
+
 def test_link_of_a_culprit_opens_its_server_or_the_network(store: Store) -> None:
     for number in range(2):
         wrong(store, f"i-{number}", "10.0.0.1", began_ago_s=7200 + number)
@@ -374,8 +401,7 @@ def instances(store: Store, name: str) -> list[tuple[dict[str, str], dict[str, f
 
 
 def made_rules() -> list[dict[str, Any]]:
-    place = Place(7, is_tenants=False, pages="https://docs.example")
-    return [rule for group in rule_groups(shipped_dashboards(), place) for rule in group["rules"]]
+    return [rule for group in rule_groups(shipped_dashboards(), 7, is_tenants=False) for rule in group["rules"]]
 
 
 def fire_all(store: Store) -> None:

@@ -46,7 +46,7 @@ def test_every_query_asked_as_operator_and_as_tenant(database: Store, capsys: py
     status, (operators, tenant, last) = run(capsys)
     number = sum(1 for uid, board in SHIPPED().items() for _ in queries(uid, board)) + len(ALERTS)
     assert operators.startswith(f"prism: {len(SHIPPED())} dashboards, {number} queries, slowest ")
-    assert tenant.startswith("prism alpha: 4 dashboards, ")
+    assert tenant.startswith("prism alpha: 5 dashboards, ")
     assert (status, last) == (0, NOT_IN_GRAFANA)
 
 
@@ -104,7 +104,7 @@ def test_grafana_checked_if_a_password_is_set(
         monkeypatch.setenv("PRISM_CH_GRAFANA_URL", grafana.url)
         status, lines = run(capsys, "--operators")
         assert status == 1
-        assert "! prism: 17 differences from this version; see `prism-ch grafana diff`" in lines
+        assert "! prism: 18 differences from this version; see `prism-ch grafana diff`" in lines
         assert any(line.startswith("! prism: the data source does not answer: ") for line in lines)
         assert grafana.writes == []
         assert main(["grafana", "apply", "--operators"]) == 0

@@ -36,7 +36,11 @@ SECRETS = (PASSWORD, TOKEN, *PASSWORDS.values())
 
 def dashboards() -> dict[str, Mapping[str, Any]]:
     """Return small dashboards with the variables that the alert rules' links set."""
-    made: dict[str, dict[str, Any]] = {"prism-fleet": {"panels": [], "tags": ["prism"]}}
+    runbook = [{"id": number, "title": alert.title} for number, alert in enumerate(ALERTS, start=1)]
+    made: dict[str, dict[str, Any]] = {
+        "prism-fleet": {"panels": [], "tags": ["prism"]},
+        "prism-runbook": {"panels": runbook, "tags": ["prism", "tenants"]},
+    }
     for alert in ALERTS:
         tags = ["prism", "tenants"] if alert.is_for_tenants else ["prism"]
         for page in alert.pages:
@@ -130,7 +134,7 @@ def test_shipped_dashboards_accepted(grafana: FakeGrafana, run: Run, monkeypatch
     run("apply")
     assert run.status == 0
     assert grafana.org("prism").dashboards.keys() == SHIPPED().keys()
-    shipped = {"prism-tenant", "prism-job", "prism-incident", "prism-host"}
+    shipped = {"prism-tenant", "prism-job", "prism-incident", "prism-host", "prism-runbook"}
     assert shipped == grafana.org(f"prism {TENANTS[0]}").dashboards.keys()
     assert run("apply") == ["0 writes"]
     assert run("prune") == ["0 deletions"]

@@ -23,23 +23,26 @@ ANNOTATIONS = {
 }
 
 
+def page(name: str, title: str, question: str, readers: tuple[str, ...]) -> Dashboard:
+    """Begin a dashboard that answers one question, and asks no database."""
+    board = Dashboard(f"prism: {title}").uid(f"prism-{name}").description(question).tags(["prism", *readers])
+    links = build.DashboardLink("prism").type(model.DashboardLinkType.DASHBOARDS).tags(["prism"])
+    board = board.timezone("utc").readonly().link(links.as_dropdown(True).keep_time(True))
+    return board.variables([]).annotations([])
+
+
 def begin(
     name: str, title: str, question: str, readers: tuple[str, ...], since: str, marks: tuple[str, ...]
 ) -> Dashboard:
-    """Begin a dashboard that answers one question.
+    """Begin a dashboard that answers one question from the database.
 
     Parameters: `since`, where its time range begins; `marks`, names of ANNOTATIONS.
     """
     board = (
-        Dashboard(f"prism: {title}")
-        .uid(f"prism-{name}")
-        .description(question)
-        .tags(["prism", *readers])
-        .timezone("utc")
+        page(name, title, question, readers)
         .time(since, "now")
         .refresh("1m")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
-        .readonly()
         .with_variable(
             build.DatasourceVariable("datasource")
             .label("Data source")
@@ -47,8 +50,6 @@ def begin(
             .current(model.VariableOption(text=DATASOURCE_UID, value=DATASOURCE_UID))
         )
     )
-    links = build.DashboardLink("prism").type(model.DashboardLinkType.DASHBOARDS).tags(["prism"])
-    board = board.link(links.as_dropdown(True).keep_time(True))
     for annotation in marks:
         query, color = ANNOTATIONS[annotation]
         marked = build.AnnotationQuery().name(annotation).datasource(DATASOURCE).enable(True).icon_color(color)

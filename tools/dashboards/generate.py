@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from prism_ch.grafana.alerts import ALERT_FOLDER, Place, duration, rule_groups
-from prism_ch.settings import GrafanaSettings
+from prism_ch.grafana.alerts import ALERT_FOLDER, duration, rule_groups
 from tools.dashboards.boards import fleet, incident, job, tenant
 from tools.dashboards.places import host, network, service
+from tools.dashboards.runbook import runbook
 from tools.dashboards.written import as_json
 
 _RULES_HEADER = """\
@@ -22,8 +22,8 @@ _RULES_HEADER = """\
 """
 
 
-#: The organisation of file provisioning, with the default address of documents.
-_FIRST = Place(1, is_tenants=False, pages=GrafanaSettings().pages)
+#: The organisation of file provisioning, by its id in Grafana.
+_FIRST = 1
 
 
 class _Dumper(yaml.SafeDumper):
@@ -38,7 +38,7 @@ _Dumper.add_representer(
 
 def dashboards() -> dict[str, str]:
     """Return the JSON of every dashboard, by uid."""
-    built = [make().build() for make in (fleet, tenant, job, incident, host, network, service)]
+    built = [make().build() for make in (fleet, tenant, job, incident, host, network, service, runbook)]
     for each in built:
         # Rows have numbers too, and panels inside them.
         inner = (one for panel in each.panels or () for one in (panel, *(getattr(panel, "panels", None) or ())))
@@ -54,13 +54,13 @@ def rules_file(boards: Mapping[str, Mapping[str, Any]]) -> str:
     """
     groups = [
         {
-            "orgId": 1,
+            "orgId": _FIRST,
             "name": group["title"],
             "folder": ALERT_FOLDER[1],
             "interval": duration(group["interval"]),
             "rules": [_rule(rule) for rule in group["rules"]],
         }
-        for group in rule_groups(boards, _FIRST)
+        for group in rule_groups(boards, _FIRST, is_tenants=False)
     ]
     return _RULES_HEADER + yaml.dump({"apiVersion": 1, "groups": groups}, Dumper=_Dumper, sort_keys=False, width=120)
 

@@ -1,4 +1,4 @@
-"""Draws every dashboard as <uid>.png, with its queries' results on the small made-up cluster."""
+"""Draws every dashboard with queries as <uid>.png, with their results on the small made-up cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from prism_ch.grafana.organisations import panels_of, shipped_dashboards
-from prism_ch.grafana.queries import Selection, TimeRange, expand, initial_selection
+from prism_ch.grafana.queries import Selection, TimeRange, expand, initial_selection, queries
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import apply_migrations
 from tools.dashboards.ask import offered_values, read_frame
@@ -40,13 +40,15 @@ _MATRIX_MARGINS = (1.6, 0.1, 0.75, 0.1)
 
 
 def draw_all(folder: Path) -> None:
-    """Draw all dashboards into a folder."""
+    """Draw all dashboards that show answers into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="prism-ch-previews-") as data, connect(f"chdb://{data}") as store:
         # No retention: these rows are of the past.
         apply_migrations(store)
         fill(store, SMALL, END_S)
         for uid, dashboard in shipped_dashboards().items():
+            if not any(queries(uid, dashboard)):
+                continue
             hours = 1 if uid == "prism-job" else SMALL.hours
             figure = picture(store, dashboard, TimeRange.until(END_S, hours * 3600))
             figure.savefig(folder / f"{uid}.png", dpi=_DPI, facecolor=BACKGROUND, metadata={"Software": None})

@@ -19,6 +19,8 @@ from tools.dashboards.query import register
 from tools.dashboards.written import as_json
 
 COLUMNS = 24
+#: Fields besides id and title of the panels that ask nothing, by type.
+_NEEDED = {"row": ("panels",), "text": ("options",)}
 _UNITS = frozenset(value for name, value in vars(units).items() if isinstance(value, str) and not name.startswith("_"))
 _LINK = re.compile(r"/d/[^\"\s]+")
 # A variable in SQL. Other than macros it must have a format that quotes it.
@@ -63,8 +65,8 @@ def _panels(panels: list[Mapping[str, Any]]) -> Iterator[str]:
         values = [panel.get(field) for panel in panels]
         yield from (f"the {field} {value!r} is used twice" for value in {v for v in values if values.count(v) > 1})
     for panel in panels:
-        needed = ("id", "title", "panels") if panel["type"] == "row" else ("id", "title", "description", "targets")
-        missing = [field for field in needed if not panel.get(field)]
+        needed = _NEEDED.get(panel["type"], ("description", "targets"))
+        missing = [field for field in ("id", "title", *needed) if not panel.get(field)]
         if missing:
             yield f"panel {panel.get('title')!r} has no {', no '.join(missing)}"
 

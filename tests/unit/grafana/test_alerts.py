@@ -8,18 +8,16 @@ import pytest
 import yaml
 
 from prism_ch.errors import GrafanaError
-from prism_ch.grafana.alerts import ALERTS, Place, duration, rule_groups
-from prism_ch.grafana.annotations import WHAT_IS_WRONG, Page, if_rows, pages_in
+from prism_ch.grafana.alerts import ALERTS, duration, rule_groups
+from prism_ch.grafana.annotations import WHAT_IS_WRONG, Page, if_rows, pages_in, runbook_url
 from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.model.finding import FindingKind
-from prism_ch.settings import GrafanaSettings
 
 PROVISIONING = Path(__file__).parents[3] / "dashboards" / "provisioning"
 
 
 def rules(*, tenant: bool = False) -> list[dict[str, Any]]:
-    place = Place(1, is_tenants=tenant, pages=GrafanaSettings().pages)
-    return [rule for group in rule_groups(shipped_dashboards(), place) for rule in group["rules"]]
+    return [rule for group in rule_groups(shipped_dashboards(), 1, is_tenants=tenant) for rule in group["rules"]]
 
 
 def test_tenants_rules_link_to_tenants_dashboards() -> None:
@@ -66,13 +64,12 @@ def test_text_that_needs_no_row_stays_without_rows() -> None:
     assert if_rows("{{ .Labels.job }}") == "{{ if .Values.A }}{{ .Labels.job }}{{ end }}"
 
 
-def test_every_rule_has_its_title_in_the_runbook() -> None:
-    page = (PROVISIONING.parents[1] / "docs/howto/alerts.md").read_text(encoding="utf-8")
-    titles = [title.lower().replace(" ", "-") for title in re.findall(r"^## (.*)$", page, re.MULTILINE)]
-    for rule in rules():
-        address, _, anchor = rule["annotations"]["runbook_url"].partition("#")
-        assert address == f"{GrafanaSettings().pages}/howto/alerts.md"
-        assert anchor in titles
+def test_rule_without_a_panel_in_the_runbook_refused() -> None:
+    boards = {"prism-runbook": {"panels": [{"id": 1, "title": "Another"}]}}
+    with pytest.raises(GrafanaError, match="dashboard prism-runbook has no panel 'Mine', to which an alert links"):
+        runbook_url("Mine", boards, 1)
+    with pytest.raises(GrafanaError, match="has no panel 'Mine'"):
+        runbook_url("Mine", {}, 1)
 
 
 @pytest.mark.parametrize("seconds, text", [(0, "0s"), (30, "30s"), (90, "90s"), (120, "2m"), (3600, "1h")])

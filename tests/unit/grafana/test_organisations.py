@@ -24,7 +24,7 @@ SERVER = "clickhouses://admin:adm1n-pw@db.example:9443/prod?cluster=c"
 @pytest.fixture(autouse=True)
 def _no_dashboards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave dashboards and rules out: they don't depend on the settings."""
-    monkeypatch.setattr(organisations, "rule_groups", lambda dashboards, place: [])
+    monkeypatch.setattr(organisations, "rule_groups", lambda dashboards, number, is_tenants: [])
 
 
 def made(settings: Settings, *tenants: str | None) -> list[Organisation]:

@@ -63,7 +63,7 @@ def test_every_kind_of_panel_can_be_drawn() -> None:
     drawn = set()
     for dashboard in shipped_dashboards().values():
         for panel in panels_of(dashboard):
-            if panel["type"] == "row":
+            if panel["type"] in {"row", "text"}:
                 continue
             axes = Figure().add_axes((0, 0, 1, 1))
             frames = graph if panel["type"] == "nodeGraph" else {"A": empty}
