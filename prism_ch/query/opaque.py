@@ -65,6 +65,8 @@ def hidden_conditions(sql: str) -> str | None:
                 if text.is_plain(first, last):
                     continue
                 if token.text.upper() == "ON" and text.compares_columns(first, last):
+                    if text.compares_computed(first, last):
+                        continue
                     return None
                 edits += [(tokens[first].start, "identity("), (tokens[last].end + 1, ")")]
     # A condition in a subquery ends before the one around it.
@@ -176,6 +178,16 @@ class _Text:
                 sides = [list(range(first, at)), list(range(at + 1, last + 1))]
                 break
         return all(any(self._is_name(place) for place in side) for side in sides)
+
+    def compares_computed(self, first: int, last: int) -> bool:
+        """Check whether two columns of computed names are equal, alone.
+
+        Every condition on either name is hidden, so that no JOIN can pass it on to the other side.
+        """
+        words = [self._text(at) for at in range(first, last + 1)]
+        left, _, right = " ".join(words).partition(" = ")
+        names = [re.fullmatch(r"(?:\w+ \. )?(\w+)", side) for side in (left, right)]
+        return all(found is not None and found[1] in self._computed for found in names)
 
     def _column_end(self, at: int) -> int | None:
         """Return the last place of a column's name; None if it is computed.

@@ -16,6 +16,7 @@ SEEN = [
     "WITH (SELECT max(step) FROM steps) AS m SELECT 1 FROM steps WHERE (step = m) AND (step > (m.1))",
     "SELECT 1 FROM steps AS a INNER JOIN jobs AS b ON a.job_id = b.job_id",
     "SELECT * EXCEPT step FROM steps WHERE step = 1",
+    "SELECT 1 FROM steps AS a INNER JOIN (SELECT arrayJoin(jobs) AS job_id FROM incidents) AS b ON a.job_id = b.job_id",
 ]
 HIDDEN = [
     (
@@ -66,6 +67,7 @@ UNCLEAR = [
     "SELECT 1 FROM (SELECT step AS x FROM steps UNION ALL SELECT factorial(step) FROM steps) WHERE x = 2",
     "SELECT step AS x FROM steps EXCEPT SELECT factorial(step) FROM steps",
     "SELECT 1 FROM a INNER JOIN b ON f(a.x) = b.x",
+    "SELECT 1 FROM (SELECT f(step) AS x FROM steps) AS a INNER JOIN b ON a.x = b.y WHERE b.y = 2",
 ]
 
 
