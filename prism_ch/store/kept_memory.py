@@ -50,7 +50,9 @@ class KeptMemory:
         """Keep what is known after a claimed window, all of it published."""
         after = Window(claim.window.end_ns, 2 * claim.window.end_ns - claim.window.start_ns)
         exporters = memory.exporters.since(clocks_since_ns(after, memory.jobs, params))
-        jobs = tuple(replace(job, findings=_remembered(job.findings)) for job in memory.jobs)
+        jobs = tuple(
+            replace(job, findings=_remembered(job.findings), pauses=_remembered(job.pauses)) for job in memory.jobs
+        )
         known = replace(memory, jobs=jobs, findings=_remembered(memory.findings), exporters=exporters)
         self._kept = _Kept(after.start_ns, claim.revision + 1, claim.inputs, topology.endpoints, known)
 

@@ -76,7 +76,7 @@ def land(store: Store, scenario: Scenario, folder: Path) -> None:
 def scenarios() -> list[Scenario]:
     slow = textbook(32, 2, 2, 4, step_s=0.5, duration_s=60, jobs=2, slow_gpu=(5, 2.0, 20, 70))
     restarted = replace(FAMILIES["restarts"](4), observation=CONDITIONS["bad-exporter-200ms"])
-    return [slow, restarted]
+    return [slow, restarted, FAMILIES["checkpoints"](62001)]  # its first pause is an alarm until it comes again
 
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
