@@ -97,11 +97,7 @@ def incidents(results: Results, topology: Topology) -> list[Alarm]:
 
 
 def findings(results: Results, topology: Topology) -> list[Alarm]:
-<<<<<<< HEAD
-    """List the findings of any grade. Slow steps that name whom they waited for are about that."""
-=======
     """List the findings of any grade, slow steps by whom they waited for."""
->>>>>>> bf8f8a0 (docs: the changelog tells of single slow steps)
     names = _Names(results, topology)
     return [
         _of_finding(job_id, one, names, len(job.last.members) if job else 0)
