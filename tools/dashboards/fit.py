@@ -24,13 +24,19 @@ def pixels(panel: Mapping[str, Any], page: int) -> float:
 
 
 def column_widths(panel: Mapping[str, Any], names: Sequence[str], page: int) -> dict[str, float]:
-    """Return the pixels of each column that is shown. Those without a width share what is left."""
+    """Return the pixels of each column that is shown.
+
+    Those without a width share what is left evenly, but for those that need more, which take that first.
+    """
     found = {name: style.settings(panel, name) for name in names}
     shown = {name: each for name, each in found.items() if not each.get("custom.hidden")}
-    fixed = {name: each["custom.width"] for name, each in shown.items() if "custom.width" in each}
-    rest = pixels(panel, page) - sum(fixed.values())
-    share = rest / max(len(shown) - len(fixed), 1)
-    return {name: fixed.get(name, max(share, each.get("custom.minWidth", _LEAST))) for name, each in shown.items()}
+    widths = {name: float(each["custom.width"]) for name, each in shown.items() if "custom.width" in each}
+    least = {name: each.get("custom.minWidth", _LEAST) for name, each in shown.items() if name not in widths}
+    rest = pixels(panel, page) - sum(widths.values())
+    for name in sorted(least, key=lambda name: -least[name]):
+        widths[name] = max(rest / len(least.keys() - widths.keys()), least[name])
+        rest -= widths[name]
+    return {name: widths[name] for name in shown}
 
 
 def problems(query: Query, frame: Frame) -> Iterator[str]:

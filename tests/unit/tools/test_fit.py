@@ -34,6 +34,11 @@ def test_columns_without_a_width_share_what_is_left() -> None:
     assert widths == {"Job": 100, "Why": 1130}
 
 
+def test_column_that_needs_more_takes_from_the_others() -> None:
+    widths = column_widths(panel(Job={"minWidth": 600}), FRAME.names, 1280)
+    assert widths == {"Job": 600, "Why": 315, "Since": 315}
+
+
 def test_table_whose_texts_wrap_and_fit_has_no_problem() -> None:
     assert found(Job={"width": 100}, Why={"wrapText": True, "minWidth": 300}, Since={"width": 165}) == []
 
