@@ -217,7 +217,7 @@ def without_format(text: str) -> tuple[str, str, str]:
     found = _END.search(text)
     if found is None:
         return text, "", ""
-    return text[: found.start()], found["format"] or "", (found["settings"] or "").strip()
+    return text[: found.start()].rstrip("; \t\r\n"), found["format"] or "", (found["settings"] or "").strip()
 
 
 def as_insert(text: str) -> Insert | None:

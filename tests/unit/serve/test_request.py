@@ -80,6 +80,7 @@ def test_what_answers_changes_nothing() -> None:
         ("SELECT 1;\n", ("SELECT 1", "", "")),
         ("SELECT 1 FORMAT JSON", ("SELECT 1", "JSON", "")),
         ("SELECT 1\nformat Native ; ", ("SELECT 1", "Native", "")),
+        ("SELECT 1;\n FORMAT JSON", ("SELECT 1", "JSON", "")),
         ("SELECT 1 FORMAT CSV SETTINGS a = 1", ("SELECT 1", "CSV", "SETTINGS a = 1")),
         ("SELECT ' FORMAT JSON'", ("SELECT ' FORMAT JSON'", "", "")),
         ("SELECT 1 AS format", ("SELECT 1 AS format", "", "")),
