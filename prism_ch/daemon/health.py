@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ from prism_ch.store.client import Store
 _FAILURES_BAD = 3
 #: How long a request waits for the database, in seconds.
 _TIMEOUT_S = 5.0
+#: Where rows were gone, they are looked for again after this long, in seconds.
+_COMPARE_AGAIN_S = 60.0
 
 
 class HealthMonitor:
@@ -45,6 +48,7 @@ class HealthMonitor:
         self._lock = Lock()
         self._pending: Future[list[Check]] | None = None
         self._rows: Sequence[Check] = ()
+        self._compared_s = 0.0
         self._process = f"{socket.gethostname()}:{os.getpid()}"
 
     def checks(self) -> list[Check]:
@@ -64,6 +68,8 @@ class HealthMonitor:
 
     def write(self, store: Store) -> int:
         """Write checks and measures to the database; return 0, as a task without units."""
+        if any(check.state == "bad" for check in self._rows) and time.monotonic() > self._compared_s + _COMPARE_AGAIN_S:
+            self.compare_rows(store)  # so that what was mended is well before the next tick of that task
         checks = [*self._check_process(), *check_service(store, self._settings), *self._rows]
         measures = [*self._measure_process(), *measure_database(store, self._settings), Measure("database_up", "", 1)]
         write_health(store, self._process, checks, measures)
@@ -72,6 +78,7 @@ class HealthMonitor:
     def compare_rows(self, store: Store) -> int:
         """Compare ledgers with the rows that are there, for later checks. Returns 0, as a task without units."""
         self._rows = check_rows(store, self._settings)
+        self._compared_s = time.monotonic()
         return 0
 
     def _check_process(self) -> list[Check]:

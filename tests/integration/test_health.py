@@ -341,12 +341,18 @@ def test_exporters_are_measured_for_those_who_may_read(daemon: Daemon, store: St
     assert "prism_ch_windows_worked" in shown[""]
 
 
-def test_rows_that_are_gone_are_seen_by_the_service(daemon: Daemon, store: Store) -> None:
+def test_rows_that_are_gone_are_seen_by_the_service(
+    daemon: Daemon, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     land(store, "leaf-1", HOUR_AGO_NS)
     store.command("TRUNCATE TABLE flows_log")
     assert all(check.state != "bad" for check in daemon.health.checks())
     assert daemon.health.compare_rows(store) == 0
     assert [check.name for check in daemon.health.checks() if check.state == "bad"] == ["rows of flows"]
+    store.command("TRUNCATE TABLE arrivals_log")
+    monkeypatch.setattr("prism_ch.daemon.health._COMPARE_AGAIN_S", 0.0)
+    daemon.health.write(store)
+    assert "rows of flows" not in [check.name for check in daemon.health.checks() if check.state == "bad"]
 
 
 def test_open_incidents_are_counted_and_go_back_to_zero(daemon: Daemon, store: Store) -> None:
