@@ -56,7 +56,8 @@ class SqlEndpoint:
         self.database = database = store.database
         self._store = store.another()
         memory = Memory(settings.queue_s)
-        self.gate = Gate(self._store, memory.statement_bytes)
+        self.statement_bytes = memory.statement_bytes
+        self.gate = Gate(self._store, self.statement_bytes)
         self.engine = Engine(settings.queries_at_once, lambda: Handle(folder, database, {}))
         self.handles = Handles(folder, self.engine, memory)
         self.slots = Slots(settings.queries_at_once, settings.queries_per_user, settings.queue_s)
@@ -214,7 +215,9 @@ class _Call:
         rows = text[insert.rows_at :].encode(errors="surrogateescape") if insert else b""
         parameters = {f"param_{name}": value for name, value in self._request.parameters.items()}
         engine = self._endpoint.engine
-        async with self._handle(user, {**permitted.settings, **parameters}) as handle:
+        # What rows unpack to shows only once the engine has unpacked them.
+        bound = {"max_memory_usage": str(self._endpoint.statement_bytes)}
+        async with self._handle(user, {**bound, **permitted.settings, **parameters}) as handle:
             insertion = await engine.run(lambda: handle.insertion(permitted.text, permitted.format))
             try:
                 async for piece in _gathered(rows, _of_short_lines(body) if permitted.is_text else body):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from prism_ch.serve.handles import Handles
@@ -29,6 +32,16 @@ def test_a_line_that_does_not_end_is_refused(served: OwnEndpoint, table: str, ro
     refused = served.ask(bomb, "collector", query=insert, headers={"Content-Encoding": "zstd"})
     assert "longer than 2 MiB" in refused.text
     assert refused.status == 400
+    assert served.ask("SELECT 1").text == "1\n"
+
+
+def test_rows_that_unpack_to_too_much_are_refused(served: OwnEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served.sql, "statement_bytes", 100 << 20)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"src_addr": ["x" * (256 << 20)]}), sink, compression="zstd")
+    refused = served.ask(sink.getvalue(), "collector", query="INSERT INTO flow_landing FORMAT Parquet")
+    assert (refused.status, refused.code) != (200, "")
+    assert refused.code == "241"
     assert served.ask("SELECT 1").text == "1\n"
 
 
