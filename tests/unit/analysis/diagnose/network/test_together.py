@@ -15,10 +15,10 @@ from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_by
 from prism_ch.analysis.observe.bursts import read_bursts
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
-from prism_ch.model.params import DiagnoseParams, Params
+from prism_ch.model.params import ConfidenceParams, DiagnoseParams, Params
 from tests.unit.analysis.build import MS, Flow, batch, division, every, shaken, topology, typed
 
-PARAMS = DiagnoseParams()
+PARAMS, CONFIDENCE = DiagnoseParams(), ConfidenceParams()
 STEPS = 24
 ENDS = every(1000, STEPS, 1000)
 #: Forty-eight endpoints, one a server, dealt to six leaves.
@@ -91,7 +91,7 @@ def test_slow_spine_is_named_by_all_jobs_that_cross_it(queues: int) -> None:
     assert named(found) == {("slow_switch", "switch", "spine-2")}
     assert [one.jobs for one in found] == [("one",), ("two",)]
     assert {one.may_also_be for one in found} == {()}
-    assert found[0].confidence > 0.9
+    assert found[0].confidence == CONFIDENCE.switch
 
 
 @pytest.mark.parametrize("queues", [1, 3])
