@@ -154,7 +154,7 @@ class JobReader:
         code, addresses = named.indices.to_numpy(), named.dictionary.to_pylist()
         first = run_starts(code)
         numbers = np.array([self._number(addresses[each]) for each in code[first]], dtype=np.int32)
-        columns = (table[name].to_numpy() for name in ("step", "phase", "start_ns", "end_ns"))
+        columns = (table[name].to_numpy() for name in ("step", "phase_code", "start_ns", "end_ns"))
         phases = Phases(np.repeat(numbers, np.diff(np.append(first, len(code)))), *columns)
         # An endpoint that joined later stands among the others by its address, behind them by its number.
         return phases if (np.diff(numbers) > 0).all() else phases.take(order_by(phases.endpoint))

@@ -1,11 +1,11 @@
 -- Purpose: read the phases of a job's endpoints in some of its steps as columns.
 -- Parameters: job_id; first_step, last_step, both included.
--- Result: endpoint, a dictionary; step; phase Int8, the number of its name; start_ns, end_ns Int64, nanoseconds since the epoch;
+-- Result: endpoint, a dictionary; step; phase_code Int8, the number of its name; start_ns, end_ns Int64, nanoseconds since the epoch;
 --   by endpoint and time.
 SELECT
     toLowCardinality(endpoint) AS endpoint,
     step,
-    phase,
+    toInt8(phase) AS phase_code,
     toUnixTimestamp64Nano(start_time) AS start_ns,
     toUnixTimestamp64Nano(end_time) AS end_ns
 FROM timeline
