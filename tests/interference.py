@@ -104,6 +104,14 @@ KNOWN = (
     "WITH t(x) AS (SELECT factorial(intDiv(step, 10000)) FROM steps) SELECT count() FROM t WHERE x = 5",
     "SELECT count() FROM (SELECT 5 AS x UNION ALL SELECT factorial(intDiv(step, 10000)) FROM steps) WHERE x = 5",
     "SELECT 1 FROM (SELECT factorial(intDiv(step, 10000)) AS x FROM steps) AS a JOIN jobs ON x = steps WHERE x = 5",
+    (
+        "SELECT 1 FROM (SELECT factorial(intDiv(step, 10000)) AS x FROM steps) AS a JOIN jobs AS b ON x = b.steps"
+        " WHERE b.steps = 5"
+    ),
+    (
+        "SELECT b.steps AS y FROM (SELECT factorial(intDiv(step, 10000)) AS x FROM steps) AS a JOIN jobs AS b"
+        " ON a.x = y WHERE b.steps = 5"
+    ),
     "SELECT count() FROM steps WHERE fromModifiedJulianDay(toInt32(step)) > '2000-01-01'",
     "SELECT count() FROM gpu_steps WHERE start_time + toIntervalSecond(7000000000) > now()",
     "SELECT * FROM steps FORMAT Native",

@@ -65,7 +65,7 @@ def hidden_conditions(sql: str) -> str | None:
                 if text.is_plain(first, last):
                     continue
                 if token.text.upper() == "ON" and text.compares_columns(first, last):
-                    if text.compares_computed(first, last):
+                    if text.equal_columns(first, last):
                         continue
                     return None
                 edits += [(tokens[first].start, "identity("), (tokens[last].end + 1, ")")]
@@ -92,9 +92,10 @@ class _Text:
                 self._partner[opened[-1]] = at
                 self._partner[at] = opened.pop()
         self._computed = {self._text(at + 1) for at in self._aliases() if not self._is_rename(at)}
-        # A column that renames a computed one is computed too.
-        renamed = [(self._text(at - 1), self._text(at + 1)) for at in self._aliases() if self._is_rename(at)]
-        while more := {new for old, new in renamed if old in self._computed} - self._computed:
+        # A condition on one of two equal columns may be passed on to the other: both are computed if one is.
+        equal = [{self._text(at - 1), self._text(at + 1)} for at in self._aliases() if self._renames_column(at)]
+        equal += self._joined()
+        while more := {name for names in equal if names & self._computed for name in names} - self._computed:
             self._computed |= more
 
     def is_understood(self) -> bool:
@@ -179,15 +180,11 @@ class _Text:
                 break
         return all(any(self._is_name(place) for place in side) for side in sides)
 
-    def compares_computed(self, first: int, last: int) -> bool:
-        """Check whether two columns of computed names are equal, alone.
-
-        Every condition on either name is hidden, so that no JOIN can pass it on to the other side.
-        """
-        words = [self._text(at) for at in range(first, last + 1)]
-        left, _, right = " ".join(words).partition(" = ")
+    def equal_columns(self, first: int, last: int) -> set[str]:
+        """Return the names of two columns if a condition is that they are equal, alone."""
+        left, _, right = " ".join(self._text(at) for at in range(first, last + 1)).partition(" = ")
         names = [re.fullmatch(r"(?:\w+ \. )?(\w+)", side) for side in (left, right)]
-        return all(found is not None and found[1] in self._computed for found in names)
+        return {found[1] for found in names if found} if all(names) else set()
 
     def _column_end(self, at: int) -> int | None:
         """Return the last place of a column's name; None if it is computed.
@@ -230,6 +227,15 @@ class _Text:
             begin -= 2
         before = self._text(begin - 1).upper()
         return (self._is_name(at - 1) or self.tokens[at - 1].token_type in _CONSTANTS) and (before in _BEFORE_COLUMN)
+
+    def _renames_column(self, at: int) -> bool:
+        return self._is_rename(at) and self._is_name(at - 1)
+
+    def _joined(self) -> Iterator[set[str]]:
+        """Yield the names of each two columns that a JOIN sets equal."""
+        for at in range(len(self.tokens)):
+            if self.is_word(at) and self._text(at).upper() == "ON":
+                yield from (self.equal_columns(first, last) for first, last in self.conditions(at + 1))
 
     def _aliases(self) -> Iterator[int]:
         for at in range(1, len(self.tokens) - 1):

@@ -17,6 +17,7 @@ SEEN = [
     "SELECT 1 FROM steps AS a INNER JOIN jobs AS b ON a.job_id = b.job_id",
     "SELECT * EXCEPT step FROM steps WHERE step = 1",
     "SELECT 1 FROM steps AS a INNER JOIN (SELECT arrayJoin(jobs) AS job_id FROM incidents) AS b ON a.job_id = b.job_id",
+    "SELECT 1 FROM a INNER JOIN (SELECT f(step) AS x FROM steps) AS b ON a.y = b.x WHERE a.job_id = 'a'",
 ]
 HIDDEN = [
     (
@@ -59,6 +60,14 @@ HIDDEN = [
         "SELECT 1 FROM steps WHERE CAST(step, 'UInt8') = 3",
         "SELECT 1 FROM steps WHERE identity(CAST(step, 'UInt8') = 3)",
     ),
+    (
+        "SELECT 1 FROM (SELECT f(step) AS x FROM steps) AS a INNER JOIN b ON a.x = b.y WHERE b.y = 2",
+        "SELECT 1 FROM (SELECT f(step) AS x FROM steps) AS a INNER JOIN b ON a.x = b.y WHERE identity(b.y = 2)",
+    ),
+    (
+        "SELECT a.z AS y FROM a INNER JOIN (SELECT f(step) AS x FROM steps) AS b ON y = b.x WHERE a.z = 2",
+        "SELECT a.z AS y FROM a INNER JOIN (SELECT f(step) AS x FROM steps) AS b ON y = b.x WHERE identity(a.z = 2)",
+    ),
     ("SELECT 1 FROM steps WHERE NOT f(step)", "SELECT 1 FROM steps WHERE identity(NOT f(step))"),
 ]
 UNCLEAR = [
@@ -67,7 +76,6 @@ UNCLEAR = [
     "SELECT 1 FROM (SELECT step AS x FROM steps UNION ALL SELECT factorial(step) FROM steps) WHERE x = 2",
     "SELECT step AS x FROM steps EXCEPT SELECT factorial(step) FROM steps",
     "SELECT 1 FROM a INNER JOIN b ON f(a.x) = b.x",
-    "SELECT 1 FROM (SELECT f(step) AS x FROM steps) AS a INNER JOIN b ON a.x = b.y WHERE b.y = 2",
 ]
 
 
