@@ -1,7 +1,6 @@
 -- Steps of the job that the incident slows most, before, during and after it, as many as it lasted.
 WITH
     $__of_incident AS f,
-    greatest(f.3 - f.2 + 1, 20)::Int64 AS width,
     (step >= f.2) + (step > f.3) AS part
 SELECT
     ['before', 'during', 'after'][part + 1] AS "Part",
@@ -11,6 +10,6 @@ SELECT
     avg(pp_s) AS "Pipeline",
     avg(dp_s) AS "Data parallel"
 FROM steps
-WHERE job_id = f.1 AND step >= greatest(f.2::Int64 - width, 0) AND step <= f.3 + width
+WHERE job_id = f.1 AND step >= f.7 AND step <= f.8
 GROUP BY part
 ORDER BY part

@@ -3,7 +3,6 @@
 -- out where replays tell it, else it counts as work.
 WITH
     $__of_incident AS f,
-    greatest(f.3 - f.2 + 1, 20)::Int64 AS width,
     g.compute_s - ifNull(g.idle_s, 0) AS work_s
 SELECT
     max(g.end_time) AS time,
@@ -22,6 +21,6 @@ INNER JOIN
     WHERE job_id = f.1
 ) AS m ON g.endpoint = m.endpoint
 WHERE g.job_id = f.1 AND m.is_compared
-    AND g.step <= f.3 + width AND g.step IN (SELECT greatest(f.2::Int64 - width, 0) + number * intDiv(3 * width + 299, 300) FROM numbers(300))
+    AND g.step <= f.8 AND g.step IN (SELECT f.7 + number * intDiv(f.8 - f.7 + 300, 300) FROM numbers(300))
 GROUP BY g.step
 ORDER BY time

@@ -2,7 +2,7 @@
 -- wait least in collectives: those the others wait for. 1 compute, 2 PP, 3 DP, 4 EP, 5 CP, 6 TP, 0 none.
 WITH
     (
-        SELECT (any(step), any(toUnixTimestamp64Nano(start_time)), any(toUnixTimestamp64Nano(end_time)), any(start_time), any(end_time))
+        SELECT (any(step), any(toUnixTimestamp64Nano(start_time)), any(toUnixTimestamp64Nano(end_time)), any(start_time) - INTERVAL 1 HOUR, any(end_time))
         FROM
         (
             SELECT step, start_time, end_time
@@ -30,7 +30,7 @@ FROM
         groupArray((toUnixTimestamp64Nano(start_time), toUnixTimestamp64Nano(end_time), phase::Int8)) AS phases,
         sumIf(toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time), phase = 'DP') AS waited_ns
     FROM timeline
-    WHERE job_id = ${job:sqlstring} AND step = shown.1 AND start_time >= shown.4 - INTERVAL 1 HOUR AND start_time <= shown.5
+    WHERE job_id = ${job:sqlstring} AND step = shown.1 AND start_time >= shown.4 AND start_time <= shown.5
     GROUP BY endpoint
     ORDER BY waited_ns, endpoint
     LIMIT 16

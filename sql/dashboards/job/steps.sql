@@ -17,8 +17,13 @@ SELECT
     multiIf(empty(m.server), '', empty(s.slowest_endpoint), m.server, concat(m.server, ' GPU ', toString(m.gpu))) AS "Waited for",
     arrayStringConcat(arrayDistinct(on_step.3), ', ') AS "Findings",
     on_step[1].4 AS "Incident"
-FROM steps AS s
-LEFT JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON s.slowest_endpoints[1] = m.endpoint
-WHERE s.job_id = ${job:sqlstring} AND $__timeFilter_ms(s.end_time)
+FROM
+(
+    SELECT step, start_time, duration_s, compute_s, pp_s, dp_s, slowest_endpoint, slowest_endpoints[1] AS waited_for
+    FROM steps
+    WHERE job_id = ${job:sqlstring} AND $__timeFilter_ms(end_time)
+    ORDER BY duration_s DESC, step
+    LIMIT 100
+) AS s
+LEFT JOIN (SELECT endpoint, server, gpu FROM job_members WHERE job_id = ${job:sqlstring}) AS m ON s.waited_for = m.endpoint
 ORDER BY s.duration_s DESC, s.step
-LIMIT 100

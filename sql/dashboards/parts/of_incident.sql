@@ -1,7 +1,12 @@
 -- The chosen incident: the job that it slows most, and its steps there; the endpoints or servers that it names, the likeliest
--- first; start and end.
+-- first; start and end; and the steps from as many before it as it lasted until as many after it, at least 20.
 (
-    SELECT (any(w.job_id), any(w.first_step), any(w.last_step), any(i.named), any(i.start_time), any(i.end_time))
+    SELECT
+        (
+            any(w.job_id), any(w.first_step), any(w.last_step), any(i.named), any(i.start_time), any(i.end_time),
+            any(w.first_step - least(w.first_step, greatest(w.last_step - w.first_step + 1, 20))),
+            any(w.last_step + greatest(w.last_step - w.first_step + 1, 20))
+        )
     FROM
     (
         SELECT arrayDistinct(arrayConcat(splitByString('->', subject), may_also_be)) AS named, start_time, end_time
