@@ -28,6 +28,20 @@ WITH
         FROM job_members
         WHERE job_id = ${job:sqlstring}
     ),
+    blamed AS
+    (
+        SELECT
+            m.endpoint AS endpoint,
+            max(n.is_open) AS is_open,
+            max(n.blame) AS blame,
+            max(m.place = m.endpoint AND n.blame > 0) AS is_itself,
+            max(n.is_subject) AS is_subject,
+            max(n.sure) AS sure,
+            argMax(n.kinds, m.place = m.endpoint) AS kinds
+        FROM (SELECT endpoint, arrayJoin([endpoint, server]) AS place FROM job_members WHERE job_id = ${job:sqlstring}) AS m
+        INNER JOIN named AS n ON m.place = n.place
+        GROUP BY endpoint
+    ),
     last_ready AS
     (
         SELECT arrayJoin(slowest_endpoints) AS endpoint, sum(1 / length(slowest_endpoints)) AS steps
@@ -52,15 +66,14 @@ SELECT
     concat(m.server, ' GPU ', toString(m.gpu)) AS "GPU",
     m.endpoint AS "Endpoint",
     m.server AS "Server",
-    if(e.kinds != '', e.kinds, s.kinds) AS "Named by incidents",
-    if(greatest(e.sure, s.sure) > 0, greatest(e.sure, s.sure), NULL) AS "Sure",
+    b.kinds AS "Named by incidents",
+    nullIf(b.sure, 0) AS "Sure",
     l.steps AS "Last in slow steps",
     w.work_s / nullIf(median(w.work_s) OVER (PARTITION BY m.peers), 0) - 1 AS "Work beyond peers"
 FROM member AS m
-LEFT JOIN named AS e ON m.endpoint = e.place
-LEFT JOIN named AS s ON m.server = s.place
+LEFT JOIN blamed AS b ON m.endpoint = b.endpoint
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
-WHERE e.blame > 0 OR s.blame > 0 OR l.steps > 0 OR w.work_s > 0
-ORDER BY greatest(e.is_open, s.is_open) DESC, greatest(e.blame, s.blame) DESC, e.blame > 0 DESC, greatest(e.is_subject, s.is_subject) DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
+WHERE b.blame > 0 OR l.steps > 0 OR w.work_s > 0
+ORDER BY b.is_open DESC, b.blame DESC, b.is_itself DESC, b.is_subject DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
 LIMIT 20
