@@ -147,8 +147,9 @@ class Settings(BaseModel):
     window_s: int = Field(default=60, ge=1, le=3600)
     #: How long after its end a window stays open for late flows, in seconds, while flows keep arriving.
     lateness_s: int = Field(default=10, ge=0, le=86_400)
-    #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s` and `what_if`; it takes longer then.
-    replay: bool = True
+    #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s` and `what_if`. A window takes longer
+    #: then, and what is replayed is not yet the same for windows of any length, as the rest is.
+    replay: bool = False
     serve: ServeSettings = ServeSettings()
     grafana: GrafanaSettings = GrafanaSettings()
 

@@ -149,7 +149,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
     params = _chosen(params, settings)
-    inputs = topology_digest(store) ^ params.digest()
+    inputs = inputs_digest(store, settings, params)
     selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
     if not allow_missing:
         require_whole_topology(store)
@@ -268,6 +268,11 @@ def _changed(replayed: ReplayedAttempt, change: Change, tenant: str, topology: T
     return outcome(replayed, lag, graph.known, (tenant, "", name))
 
 
+def inputs_digest(store: Store, settings: Settings, params: Params = DEFAULT_PARAMS) -> int:
+    """Return the digest of all but the flows that a window's results depend on."""
+    return topology_digest(store) ^ _chosen(params, settings).digest()
+
+
 def _chosen(params: Params, settings: Settings) -> Params:
     """Return the parameters with what the settings choose."""
     return replace(params, replay=replace(params.replay, every_window=settings.replay or params.replay.every_window))
@@ -283,7 +288,7 @@ def left_windows(
     params: Params = DEFAULT_PARAMS,
 ) -> list[Window]:
     """List changed windows that `analyse` leaves as they are: raw flows may be gone."""
-    inputs = topology_digest(store) ^ _chosen(params, settings).digest()
+    inputs = inputs_digest(store, settings, params)
     selection = WindowSelection(from_ns=from_ns, to_ns=to_ns, force=force)
     return due_windows(store, settings.window_s, selection, inputs=inputs, final=True)
 

@@ -20,9 +20,8 @@ from prism_ch.store.client import Store
 from prism_ch.store.ledger import WindowSelection, closed_until_ns, due_windows
 from prism_ch.store.migrate import require_schema
 from prism_ch.store.statements import statement
-from prism_ch.store.topology import topology_digest
 from prism_ch.store.url import EmbeddedLocation, parse_url
-from prism_ch.worker import DEFAULT_PARAMS
+from prism_ch.worker import inputs_digest
 
 State = Literal["ok", "warn", "bad"]
 
@@ -240,9 +239,8 @@ def write_health(store: Store, process: str, checks: Iterable[Check], measures: 
 
 def _count_behind(store: Store, settings: Settings) -> int:
     """Count the closed windows that are new or changed and wait to be analysed."""
-    inputs = topology_digest(store) ^ DEFAULT_PARAMS.digest()
     closed = WindowSelection(until_ns=closed_until_ns(store, settings))
-    return len(due_windows(store, settings.window_s, closed, inputs=inputs))
+    return len(due_windows(store, settings.window_s, closed, inputs=inputs_digest(store, settings)))
 
 
 def _read_exporters(store: Store) -> list[Exporter]:

@@ -30,6 +30,7 @@ from prism_ch.serve.http import application, listening
 from prism_ch.serve.users import Users, hash_password
 from prism_ch.settings import ServeSettings, Settings, UserSettings
 from prism_ch.store.client import Store, connect
+from prism_ch.worker import analyse
 from tests.e2e.commands import prism_ch
 from tests.incidents import incident, of_job, part
 from tests.integration.test_ledger import arrive, work
@@ -116,6 +117,16 @@ def test_windows_that_wait(store: Store) -> None:
     land(store, "leaf-1", NOW_NS)
     found = seen(store, "windows behind")
     assert (found.state, found.what) == ("bad", "70 closed windows wait to be worked")
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_no_window_waits_that_was_analysed_as_chosen(store: Store, replay: bool) -> None:
+    land(store, "leaf-1", HOUR_AGO_NS, minutes=3)
+    settings = SETTINGS.model_copy(update={"replay": replay})
+    behind = "windows_behind"
+    assert [one.value for one in measure_database(store, settings) if one.name == behind] > [0]
+    analyse(store, settings)
+    assert [one.value for one in measure_database(store, settings) if one.name == behind] == [0]
 
 
 def test_a_schema_that_is_not_this_versions(empty_store: Store) -> None:
