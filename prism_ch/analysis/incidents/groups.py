@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prism_ch.model.finding import Finding, FindingKind, SubjectType
+from prism_ch.model.finding import Cause, Finding, FindingKind, SubjectType
 from prism_ch.model.params import IncidentParams
 
 #: Kinds of findings on a job that stands still.
@@ -57,28 +57,27 @@ class Group:
 
 def named(finding: Finding) -> str:
     """Return the culprit that a finding names: of a slow step, whom the others waited for."""
-    return finding.cause.subject if finding.kind == "slow_step" and finding.cause is not None else finding.subject
+    return _culprit(finding).subject
 
 
 def kind_named(finding: Finding) -> FindingKind:
     """Return of what kind the culprit is that a finding names."""
-    return finding.cause.kind if finding.kind == "slow_step" and finding.cause is not None else finding.kind
+    return _culprit(finding).kind
 
 
 def subject_type_named(finding: Finding) -> SubjectType:
     """Return of what type the culprit is that a finding names."""
-    return (
-        finding.cause.subject_type
-        if finding.kind == "slow_step" and finding.cause is not None
-        else finding.subject_type
-    )
+    return _culprit(finding).subject_type
 
 
 def also_named(finding: Finding) -> tuple[str, ...]:
     """Return what else may be the culprit that a finding names."""
-    return (
-        finding.cause.may_also_be if finding.kind == "slow_step" and finding.cause is not None else finding.may_also_be
-    )
+    return _culprit(finding).may_also_be
+
+
+def _culprit(finding: Finding) -> Finding | Cause:
+    """Return what a finding names: slow steps name their cause, if it is known, and others themselves."""
+    return finding.cause if finding.kind == "slow_step" and finding.cause is not None else finding
 
 
 def is_contradicted(finding: Finding, cause: Finding) -> bool:
