@@ -1,6 +1,6 @@
 """Checks how the code is written, as far as a script can: run by `make lint`. Exits with 1 and a line for each place.
 
-- The first sentence of a function's docstring has at most 15 words, and none that only this code would use.
+- A function's docstring begins with a sentence of at most 15 words, and no word that only this code would use.
 - A test's name has at most 60 characters.
 - A module has at most 400 lines, a function at most 70.
 - A comment can be read alone: it neither begins nor ends with dots.
@@ -44,7 +44,7 @@ def _definition(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_test: bool) 
         return
     if (node.end_lineno or 0) - node.lineno >= _FUNCTION_LINES:
         yield f"{node.name} has more than {_FUNCTION_LINES} lines"
-    first = re.split(r"[.:]\s", " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()))[0]
+    first = re.split(r"\.\s", " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()))[0]
     if len(first.split()) > _WORDS:
         yield f"{node.name}: its first sentence has more than {_WORDS} words"
     if found := _PRIVATE.search(first):

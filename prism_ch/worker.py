@@ -296,7 +296,7 @@ def left_windows(
 def _work(
     store: Store, claim: Claim, params: Params, kept: KeptMemory, *, is_whole: bool, is_ahead: bool = False
 ) -> WindowReport:
-    """Work one window: read, analyse, publish, and only then record it as worked, unless it `is_ahead`."""
+    """Read, analyse and publish one window, and then record it as worked. One that `is_ahead` is not recorded."""
     clock = [time.perf_counter()]
     try:
         stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))

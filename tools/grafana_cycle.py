@@ -177,7 +177,7 @@ def prune(cycle: Cycle) -> None:
 
 
 def change_tenants(cycle: Cycle) -> None:
-    """Take a tenant out and put another in: one organisation is named as left over, one is made."""
+    """Take a tenant out and put another in. One organisation is named as left over, one is made."""
     gone, new = cycle.tenants.pop(), "tenant-c"
     before = contents(cycle.api, cycle.organisation(f"{cycle.name} {gone}"))
     cycle.tenants.append(new)
@@ -320,7 +320,7 @@ def _save(cycle: Cycle, number: int, dashboard: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of prism-ch for a block, and no others of it: a token would lead to somebody's organisation."""
+    """Set variables of prism-ch for a block, and no others of it. A token would lead to somebody's organisation."""
     before = dict(os.environ)
     for name in [name for name in before if name.startswith("PRISM_CH_")]:
         del os.environ[name]

@@ -191,7 +191,7 @@ def _idle(made: Simulation, attempt: AttemptContext, graph: ExecutionGraph) -> l
 
 
 def plan(seeds: Sequence[int], only: str) -> Iterator[tuple[str, object]]:
-    """Yield what is replayed: families without a fault, then cases; each with the row that it counts to."""
+    """Yield families without a fault, then cases, each with the row that it counts to."""
     for family in FAMILIES:
         if only in family:
             yield from (("healthy", (family, seed)) for seed in seeds)

@@ -48,7 +48,7 @@ def read_window(
     *,
     is_whole: bool = False,
 ) -> WindowFlows:
-    """Read a window's flows, and those before it that its jobs need; `is_whole`: all up to its end have arrived."""
+    """Read a window's flows, and those before it that its jobs need. `is_whole`: all up to its end have arrived."""
     own = source.read(FlowSpan(window))
     known = KnownJobs.of(memory, window, own, params.going_on)
     spans, history = lookback(own, window, known, memory.exporters, topology, params)

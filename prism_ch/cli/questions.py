@@ -90,7 +90,7 @@ def jobs(session: Session, /, **options: Any) -> None:
 @shared_options
 @pass_session
 def incidents(session: Session, /, **options: Any) -> None:
-    """List the incidents: what is wrong, where, since when, what it costs, and what to do.
+    """List the incidents. Each is what is wrong, where, since when, what it costs, and what to do.
 
     Open ones come first, the worst on top. All columns are in the view incidents, the findings that an incident rests
     on in diagnoses, by incident_id.
@@ -110,7 +110,7 @@ def incidents(session: Session, /, **options: Any) -> None:
 @shared_options
 @pass_session
 def steps(session: Session, /, job: str, **options: Any) -> None:
-    """List the steps of a job: how long each took, for what, and the incidents on it.
+    """List the steps of a job. Each is how long it took, for what, and the incidents on it.
 
     \b
     Examples:

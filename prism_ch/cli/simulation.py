@@ -163,7 +163,7 @@ def simulate(
 
 
 def _recording_in(folder: Path, *, may_be_replaced: bool) -> list[Path]:
-    """List the files of a recording in a folder: what this command writes, and nothing else.
+    """List the files of a recording in a folder. They are what this command writes, and nothing else.
 
     Raises UsageError if there are some that may not be replaced.
     """

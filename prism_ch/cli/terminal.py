@@ -46,7 +46,7 @@ def terminal_columns() -> int:
 
 
 def report_columns() -> int:
-    """Return for how many columns reports are laid out: the terminal's, or a fixed number in a pipe."""
+    """Return the columns that reports have. In a pipe that is a fixed number."""
     return terminal_columns() if sys.stdout.isatty() else PIPE_COLUMNS
 
 

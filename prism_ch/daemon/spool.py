@@ -273,6 +273,6 @@ def _log(outcomes: Sequence[Outcome]) -> None:
 
 
 def _free_path(path: Path) -> Path:
-    """Return a path that, with .error behind it too, does not exist: the given one, or with a number appended."""
+    """Find a path that does not exist, nor with .error behind it. A number is appended if needed."""
     paths = chain([path], (path.with_name(f"{path.name}.{number}") for number in count(1)))
     return next(each for each in paths if not os.path.lexists(each) and not os.path.lexists(f"{each}.error"))

@@ -129,7 +129,7 @@ class Watch:
         return due
 
     def window_worked(self) -> None:
-        """Note that a window replaced what looks have shown: who is silent is looked at anew."""
+        """Note that a window replaced what looks have shown. Who is silent is looked at anew."""
         self._looked_s = {}
 
     def looked(self, began_s: float, at_s: float) -> None:

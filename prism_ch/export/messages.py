@@ -59,7 +59,7 @@ class RecordReader:
         self._pairs = {(row["src_addr"], row["dst_addr"]) for row in rows}
 
     def around(self, time: Interval) -> Interval:
-        """Widen a span by how far the exporters' clocks are off: what ends in it may be noted outside."""
+        """Widen a span by how far the exporters' clocks are off. What ends in it may be noted outside."""
         known = self._may(lambda store: self._surroundings(store, time))
         if known is None:
             return time

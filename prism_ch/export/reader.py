@@ -115,7 +115,7 @@ class JobReader:
         return {row["endpoint"]: Place(row["server"], row["gpu"], row["pp_stage"]) for row in rows}
 
     def incidents(self, time: Interval) -> list[dict[str, Any]]:
-        """List the incidents that concern the job in a span of time: the columns of export_incidents.sql."""
+        """List the job's incidents in a span of time, with the columns of export_incidents.sql."""
         table = self.table("export_incidents", from_ns=time.start_ns, to_ns=time.end_ns)
         return list(table.to_pylist())
 

@@ -83,7 +83,7 @@ class Alert:
 
     @property
     def queries(self) -> dict[str, str]:
-        """SQL by name in templates: A has labels and the number to judge, another labels and that number."""
+        """SQL by name in templates. A has labels and the number to judge, another labels and that number."""
         numbers = {"A": "value"} | {name: name for name in (*RANGE, *self.shown)}
         return {
             query: f"SELECT * EXCEPT ({', '.join(each for each in numbers.values() if each != number)})\n"
@@ -232,7 +232,7 @@ def _labels(alert: Alert) -> dict[str, str]:
 
 
 def _links(alert: Alert, dashboards: Mapping[str, Mapping[str, Any]], organisation: int) -> dict[str, str]:
-    """Return the templates of a rule's links: to the page about an alert, and to what to do."""
+    """Return the templates of a rule's links. They lead to the alert's page and to what to do."""
     return {
         "dashboard_url": dashboard_url(pages_in(alert.pages, dashboards), organisation),
         "runbook_url": runbook_url(alert.title, dashboards, organisation),

@@ -57,7 +57,7 @@ def what_is_wrong() -> str:
 
 
 def dashboard_url(pages: Sequence[Page], organisation: int) -> str:
-    """Return the template of the address of a page: of that organisation, with variables and time range."""
+    """Return the template of a page's address with organisation, variables and time range."""
     dashboard = _of_first(pages, lambda page: page.dashboard)
     start, end = (f'{{{{ printf "%.0f" .Values.{name}.Value }}}}' for name in RANGE)
     chosen = if_rows(f"{_of_first(pages, _variables)}&from={start}&to={end}", *RANGE)

@@ -100,7 +100,7 @@ def of_tenants(dashboard: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def linked(dashboards: Mapping[str, Mapping[str, Any]], links: GrafanaLinksSettings) -> Mapping[str, Mapping[str, Any]]:
-    """Return dashboards by uid with the links of the settings: from a server to its metrics."""
+    """Return dashboards by uid with the settings' links from a server to its metrics."""
     if links.host is None:
         return dashboards
     host = dashboards["prism-host"]

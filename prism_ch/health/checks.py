@@ -257,7 +257,7 @@ def _check_schema(store: Store) -> Check:
 
 
 def _check_parts(store: Store) -> Check:
-    """Check that the engine has set no part of a table aside: nothing else shows that its rows are missing."""
+    """Check that the engine has set no part of a table aside. Nothing else shows that its rows are missing."""
     name = "parts"
     found = store.rows(statement("health_detached"))
     if not found:

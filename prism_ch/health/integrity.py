@@ -37,7 +37,7 @@ _MEND_LEDGER = {
 
 
 def check_rows(store: Store, settings: Settings) -> list[Check]:
-    """Compare ledgers with the rows that are there: flows, sums, results, topology, and ledgers with each other."""
+    """Compare ledgers with each other and with the rows of flows, sums, results and topology."""
     window_s = settings.window_s
     return [
         *guarded("rows of flows", lambda: _check_flows(lost_flows(store, window_s)), _READ),

@@ -96,7 +96,7 @@ class Finding:
     jobs: tuple[str, ...] = ()
 
     def remembered(self) -> Finding:
-        """Return what later windows know of it: what only the window that found it goes by is left out."""
+        """Return what later windows know of it. What only the window that found it goes by is left out."""
         return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=())
 
     def order(self) -> tuple[int, str]:

@@ -302,7 +302,7 @@ def _check_text(statement: str, tokens: list[Token]) -> None:
 
 
 def _without_parameters(sql: str, tokens: list[Token]) -> str:
-    """Write NULL for each parameter: the engine shows no tree of a statement whose parameters have no values."""
+    """Write NULL for each parameter. The engine shows no tree of a statement whose parameters have no values."""
     pieces, at, start = [], 0, None
     for token, following in zip(tokens, [*tokens[2:], None, None], strict=False):
         if token.token_type is TokenType.L_BRACE and following and following.token_type is TokenType.COLON:

@@ -99,7 +99,7 @@ class _Text:
             self._computed |= more
 
     def is_understood(self) -> bool:
-        """Check that columns get their names by AS alone: not by their place in a list or in a UNION."""
+        """Check that columns get their names by AS alone. A place in a list or UNION names none."""
         for at in range(len(self.tokens)):
             word = self._text(at).upper()
             if self.is_word(at) and word in {"INTERSECT", "UNION"}:
@@ -205,7 +205,7 @@ class _Text:
         return None if name in self._computed else at
 
     def _is_constant(self, at: int) -> bool:
-        """Check whether what a bracket holds depends on no column: constants, functions of these, a subquery."""
+        """Check whether what a bracket holds depends on no column. So do constants, functions of these, a subquery."""
         if self._text(at + 1).upper() in {"SELECT", "WITH"} or self._text(at) == "{":
             return True
         place, end = at + 1, self._partner[at]

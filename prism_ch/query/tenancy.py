@@ -47,7 +47,7 @@ def tenant_views() -> frozenset[str]:
 
 @cache
 def listed_views() -> frozenset[str]:
-    """Return the views that are listed: all that people read, and not what those are made of."""
+    """Return the views that people read, and not what those are made of."""
     return tenant_views() | frozenset(_lists()["views"]["operators"])
 
 

@@ -124,7 +124,7 @@ def _worst_first(incidents: Iterator[Incident]) -> list[Incident]:
 
 
 def _incident(one: Incident) -> Iterator[Line]:
-    """Yield the lines of an incident: its sentence, what to do, how sure that is, time and cost."""
+    """Yield an incident's sentence, what to do, how sure that is, time and cost."""
     yield from labelled(f"  {one.severity}", one.summary, _STYLES[one.severity])
     if one.severity != "info":
         yield from labelled("", one.action)

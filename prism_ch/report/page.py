@@ -42,7 +42,7 @@ def style() -> Markup:
 
 @cache
 def content_security_policy() -> str:
-    """Return the policy of a page: nothing is loaded, nothing runs, and only its own style sheet counts."""
+    """Return the policy of a page. Nothing is loaded, nothing runs, and only its own style sheet counts."""
     digest = b64encode(hashlib.sha256(style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'self'"
 

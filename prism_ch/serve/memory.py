@@ -74,7 +74,7 @@ class Memory:
 
 
 def there_is_bytes(root: Path = Path("/")) -> int:
-    """Return how much memory this process may use: the machine's, or less where its control group has a limit."""
+    """Return how much memory this process may use. A limit of its control group counts."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *_group_limits(root)])
 

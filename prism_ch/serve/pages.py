@@ -177,7 +177,7 @@ class _Call:
 
 
 def _headers(kind: str) -> dict[str, str]:
-    """Return the headers of every answer: nothing in it runs, and no other site shows or reads it."""
+    """Return the headers of every answer. Nothing in it runs, and no other site shows or reads it."""
     return {
         "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
         "Content-Security-Policy": f"{content_security_policy()}; frame-ancestors 'none'",

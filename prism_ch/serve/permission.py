@@ -169,7 +169,7 @@ def _settings_query(result_format: str, user: User) -> Permitted:
 
 
 def _collector_question(text: str, result_format: str, own: str) -> Permitted:
-    """Answer what a client asks before it inserts: the server's version, and the columns of a landing table."""
+    """Answer what a client asks before it inserts. It is the server's version, and a landing table's columns."""
     chosen, settings = result_format or _DEFAULT_FORMAT, {"readonly": "1"}
     if is_query(text.strip().rstrip(";"), "client_version"):
         return Permitted(Statement(statement("client_version"), chosen), settings)

@@ -28,7 +28,7 @@ async def answer_trace(
     given: Mapping[str, str],
     headers: Mapping[str, str],
 ) -> None:
-    """Send the trace of a job that an address names: `job`, and `first` and `last` for some of its steps.
+    """Send the trace of a job that an address names. It has `job`, and `first` and `last` for some steps.
 
     A thread makes it, no faster than the client takes it; no more than two chunks of steps are held.
 

@@ -50,7 +50,7 @@ class Zoom:
     lasts_s: float
 
     def part(self, begin: float, end: float) -> tuple[float, float]:
-        """Return a part by shares of what is shown: 0 to 1 is all of it, and more is zoomed out."""
+        """Return a part by shares of what is shown. 0 to 1 is all of it, and more is zoomed out."""
         shown = self.until_s - self.since_s
         since_s = max(self.since_s + begin * shown, 0.0)
         return round(since_s, 9), round(min(self.since_s + end * shown, self.lasts_s), 9)
@@ -147,7 +147,7 @@ def view_one_step(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
 
 
 def view_host(ask: Ask, reader: Reader, given: Mapping[str, str]) -> str:
-    """Make the page of a server: its jobs, its GPUs against their peers in these, its incidents."""
+    """Make the page of a server. It has jobs, GPUs against their peers, and incidents."""
     server = given.get("server", "")
     hosted = read(ask, HostRow, "show_host", server=server) if server else []
     if not hosted:

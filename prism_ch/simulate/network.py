@@ -154,7 +154,7 @@ class Network:
         return np.asarray(self.server[src] != self.server[dst], dtype=np.bool_)
 
     def ports(self, src: Index, dst: Index, queue: Index | int, once: Int64 | int = 0) -> Int64:
-        """Return the source port of each flow, int64[n]: a queue pair keeps its own, unless `once` draws another."""
+        """Return the source port of each flow, int64[n]. A queue pair keeps its own, unless `once` draws another."""
         mixed = src.astype(np.int64) * 2_654_435_761 + dst.astype(np.int64) * 40_503
         entropy = mixed % _EPHEMERAL_PORTS + np.asarray(queue, dtype=np.int64) * 613 + once
         return np.asarray(_FIRST_EPHEMERAL + entropy % _EPHEMERAL_PORTS, dtype=np.int64)

@@ -83,7 +83,7 @@ def fault_tables(truths: list[JobTruth], scenario: Scenario, network: Network) -
 
 
 def _silence_row(silence: Silence, truths: list[JobTruth], scenario: Scenario, network: Network) -> dict[str, Any]:
-    """Describe exporters that fall silent: it costs nothing, and hides the jobs whose flows they see."""
+    """Describe exporters that fall silent. It costs nothing, and hides the jobs whose flows they see."""
     start_ns, end_ns = int(scenario.ns(silence.from_s)), int(scenario.ns(min(silence.to_s, scenario.duration_s)))
     leaves = network.switches[network.leaf]
     hidden = [

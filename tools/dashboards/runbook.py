@@ -19,7 +19,7 @@ _LINK_TO_FILE = re.compile(r"\[([^]]*)\]\((?!https?:)([^)]*)\)")
 
 
 def runbook() -> Dashboard:
-    """Return the dashboard of what to do: a panel for each alert rule, of the rule's title."""
+    """Return the dashboard of what to do. It has a panel for each alert rule, of the rule's title."""
     found = sections(PAGE.read_text(encoding="utf-8"))
     board = page("runbook", "What to do about an alert", "What to do about an alert?", (OPERATORS, TENANTS))
     return with_panels(board, *(_panel(alert.title, found[alert.title]) for alert in ALERTS))

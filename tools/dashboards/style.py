@@ -92,7 +92,7 @@ def mapped(value: Any, found: Mapping[str, Any]) -> tuple[str | None, str | None
 
 
 def on(background: str) -> str:
-    """Return in which colour Grafana writes on a background: black on those that are bright, else white."""
+    """Return the colour in which Grafana writes on a background. On a bright one it is black."""
     red, green, blue = (int(background[place : place + 2], 16) for place in (1, 3, 5))
     return "#202226" if (299 * red + 587 * green + 114 * blue) / 1000 > _BRIGHT else "#f7f8fa"
 

@@ -27,7 +27,7 @@ class WideField:
 
 
 def widen(frame: Frame) -> tuple[WideField, ...]:
-    """Return the wide frame of long rows: times, then a field for each label and number, by label.
+    """Return the wide frame of long rows. It has times, then a field for each label and number, by label.
 
     As grafana-clickhouse-datasource does it: a field has null wherever only another label has a row. No rows, no
     fields.

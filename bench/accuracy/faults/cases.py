@@ -118,7 +118,7 @@ def _healthy(draws: Draws, place: int) -> tuple[Scenario, float]:
 
 
 def _with_more_traffic(draws: Draws, run: Scenario) -> Scenario:
-    """Let jobs move more gradients and activations: where that takes little of a step, a slow network costs nothing."""
+    """Let jobs move more gradients and activations. Where that takes little of a step, a slow network costs nothing."""
     factor, messages = draws.one_of(2, 4, 8), draws.one_of(1, 2, 4)
     jobs = [
         replace(
@@ -147,7 +147,7 @@ def _one_gpu_a_server(draws: Draws) -> Scenario:
 
 
 def _replicas_inside(draws: Draws, gpus: int) -> Scenario:
-    """Describe a job whose replicas share servers: a stage a server, so that no reduction leaves one."""
+    """Describe a job whose replicas share servers. Each server has one stage, so no reduction leaves it."""
     draws = Draws("replicas-inside", draws.seed, servers=gpus // 8)
     tp = draws.one_of(1, 2, 4)
     step_s = draws.between(1.0, 4.0)

@@ -139,7 +139,7 @@ def _begins(step: int) -> str:
 
 
 def is_placed(kind: str, scenario: Scenario) -> bool:
-    """Return whether records can show where a fault is: what is above the leaves, only if they tell ways."""
+    """Return whether records can show where a fault is. Above the leaves they can only with ways."""
     return kind in PLACED and (kind not in ABOVE_LEAVES or tells_ways(scenario))
 
 

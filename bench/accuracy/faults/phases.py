@@ -36,7 +36,7 @@ class PhaseError:
 
 
 def phase_error(results: Results, topology: Topology, made: Simulation) -> PhaseError:
-    """Compare every complete GPU-step with the true one: how much of its time is in another phase.
+    """Measure which share of each complete GPU-step is in another phase than in truth.
 
     A GPU-step that ends inside a pause or stop is none of the true ones. Needs a scenario with phases.
     """

@@ -106,7 +106,7 @@ def begins_table(worked: Sequence[Worked]) -> Table:
 
 
 def healthy_table(heard: Sequence[tuple[Run, Heard]]) -> Table:
-    """Return a row for each family: its GPU-hours, its false alarms by condition, and the error of its phases."""
+    """Return GPU-hours, false alarms by condition and the error of phases of each family."""
     header = ("healthy runs of", "GPU-hours", "whole records", "all defects", "withdrawn", "phases", "kinds")
     rows = []
     by_family: dict[str, list[tuple[Run, Heard]]] = {}

@@ -225,7 +225,7 @@ def servers_of(addresses: Collection[str], network: Network) -> frozenset[str]:
 
 
 def _hole(made: Simulation) -> Truth:
-    """Return the truth about exporters that fall silent: it costs nothing, and hides what they see."""
+    """Return the truth about exporters that fall silent. It costs nothing, and hides what they see."""
     scenario, [silence] = made.scenario, made.scenario.observation.silences
     ends = _step_ends(made, scenario.jobs[0].job_id)
     start_ns, end_ns = (int(scenario.ns(at_s)) for at_s in (silence.from_s, silence.to_s))

@@ -111,7 +111,7 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
 
 
 def _trains(found: AttemptSteps, topology: Topology, params: Params, *, known: bool) -> bool:
-    """Return whether steps are alike, and data go round in them: in all servers, or in some if steps are many.
+    """Return whether steps are alike and data go round in them. If steps are many, some servers are enough.
 
     Training hands on what it gets, in rings and pipelines. Transfers from servers that only send to servers that only
     receive, as of caches from prefill to decoding, are none, however regular they are. A job that is `known` has shown

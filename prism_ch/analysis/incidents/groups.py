@@ -41,7 +41,7 @@ class Group:
 
     @property
     def place(self) -> tuple[bool, str, str]:
-        """Where it is, the same for all jobs that meet there: a group is one of its job."""
+        """Where it is, the same for all jobs that meet there. A group is one of its job."""
         job_id = self.claims[0].job_id if subject_type_named(self.cause) == "group" else ""
         return self.is_telemetry, named(self.cause), job_id
 
@@ -56,7 +56,7 @@ class Group:
 
 
 def named(finding: Finding) -> str:
-    """Return the culprit that a finding names: of a slow step, whom the others waited for."""
+    """Return the culprit that a finding names. Of a slow step it is whom the others waited for."""
     return _culprit(finding).subject
 
 
@@ -76,7 +76,7 @@ def also_named(finding: Finding) -> tuple[str, ...]:
 
 
 def _culprit(finding: Finding) -> Finding | Cause:
-    """Return what a finding names: slow steps name their cause, if it is known, and others themselves."""
+    """Return what a finding names. A slow step names its cause if that is known, others themselves."""
     return finding.cause if finding.kind == "slow_step" and finding.cause is not None else finding
 
 
@@ -102,12 +102,12 @@ def names_place(finding: Finding) -> bool:
 
 
 def is_slow(finding: Finding) -> bool:
-    """Whether a finding is on slow steps or on what slows them: on no stop, and on no records."""
+    """Whether a finding is on slow steps or on what slows them."""
     return finding.kind not in (*STOPS, "telemetry")
 
 
 def costs_nothing(finding: Finding) -> bool:
-    """Whether nobody is to blame: another amount of work, a shape of the job, or a habit."""
+    """Whether nobody is to blame. The cause is another amount of work, a shape of the job, or a habit."""
     if finding.kind == "telemetry":
         return False
     return finding.kind == "imbalance" or finding.baseline.other_work or finding.slowdown <= 0
@@ -144,7 +144,7 @@ def _of_one_job(claims: Sequence[Claim], params: IncidentParams) -> list[Group]:
 
 
 def _support(finding: Finding) -> tuple[bool, bool, float, float]:
-    """Return what a finding counts for as a cause: a place before a symptom, then the time that it explains."""
+    """Rank a finding as a cause. Places come before symptoms, then counts the time that it explains."""
     own = finding.kind not in ("slow_step", "slow_group") or finding.subject_type == "stage"
     return names_place(finding), own, finding.slowdown, finding.score
 
@@ -163,7 +163,7 @@ def _is_of(finding: Finding, cause: Finding, params: IncidentParams) -> bool:
 
 
 def _touching(stops: Sequence[Claim]) -> list[list[Claim]]:
-    """Join stops of one job that follow one another without a pause, the newest first: what it was shows in the end."""
+    """Join stops of a job without a pause between them, the newest first. What it was shows in the end."""
     groups: list[list[Claim]] = []
     for claim in sorted(stops, key=lambda claim: claim.finding.start_ns):
         if groups and claim.finding.start_ns <= groups[-1][0].finding.end_ns:

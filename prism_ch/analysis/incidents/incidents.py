@@ -183,7 +183,7 @@ def _judge(
 
 
 def _nobodys(revision: WindowRevision, before: WindowMemory) -> set[str]:
-    """Return the known incidents whose finding costs nothing, as more steps show: a larger batch was no fault.
+    """Return known incidents whose finding proves to cost nothing. More steps show that a batch grew.
 
     Nor is a pause that comes again.
     """

@@ -67,7 +67,7 @@ def agreeing(finding: Finding, cause: Finding) -> Finding:
 
 
 def part_of(whole: Incident, tenant: str, own: AbstractSet[str]) -> Incident:
-    """Return a tenant's part of an incident: his jobs and his hours, and no name that is not his.
+    """Return a tenant's part of an incident. It has his jobs and his hours, and no name that is not his.
 
     Parameters: `own`, the endpoints, servers, groups and jobs of the tenant's jobs.
     """

@@ -71,7 +71,7 @@ def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: St
 
 
 def _sources(read: FlowBatch, jobs: Sequence[Int32]) -> Int32:
-    """Return the source of each observation, int32[n]: one for jobs that share endpoints, 0 without a job."""
+    """Return the source of each observation, int32[n]. Jobs that share endpoints are one; 0 is no job."""
     size = 1 + max(int(each.max(initial=0)) for each in (read.src, read.dst, *jobs))
     chains = [members for members in jobs if len(members)]
     none = np.empty(0, dtype=np.int32)

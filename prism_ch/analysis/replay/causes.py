@@ -171,7 +171,7 @@ def _smooth(values: Float64, width: int) -> Float64:
 
 
 def _usual_moves(graph: ExecutionGraph, moves: Bool, steps: Bool) -> Float64:
-    """Return how long the masked messages and rounds take elsewhere, or else in other steps: float64[n, k].
+    """Return how long masked messages and rounds take elsewhere, float64[n, k]. Or else in other steps.
 
     NaN where nothing shows that.
     """

@@ -55,7 +55,7 @@ class Chain:
     speed: Float64
 
     def sources(self, place: int) -> Float64:
-        """Return the moments of what an output waits for, its unit's own before it first: float64[s, u, k]."""
+        """Return when what an output waits for was there, float64[s, u, k]. Its unit's own before it comes first."""
         return _sources(self.outputs, self.at, self.arrived, self.begin, place)
 
     def sent(self, link: tuple[int, int]) -> Float64:
@@ -210,7 +210,7 @@ def _lags(
 
 
 def _computed(lags: Sequence[Lags]) -> tuple[Float64, Float64]:
-    """Return how long was computed for each output, and how long usually: float64[n, u, k] each."""
+    """Return how long was computed for each output, and how long usually. Both are float64[n, u, k]."""
     return np.array([one.bound() for one in lags]), np.array([one.usual[one.binding] for one in lags])
 
 

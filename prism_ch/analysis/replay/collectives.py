@@ -83,7 +83,7 @@ def read_rounds(
 
 
 def _without_others(traffic: Traffic, division: Division, params: ReplayParams) -> Traffic:
-    """Leave out pairs that move more than most of their communicator: they carry other traffic as well."""
+    """Leave out pairs that move more than most of their communicator. They carry other traffic as well."""
     src, dst = (division.rows_of(side).astype(np.int32) for side in (traffic.pair_src, traffic.pair_dst))
     part = components(len(division.endpoints), src, dst)[src]
     moved = np.bincount(traffic.pair, weights=traffic.payload, minlength=len(src))

@@ -254,7 +254,7 @@ def _draft_ends(
     arrivals: Mapping[tuple[int, int], Int64],
     closing: RoundNodes,
 ) -> None:
-    """Draft the ends of roles: after their last round, or else what they send and receive last."""
+    """Draft the ends of roles. A role ends after its last round, or else after its last message."""
     for stage, node in enumerate(last.tolist()):
         chain = chains[stage].chain
         found = closing.last_of_role.get(stage, [])

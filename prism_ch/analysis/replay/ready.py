@@ -31,7 +31,7 @@ class Seen:
         return np.asarray(self.at.max(axis=0))
 
     def follows(self) -> bool:
-        """Whether all units begin together some time after the round before: they compute on its result."""
+        """Whether all units begin together some time after the round before. They compute on its result."""
         if self.ended is None or self.unseen.any():
             return False
         together = np.median(self.begun - self.at.min(axis=0)) <= self.near_ns

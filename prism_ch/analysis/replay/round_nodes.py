@@ -49,7 +49,7 @@ class RoundNodes:
         speed: Float64,
         params: tuple[ComputeTimeParams, ReplayParams],
     ) -> None:
-        """Go on from what stages compute: `chains`, their `nodes`, and the nodes of their inputs by link."""
+        """Go on from what stages compute. `chains` have `nodes`, and the nodes of their inputs by link."""
         self.speed, self.parts = speed, tuple[Int64, ...]()
         self.last_of_role: dict[int, list[tuple[int, Float64]]] = {}
         self._draft, self._chains, self._nodes, self._arrivals = draft, chains, nodes, arrivals
@@ -153,7 +153,7 @@ class RoundNodes:
     def _of_chain(
         self, nodes: ChainNodes, units: Int64, at: Float64, state: _Taken
     ) -> list[list[tuple[int, Float64, float]]]:
-        """List what units of a stage wait for: their last output before, and inputs that made no output."""
+        """List what units of a stage wait for. That is their last output before, and inputs without an output."""
         chain = nodes.chain
         rows = np.searchsorted(chain.units, units)
         late = at + 2 * self._params.near_ns

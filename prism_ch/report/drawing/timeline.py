@@ -75,7 +75,7 @@ def timeline(says: str, rows: Sequence[Row], from_ns: int, to_ns: int, origin_ns
 
 
 def _phases(row: Row, y: int, from_ns: int, to_ns: int, across: Scale) -> list[Markup]:
-    """Draw the phases of a row, all of one kind in one path: a step has thousands."""
+    """Draw the phases of a row, all of one kind in one path. A step has thousands."""
     drawn = []
     for kind in PHASES:
         boxes: list[tuple[float, float]] = []

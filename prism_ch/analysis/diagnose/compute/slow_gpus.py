@@ -142,7 +142,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
 
 
 def _are_stage(rows: Int64, times: ComputeTime, topology: Topology) -> bool:
-    """Return whether some ranks are all of a pipeline stage on several servers: then the stage is slow."""
+    """Return whether some ranks are a whole pipeline stage on several servers. Then the stage is slow."""
     stage = np.flatnonzero(times.role == times.role[rows[0]])
     apart = len(np.unique(topology.server[times.endpoints[rows]])) > 1
     return apart and len(rows) == len(stage) < len(times.role)

@@ -31,7 +31,7 @@ class Candidates:
 
 
 def list_candidates(times: TimePerByte, topology: Topology, *, lone_leaves: bool = False) -> Candidates:
-    """List what the rows cross: links of NICs, NICs, leaves, and by known ways the switches and links between them.
+    """List what the rows cross. That is links of NICs, NICs, leaves, and by known ways what lies between these.
 
     Parameters: `lone_leaves`, whether to list the leaf of a single endpoint, which explains no more than its NIC.
     """

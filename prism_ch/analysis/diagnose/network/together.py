@@ -208,7 +208,7 @@ def _rows_of(units: Bool, of_rows: Touches) -> Bool:
 
 
 def _units(slow: Bool, rows: _Rows) -> Int64:
-    """Give rows that are slow together one number, int64[n]: parts of a communicator wait for one another."""
+    """Give rows that are slow together one number, int64[n]. Parts of a communicator wait for one another."""
     unit = np.arange(len(slow))
     parts = np.flatnonzero(slow & (rows.site >= 0))
     _, first, which = np.unique(rows.site[parts], return_index=True, return_inverse=True)
@@ -217,7 +217,7 @@ def _units(slow: Bool, rows: _Rows) -> Int64:
 
 
 def _smallest(touches: Touches, is_slow: Bool, params: TimePerByteParams) -> Iterator[_Chosen]:
-    """Yield places that explain as much, and the slow units that they explain, bool[units]: the most first."""
+    """Yield places and the slow units that each explains, bool[units]. The one that explains most comes first."""
     others = touches @ (~is_slow).astype(np.float64)
     all_slow = touches @ is_slow.astype(np.float64)
     fits = all_slow >= params.together_share * (all_slow + others)

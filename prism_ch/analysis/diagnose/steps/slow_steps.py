@@ -323,7 +323,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
 
 
 def _confidence(reason: _Reason) -> float:
-    """Return how sure a subject is: of candidates that explain the same flows any may be it; a server has its GPUs."""
+    """Return how sure a subject is. Candidates that explain the same flows share it; a server has its GPUs."""
     if reason.cause is None:
         return UNNAMED if reason.straggler is None else confidence_in(reason.straggler.subject_type)
     return confidence_in(reason.cause.subject_type, len(reason.cause.may_also_be))

@@ -34,7 +34,7 @@ def periodic_pauses(steps: Steps, params: StopParams) -> Bool:
 
 
 def repeated_pauses(steps: Steps, params: StopParams) -> Bool:
-    """Mask the steps that are long by as much as others, bool[n]: two of a kind are no accident."""
+    """Mask the steps that are long by as much as others, bool[n]. Two of a kind are no accident."""
     mask = np.zeros(len(steps), dtype=bool)
     begin, end, lost_s, _ = _pauses(steps, params)
     for row in range(len(begin)):

@@ -90,7 +90,7 @@ def _named(exporter: str) -> str:
 
 
 def _settled(one: Finding, seen: Observed) -> _Missing:
-    """Return a finding that was open and not found again: it is over if its exporters are heard again."""
+    """Return a finding that was open and not found again. It is over if its exporters are heard again."""
     names = one.baseline.exporters
     heard = np.isin(seen.new.exporter, [code for code, name in enumerate(seen.new.exporters) if name in names])
     again_ns = seen.new.end_ns[heard | (one.subject == ALL_EXPORTERS)]

@@ -89,7 +89,7 @@ class QuietJob:
         return self.seen.take(among)
 
     def are_cut_short(self, params: StopParams) -> bool:
-        """Return whether the last sends of several pairs moved less than usual: they wait for their other end."""
+        """Return whether the last sends of several pairs moved less than usual. They wait for their other end."""
         pair = self.pairs.rows_of(self.flows)
         last = np.full(len(self.pairs.src), -1)
         order = np.argsort(self.flows.end_ns, kind="stable")
@@ -111,7 +111,7 @@ class QuietJob:
         return alone and not self.are_cut_short(params)
 
     def silent_since_ns(self, last_ns: int, rhythm: UsualRhythm) -> int:
-        """Return since when nothing was seen though it should have come: a hole may have hidden the job before."""
+        """Return since when nothing was seen that should have come. A hole may have hidden the job before."""
         fresh_ns = last_ns + round(2 * rhythm.rest_s * 1e9)
         hiding = [one.span.end_ns for one in self.holes if one.span.start_ns <= fresh_ns and one.span.end_ns > last_ns]
         return max([last_ns, *hiding])

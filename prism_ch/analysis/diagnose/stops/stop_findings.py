@@ -243,7 +243,7 @@ def find_habits(pauses: Iterable[Finding], history: Steps, params: StopParams) -
 
 
 def _met_anew(seen: StepsSeen, span: Interval, around: FlowBatch, params: StopParams) -> bool:
-    """Return whether nearly all endpoints connect to others: more small flows than usual run between them.
+    """Return whether nearly all endpoints connect to others. More small flows than usual run between them.
 
     Where one rank tells all others of one another they need not meet each with each.
     """
