@@ -2,18 +2,20 @@
 
 Run with `make bench`. One simulated minute of 2,880 GPUs is landed through the views and analysed; the engine's bare
 inserts of the same file, into a table ordered by time and into one ordered as flows are kept, and its bare sorted read
-of the same rows, are timed in the same process, turn by turn.
+of the same rows, are timed in the same process, turn by turn. What larger clusters with such traffic would need follows
+by arithmetic from the rates.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +56,39 @@ ORDER BY src_addr, dst_addr, time_flow_start_ns, time_flow_end_ns
 SETTINGS output_format_arrow_low_cardinality_as_dictionary = 1
 """
 
+#: The sizes of cluster that the arithmetic is done for, in GPUs.
+_LARGER = (2_880, 10_000, 28_800, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one machine like this one does, and what its cluster sends.
+
+    `flows_per_gpu_s` come in a second from each GPU; `landed_s` and `analysed_s` are flow records a second, and
+    `bytes_per_flow` stay on disk with the rollups.
+    """
+
+    flows_per_gpu_s: float
+    landed_s: float
+    analysed_s: float
+    bytes_per_flow: float
+
+    def needs(self, gpus: int) -> tuple[float, int, int, float]:
+        """Return flow records a second, machines to land and to analyse, and bytes a day."""
+        flows_s = self.flows_per_gpu_s * gpus
+        stored = flows_s * 86_400 * self.bytes_per_flow
+        return flows_s, math.ceil(flows_s / self.landed_s), math.ceil(flows_s / self.analysed_s), stored
+
+    def table(self) -> str:
+        """Write what clusters of several sizes need, as Markdown."""
+        header = ("GPUs", "flow records/s", "machines to land", "machines to analyse", "TB a day")
+        rows = ((gpus, *self.needs(gpus)) for gpus in _LARGER)
+        lines = [
+            f"{gpus:,} | {rate:,.0f} | {land:,} | {work:,} | {size / 1e12:,.2f}"
+            for gpus, rate, land, work, size in rows
+        ]
+        return "\n".join(f"| {line} |" for line in (" | ".join(header), " | ".join(["---:"] * len(header)), *lines))
+
 
 def bench_scenario(seed: int = 0, servers: int = 360, duration_s: float = 60.0) -> Scenario:
     """Describe a cluster of 2,880 GPUs with five jobs: 2.4 million records a minute."""
@@ -84,10 +119,10 @@ def main() -> None:
         write(made, Path(folder) / "ways")
         write(replace(made, flows=made.flows.drop_columns(["path"])), minute)
         with connect(f"chdb://{folder}/data") as store:
-            measure(store, minute, chosen.repeats)
+            measure(store, minute, chosen.repeats, chosen.servers * 8)
 
 
-def measure(store: Store, minute: Path, repeats: int) -> None:
+def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
     """Time landing against the bare insert, and analysis against the bare read."""
     migrate(store)
     load_topology(store, str(minute / "topology.csv"))
@@ -126,7 +161,9 @@ def measure(store: Store, minute: Path, repeats: int) -> None:
         " ('flows_log', 'flow_pair_1m_log', 'flow_pair_1h_log', 'switch_1s_log', 'switch_1m_log',"
         " 'switch_1h_log', 'arrivals_log')"
     )
-    print(f"{stored / flows:.1f} bytes on disk a flow, rollups included")
+    print(f"{stored / flows:.1f} bytes on disk a flow, rollups included\n")
+    print("What larger clusters with such traffic would need, of machines like this one:")
+    print(Rates(flows / 60 / gpus, flows / seconds["land"], flows / seconds["analyse"], stored / flows).table())
 
 
 def empty_flows(store: Store) -> None:
