@@ -144,9 +144,12 @@ def is_placed(kind: str, scenario: Scenario) -> bool:
 
 
 def _losses(results: Results, topology: Topology, truth: Truth) -> Iterator[tuple[float, float]]:
-    """Yield true GPU-seconds lost, and those of all incidents, for each job that loses much."""
+    """Yield GPU-seconds lost, true ones and those of all incidents.
+
+    Jobs count that lose much, if records show it.
+    """
     for cost in truth.costs:
-        if not cost.is_costly:
+        if not (truth.is_shown and cost.is_costly):
             continue
         mine = set()
         for job_id, job in results.jobs.items():

@@ -31,6 +31,6 @@ def _losses(store: Store, truth: Truth) -> Iterator[tuple[float, float]]:
     lost = dict(store.rows(_LOST))
     members = {job_id: frozenset(endpoints) for job_id, endpoints in store.rows(_MEMBERS)}
     for cost in truth.costs:
-        if cost.is_costly:
+        if truth.is_shown and cost.is_costly:
             mine = [job_id for job_id, held in members.items() if 2 * len(held & cost.endpoints) > len(held)]
             yield cost.lost_gpu_s, sum(lost.get(job_id, 0.0) for job_id in mine)

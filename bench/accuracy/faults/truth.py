@@ -120,18 +120,19 @@ def true_of(case: Case, made: Simulation) -> Truth:
 class Cost:
     """What faults cost one job whose GPUs are seen at `endpoints`; a GPU whose NIC carries nothing is no part of it.
 
-    `lost_s` are the seconds by which it is behind at the end of the recording, `share` the part of its time that is,
-    while they last.
+    `gpus` counts those that it has at a time. `lost_s` are the seconds by which it gets behind in the recording,
+    `share` the part of its time that is, while they last.
     """
 
     endpoints: frozenset[str]
+    gpus: int
     lost_s: float
     share: float
 
     @property
     def lost_gpu_s(self) -> float:
         """Seconds lost over all GPUs."""
-        return self.lost_s * len(self.endpoints)
+        return self.lost_s * self.gpus
 
     @property
     def is_costly(self) -> bool:
@@ -142,12 +143,15 @@ class Cost:
 def _cost(made: Simulation, number: int, lasts_s: float) -> Cost:
     """Compare a job with itself under the same seed without the fault."""
     endpoints = frozenset(made.truth["jobs"].to_pylist()[number]["visible_endpoints"])
-    lost_s = _lost_s(made.scenario, number)
-    return Cost(endpoints, lost_s, lost_s / lasts_s)
+    scenario, network = made.scenario, Network(made.scenario.cluster)
+    first = network.endpoint_of_gpu(np.array(scenario.jobs[number].attempts[0].gpus))
+    gpus = len(endpoints & set(network.addresses[first].tolist()))
+    lost_s = _lost_s(scenario, number)
+    return Cost(endpoints, gpus, lost_s, lost_s / lasts_s)
 
 
 def _lost_s(scenario: Scenario, number: int) -> float:
-    """Return by how many seconds a job is behind at the end.
+    """Return by how many seconds a job gets behind in the recording.
 
     That is when it began its last step, less when it would have begun the same without the fault; an attempt's
     unfinished step is done again by the next one. Of a step that never ends, what is longer than usual counts as well.
@@ -163,7 +167,15 @@ def _lost_s(scenario: Scenario, number: int) -> float:
     usual_s = float(np.median(np.diff(would))) if len(would) > 1 else 0.0
     stuck_s = scenario.duration_s - float(begun[-1]) - usual_s
     hangs = any(fault.kind == "hang" for fault in scenario.faults)
-    return max(float(begun[-1] - would[done]), 0.0) + (max(stuck_s, 0.0) if hangs else 0.0)
+    behind_s = float(begun[-1] - would[done]) - _before_s(begun, would)
+    return max(behind_s, 0.0) + (max(stuck_s, 0.0) if hangs else 0.0)
+
+
+def _before_s(begun: Float64, would: Float64) -> float:
+    """Return by how many seconds steps got behind before the recording begins. One that it cuts lost evenly."""
+    steps = min(len(begun), len(would)) - 1
+    took_s, usual_s = np.diff(begun)[:steps], np.diff(would)[:steps]
+    return float(((took_s - usual_s) * np.clip(-begun[:steps] / took_s, 0, 1)).sum())
 
 
 def _undisturbed(job: Job) -> Job:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
-from prism_ch.model.columns import Bool
+from prism_ch.core import robust
+from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
@@ -33,13 +34,32 @@ def grade(incident: Incident, params: IncidentParams) -> Severity:
 OF_NETWORK = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What else may have cost the same jobs: the `groups` of all incidents, and the other incidents `known` before."""
+
+    groups: Sequence[Group]
+    known: Sequence[Incident] = ()
+
+    def counted(self, cost: JobCost, steps: Steps) -> Bool:
+        """Mask the steps of a job, bool[n], whose excess is counted already.
+
+        That is to its own cost, or to a known incident.
+        """
+        done = steps.end_ns <= cost.until_ns
+        for one in self.known:
+            for other in one.costs:
+                if other.job_id == cost.job_id and one.kind != "telemetry":
+                    done |= (steps.end_ns > one.start_ns) & (steps.end_ns <= other.until_ns)
+        return np.asarray(done)
+
+
 def costs_of(
-    group: Group, before: Sequence[JobCost], jobs: dict[str, JobMemory], others: Sequence[Group], params: IncidentParams
+    group: Group, before: Sequence[JobCost], jobs: dict[str, JobMemory], around: Around, params: IncidentParams
 ) -> tuple[JobCost, ...]:
     """Return what an incident cost each of its jobs so far.
 
-    Parameters: `before`, what it was known to have cost; `jobs`, with their steps, by job_id; `others`, the groups of
-    all incidents, which may share a step's excess.
+    Parameters: `before`, what it was known to have cost; `jobs`, with their steps, by job_id.
     """
     known = {cost.job_id: cost for cost in before}
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
@@ -53,9 +73,10 @@ def costs_of(
         elif own and own[0].kind in STOPS:
             known[job_id] = _of_stops(cost, own)
         else:
-            beside = [other for other in others if other is not group and other.of_job(job_id)]
-            slow = own or (_in_steps_of(job, group.cause),)
-            known[job_id] = _of_steps(cost, slow, job, beside, params)
+            slow, others = _on_job(group, job), [one for one in around.groups if one is not group]
+            beside = [found for found in (_on_job(one, job) for one in others if not one.is_telemetry) if found]
+            counted = around.counted(cost, job.steps)
+            known[job_id] = _of_steps(cost, slow, (job, counted), beside, params)
     return tuple(known[job_id] for job_id in sorted(known))
 
 
@@ -78,6 +99,15 @@ def _gpus(job: JobMemory) -> int:
     return int(np.count_nonzero(newest)) or len(job.members)
 
 
+def _on_job(group: Group, job: JobMemory) -> tuple[Finding, ...]:
+    """Return a group's findings on a job.
+
+    Without any, what is found at a place that the job shares is one on its steps.
+    """
+    own = group.of_job(job.job.job_id)
+    return own or ((_in_steps_of(job, group.cause),) if job.job.job_id in group.cause.jobs else ())
+
+
 def _in_steps_of(job: JobMemory, place: Finding) -> Finding:
     """Return the finding on a place as one on a job's steps."""
     steps = job.steps
@@ -97,65 +127,86 @@ def _of_stops(cost: JobCost, stops: Sequence[Finding]) -> JobCost:
 
 
 def _of_steps(
-    cost: JobCost, slow: Sequence[Finding], job: JobMemory, beside: Sequence[Group], params: IncidentParams
+    cost: JobCost,
+    slow: Sequence[Finding],
+    seen: tuple[JobMemory, Bool],
+    beside: Sequence[Sequence[Finding]],
+    params: IncidentParams,
 ) -> JobCost:
-    """Add the excess of the steps that are new."""
-    steps = job.steps
-    inside = _covered(steps, slow) & (steps.end_ns > cost.until_ns)
-    stopped = [one for group in beside for one in group.of_job(job.job.job_id) if one.kind in STOPS]
-    inside &= ~_covered(steps, stopped)
-    if not inside.any():
+    """Add the excess of the steps that are new.
+
+    Parameters: `slow`, the incident's findings on the job; `seen`, the job, and which of its steps are counted already;
+    `beside`, the findings of each other incident.
+
+    1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too.
+    2. Each step takes that much longer than the usual one; of a job that never was healthy, by what its cause costs.
+    3. What several incidents slow together counts to each by the share of time that it is known to lose.
+    4. A step whose beginning was not seen lost the share that the next one did.
+    """
+    job, counted = seen
+    steps, duration_s, share = job.steps, job.steps.duration_s, _share(slow)
+    others = [one for found in beside for one in found]
+    healthy_s = _healthy_s(steps, (*slow, *(one for one in others if is_slow(one))), job)
+    usual_s = _usual_s(slow, healthy_s, params)
+    own, theirs = _covered(steps, slow), _covered(steps, others)
+    if usual_s is None:
+        excess_s = duration_s * share
+    else:
+        excess_s = np.maximum(duration_s - usual_s, 0.0)
+        far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))
+        own = _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
+    # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
+    most_s = duration_s * (share if slow[0].kind in OF_NETWORK else 1.0)
+    excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
+    unseen = np.flatnonzero(steps.complete[:-1] == 0)
+    own[unseen] |= own[unseen + 1]
+    excess_s[unseen] = duration_s[unseen] * (excess_s / duration_s)[unseen + 1]
+    own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
+    if not own.any():
         return cost
-    duration_s = steps.duration_s
-    excess_s = _excess_s(steps, slow, job, beside, params)
     return replace(
         cost,
-        lost_s=cost.lost_s + float(excess_s[inside].sum()),
-        time_s=cost.time_s + float(duration_s[inside].sum()),
-        until_ns=int(steps.end_ns[inside].max()),
+        lost_s=cost.lost_s + float(excess_s[own].sum()),
+        time_s=cost.time_s + float(duration_s[own].sum()),
+        until_ns=int(steps.end_ns[own].max()),
     )
 
 
-def _excess_s(
-    steps: Steps, slow: Sequence[Finding], job: JobMemory, beside: Sequence[Group], params: IncidentParams
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return what steps take beyond the usual one, float64[n].
+def _share(findings: Sequence[Finding]) -> float:
+    return max(one.slowdown for one in findings)
 
-    Of a job that never was healthy, that is the share that its cause costs.
 
-    What several incidents slow together counts to each by the share of time that it is known to lose.
+def _part(slow: Sequence[Finding], beside: Sequence[Sequence[Finding]]) -> float:
+    """Return which part of the excess counts to an incident.
+
+    Others may slow the same steps.
     """
-    job_id, duration_s = job.job.job_id, steps.duration_s
-    others = [one for group in beside for one in group.of_job(job_id) if is_slow(one)]
-    share = max(one.slowdown for one in slow)
-    # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
-    most_s = duration_s * (share if slow[0].kind in OF_NETWORK else 1.0)
-    usual_s = _usual_s(steps, (*slow, *others), job, params)
-    if usual_s is None:
-        return np.asarray(duration_s * share)
-    meeting = sum(max(one.slowdown for one in group.of_job(job_id)) for group in beside if _meets(group, slow, job_id))
-    part = share / (share + meeting) if meeting else 1.0
-    return np.asarray(np.clip(duration_s - usual_s, 0, most_s) * part)
+    meeting = sum(_share(found) for found in beside if is_slow(found[0]) and _meet(found, slow))
+    return _share(slow) / (_share(slow) + meeting) if meeting > 0 else 1.0
 
 
-def _usual_s(steps: Steps, slow: Sequence[Finding], job: JobMemory, params: IncidentParams) -> float | None:
+def _meet(found: Sequence[Finding], slow: Sequence[Finding]) -> bool:
+    return any(one.first_step <= mine.last_step and mine.first_step <= one.last_step for one in found for mine in slow)
+
+
+def _touching(own: Bool, slow: Bool) -> Bool:
+    """Add to a mask of steps, bool[n], the runs of slow ones that it touches."""
+    run = np.cumsum(~(own | slow))
+    return np.asarray(own | (slow & np.isin(run, run[own])))
+
+
+def _usual_s(slow: Sequence[Finding], healthy_s: Float64, params: IncidentParams) -> float | None:
     """Return the usual duration of steps, in seconds; None where too few are known."""
     known = [one.expected for one in slow if one.kind == "slow_step" and one.expected > 0]
     if known:
         return float(np.median(known))
+    return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.repeats else None
+
+
+def _healthy_s(steps: Steps, found: Sequence[Finding], job: JobMemory) -> Float64:
+    """Return how long the job's steps take on which nothing is found, in seconds, float64[n]."""
     history = Steps.concat([job.baseline_steps, steps])
-    healthy = ~_covered(history, slow) & (history.complete == 1)
-    if np.count_nonzero(healthy) < params.reference_steps:
-        return None
-    return float(np.median(history.duration_s[healthy][-params.settled_steps :]))
-
-
-def _meets(group: Group, slow: Sequence[Finding], job_id: str) -> bool:
-    return any(
-        is_slow(one) and one.first_step <= mine.last_step and mine.first_step <= one.last_step
-        for one in group.of_job(job_id)
-        for mine in slow
-    )
+    return np.asarray(history.duration_s[~_covered(history, found) & (history.complete == 1)])
 
 
 def _covered(steps: Steps, findings: Sequence[Finding]) -> Bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from prism_ch.analysis.diagnose import findings as of_findings
-from prism_ch.analysis.incidents.cost import costs_of, grade
+from prism_ch.analysis.incidents.cost import Around, costs_of, grade
 from prism_ch.analysis.incidents.groups import (
     STOPS,
     Claim,
@@ -66,7 +66,8 @@ def find_incidents(
     for group in sorted(groups, key=lambda group: (group.cause.start_ns, group.place)):
         same = _known(group, left, params)
         left = [one for one in left if one not in same]
-        judged.append(_judge(group, same, jobs, groups, window, params))
+        around = Around(groups, [one for one in before.incidents if one not in same])
+        judged.append(_judge(group, same, jobs, around, window, params))
         judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
@@ -136,7 +137,7 @@ def _judge(
     group: Group,
     same: Sequence[Incident],
     jobs: dict[str, JobMemory],
-    groups: Sequence[Group],
+    around: Around,
     window: Window,
     params: IncidentParams,
 ) -> _Judged:
@@ -162,7 +163,7 @@ def _judge(
         "info",
         told.summary,
         told.action,
-        costs_of(group, before, jobs, groups, params),
+        costs_of(group, before, jobs, around, params),
     )
     severity = grade(incident, params) if told.kind != "telemetry" else group.cause.severity
     incident = replace(incident, severity=severity)

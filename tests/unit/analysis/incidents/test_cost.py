@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from prism_ch.analysis.incidents.cost import costs_of, grade
+from prism_ch.analysis.incidents.cost import Around, costs_of, grade
 from prism_ch.analysis.incidents.groups import Claim, Group
 from prism_ch.model.finding import Cause, Finding, FindingKind
 from prism_ch.model.incident import Incident, JobCost
@@ -19,6 +20,9 @@ from tests.unit.analysis.incidents.test_groups import NIC, SWITCH, said
 PARAMS = IncidentParams()
 
 
+FAULT = Incident("1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "")
+
+
 def job(durations_s: list[float]) -> JobMemory:
     """A job of four GPUs with steps of the given lengths."""
     return replace(known_job("one", range(4), steps=1), steps=steps_of(durations_s), baseline_steps=Steps.empty())
@@ -28,15 +32,17 @@ def group(*findings: Finding, job_id: str = "one") -> Group:
     return Group(tuple(Claim(job_id, one) for one in findings))
 
 
-def cost(known: JobMemory, mine: Group, *others: Group, before: tuple[JobCost, ...] = ()) -> JobCost:
-    (one,) = costs_of(mine, before, {"one": known}, [mine, *others], PARAMS)
+def cost(
+    known: JobMemory, mine: Group, *others: Group, before: tuple[JobCost, ...] = (), counted: tuple[Incident, ...] = ()
+) -> JobCost:
+    (one,) = costs_of(mine, before, {"one": known}, Around([mine, *others], counted), PARAMS)
     return one
 
 
 class TestSteps:
-    """Ten steps of a second, then six of 1.5 s."""
+    """Ten steps of a second, then six of 1.5 s, then four of a second."""
 
-    known = job([1.0] * 10 + [1.5] * 6)
+    known = job([1.0] * 10 + [1.5] * 6 + [1.0] * 4)
     nic = said("slow_nic", 10, 15, NIC, slowdown=0.4)
 
     def test_steps_cost_what_they_take_beyond_the_usual_one(self) -> None:
@@ -47,13 +53,32 @@ class TestSteps:
         assert cost(self.known, group(replace(self.nic, slowdown=0.1))).lost_s == pytest.approx(0.1 * 9)
 
     def test_no_step_counts_twice(self) -> None:
-        first = cost(self.known, group(replace(self.nic, last_step=12)))
+        young = job([1.0] * 10 + [1.5] * 3)
+        first = cost(young, group(replace(self.nic, last_step=12)))
         both = cost(self.known, group(self.nic), before=(first,))
         assert [first.lost_s, both.lost_s] == pytest.approx([1.5, 3])
         assert cost(self.known, group(self.nic), before=(both,)) == both
 
+    def test_no_step_counts_to_an_incident_that_others_counted(self) -> None:
+        first = cost(self.known, group(self.nic))
+        assert cost(self.known, group(self.nic), counted=(replace(FAULT, costs=(first,)),)).lost_s == 0
+
+    def test_steps_beside_are_its_own_where_they_are_as_long(self) -> None:
+        assert cost(self.known, group(replace(self.nic, first_step=12, last_step=13))).lost_s == pytest.approx(3)
+
+    def test_an_unseen_beginning_lost_the_share_of_the_next_step(self) -> None:
+        known = job([0.3] + [1.5] * 5 + [1.0] * 10)
+        known = replace(known, steps=replace(known.steps, complete=(known.steps.step > 0).astype(np.uint8)))
+        slow = replace(self.nic, first_step=1, last_step=5)
+        assert cost(known, group(slow)).lost_s == pytest.approx(2.5 + 0.3 / 3)
+
     def test_two_incidents_share_what_they_slow_together(self) -> None:
         other = group(said("slow_gpu", 10, 15, "10.0.105.0", slowdown=0.1))
+        assert cost(self.known, group(self.nic), other).lost_s == pytest.approx(3 * 0.8)
+
+    def test_a_place_and_a_finding_share_what_they_slow_together(self) -> None:
+        place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), slowdown=0.1, end_ns=BEGIN_NS + 60_000 * MS)
+        other = group(place, job_id="")
         assert cost(self.known, group(self.nic), other).lost_s == pytest.approx(3 * 0.8)
 
     def test_what_slow_steps_were_compared_with_is_usual(self) -> None:
@@ -61,7 +86,7 @@ class TestSteps:
         assert cost(self.known, group(self.nic, slow)).lost_s == pytest.approx(1.5)
 
     def test_a_job_never_healthy_lost_the_share_of_its_cause(self) -> None:
-        assert cost(self.known, group(replace(self.nic, first_step=0))).lost_s == pytest.approx(0.4 * 19)
+        assert cost(self.known, group(replace(self.nic, first_step=0, last_step=19))).lost_s == pytest.approx(0.4 * 23)
 
     def test_a_place_costs_a_job_that_shows_nothing_else(self) -> None:
         place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), slowdown=0.4, end_ns=BEGIN_NS + 60_000 * MS)
@@ -110,10 +135,7 @@ def test_a_stop_costs_its_own_time_once() -> None:
 )
 def test_grade_follows_the_share_or_the_gpu_time_lost(lost_s: float, time_s: float, gpus: int, severity: str) -> None:
     costs = (JobCost("one", "acme", gpus, lost_s, time_s, least_s=20.0),)
-    fault = Incident(
-        "1", "slow_nic", "endpoint", NIC, (), 0.9, BEGIN_NS, BEGIN_NS, BEGIN_NS, "open", "info", "", "", costs
-    )
-    assert grade(fault, PARAMS) == severity
+    assert grade(replace(FAULT, costs=costs), PARAMS) == severity
 
 
 def test_a_place_is_graded_by_the_job_that_it_slows_most() -> None:
