@@ -13,6 +13,7 @@ from bench.accuracy.faults.service import served
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.faults.truth import ABOVE_LEAVES, PATH_KINDS, PLACED, STOPS, Truth, true_of
 from prism_ch.analysis.diagnose.findings import HOLDING
+from prism_ch.analysis.diagnose.network.together import SPINES
 from prism_ch.model.topology import Topology
 from prism_ch.simulate import Scenario, generate
 from tests.unit.chain import Results
@@ -235,8 +236,18 @@ def _equal_kinds(truth: Truth) -> frozenset[str]:
 
 
 def _is_itself(alarm: Alarm, truth: Truth) -> bool:
-    """Return whether an alarm's subject is the culprit, or its server."""
-    return is_about(alarm, truth) and not truth.culprit.isdisjoint(alarm.subjects)
+    """Return whether an alarm's subject is the culprit, or holds it.
+
+    A server holds its endpoints, a group its members and the links between them, and `spines` what is above leaves.
+    """
+    if not is_about(alarm, truth):
+        return False
+    if alarm.subject == SPINES:
+        return bool(truth.across)
+    held = [
+        one for one in truth.culprit if alarm.subject_type == "group" and alarm.subjects.issuperset(one.split("->"))
+    ]
+    return bool(held) or not truth.culprit.isdisjoint(alarm.subjects)
 
 
 def _claim(alarm: Alarm, truth: Truth) -> Claim:
@@ -245,10 +256,14 @@ def _claim(alarm: Alarm, truth: Truth) -> Claim:
 
 
 def _accuses_healthy(alarm: Alarm, truth: Truth) -> bool:
-    """Check whether an alarm's subject is a healthy leaf, NIC or path."""
+    """Check whether an alarm's subject is a healthy leaf, NIC or path.
+
+    `spines` accuses none: no record names one.
+    """
     return (
         alarm.is_place
         and alarm.subject_type not in ("stage", "group")
+        and alarm.subject != SPINES
         and bool(alarm.subjects)
         and alarm.subjects.isdisjoint(truth.alike | truth.across)
     )

@@ -10,6 +10,7 @@ from bench.accuracy.faults.outcome import Graded, grade, is_exact, work
 from bench.accuracy.faults.service import served
 from bench.accuracy.faults.stream import windows
 from bench.accuracy.faults.truth import PLACED, STOPS, Truth, true_of
+from prism_ch.analysis.diagnose.network.together import SPINES
 from prism_ch.simulate import Simulation, generate
 from prism_ch.simulate.draws import Draws, textbook
 from prism_ch.simulate.job import Fault, FaultKind, Layout
@@ -187,6 +188,23 @@ def test_pair_whose_flows_cross_a_slow_uplink_is_not_healthy() -> None:
     alarm = named(pair, subject_type="link")
     assert not graded(alarm, truth=truth, kind="slow_uplink").accuses_healthy
     assert graded(alarm, truth=replace(truth, across=frozenset()), kind="slow_uplink").accuses_healthy
+
+
+def test_spines_without_a_name_are_right_for_any_of_them() -> None:
+    truth = replace(TRUTH, culprit=frozenset({"spine"}), alike=frozenset({"spine"}), across=frozenset({"a->b"}))
+    one = graded(named(SPINES, subject_type="switch", kind="slow_switch"), truth=truth, kind="slow_spine")
+    assert not one.accuses_healthy
+    assert [claim.right for claim in one.sure] == [False]
+    truth = replace(truth, accepted=("slow_switch",))
+    one = graded(named(SPINES, subject_type="switch", kind="slow_switch"), truth=truth, kind="slow_spine")
+    assert [claim.right for claim in one.sure] == [True]
+
+
+def test_a_group_holds_the_links_between_its_members() -> None:
+    truth = replace(TRUTH, accepted=("slow_link", "slow_group"), culprit=frozenset({"a->b"}), alike=frozenset({"a->b"}))
+    for members, right in ((("a", "b", "c"), True), (("a", "c"), False)):
+        group = named("0", subject_type="group", kind="slow_group", subjects=frozenset(members))
+        assert graded(group, truth=truth).itself is right
 
 
 def test_alarms_that_are_no_longer_read_are_withdrawn() -> None:
