@@ -5,7 +5,7 @@ In synchronous training everybody waits for the slowest, so that one cause shows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from prism_ch.model.finding import Cause, Finding, FindingKind, SubjectType
@@ -46,6 +46,11 @@ class Group:
         return self.is_telemetry, named(self.cause), job_id
 
     @property
+    def end_ns(self) -> int:
+        """When the last of its findings ends."""
+        return max(claim.finding.end_ns for claim in self.claims)
+
+    @property
     def jobs(self) -> frozenset[str]:
         """The jobs that it concerns."""
         return frozenset((*(claim.job_id for claim in self.claims), *self.cause.jobs)) - {""}
@@ -80,15 +85,20 @@ def _culprit(finding: Finding) -> Finding | Cause:
     return finding.cause if finding.kind == "slow_step" and finding.cause is not None else finding
 
 
-def is_contradicted(finding: Finding, cause: Finding) -> bool:
-    """Whether a finding names a culprit that the cause of its incident does not.
+def names_of(cause: Finding) -> frozenset[str]:
+    """Return all that a cause names: what agrees with it names one of them."""
+    return frozenset((named(cause), *also_named(cause), *cause.about))
+
+
+def is_contradicted(finding: Finding, names: Collection[str]) -> bool:
+    """Whether a finding names a culprit, and none of some `names`.
 
     A group is as slow as one of its links: it names those that may be it.
     """
-    if finding is cause or not names_place(finding):
+    if not names_place(finding):
         return False
-    names = also_named(finding) if subject_type_named(finding) == "group" else ()
-    return {named(finding), *names}.isdisjoint((named(cause), *also_named(cause), *cause.about))
+    others = also_named(finding) if subject_type_named(finding) == "group" else ()
+    return {named(finding), *others}.isdisjoint(names)
 
 
 def names_place(finding: Finding) -> bool:
@@ -157,7 +167,7 @@ def _is_of(finding: Finding, cause: Finding, params: IncidentParams) -> bool:
     """
     if not (finding.first_step <= cause.last_step and cause.first_step <= finding.last_step):
         return False
-    if not names_place(finding) or not is_contradicted(finding, cause):
+    if not is_contradicted(finding, names_of(cause)):
         return True
     return abs(finding.first_step - cause.first_step) <= params.repeats
 

@@ -16,8 +16,10 @@ from prism_ch.analysis.incidents.groups import (
     costs_nothing,
     grouped,
     is_contradicted,
+    is_slow,
     kind_named,
     named,
+    names_of,
     names_place,
 )
 from prism_ch.analysis.incidents.words import agreeing, part_of, tell, told_before
@@ -114,11 +116,23 @@ def _goes_on(one: Incident, group: Group, params: IncidentParams) -> bool:
     cause = group.cause
     if one.kind in STOPS or cause.kind in STOPS or (one.kind == "telemetry") != group.is_telemetry:
         return False
+    if _is_settled(one, group):
+        return True
     quiet_s = max(cause.start_ns - one.end_ns, 0) / 1e9
     if one.status == "open" or quiet_s <= params.renamed_s:
         return _is_same_place(one, group)
     again = (kind_named(cause), named(cause)) == (one.kind, one.subject)
     return again and quiet_s <= params.quiet_s and (one.subject_type != "group" or _share_jobs(one, group))
+
+
+def _is_settled(one: Incident, group: Group) -> bool:
+    """Return whether a group shows nothing that a closed incident was not about.
+
+    The window that closed it saw all of it; later ones see less and less of that time, and would name it otherwise.
+    """
+    over = one.status == "closed" and one.subject_type != "job" and one.kind not in (*STOPS, "telemetry")
+    meets = group.cause.start_ns < one.end_ns and group.end_ns <= one.end_ns
+    return over and meets and is_slow(group.cause) and _share_jobs(one, group)
 
 
 def _is_same_place(one: Incident, group: Group) -> bool:
@@ -143,8 +157,10 @@ def _judge(
 ) -> _Judged:
     told = tell(group)
     is_symptom = not names_place(group.cause) and group.cause.kind not in STOPS
-    if same and is_symptom and same[0].subject_type != "job":
+    names, settled = names_of(group.cause), bool(same) and _is_settled(same[0], group)
+    if settled or (same and is_symptom and same[0].subject_type != "job"):
         told = told_before(same[0])
+        names = frozenset((told.subject, *told.may_also_be))
     findings = [claim.finding for claim in group.claims]
     start_ns = min([*(one.start_ns for one in findings), *(one.start_ns for one in same)])
     before = tuple({cost.job_id: cost for one in reversed(same) for cost in one.costs}.values())
@@ -158,7 +174,7 @@ def _judge(
         told.confidence,
         same[0].noted_ns if same else window.start_ns,
         start_ns,
-        max(one.end_ns for one in findings),
+        same[0].end_ns if settled else group.end_ns,
         "open" if any(one.status == "open" for one in findings) else "closed",
         "info",
         told.summary,
@@ -171,10 +187,10 @@ def _judge(
     kept = {}
     for finding in findings:
         one = finding
-        if is_contradicted(finding, cause):
+        if is_contradicted(finding, names):
             if finding.kind != "slow_step":
                 continue
-            one = agreeing(finding, cause)
+            one = agreeing(finding, told)
         own = (
             severity if finding is cause or told.kind == "telemetry" else of_findings.severity(finding.slowdown, params)
         )

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from prism_ch.analysis.incidents.groups import Group, also_named, kind_named, named, subject_type_named
-from prism_ch.model.finding import Finding, FindingKind, SubjectType
+from prism_ch.model.finding import Cause, Finding, FindingKind, SubjectType
 from prism_ch.model.incident import Incident, JobCost
 
 #: What stands for a place that a tenant is not told of.
@@ -49,8 +49,7 @@ def tell(group: Group) -> Told:
     """
     cause = group.cause
     kind, subject = kind_named(cause), named(cause)
-    also = cause.about if cause.kind == "slow_gpu" and cause.subject_type == "server" else also_named(cause)
-    others = tuple(one for one in dict.fromkeys(also) if one != subject)
+    others = tuple(one for one in dict.fromkeys(also_named(cause)) if one != subject)
     return Told(kind, subject_type_named(cause), subject, others, cause.confidence, cause.summary, _ACTIONS[kind])
 
 
@@ -59,11 +58,18 @@ def told_before(one: Incident) -> Told:
     return Told(one.kind, one.subject_type, one.subject, one.may_also_be, one.confidence, one.summary, one.action)
 
 
-def agreeing(finding: Finding, cause: Finding) -> Finding:
-    """Return a slow step that names another culprit with the cause's sentence instead."""
+def agreeing(finding: Finding, told: Told) -> Finding:
+    """Return a slow step that names another culprit with the one of its incident instead."""
     begin = finding.summary.partition("; ")[0]
-    root = {"kind": cause.kind, "subject": cause.subject}
-    return replace(finding, summary=f"{begin}; {cause.summary}", evidence={**finding.evidence, "root_cause": root})
+    cause = Cause(told.kind, told.subject, told.may_also_be, told.subject_type)
+    root = {"kind": told.kind, "subject": told.subject}
+    return replace(
+        finding,
+        cause=cause,
+        confidence=told.confidence,
+        summary=f"{begin}; {told.summary}",
+        evidence={**finding.evidence, "root_cause": root},
+    )
 
 
 def part_of(whole: Incident, tenant: str, own: AbstractSet[str]) -> Incident:

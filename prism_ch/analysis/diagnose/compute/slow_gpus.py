@@ -329,14 +329,14 @@ def _describe(compared: Comparison, unit: _Unit, division: Division, place: Plac
             "lost_s": round(unit.extra_s * len(unit.episode.abnormal), 6),
         },
         about=tuple(addresses),
+        may_also_be=() if alone else tuple(addresses),
         confidence=confidence_in("endpoint" if alone else "server"),
         baseline=Baseline(compute_s=dict.fromkeys(addresses, expected_s)),
     )
 
 
 def _sentence(compared: Comparison, unit: _Unit, topology: Topology) -> str:
-    members = compared.times.endpoints[unit.rows]
-    excess = float(np.nanmedian(unit.cells(compared.excess)))
+    members, excess = compared.times.endpoints[unit.rows], float(np.nanmedian(unit.cells(compared.excess)))
     longer = f"{excess:.0%} longer a step than {compared.reference}, and the job waits for"
     if len(members) == 1:
         place = f"{topology.server_names[topology.server[members[0]]]}, GPU {topology.gpu[members[0]]}"

@@ -295,8 +295,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         evidence["nobodys"] = True
     named: Cause | None = None
     if cause is not None:
-        others = cause.about if (cause.kind, cause.subject_type) == ("slow_gpu", "server") else cause.may_also_be
-        named = Cause(cause.kind, cause.subject, others, cause.subject_type)
+        named = Cause(cause.kind, cause.subject, cause.may_also_be, cause.subject_type)
     elif straggler is not None:
         members = tuple(topology.endpoints[one] for one in straggler.members)
         named = Cause("slow_gpu", straggler.name(topology), members, straggler.subject_type)

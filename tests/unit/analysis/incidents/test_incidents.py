@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from prism_ch.analysis.continuity.publish import remember_window, unchanged
+from prism_ch.analysis.incidents.groups import named
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.incidents.words import HIDDEN
 from prism_ch.model.exporter import ExporterStates
-from prism_ch.model.finding import Baseline, Finding
+from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobMemory, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
@@ -102,6 +103,16 @@ class TestOverWindows:
         later = said("slow_nic", 30, 35, NIC, slowdown=0.3)
         ((again, one),) = story.next({"one": (later,)}).items()
         assert (again, one.status, one.start_ns) == (name, "open", NIC_SLOW.start_ns)
+
+    def test_what_is_over_keeps_its_name_when_judged_anew(self) -> None:
+        story = Story()
+        story.next({"one": (STEPS, NIC_SLOW)})
+        ((name, _),) = story.next({"one": closed(STEPS, NIC_SLOW)}).items()
+        other = said("slow_gpu", 12, 19, "10.0.105.0", slowdown=0.3)
+        steps = said("slow_step", 11, 19, cause=Cause("slow_gpu", other.subject))
+        ((again, one),) = story.next({"one": closed(steps, other)}).items()
+        assert (again, one.subject, one.status, one.end_ns) == (name, NIC, "closed", NIC_SLOW.end_ns)
+        assert [(each.kind, named(each)) for each in story.findings("one")] == [("slow_step", NIC)]
 
     @pytest.mark.parametrize(
         "kind, first, same", [("slow_gpu", 25, True), ("slow_gpu", 60, False), ("slow_step", 60, False)]
