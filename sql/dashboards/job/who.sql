@@ -1,21 +1,22 @@
--- Whom the others wait for: GPUs that incidents of the span name, open ones first, then those that were ready last in most of its
--- slow steps, then those that worked longest beyond their peers, in up to 40 steps. A step in which several can't be told apart
--- counts for each of them in part. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a small one
--- those of the same stage. Work is computing without what a GPU waited for; where replays are off, that isn't known, and work
--- isn't told.
+-- Whom the others wait for: GPUs that incidents of the span name, those of warning or worse and open ones first, then those that
+-- were ready last in most of its slow steps, then those that worked longest beyond their peers, in up to 40 steps. A step in
+-- which several can't be told apart counts for each of them in part. Peers are the GPUs of the same stage and turn: of the same
+-- data-parallel group, of a small one those of the same stage. Work is computing without what a GPU waited for; where replays are
+-- off, that isn't known, and work isn't told.
 WITH
     (SELECT any(step_s_median) FROM jobs WHERE job_id = ${job:sqlstring}) AS usual_s,
     named AS
     (
         SELECT
             arrayJoin(arrayDistinct(arrayConcat(splitByString('->', subject), may_also_be))) AS place,
+            max(severity != 'info') AS is_dear,
             max(status = 'open') AS is_open,
             max(has(splitByString('->', subject), place)) AS is_subject,
             sum(confidence * lost_gpu_h) AS blame,
             max(confidence) AS sure,
             arrayStringConcat(arraySort(groupUniqArray($__kind_text(kind))), ', ') AS kinds
         FROM incidents
-        WHERE has(jobs, ${job:sqlstring}) AND severity != 'info' AND end_time >= $__fromTime AND start_time <= $__toTime
+        WHERE has(jobs, ${job:sqlstring}) AND end_time >= $__fromTime AND start_time <= $__toTime
         GROUP BY place
     ),
     member AS
@@ -32,9 +33,11 @@ WITH
     (
         SELECT
             m.endpoint AS endpoint,
+            1 AS is_named,
+            max(n.is_dear) AS is_dear,
             max(n.is_open) AS is_open,
             max(n.blame) AS blame,
-            max(m.place = m.endpoint AND n.blame > 0) AS is_itself,
+            max(m.place = m.endpoint) AS is_itself,
             max(n.is_subject) AS is_subject,
             max(n.sure) AS sure,
             argMax(n.kinds, m.place = m.endpoint) AS kinds
@@ -74,6 +77,6 @@ FROM member AS m
 LEFT JOIN blamed AS b ON m.endpoint = b.endpoint
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
-WHERE b.blame > 0 OR l.steps > 0 OR w.work_s > 0
-ORDER BY b.is_open DESC, b.blame DESC, b.is_itself DESC, b.is_subject DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
+WHERE b.is_named = 1 OR l.steps > 0 OR w.work_s > 0
+ORDER BY b.is_dear DESC, b.is_open DESC, b.blame DESC, b.is_named DESC, b.is_itself DESC, b.is_subject DESC, l.steps DESC, "Work beyond peers" DESC NULLS LAST, "GPU"
 LIMIT 20
