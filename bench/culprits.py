@@ -1,8 +1,8 @@
 """Injects faults of GPUs and NICs, and counts on how many dashboards their culprit stands first: `-m bench.culprits`.
 
 Each fault is landed, analysed, and asked for as Grafana asks: the panel on whom the others wait for, of the job and of
-the incident. Only faults count of which somebody must be told; a fault that is not found is a miss. A culprit is
-whoever leaves the same records.
+the incident that costs most. Only faults count of which somebody must be told, and whose culprit the records tell from
+others: a fault that is not found is a miss. A culprit is whoever leaves the same records.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from bench.accuracy.faults.cases import KINDS, Case
 from bench.accuracy.faults.truth import Truth, true_of
 from bench.accuracy.work import Inputs, analysed, empty_store
 from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.grafana.queries import Selection, TimeRange, queries
 from prism_ch.simulate import Simulation, generate, write
+from prism_ch.simulate.network import Network, RankGrid
 from prism_ch.store.client import Store
 from prism_ch.store.statements import split_statements
 from tools.dashboards.ask import ask
@@ -38,14 +41,19 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=_FIRST_SEED, help=f"(default: {_FIRST_SEED})")
     chosen = parser.parse_args()
     found = {"prism-job": 0, "prism-incident": 0}
-    done = 0
+    done = cheap = alike = unfound = 0
     for case in _cases(chosen.first_seed):
         made = generate(case.scenario())
         truth = true_of(case, made)
         if not truth.is_costly:
+            cheap += 1
+            continue
+        if not _is_identifiable(made, truth):
+            alike += 1
             continue
         done += 1
-        named = first_rows(case, made, truth)
+        named, has_incident = first_rows(case, made, truth)
+        unfound += not has_incident
         for board, endpoint in named.items():
             found[board] += endpoint in truth.alike
         print(f"{done} faults", end="\r", file=sys.stderr, flush=True)
@@ -53,15 +61,38 @@ def main() -> None:
             f"{board}: {endpoint or 'nobody'}" for board, endpoint in named.items() if endpoint not in truth.alike
         ]
         if missed:
-            print(f"{case.name}: not {', '.join(sorted(truth.alike)[:4])} but {', '.join(missed)}", flush=True)
+            without = "" if has_incident else " (no incident of warning or worse)"
+            print(f"{case.name}: not {', '.join(sorted(truth.alike)[:4])} but {', '.join(missed)}{without}", flush=True)
         if done == chosen.faults:
             break
+    print(f"{done} faults; besides, {cheap} cost too little, and the records of {alike} don't tell the culprit")
+    print(f"without an incident of warning or worse: {unfound} of {done}")
     for board, hits in found.items():
         print(f"{board}: the culprit stands first in {hits} of {done}")
 
 
-def first_rows(case: Case, made: Simulation, truth: Truth) -> dict[str, str]:
-    """Return whom the job's and the incident's dashboard name first. It is empty without incident."""
+def _is_identifiable(made: Simulation, truth: Truth) -> bool:
+    """Return whether records set a culprit apart from its job.
+
+    They don't if all of the job leaves the same ones, or if all of a stage do and it was slow from the first step to
+    the last: one that has more to compute does, too.
+    """
+    scenario = made.scenario
+    job, network = scenario.jobs[0], Network(scenario.cluster)
+    grid = RankGrid(job.layout, job.attempts[0].gpus, network)
+    seen = max(truth.costs, key=lambda cost: cost.lost_gpu_s).endpoints
+    stages = [seen.intersection(map(str, each)) for each in network.addresses[grid.endpoint.reshape(grid.stages, -1)]]
+    is_whole = truth.start_ns <= scenario.start_ns and truth.end_ns >= _last_step_ns(made)
+    return not truth.alike >= seen and not (is_whole and any(each and truth.alike >= each for each in stages))
+
+
+def _last_step_ns(made: Simulation) -> int:
+    """Return when the last step began that ended in the recording."""
+    return int(np.sort(made.truth["steps"]["end_ns"].to_numpy())[-2])
+
+
+def first_rows(case: Case, made: Simulation, truth: Truth) -> tuple[dict[str, str], bool]:
+    """Return whom each dashboard names first, and whether there is an incident."""
     with tempfile.TemporaryDirectory() as folder, empty_store() as store:
         write(made, Path(folder))
         flows = f"{folder}/flows/*.parquet"
@@ -69,14 +100,15 @@ def first_rows(case: Case, made: Simulation, truth: Truth) -> dict[str, str]:
         harmed = max(truth.costs, key=lambda cost: cost.lost_gpu_s)
         jobs = store.rows(_JOB, {"endpoints": sorted(harmed.endpoints)})
         job_id = jobs[0][0] if jobs else ""
-        incidents = store.rows(_WORST_INCIDENT, {"job": job_id})
+        incidents = store.rows(_WORST_INCIDENT)
         incident = incidents[0][0] if incidents else ""
         bounds = made.summary["window_start_ns"], made.summary["window_end_ns"]
         time_range = TimeRange(*(at_ns // 1_000_000 for at_ns in bounds))
-        return {
+        named = {
             "prism-job": _first(store, "prism-job", time_range, job=job_id),
             "prism-incident": _first(store, "prism-incident", time_range, incident=incident) if incident else "",
         }
+        return named, bool(incident)
 
 
 def _cases(first_seed: int) -> Iterator[Case]:

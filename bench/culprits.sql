@@ -7,11 +7,11 @@ GROUP BY job_id
 ORDER BY countIf(has({endpoints:Array(String)}, endpoint)) DESC, job_id
 LIMIT 1;
 
--- Purpose: name the incident of a job that cost most.
--- Parameters: job.
+-- Purpose: name the incident that cost most.
+-- Parameters: none.
 -- Result: incident_id String, one row, none where there is no incident of warning or above.
 SELECT incident_id
 FROM incidents
-WHERE has(jobs, {job:String}) AND severity != 'info'
+WHERE severity != 'info'
 ORDER BY lost_gpu_h DESC, incident_id
 LIMIT 1;
