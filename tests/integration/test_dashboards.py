@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prism_ch.grafana.alerts import ALERTS
 from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.grafana.queries import Query, Selection, TimeRange, queries
 from prism_ch.store.client import Store, connect
@@ -92,7 +93,9 @@ def test_panel_that_shows_nothing_reported(filled: Store) -> None:
 def test_timing_reports_quantiles_and_bounds(filled: Store) -> None:
     board = {"prism-fleet": shipped_dashboards()["prism-fleet"]}
     report = list(time_queries(filled, board, EVERY).lines())
-    assert report[0].startswith("1 dashboards, 11 queries asked 11 times: median")
+    rules = 2 * len(ALERTS)
+    assert report[0].startswith(f"1 dashboards, {11 + rules} queries asked {11 + rules} times: median")
+    assert any(re.fullmatch(r"alert rules: p95 \d+ ms", line) for line in report)
     assert any(line.startswith("slowest: ") for line in report)
     assert any(
         re.fullmatch(r"bounds: p95 200 ms, longest 1,000 ms; a query of nothing takes \d+ ms here", line)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prism_ch.errors import PrismError
+from prism_ch.grafana.alerts import alerts_of
 from prism_ch.grafana.organisations import of_tenants
 from prism_ch.grafana.queries import (
     Query,
@@ -185,6 +186,15 @@ def ask_opened(
     variables = initial_selection(dashboard, offered_values(store, dashboard, time_range, tenant))
     for query in queries(uid, dashboard):
         yield ask(store, query, time_range, variables, tenant=tenant)
+
+
+def time_rules(store: Store, end_s: int, tenant: str | None = None) -> Iterator[Answer]:
+    """Time every query of the alert rules as Grafana evaluates them at a time."""
+    for rule in alerts_of(is_tenants=tenant is not None):
+        time_range = TimeRange((end_s - rule.range_s) * 1000, end_s * 1000)
+        for name, sql in rule.queries.items():
+            query = Query("alert rule", f"{rule.title!r}, {name}", "rule", sql)
+            yield Answer(query, duration_s(store, expand(sql, time_range), tenant), None)
 
 
 def duration_s(store: Store, sql: str, tenant: str | None = None) -> float:
