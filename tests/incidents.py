@@ -45,15 +45,18 @@ def incident(  # noqa: PLR0913 - the columns of an incident
     lost_gpu_h: float = 1.0,
     start_s: int | None = None,
     end_s: int | None = None,
+    summary: str = "",
+    revision: int = 1,
 ) -> None:
     """Write an incident, or with `tenant` that tenant's part; times are seconds since the epoch, by default now."""
     store.command(
         "INSERT INTO incidents_log (incident_id, revision, tenant, noted_time, kind, subject_type, subject, confidence,"
         " start_time, end_time, status, severity, jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action)"
-        " SELECT {id:String}, 1, {tenant:String}, start_time, {kind:String}, {type:String}, {subject:String}, 0.9,"
+        " SELECT {id:String}, {revision:UInt64}, {tenant:String}, start_time, {kind:String}, {type:String},"
+        " {subject:String}, 0.9,"
         " fromUnixTimestamp({start:UInt32}) AS start_time, fromUnixTimestamp({end:UInt32}), {status:String},"
         " {severity:String}, {jobs:Array(String)}, {tenants:Array(String)}, 8 * length({jobs:Array(String)}),"
-        " {lost:Float64}, 0.2, {subject:String}, 'Look there.'",
+        " {lost:Float64}, 0.2, {summary:String}, 'Look there.'",
         {
             "id": incident_id,
             "tenant": tenant,
@@ -67,6 +70,8 @@ def incident(  # noqa: PLR0913 - the columns of an incident
             "jobs": jobs or [],
             "tenants": tenants or [],
             "lost": lost_gpu_h,
+            "summary": summary or subject,
+            "revision": revision,
         },
     )
 

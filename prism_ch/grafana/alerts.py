@@ -16,12 +16,13 @@ from prism_ch.grafana.annotations import (
     INCIDENT_PAGES,
     RANGE,
     SERVICE_PAGES,
+    TEXTS,
     Page,
     dashboard_url,
     if_rows,
     pages_in,
     runbook_url,
-    what_is_wrong,
+    text,
 )
 
 DATASOURCE_UID = "prism"
@@ -44,7 +45,8 @@ NoDataState = Literal["OK", "Alerting", "NoData"]
 class Alert:
     """One alert rule: each row of its query is an alert.
 
-    A row has texts, which become labels, a number `value` to compare, and others that texts show.
+    A row has a number `value` to compare, and columns of text: those of `texts`, which notifications show, and labels,
+    which tell alerts apart.
     """
 
     #: Name of the query's file in sql/alerts, and the end of the rule's uid.
@@ -61,8 +63,10 @@ class Alert:
     #: Grafana's templates of its texts; those that need a row are empty without.
     summary: str
     description: str
-    #: Numbers of a row besides the time range that the texts show.
-    shown: tuple[str, ...] = ()
+    #: Columns of text that may change while the alert lasts, besides the time range.
+    texts: tuple[str, ...] = ()
+    #: The summary where the texts are missing for a moment.
+    otherwise: str = ""
     #: Labels of the alerts, also of the one for missing data; empty if the query returns them.
     kind: str = ""
     severity: Literal["", "warning", "critical"] = ""
@@ -83,13 +87,9 @@ class Alert:
 
     @property
     def queries(self) -> dict[str, str]:
-        """SQL by name in templates. A has labels and the number to judge, another labels and that number."""
-        numbers = {"A": "value"} | {name: name for name in (*RANGE, *self.shown)}
-        return {
-            query: f"SELECT * EXCEPT ({', '.join(each for each in numbers.values() if each != number)})\n"
-            f"FROM\n(\n{indent(self.sql, '    ')}\n)"
-            for query, number in numbers.items()
-        }
+        """SQL by name in templates. A has labels and the number to judge, TEXTS the texts as well."""
+        texts = ", ".join((*RANGE, *self.texts))
+        return {"A": f"SELECT * EXCEPT ({texts})\nFROM\n(\n{indent(self.sql, '    ')}\n)", TEXTS: self.sql}
 
 
 ALERTS = (
@@ -102,14 +102,13 @@ ALERTS = (
         range_s=86_400,
         is_for_tenants=True,
         pages=INCIDENT_PAGES,
-        shown=("lost_gpu_h",),
-        summary=(
-            f"{{{{ .Labels.place }}}}: {what_is_wrong()} (job {{{{ .Labels.job }}}},"
-            " {{ if .Values.lost_gpu_h }}{{ humanize .Values.lost_gpu_h.Value }}{{ end }} GPU-hours lost so far)"
-        ),
+        texts=("sentence", "action", "lost_gpu_h"),
+        summary=f"{{{{ {text('sentence')} }}}}",
+        otherwise="{{ .Labels.place }} is to blame ({{ .Labels.kind }})",
         description=(
-            "Incident {{ .Labels.incident }} is {{ .Labels.severity }}; the confidence in who is to blame is"
-            " {{ .Labels.confidence }}. Its page says what it rests on and what to do; so does `prism-ch incidents`."
+            f"{{{{ {text('action')} }}}} It has cost {{{{ {text('lost_gpu_h')} }}}} GPU-hours so far; job"
+            " {{ .Labels.job }}. The confidence in who is to blame is {{ .Labels.confidence }}: its page says what it"
+            " rests on."
         ),
     ),
     Alert(
@@ -121,13 +120,14 @@ ALERTS = (
         range_s=86_400,
         is_for_tenants=True,
         pages=CULPRIT_PAGES,
+        texts=("host", "incident", "incident_from_ms", "incident_to_ms", "action"),
         summary=(
             "{{ .Labels.place }} has been to blame for {{ humanize .Values.A.Value }} minutes of the last day"
             " ({{ .Labels.kind }})"
         ),
         description=(
-            "Several incidents of warning or worse named it in the last day, one of them within the last hour: "
-            "replace or drain it."
+            "Several incidents of warning or worse named it in the last day, one of them within the last hour. "
+            f"{{{{ {text('action')} }}}}"
         ),
     ),
     Alert(
@@ -252,7 +252,7 @@ def _rule(alert: Alert, group: str, links: Mapping[str, str]) -> dict[str, Any]:
         "execErrState": "Error",
         "labels": _labels(alert),
         "annotations": {
-            "summary": if_rows(alert.summary),
+            "summary": if_rows(alert.summary, alert.otherwise),
             "description": if_rows(alert.description),
             **links,
         },
@@ -260,7 +260,7 @@ def _rule(alert: Alert, group: str, links: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _queries(alert: Alert) -> list[dict[str, Any]]:
-    """Return a rule's queries. Grafana takes one number a row, so each number has its own."""
+    """Return a rule's queries. Grafana takes one number a row, and all else as labels."""
     return [
         {
             "refId": name,

@@ -2,7 +2,7 @@
 --   has stopped. One that was silent for a day is taken for removed.
 -- Range: how old what the service noted last may be.
 -- Result: exporter String, 'all' where none of several has sent anything; value Float64: since the first of them fell silent,
---   seconds; 0 where an open incident of warning or worse names it, which has an alert of its own; from_ms, to_ms Int64: as long a
+--   seconds; 0 where an open incident of warning or worse names it, which has an alert of its own; from_ms, to_ms String: as long a
 --   time before, and since.
 WITH
     (
@@ -40,8 +40,8 @@ WITH
 SELECT
     multiIf(are_all, 'all', count() = 1, any(label), concat(min(label), ' and ', toString(count() - 1), ' more')) AS exporter,
     max(if(is_named, 0, since_s)) AS value,
-    toInt64(toUnixTimestamp($__toTime)) * 1000 - toInt64(2000 * max(since_s)) AS from_ms,
-    toInt64(toUnixTimestamp($__toTime)) * 1000 AS to_ms
+    toString(toInt64(toUnixTimestamp($__toTime)) * 1000 - toInt64(2000 * max(since_s))) AS from_ms,
+    toString(toUnixTimestamp($__toTime)) || '000' AS to_ms
 FROM judged
 GROUP BY multiIf(are_all, '', is_silent, toString(spell), concat('of ', label))
 ORDER BY exporter

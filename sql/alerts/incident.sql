@@ -1,8 +1,9 @@
 -- Purpose: see the incidents of warning or worse, one alert each, and whether they still last.
 -- Range: how long an incident that is not renewed is still told.
 -- Result: tenant, job String, 'several' where it concerns more than one; incident, kind, subject, severity String; place
---   String: the subject, or the GPU that it is; confidence String: high from 0.9, medium from 0.5; value UInt8: 1 while it lasts, then 0 for 10 minutes; lost_gpu_h Float64; from_ms, to_ms
---   Int64: the incident with its length before and after it, since 1970.
+--   String: the subject, or the GPU that it is; confidence String: high from 0.9, medium from 0.5; value UInt8: 1 while it lasts,
+--   then 0 for 10 minutes. Texts, which change while it lasts: sentence, action, lost_gpu_h String; from_ms, to_ms String: the
+--   incident with its length before and after it, milliseconds since 1970.
 WITH
     toUnixTimestamp64Milli(i.start_time) AS start_ms,
     toUnixTimestamp64Milli(i.end_time) AS end_ms,
@@ -17,9 +18,11 @@ SELECT
     toString(i.severity) AS severity,
     multiIf(i.confidence >= 0.9, 'high', i.confidence >= 0.5, 'medium', 'low') AS confidence,
     toUInt8(i.status = 'open') AS value,
-    i.lost_gpu_h AS lost_gpu_h,
-    start_ms - length_ms AS from_ms,
-    end_ms + length_ms AS to_ms
+    i.summary AS sentence,
+    i.action AS action,
+    toString(round(i.lost_gpu_h, if(i.lost_gpu_h < 10, 2, 0))) AS lost_gpu_h,
+    toString(start_ms - length_ms) AS from_ms,
+    toString(end_ms + length_ms) AS to_ms
 FROM incidents AS i
 LEFT JOIN
 (

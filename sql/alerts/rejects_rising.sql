@@ -1,7 +1,7 @@
 -- Purpose: see which part of the records of the last quarter of an hour could not be used, where that is more than before.
 -- Range: the quarter of an hour and the time it is compared with.
 -- Result: reason String; value Float64: share rejected for that reason, of all that came; 0 where it is no more than twice the
---   share before, or less than 100 records; from_ms, to_ms Int64: the last quarter of an hour with as long a time before it.
+--   share before, or less than 100 records; from_ms, to_ms String: the last quarter of an hour with as long a time before it.
 WITH
     $__toTime - INTERVAL 15 MINUTE AS edge,
     (
@@ -27,8 +27,8 @@ WITH
 SELECT
     label AS reason,
     if(lately >= 100 AND lately / all_lately > 2 * before / greatest(all_before, 1), lately / all_lately, 0) AS value,
-    toInt64(toUnixTimestamp($__toTime - INTERVAL 30 MINUTE)) * 1000 AS from_ms,
-    toInt64(toUnixTimestamp($__toTime)) * 1000 AS to_ms
+    toString(toUnixTimestamp($__toTime - INTERVAL 30 MINUTE)) || '000' AS from_ms,
+    toString(toUnixTimestamp($__toTime)) || '000' AS to_ms
 FROM grown
 WHERE measure = 'records_rejected_total'
 ORDER BY reason

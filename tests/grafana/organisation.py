@@ -11,7 +11,8 @@ from itertools import count
 from typing import Any
 
 from tests.grafana import forms
-from tests.grafana.templates import TemplateError, expand
+from tests.grafana.evaluation import instances
+from tests.grafana.templates import TemplateError
 
 Json = Any
 
@@ -325,9 +326,7 @@ class Org:
         """Return states of all rules: without rows each has one instance, whose texts are filled in too."""
         groups: dict[tuple[str, str], list[Json]] = {}
         for rule in self.rules.values():
-            notes = {name: self._filled_in(text) for name, text in rule["annotations"].items()}
-            instance = {"labels": rule["labels"], "annotations": notes, "state": "Normal (NoData)"}
-            state = {"name": rule["title"], "state": "inactive", "health": "ok", "alerts": [instance]}
+            state = {"name": rule["title"], "state": "inactive", "health": "ok", "alerts": self._alerts(rule)}
             groups.setdefault((rule["folderUID"], rule["ruleGroup"]), []).append(state)
         listed = [
             {"name": title, "file": self.folders[folder]["title"], "rules": rules}
@@ -335,12 +334,12 @@ class Org:
         ]
         return {"status": "success", "data": {"groups": listed}}
 
-    def _filled_in(self, text: str) -> str:
+    def _alerts(self, rule: Json) -> list[Json]:
         try:
-            return expand(text, {}, {})
+            return [vars(each) for each in instances(rule, {})]
         except TemplateError as error:
             self.server.log.append(str(error))
-            return text
+            return []
 
     # Service accounts.
 

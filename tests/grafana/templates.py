@@ -20,8 +20,12 @@ class TemplateError(Exception):
     """Grafana would log an error."""
 
 
-def expand(template: str, labels: Mapping[str, str], values: Mapping[str, float]) -> str:
-    """Return the text of an instance: its labels, and the numbers of queries by name."""
+#: What a query has for an instance: labels and number of a row.
+Row = tuple[Mapping[str, str], float]
+
+
+def expand(template: str, labels: Mapping[str, str], values: Mapping[str, Row]) -> str:
+    """Return the text of an instance: its labels, and the rows of queries by name."""
     tokens = [(action, text) for action, text in _TOKEN.findall(template)]
     made, rest = _block(iter(tokens), {"Labels": labels, "Values": values}, is_shown=True)
     if rest:
@@ -81,12 +85,15 @@ class _Name(str):
 
 
 def _field(word: str, data: Mapping[str, Any]) -> Any:
-    """Return what .Labels.x, .Values.x or .Values.x.Value is."""
+    """Return what .Labels.x, .Values.x, .Values.x.Value or .Values.x.Labels.y is."""
     kind, name, *more = word.removeprefix(".").split(".")
     found = data[kind].get(name)
-    if more and found is None:
+    if not more:
+        return found
+    if found is None:
         raise TemplateError(f"nil pointer evaluating {word}")
-    return found if more or kind == "Labels" else (None if found is None else {"Value": found})
+    labels, number = found
+    return number if more == ["Value"] else labels.get(more[1])
 
 
 def _printed(value: Any) -> str:

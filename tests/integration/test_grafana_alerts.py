@@ -1,6 +1,7 @@
 """Each alert rule fires on its own cause only, on the real engine and through the gate."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +12,15 @@ import pytest
 
 from prism_ch.grafana.alerts import ALERTS, Alert, alerts_of, rule_groups
 from prism_ch.grafana.annotations import INCIDENT_PAGES
-from prism_ch.grafana.organisations import dashboards_of, database_user, datasource, shipped_dashboards
+from prism_ch.grafana.organisations import dashboards_of, database_user, datasource
 from prism_ch.grafana.queries import UNEXPANDED, TimeRange, expand
 from prism_ch.query.answer import answer
 from prism_ch.query.layout import is_number
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
-from tests.grafana.templates import EXTERNAL_URL
+from tests.grafana.evaluation import Instance
+from tests.grafana.evaluation import instances as evaluate
+from tests.grafana.templates import EXTERNAL_URL, Row
 from tests.grafana.templates import expand as fill_in
 from tests.incidents import HIDDEN, incident, part
 from tests.serving import PASSWORD, endpoint, users
@@ -32,12 +35,12 @@ def alert(name: str) -> Alert:
     return next(each for each in ALERTS if each.name == name)
 
 
-def ask(store: Store, name: str, tenant: str | None = None) -> list[tuple[dict[str, str], float]]:
+def ask(store: Store, name: str, tenant: str | None = None) -> list[Row]:
     """Return labels and number of each row, as Grafana reads a table whose one number is to be judged."""
     return numbers(store, name, "A", tenant)
 
 
-def numbers(store: Store, name: str, query: str, tenant: str | None = None) -> list[tuple[dict[str, str], float]]:
+def numbers(store: Store, name: str, query: str, tenant: str | None = None) -> list[Row]:
     """Return labels and number of each row of one of a rule's queries."""
     rule = alert(name)
     sql = expand(rule.queries[query], TimeRange((NOW_S - rule.range_s) * 1000, NOW_S * 1000))
@@ -49,7 +52,7 @@ def numbers(store: Store, name: str, query: str, tenant: str | None = None) -> l
         "String",
         "LowCardinality(String)",
     }
-    rows = []
+    rows: list[Row] = []
     for row in found.rows:
         labels = {name: value for name, value in zip(found.names, row, strict=True) if value is not None}
         number = labels.pop(found.names[places[0]])
@@ -60,7 +63,7 @@ def numbers(store: Store, name: str, query: str, tenant: str | None = None) -> l
     return rows
 
 
-def firing(store: Store, name: str, tenant: str | None = None) -> list[dict[str, str]]:
+def firing(store: Store, name: str, tenant: str | None = None) -> list[Mapping[str, str]]:
     return [labels for labels, number in ask(store, name, tenant) if number > alert(name).above]
 
 
@@ -77,14 +80,15 @@ def wrong(  # noqa: PLR0913 - the columns of an incident
     status: str = "open",
     began_ago_s: int = 600,
     ended_ago_s: int = 0,
+    **more: Any,
 ) -> None:
-    """Write an incident and its tenants' parts, as revision 1."""
+    """Write an incident and its tenants' parts."""
     about: dict[str, Any] = {"kind": kind, "subject_type": subject_type, "severity": severity, "status": status}
-    about |= {"start_s": NOW_S - began_ago_s, "end_s": NOW_S - ended_ago_s}
+    about |= {"start_s": NOW_S - began_ago_s, "end_s": NOW_S - ended_ago_s, **more}
     incident(store, incident_id, subject, jobs=list(of), tenants=list(tenants), **about)
     for tenant, name in zip(tenants, of, strict=True):
         part(store, incident_id, tenant, name, **about)
-    publish(store, "")
+    publish(store, "", more.get("revision", 1))
 
 
 def member(store: Store, endpoint: str, server: str) -> None:
@@ -96,9 +100,10 @@ def member(store: Store, endpoint: str, server: str) -> None:
     publish(store, "job-a")
 
 
-def publish(store: Store, name: str) -> None:
+def publish(store: Store, name: str, revision: int = 1) -> None:
     store.command(
-        "INSERT INTO revisions (job_id, revision, cuts) SELECT arrayJoin(['', {job:String}]), 1, 0", {"job": name}
+        "INSERT INTO revisions (job_id, revision, cuts) SELECT arrayJoin(['', {job:String}]), {revision:UInt64}, 0",
+        {"job": name, "revision": revision},
     )
 
 
@@ -169,8 +174,8 @@ def test_culprit_of_several_incidents_fires(store: Store) -> None:
         # Only what lies within the day counts, of one that began long before it.
         wrong(store, f"i-nic-{number}", "10.0.0.6", kind="slow_nic", began_ago_s=200_000 - number)
     assert firing(store, "culprit_persisting") == [
-        {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1", "place": "s1 GPU 3", "host": "s1"},
-        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6", "place": "10.0.0.6", "host": ""},
+        {"tenant": "a", "job": "several", "kind": "slow_gpu", "subject": "10.0.0.1", "place": "s1 GPU 3"},
+        {"tenant": "a", "job": "job-a", "kind": "slow_nic", "subject": "10.0.0.6", "place": "10.0.0.6"},
     ]
     blamed = {labels["subject"]: number for labels, number in ask(store, "culprit_persisting")}
     assert blamed == {"10.0.0.1": 40, "10.0.0.5": 0, "10.0.0.3": 0, "10.0.0.6": 2880}
@@ -322,46 +327,80 @@ def test_runbook_of_each_rule_opens_the_panel_of_its_text(rule: Alert, tenant: s
         assert named.sub(r"\1", shown) == re.sub(r"\[(.*?)\]\(.*?\)", r"\1", written).strip() != ""
 
 
-def test_link_of_a_culprit_opens_its_server_or_the_network(store: Store) -> None:
+def test_link_of_a_culprit_opens_its_server_or_its_last_incident(store: Store) -> None:
     for number in range(2):
+        began = 7200 - 600 * number
+        over: dict[str, Any] = {"began_ago_s": began, "ended_ago_s": began - 300, "status": "closed"}
         wrong(store, f"i-{number}", "10.0.0.1", began_ago_s=7200 + number)
-        wrong(store, f"i-switch-{number}", "spine-7", kind="slow_switch", subject_type="switch", began_ago_s=7200)
+        wrong(store, f"i-switch-{number}", "spine-7", kind="slow_switch", subject_type="switch", **over)
+        wrong(store, f"i-again-{number}", "spine-7", kind="slow_switch", subject_type="switch", began_ago_s=1800)
     member(store, "10.0.0.1", "server 1")
-    assert {(each.dashboard, each.variables.get("host")) for each in links(store, "culprit_persisting")} == {
-        ("prism-host", "server 1"), ("prism-network", None)
-    }  # fmt: skip
+    server, switch = sorted(links(store, "culprit_persisting"), key=lambda each: each.dashboard)
+    assert (server.dashboard, server.variables) == ("prism-host", {"host": "server 1"})
+    assert (server.from_ms, server.to_ms) == ((NOW_S - 86_400) * 1000, NOW_S * 1000)
+    assert (switch.dashboard, switch.variables) == ("prism-incident", {"incident": "i-again-1"})
+    assert (switch.from_ms, switch.to_ms) == ((NOW_S - 3600) * 1000, (NOW_S + 1800) * 1000)
+
+
+def test_link_of_a_tenants_culprit_opens_its_last_incident(store: Store) -> None:
+    for number in range(2):
+        wrong(store, f"i-{number}", "10.0.0.1", began_ago_s=7200 - 1800 * number)
+    member(store, "10.0.0.1", "server 1")
+    (opened,) = links(store, "culprit_persisting", "a")
+    assert (opened.dashboard, opened.variables) == ("prism-incident", {"incident": "i-1"})
+    assert (opened.from_ms, opened.to_ms) == ((NOW_S - 10_800) * 1000, (NOW_S + 5400) * 1000)
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule.name)
 def test_texts_of_each_rule_whole_with_rows_and_without(store: Store, rule: Alert) -> None:
     fire_all(store)
-    notes = next(each for each in made_rules() if each["uid"] == rule.uid)["annotations"]
-    assert {"summary", "description", "dashboard_url", "runbook_url"} == notes.keys()
-    for labels, values in instances(store, rule.name):
+    for each in instances(store, rule.name):
+        assert {"summary", "description", "dashboard_url", "runbook_url"} == each.annotations.keys()
         for name in ("summary", "description"):
-            text = fill_in(notes[name], labels, values)
-            assert text
-            assert "[no value]" not in text
-    for template in notes.values():
-        fill_in(template, {}, {})
+            assert each.annotations[name]
+            assert "[no value]" not in each.annotations[name]
+    (without,) = evaluate(made(rule.name), {})
+    assert without.state == "Normal (NoData)"
 
 
-def test_summary_of_an_incident_says_what_is_wrong_and_costs(store: Store) -> None:
-    wrong(store, "i-1", "10.0.0.1")
+def test_notification_of_an_incident_has_its_sentence(store: Store) -> None:
+    wrong(store, "i-1", "10.0.0.1", summary="GPU 3 of server-1 makes 7 others wait: 12 % of their time.")
     member(store, "10.0.0.1", "server-1")
-    ((labels, values),) = instances(store, "incident")
-    assert fill_in(made_rules()[0]["annotations"]["summary"], labels, values) == (
-        "server-1 GPU 3: it computes longer than its peers (job job-a, 1 GPU-hours lost so far)"
+    (found,) = instances(store, "incident")
+    assert found.annotations["summary"] == "GPU 3 of server-1 makes 7 others wait: 12 % of their time."
+    assert found.annotations["description"] == (
+        "Look there. It has cost 1 GPU-hours so far; job job-a. The confidence in who is to blame is high: its page"
+        " says what it rests on."
     )
 
 
+def test_sentence_that_changes_makes_no_other_alert(store: Store) -> None:
+    wrong(store, "i-1", "10.0.0.1", summary="It costs 12 % of their time.")
+    (before,) = instances(store, "incident")
+    wrong(store, "i-1", "10.0.0.1", summary="It costs 31 % of their time.", revision=2)
+    (after,) = instances(store, "incident")
+    assert (before.state, after.state) == ("Alerting", "Alerting")
+    assert before.labels == after.labels
+    assert after.annotations["summary"] == "It costs 31 % of their time."
+
+
+def test_summary_without_texts_names_place_and_kind(store: Store) -> None:
+    """Grafana asks one query after the other: in between, an incident may get worse."""
+    wrong(store, "i-1", "10.0.0.1")
+    (found,) = evaluate(made("incident"), {"A": ask(store, "incident"), "texts": []})
+    assert found.annotations["summary"] == "10.0.0.1 is to blame (slow_gpu)"
+    assert found.annotations["dashboard_url"].endswith("/prism-incident?orgId=7")
+
+
 @pytest.mark.parametrize("tenant", [None, "b"])
-def test_all_queries_of_a_rule_have_the_same_instances(store: Store, tenant: str | None) -> None:
+def test_each_alert_of_a_rule_has_one_row_of_texts(store: Store, tenant: str | None) -> None:
     fire_all(store)
     for rule in alerts_of(is_tenants=tenant is not None):
-        found = [[labels for labels, _ in numbers(store, rule.name, query, tenant)] for query in rule.queries]
-        assert found[0]
-        assert all(each == found[0] for each in found)
+        alerts, texts = (numbers(store, rule.name, query, tenant) for query in ("A", "texts"))
+        assert alerts
+        names = {*rule.texts, "from_ms", "to_ms"}
+        without = [({k: v for k, v in labels.items() if k not in names}, number) for labels, number in texts]
+        assert without == alerts
 
 
 @dataclass(frozen=True)
@@ -375,14 +414,13 @@ class Link:
     variables: dict[str, str]
 
 
-def links(store: Store, name: str) -> list[Link]:
-    """Return what the links of a rule's firing instances open."""
-    made = next(each for each in made_rules() if each["uid"] == alert(name).uid)
+def links(store: Store, name: str, tenant: str | None = None) -> list[Link]:
+    """Return what the links of a rule's firing alerts open."""
     opened = []
-    for labels, values in instances(store, name):
-        if values["A"] <= alert(name).above:
+    for each in instances(store, name, tenant):
+        if each.state != "Alerting":
             continue
-        parts = urlsplit(fill_in(made["annotations"]["dashboard_url"], labels, values))
+        parts = urlsplit(each.annotations["dashboard_url"])
         assert f"{parts.scheme}://{parts.netloc}{parts.path}".startswith(f"{EXTERNAL_URL}d/")
         query = {key: value for key, (value,) in parse_qs(parts.query, strict_parsing=True).items()}
         variables = {key.removeprefix("var-"): value for key, value in query.items() if key.startswith("var-")}
@@ -391,17 +429,15 @@ def links(store: Store, name: str) -> list[Link]:
     return opened
 
 
-def instances(store: Store, name: str) -> list[tuple[dict[str, str], dict[str, float]]]:
-    """Return labels and values of a rule's instances, as Grafana joins its queries."""
-    found: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
-    for query in alert(name).queries:
-        for labels, number in numbers(store, name, query):
-            found.setdefault(tuple(sorted(labels.items())), {})[query] = number
-    return [(dict(labels), values) for labels, values in found.items()]
+def instances(store: Store, name: str, tenant: str | None = None) -> list[Instance]:
+    """Return a rule's alerts as Grafana makes them of what its queries answer."""
+    return evaluate(made(name, tenant), {query: numbers(store, name, query, tenant) for query in alert(name).queries})
 
 
-def made_rules() -> list[dict[str, Any]]:
-    return [rule for group in rule_groups(shipped_dashboards(), 7, is_tenants=False) for rule in group["rules"]]
+def made(name: str, tenant: str | None = None) -> dict[str, Any]:
+    """Return a rule of an organisation as it is provisioned."""
+    groups = rule_groups(dashboards_of(tenant), 7, is_tenants=tenant is not None)
+    return next(rule for group in groups for rule in group["rules"] if rule["uid"] == alert(name).uid)
 
 
 def fire_all(store: Store) -> None:
@@ -447,7 +483,7 @@ def test_every_data_source_may_ask_its_rules_over_http(store: Store, engine_fold
 
 def test_texts_have_no_dollar_and_use_labels_of_the_query() -> None:
     for rule in ALERTS:
-        for text in (rule.summary, rule.description):
+        for text in (rule.summary, rule.otherwise, rule.description):
             assert "$" not in text
             for label in re.findall(r"\.Labels\.(\w+)", text):
                 is_returned = re.search(rf"\bAS {label}\b|^ +{label},?$", rule.sql, re.MULTILINE)

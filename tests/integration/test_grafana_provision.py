@@ -40,6 +40,7 @@ def dashboards() -> dict[str, Mapping[str, Any]]:
     made: dict[str, dict[str, Any]] = {
         "prism-fleet": {"panels": [], "tags": ["prism"]},
         "prism-runbook": {"panels": runbook, "tags": ["prism", "tenants"]},
+        "prism-tenant": {"panels": [], "tags": ["prism", "tenants"]},
     }
     for alert in ALERTS:
         tags = ["prism", "tenants"] if alert.is_for_tenants else ["prism"]

@@ -2,16 +2,15 @@
 
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
 
 from prism_ch.errors import GrafanaError
 from prism_ch.grafana.alerts import ALERTS, duration, rule_groups
-from prism_ch.grafana.annotations import WHAT_IS_WRONG, Page, if_rows, pages_in, runbook_url
+from prism_ch.grafana.annotations import TEXTS, Page, if_rows, pages_in, runbook_url
 from prism_ch.grafana.organisations import shipped_dashboards
-from prism_ch.model.finding import FindingKind
 
 PROVISIONING = Path(__file__).parents[3] / "dashboards" / "provisioning"
 
@@ -31,7 +30,8 @@ def test_rule_compares_the_number_of_its_query() -> None:
     for alert, rule in zip(ALERTS, rules(), strict=True):
         query, *more, condition = rule["data"]
         assert query["refId"] == "A"
-        assert {each["refId"] for each in more} == alert.queries.keys() - {"A"}
+        assert [each["refId"] for each in more] == [TEXTS]
+        assert more[0]["model"]["rawSql"] == alert.sql
         assert query["model"]["rawSql"] == alert.queries["A"]
         assert not alert.sql.startswith("--")
         assert query["relativeTimeRange"]["from"] == alert.range_s
@@ -48,20 +48,23 @@ def test_page_without_dashboard_or_variable_refused() -> None:
         pages_in([Page("d", {"x": "label"})], {"d": {"templating": {"list": [{"name": "y"}]}}})
 
 
-def test_pages_of_an_organisation_end_with_one_without_label() -> None:
+def test_pages_of_an_organisation_end_without_variable() -> None:
     host, network, tenant = Page("host", {"host": "host"}), Page("network"), Page("tenant")
     boards = {"host": {"templating": {"list": [{"name": "host"}]}}, "network": {}, "tenant": {}}
     assert pages_in([host, network, tenant], boards) == [host, network]
     assert pages_in([host, network, tenant], {"tenant": {}}) == [tenant]
 
 
-def test_every_kind_of_incident_has_its_words() -> None:
-    assert WHAT_IS_WRONG.keys() == set(get_args(FindingKind))
-
-
 def test_text_that_needs_no_row_stays_without_rows() -> None:
     assert if_rows("The analysis is behind") == "The analysis is behind"
     assert if_rows("{{ .Labels.job }}") == "{{ if .Values.A }}{{ .Labels.job }}{{ end }}"
+
+
+def test_text_of_a_column_is_replaced_where_it_is_missing() -> None:
+    column, otherwise = "{{ .Values.texts.Labels.it }}", "{{ .Labels.job }}"
+    assert if_rows(column, otherwise) == (
+        "{{ if .Values.texts }}" + column + "{{ else }}{{ if .Values.A }}" + otherwise + "{{ end }}{{ end }}"
+    )
 
 
 def test_rule_without_a_panel_in_the_runbook_refused() -> None:
