@@ -6,12 +6,14 @@ import multiprocessing
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.commands import prism_ch
+from prism_ch.store.client import connect
+from tests.e2e.commands import Done, prism_ch, prism_ch_process
 
 RUN = Path(__file__).parent / "data/real_training/dp4_slow_rank"
 FLOWS, TOPOLOGY = RUN / "flows.parquet", RUN / "topology.csv"
@@ -96,38 +98,52 @@ DAMAGE = {
 }
 
 
-def wrong(url: str) -> list[str]:
+#: Runs a command on the database of a URL.
+Run = Callable[..., Done]
+
+
+def in_own_process(*arguments: str | Path, url: str) -> Done:
+    """Run a command as the process that an operator starts."""
+    return prism_ch_process(*arguments, folder=Path(url.removeprefix("chdb://")))
+
+
+def wrong(url: str, run: Run = prism_ch) -> list[str]:
     """Return the doctor's lines about what is wrong in the database, each with what mends it."""
-    found = re.findall(r"^(?:warn|bad ) +(.*)\n +mend: (.*)$", prism_ch("doctor", url=url).out, re.MULTILINE)
+    found = re.findall(r"^(?:warn|bad ) +(.*)\n +mend: (.*)$", run("doctor", url=url).out, re.MULTILINE)
     return [f"{what} -> {mend}" for what, mend in found if what.startswith(CHECKED)]
 
 
-def follow(line: str, url: str) -> None:
-    """Do what a line of the doctor says."""
+def move_out(line: str) -> None:
+    """Move out the file of a damaged definition, where a line of the doctor names one."""
     moved = re.search(r"the definition in (\S+) is damaged; move that file out", line)
     if moved:
         Path(moved[1]).rename(Path(moved[1]).parents[3] / "damaged.sql")
+
+
+def follow(line: str, url: str, run: Run = prism_ch) -> None:
+    """Run the commands that a line of the doctor says."""
     for command in re.findall(r"`prism-ch ([^`]+)`", line):
         given = {"FILE...": FLOWS, "FILE": TOPOLOGY, "topology.csv": TOPOLOGY}
-        prism_ch(*(given.get(word, word) for word in shlex.split(command)), url=url)
+        run(*(given.get(word, word) for word in shlex.split(command)), url=url)
 
 
 def follow_the_doctor(url: str) -> tuple[list[str], list[str], list[str]]:
-    """Do what the doctor says until nothing is wrong, in a process of its own, which opens this database alone.
-
-    Returns what he said first and last, and the results.
-    """
+    """Do what the doctor says until nothing is wrong; return what he said first and last, and the results."""
     first = lines = wrong(url)
-    for _ in range(ROUNDS):
-        for line in lines:
-            follow(line, url)
-        lines = wrong(url)
-        if not lines:
-            break
+    for line in lines:
+        move_out(line)
+    with connect(url):  # a start of the engine takes longer than most commands
+        for _ in range(ROUNDS):
+            for line in lines:
+                follow(line, url)
+            lines = wrong(url)
+            if not lines:
+                break
     return first, lines, results(url)
 
 
-def in_process(call: Callable[[str], Any], url: str) -> Any:
-    """Call a function in a process of its own: the embedded engine opens one folder a process."""
+@contextmanager
+def in_process() -> Iterator[Callable[[Callable[[str], Any], str], Any]]:
+    """Yield what calls functions in a process of its own: the embedded engine opens one folder at a time."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(call, url).result()
+        yield lambda call, url: pool.submit(call, url).result()

@@ -41,18 +41,19 @@ def damage(target: Target, until_s: float) -> list[Held]:
     """Damage copies of the stopped service's database, and follow the doctor."""
     target.service.stop()
     folder = target.service.folder
-    whole = in_process(results, f"chdb://{folder}")
     unnamed, unmended, done = [], [], 0
-    for kind, harm in DAMAGE.items():
-        if done and time.monotonic() > until_s:
-            break
-        copy = shutil.copytree(folder, folder.with_name("copy"), symlinks=True)
-        harm(copy)
-        first, last, found = in_process(follow_the_doctor, f"chdb://{copy}")
-        unnamed += [] if first else [kind]
-        unmended += [] if not last and found == whole else [kind]
-        done += 1
-        shutil.rmtree(copy)
+    with in_process() as call:
+        whole = call(results, f"chdb://{folder}")
+        for kind, harm in DAMAGE.items():
+            if done and time.monotonic() > until_s:
+                break
+            copy = shutil.copytree(folder, folder.with_name("copy"), symlinks=True)
+            harm(copy)
+            first, last, found = call(follow_the_doctor, f"chdb://{copy}")
+            unnamed += [] if first else [kind]
+            unmended += [] if not last and found == whole else [kind]
+            done += 1
+            shutil.rmtree(copy)
     return [
         Held("damage is named by the doctor", not unnamed, f"{done - len(unnamed)} of {done} kinds"),
         Held(

@@ -72,11 +72,19 @@ class Engine:
             yield Result(read, future)
         finally:
             os.close(read)
-            while not future.done():  # the statement may not have begun when it is cancelled for the first time
-                await asyncio.get_running_loop().run_in_executor(self._controls, self._cancel, statement.mark)
-                await asyncio.wait([future], timeout=_CANCEL_EVERY_S)
-            future.exception()  # marks it as retrieved; whoever needed it has read it
-            self.marks.discard(statement.mark)
+            await self._ended(statement, future)
+
+    async def whole_result(self, handle: Handle, statement: Statement) -> tuple[bytes, QueryCost]:
+        """Run a statement and return its result, which must be small, and cost. It is cancelled with its caller."""
+        text = f"{statement.text}\n/* {statement.mark} */ {statement.settings}"
+        self.marks.add(statement.mark)
+        future = asyncio.get_running_loop().run_in_executor(
+            self._threads, handle.answer, text, statement.format, statement.parameters
+        )
+        try:
+            return await asyncio.shield(future)
+        finally:
+            await self._ended(statement, future)
 
     def close(self) -> None:
         """Cancel all running statements."""
@@ -84,6 +92,14 @@ class Engine:
             self._cancel(mark)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._controls.shutdown(wait=False, cancel_futures=True)
+
+    async def _ended(self, statement: Statement, future: asyncio.Future[_Result]) -> None:
+        """Cancel a statement, unless it has ended, and wait for its end."""
+        while not future.done():  # the statement may not have begun when it is cancelled for the first time
+            await asyncio.get_running_loop().run_in_executor(self._controls, self._cancel, statement.mark)
+            await asyncio.wait([future], timeout=_CANCEL_EVERY_S)
+        future.exception()  # marks it as retrieved; whoever needed it has read it
+        self.marks.discard(statement.mark)
 
     def _cancel(self, mark: str) -> None:
         with contextlib.closing(self._open_control()) as control:

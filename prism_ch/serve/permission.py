@@ -23,10 +23,11 @@ from prism_ch.serve.request import (
     first_word,
     is_query,
     without_format,
+    writes_file,
 )
 from prism_ch.serve.users import User
 from prism_ch.store.client import Store
-from prism_ch.store.handle import EngineError, Statement, array_of
+from prism_ch.store.handle import EngineError, Handle, Statement, array_of
 from prism_ch.store.statements import statement
 
 #: A statement's text, the tenant, and the settings of the URL.
@@ -34,6 +35,7 @@ _Key = tuple[str, str | None, tuple[tuple[str, str], ...]]
 
 _REMEMBERED_MAX, _REMEMBERED_LENGTH_MAX = 1000, 10_000
 _DEFAULT_FORMAT = "TabSeparated"
+_TEXT_TIMES = 8
 #: Clients know ClickHouse's own default database by this name; here it is the one with the tables.
 _DEFAULT_DATABASE = "default"
 
@@ -116,7 +118,8 @@ class Gate:
         if user.role == "operator":
             chosen = result_format or request.format or _DEFAULT_FORMAT
             body = listed_only(body, self._store.database)
-            return Permitted(Statement(body, chosen, request.parameters, at_end), request.settings)
+            settings = {**self._bound_of(chosen), **request.settings}
+            return Permitted(Statement(body, chosen, request.parameters, at_end), settings)
         if is_settings_query(body):
             return _settings_query(result_format or request.format, user)
         if user.role == "collector":
@@ -130,10 +133,15 @@ class Gate:
         chosen = passed.format or result_format or request.format or _DEFAULT_FORMAT
         if chosen not in FORMATS or (user.tenant is not None and chosen in REVEALING_FORMATS):
             raise RequestError("UNKNOWN_FORMAT", f"The format {chosen} is not offered")
-        settings = passed.settings
+        settings = {**self._bound_of(chosen), **passed.settings}
         if user.tenant is not None and chosen in COUNTING_FORMATS:
             settings = {"exact_rows_before_limit": "1", **settings}
         return Permitted(Statement(passed.text, chosen, request.parameters), settings)
+
+    def _bound_of(self, result_format: str) -> dict[str, str]:
+        """Bound the result in a format that is kept whole. As text it may be some times as long."""
+        is_kept = result_format in REVEALING_FORMATS
+        return {"max_result_bytes": str(self._statement_bytes // _TEXT_TIMES)} if is_kept else {}
 
     def _check(self, key: _Key) -> CheckedStatement:
         text, tenant, settings = key
@@ -179,6 +187,16 @@ def _collector_question(text: str, result_format: str, own: str) -> Permitted:
         raise RequestError("ACCESS_DENIED", f"A collector may only DESCRIBE {', '.join(sorted(LANDING_TABLES))}")
     parameters = {"table": table, "own": array_of(_OWN_COLUMNS)}
     return Permitted(Statement(statement("describe_landing"), chosen, parameters), settings)
+
+
+def check_alone(handle: Handle, text: str) -> None:
+    """Refuse several statements, and one that writes a file of the service's machine.
+
+    The engine would run all of them, and no setting keeps it from writing files. Raises RequestError, EngineError.
+    """
+    # Words and semicolons have no escapes, but they stand in texts and comments too: only the engine tells.
+    if (";" in text or "OUTFILE" in text.upper()) and writes_file(handle.as_read(text)):
+        raise RequestError("INTO_OUTFILE_NOT_ALLOWED", "INTO OUTFILE is not allowed: the answer is the result")
 
 
 def permit_command(user: User, method: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from email.parser import BytesParser
+from email.policy import HTTP
 from itertools import pairwise
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -25,6 +27,7 @@ _ERRORS = {
     "QUOTA_EXCEEDED": (201, 429),
     "TOO_MANY_SIMULTANEOUS_QUERIES": (202, 503),
     "SOCKET_TIMEOUT": (209, 408),
+    "INTO_OUTFILE_NOT_ALLOWED": (348, 400),
     "SESSION_NOT_FOUND": (372, 404),
     "SESSION_IS_LOCKED": (373, 409),
     "ACCESS_DENIED": (497, 403),
@@ -116,20 +119,52 @@ def parse(query_string: bytes, headers: Mapping[str, str]) -> tuple[SqlRequest, 
         if _is_set(given, name):
             text = f"The parameter {name} is not spoken; use Accept-Encoding and Content-Encoding instead"
             raise RequestError("BAD_ARGUMENTS", text)
-    others = {name: value for name, value in given.items() if name not in _PROTOCOL}
+    parameters, settings = _parameters_and_settings(given)
     request = SqlRequest(
         statement=given.get("query", ""),
         database=given.get("database") or headers.get("x-clickhouse-database", ""),
         format=_matching(_FORMAT, "format", given.get("default_format") or headers.get("x-clickhouse-format", "")),
         query_id=_matching(_VISIBLE, "query_id", given.get("query_id", "")) or str(uuid4()),
         session=_session(given),
-        parameters={name.removeprefix("param_"): value for name, value in others.items() if name.startswith("param_")},
-        settings={name: value for name, value in others.items() if not name.startswith("param_")},
+        parameters=parameters,
+        settings=settings,
         accepts_compression=_is_set(given, "enable_http_compression"),
         waits_for_end=_is_set(given, "wait_end_of_query"),
         protocol_version=_whole(given, "client_protocol_version", 0),
     )
     return request, given
+
+
+def with_form(request: SqlRequest, content_type: str, body: bytes) -> SqlRequest:
+    """Add the statement and parameters of a form in the body.
+
+    Raises RequestError if it can't be read, or holds a file.
+    """
+    head = b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n"
+    form = BytesParser(policy=HTTP).parsebytes(head + body)
+    given = {}
+    for part in form.iter_parts():
+        name, content = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
+        if not isinstance(name, str) or not isinstance(content, bytes) or part.get_filename() is not None:
+            raise RequestError(
+                "BAD_ARGUMENTS", "A part of the form has no name, or is a file; tables can't be sent along"
+            )
+        given[name] = content.decode(errors="surrogateescape")
+    if not given:
+        raise RequestError("BAD_ARGUMENTS", "The form can't be read")
+    parameters, settings = _parameters_and_settings(given)
+    return replace(
+        request,
+        statement=given.get("query", request.statement),
+        parameters={**request.parameters, **parameters},
+        settings={**request.settings, **settings},
+    )
+
+
+def _parameters_and_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    others = {name: value for name, value in given.items() if name not in _PROTOCOL}
+    parameters = {name.removeprefix("param_"): value for name, value in others.items() if name.startswith("param_")}
+    return parameters, {name: value for name, value in others.items() if not name.startswith("param_")}
 
 
 def _url_parameters(query_string: bytes) -> dict[str, str]:
@@ -195,10 +230,7 @@ def is_reading(text: str) -> bool:
 
 
 def writes_file(text: str) -> bool:
-    """Return whether a statement writes its result to a file.
-
-    Read-only settings do not forbid that.
-    """
+    """Return whether a statement, as the engine writes it, writes its result to a file."""
     words = [found["word"].upper() for found in _TOKEN.finditer(text) if found["word"]]
     return ("INTO", "OUTFILE") in pairwise(words)
 

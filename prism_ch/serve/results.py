@@ -60,10 +60,10 @@ class Results:
         Raises EngineError if it fails before the first byte. If it fails later, its error is the last piece, and the
         response has no end.
         """
-        if first_word(statement.text) not in LONG:
-            text = f"{statement.text}\n{statement.settings}"
-            data = await engine.run(lambda: handle.run(text, statement.format, statement.parameters))
-            await self.send(data, statement.format, QueryCost())
+        # To a pipe the engine writes no progress.
+        if first_word(statement.text) not in LONG or statement.format in REVEALING_FORMATS:
+            data, cost = await engine.whole_result(handle, statement)
+            await self.send(_with_progress(data, statement.format, cost), statement.format, cost)
             return
         if statement.format in NUMBERING_FORMATS:
             statement = replace(statement, text=await engine.run(partial(_with_names, handle, statement)))
@@ -73,7 +73,6 @@ class Results:
             data, whole = await result.beginning()
             if whole:
                 cost = await result.cost()
-                data += _progress(statement.format, cost)
                 if not data and statement.format == "Native":
                     data = await engine.run(lambda: _describe(handle, statement))
                 await self.send(data, statement.format, cost)
@@ -95,11 +94,11 @@ class Results:
             await self._exchange.send(data)
             data = await result.piece()
         try:
-            cost = await result.cost()
+            await result.cost()
         except EngineError as error:
             await self._exchange.end(self._framed(public_error(error, self._user)), complete=False)
         else:
-            await self._exchange.end(_progress(result_format, cost))
+            await self._exchange.end()
 
     async def _send_at_end(self, result: Result, data: bytes, result_format: str) -> None:
         with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as kept:
@@ -107,7 +106,6 @@ class Results:
                 kept.write(data)
                 data = await result.piece()
             cost = await result.cost()
-            kept.write(_progress(result_format, cost))
             headers = self._headers(result_format, cost, 0)
             size = kept.tell()
             kept.seek(0)
@@ -141,18 +139,15 @@ class Results:
         return b"\r\n".join([b"", mark, tag, message + b"%d %s" % (len(message), tag), mark, b""])
 
 
-def _progress(result_format: str, cost: QueryCost) -> bytes:
-    """Write the last row of a format with progress.
-
-    The engine leaves it out where it writes to a pipe.
-    """
-    if result_format not in REVEALING_FORMATS:
-        return b""
+def _with_progress(data: bytes, result_format: str, cost: QueryCost) -> bytes:
+    """Put a row of progress first where the engine was too quick to write one."""
+    if result_format not in REVEALING_FORMATS or b'{"progress"' in data:
+        return data
     read = {
         "read_rows": str(cost.rows), "read_bytes": str(cost.bytes), "total_rows_to_read": str(cost.rows),
         "elapsed_ns": str(int(cost.elapsed_s * 1e9)),
     }  # fmt: skip
-    return json.dumps({"progress": read}, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({"progress": read}, separators=(",", ":")).encode() + b"\n" + data
 
 
 def go_handshake(text: str, request: SqlRequest, server: Server) -> bytes | None:

@@ -18,7 +18,14 @@ from prism_ch.serve.exchange import PIECE_BYTES, ClientGoneError, Exchange
 from prism_ch.serve.handles import Handles
 from prism_ch.serve.memory import Memory
 from prism_ch.serve.origin import is_cross_site, is_for_this_machine
-from prism_ch.serve.permission import Gate, permit_command, permit_insert, permitted_database, public_error
+from prism_ch.serve.permission import (
+    Gate,
+    check_alone,
+    permit_command,
+    permit_insert,
+    permitted_database,
+    public_error,
+)
 from prism_ch.serve.request import (
     LONGEST_BYTES,
     Insert,
@@ -28,7 +35,7 @@ from prism_ch.serve.request import (
     first_word,
     is_reading,
     parse,
-    writes_file,
+    with_form,
 )
 from prism_ch.serve.results import Results, Server, go_handshake
 from prism_ch.serve.users import Credentials, RateLimit, User, Users, credentials_of
@@ -145,6 +152,10 @@ class _Call:
         self.user_name = user.name
         body = self._exchange.body()
         head, whole = await self._head(user, body)
+        content_type = headers.get("content-type", "")
+        if whole and content_type.startswith("multipart/form-data"):
+            self._request = with_form(self._request, content_type, head)
+            head = self._request.statement.encode(errors="surrogateescape")
         text = head.decode(errors="surrogateescape")
         insert = as_insert(text)
         self._results = Results(self._exchange, self._request, user, self._endpoint.server)
@@ -189,14 +200,14 @@ class _Call:
         if handshake is not None:
             await results.send(handshake, "Native", QueryCost(1))
             return
-        if self._method == "GET" and writes_file(text):
-            permit_command(user, self._method)
         permitted = await endpoint.gate.permit(text, request, user, endpoint.engine)
         if request.session is not None and user.role == "operator":
             lent = self._handle(user, permitted.settings)
         else:
             lent = endpoint.handles.for_reading(database, permitted.settings)
         async with lent as handle:
+            if user.role == "operator":
+                await endpoint.engine.run(partial(check_alone, handle, permitted.statement.text))
             await self._exchange.while_connected(results.stream(endpoint.engine, handle, permitted.statement))
 
     async def _command(self, user: User, text: str) -> None:
@@ -225,7 +236,7 @@ class _Call:
                 written = await engine.run(insertion.finish)
             finally:
                 await engine.run(insertion.cancel)
-        await self._results.send(b"", permitted.format, QueryCost(), written)
+        await self._results.send(b"", "TabSeparated", QueryCost(), written)
 
     def _handle(self, user: User, settings: Mapping[str, str]) -> AbstractAsyncContextManager[Handle]:
         """Lend the handle of an operator's session, else one for this request."""

@@ -15,16 +15,20 @@ from chdb import ChdbError
 from prism_ch.errors import StoreError
 from prism_ch.store.statements import quoted
 
-#: A time without zone means UTC, whatever the zone of the machine.
-_DEFAULT_SETTINGS = {"session_timezone": "UTC"}
+#: A time without zone means UTC, whatever the zone of the machine; a word alone is no SELECT, as for a server.
+_DEFAULT_SETTINGS = {"session_timezone": "UTC", "implicit_select": "0"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ERROR = re.compile(
     r"Code: (?P<code>\d+)\. DB::Exception: (?:Code: \d+\. DB::Exception: )?(?P<text>.*?)"
     r"(?:\. \((?P<name>[A-Z][A-Z0-9_]+)\).*)?$",
     re.DOTALL,
 )
-# What write() adds to a statement, which its author should not read in an error.
-_ADDED = re.compile(r"\s*INTO OUTFILE '/dev/fd/\d+' TRUNCATE FORMAT \w+ /\* [0-9a-f]{32} \*/")
+# What write() and as_read() add to a statement, which its author should not read in an error.
+_ADDED = re.compile(
+    r"\s*INTO OUTFILE '/dev/fd/\d+' TRUNCATE FORMAT \w+ /\* [0-9a-f]{32} \*/"
+    r"|:? ?In scope SELECT formatQuerySingleLine\(.*\)(?=\. \()",
+    re.DOTALL,
+)
 _SYNTAX_ERROR, _UNKNOWN_SETTING, _UNKNOWN_EXCEPTION = 62, 115, 1002
 
 
@@ -117,8 +121,15 @@ class Handle:
 
     def run(self, text: str, result_format: str = "TabSeparated", parameters: Mapping[str, str] | None = None) -> bytes:
         """Run a statement and return its result, which must be small."""
+        return self.answer(text, result_format, parameters)[0]
+
+    def answer(
+        self, text: str, result_format: str, parameters: Mapping[str, str] | None = None
+    ) -> tuple[bytes, QueryCost]:
+        """Run a statement and return its result, which must be small, and its cost."""
         try:
-            return bytes(self._connection.query(text, result_format, params=dict(parameters or {})).bytes())
+            done = self._connection.query(text, result_format, params=dict(parameters or {}))
+            return bytes(done.bytes()), QueryCost(done.rows_read(), done.bytes_read(), done.elapsed())
         except (ChdbError, RuntimeError) as error:
             raise engine_error(error) from error
 
@@ -137,9 +148,17 @@ class Handle:
         except (ChdbError, RuntimeError) as error:
             found = engine_error(error)
             if found.code == _SYNTAX_ERROR:
-                # The position in an error of the statement alone is one that its author can find.
-                self.run(statement.text, "Null", statement.parameters)
+                # The position in an error of the statement alone is one that its author can find. It is not run: what
+                # has no result to write may change something.
+                self.as_read(statement.text)
             raise found from error
+
+    def as_read(self, text: str) -> str:
+        """Return a statement as the engine reads it: without comments, each text in plain quotes.
+
+        Raises EngineError also if the text is several statements.
+        """
+        return self.run(f"SELECT formatQuerySingleLine({quoted(text)})", "TSVRaw").decode(errors="replace")
 
     def insertion(self, text: str, input_format: str) -> Insertion:
         """Open an INSERT, its text without FORMAT and without rows."""

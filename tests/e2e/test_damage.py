@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.damage import DAMAGE, FLOWS, TOPOLOGY, follow_the_doctor, in_process, results
+from tests.damage import (
+    DAMAGE,
+    FLOWS,
+    TOPOLOGY,
+    follow,
+    follow_the_doctor,
+    in_own_process,
+    in_process,
+    results,
+    wrong,
+)
 from tests.e2e.commands import prism_ch_process
 
 
@@ -19,12 +31,38 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Callable[[Callable[[str], Any], str], Any]]:
+    """What calls functions in another process than that of the session's engine."""
+    with in_process() as call:
+        yield call
+
+
+@pytest.fixture(scope="module")
+def expected(whole: Path, elsewhere: Callable[..., Any]) -> object:
+    """The results in it."""
+    return elsewhere(results, f"chdb://{whole}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_doctor_names_damage_and_its_words_mend_it(whole: Path, tmp_path: Path, kind: str) -> None:
+def test_doctor_names_damage_and_its_words_mend_it(
+    whole: Path, elsewhere: Callable[..., Any], expected: object, tmp_path: Path, kind: str
+) -> None:
     folder = shutil.copytree(whole, tmp_path / "db", symlinks=True)
     DAMAGE[kind](folder)
-    first, last, found = in_process(follow_the_doctor, f"chdb://{folder}")
+    first, last, found = elsewhere(follow_the_doctor, f"chdb://{folder}")
     assert first, "the damage is not named"
     assert last == []
-    assert found == in_process(results, f"chdb://{whole}")
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_damage_is_mended_by_commands_as_typed(whole: Path, tmp_path: Path) -> None:
+    url = f"chdb://{shutil.copytree(whole, tmp_path / 'db', symlinks=True)}"
+    DAMAGE["emptied topology"](tmp_path / "db")
+    lines = wrong(url, in_own_process)
+    assert lines
+    for line in lines:
+        follow(line, url, in_own_process)
+    assert wrong(url, in_own_process) == []

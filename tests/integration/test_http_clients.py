@@ -208,11 +208,26 @@ def test_an_error_is_compressed_as_asked_for(served: OwnEndpoint) -> None:
     assert "UNKNOWN_IDENTIFIER" in served.ask("SELECT nothing", "reader", headers=accepting).text
 
 
-def test_rows_with_progress_end_with_progress(served: OwnEndpoint) -> None:
-    for role in ("operator", "reader"):
-        answered = served.ask("SELECT number FROM numbers(3) FORMAT JSONEachRowWithProgress", role)
-        *_, last = map(json.loads, answered.text.splitlines())
-        assert set(last["progress"]) == {"read_rows", "read_bytes", "total_rows_to_read", "elapsed_ns"}
+def test_rows_come_with_the_progress_of_the_engine(served: OwnEndpoint) -> None:
+    slow = "SELECT number, sleep(0.1) FROM numbers(2) SETTINGS max_block_size = 1"
+    for role, statement in (("operator", slow), ("reader", "SELECT number FROM numbers(2)")):
+        answered = served.ask(f"{statement} FORMAT JSONEachRowWithProgress", role)
+        lines = [json.loads(line) for line in answered.text.splitlines()]
+        assert [next(iter(line)) for line in lines if "progress" not in line] == ["meta", "row", "row"]
+        progress = [line["progress"] for line in lines if "progress" in line]
+        assert progress
+        assert all({"read_rows", "read_bytes", "elapsed_ns"} <= set(one) for one in progress)
+
+
+def test_an_insert_answers_as_a_statement_without_result(served: OwnEndpoint) -> None:
+    served.ask("CREATE TABLE IF NOT EXISTS of_formats (a UInt8) ENGINE = Memory")
+    for rows in (
+        'JSONEachRow\n{"a": 1}',
+        'JSON {"meta": [{"name": "a", "type": "UInt8"}], "data": [{"a": 1}]}',
+        "CSV\n1",
+    ):
+        answered = served.ask(f"INSERT INTO of_formats FORMAT {rows}")
+        assert (answered.status, answered.headers["content-type"][:5]) == (200, "text/"), answered.text
 
 
 def test_curl_reads_and_writes(served: OwnEndpoint, tmp_path: Path) -> None:

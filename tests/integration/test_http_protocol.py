@@ -18,12 +18,34 @@ from tests.e2e.service import until
 from tests.serving import PASSWORD, OwnEndpoint
 
 
-def test_get_writes_no_file(served: OwnEndpoint, tmp_path: Path) -> None:
-    for number, into in enumerate(("INTO OUTFILE", "into/**/outfile", "INTO -- x\n OUTFILE")):
-        path = tmp_path / str(number)
-        refused = served.ask(method="GET", query=f"SELECT 1 {into} '{path}' FORMAT CSV")
-        assert (refused.code, path.exists()) == ("164", False)
-    assert served.ask(method="GET", query="SELECT 'INTO OUTFILE'").text == "INTO OUTFILE\n"
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_no_answer_is_written_to_a_file(served: OwnEndpoint, tmp_path: Path, method: str) -> None:
+    path = tmp_path / "written"
+    into = ("INTO OUTFILE", "into/**/outfile", "INTO -- x\n OUTFILE", "INTO # x\n OUTFILE", "INTO #! x\n OUTFILE")
+    before = ("1", "$$'$$", "$a$ -- $a$", "\u2018'\u2019", "1 # '\n", "'it''s'", '"a""b"')
+    statements = [f"SELECT {one} {words} '{path}'" for one in before for words in into]
+    statements += [
+        f"{reading} INTO # '\n OUTFILE '{path}'" for reading in ("SHOW TABLES", "(SELECT 1)", "EXPLAIN SELECT 1")
+    ]
+    for statement in statements:
+        refused = served.ask(method=method, query=f"{statement} FORMAT CSV")
+        assert refused.code == "348", (statement, refused.text)
+        assert not path.exists(), statement
+    assert served.ask(method=method, query="SELECT 'INTO OUTFILE' -- INTO OUTFILE").text == "INTO OUTFILE\n"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_one_request_runs_one_statement(served: OwnEndpoint, method: str) -> None:
+    served.ask("CREATE TABLE IF NOT EXISTS of_one_statement (a UInt8) ENGINE = Memory")
+    for first in ("SELECT 1", "SHOW TABLES", "SELECT ';' -- ;\n", "WITH 1 AS x SELECT x", "(SELECT 1)"):
+        for second in ("DROP TABLE of_one_statement", "SELECT 2"):
+            refused = served.ask(method=method, query=f"{first}; {second}")
+            assert refused.code == "62", (first, second, refused.text)
+            assert "formatQuery" not in refused.text
+    hidden = "WITH x AS (SELECT 1 AS a) INSERT INTO of_one_statement SELECT a FROM x"
+    assert served.ask(method=method, query=hidden).code == "62"
+    assert served.ask(method=method, query="SELECT count() FROM of_one_statement;;").text == "0\n"
+    assert served.ask(method=method, query="SELECT ';' /* ; */;").text == ";\n"
 
 
 def test_it_is_there(served: OwnEndpoint) -> None:
@@ -77,6 +99,32 @@ def test_settings_hold_for_one_request(served: OwnEndpoint, user: str) -> None:
     assert served.ask(question, user, session_timezone="Asia/Tokyo").body == b"1970-01-01 09:00:00\t0\n"
     assert served.ask(question, user).body == b"1970-01-01 00:00:00\t0\n"
     assert served.ask("SELECT 1", user, no_such_setting="1").code in {"115", "497"}
+
+
+def test_what_is_too_long_for_a_url_comes_in_a_form(served: OwnEndpoint) -> None:
+    def form(**parts: str) -> bytes:
+        head = '--edge\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+        return ("".join(head.format(name, value) for name, value in parts.items()) + "--edge--\r\n").encode()
+
+    headers = {"Content-Type": "multipart/form-data; boundary=edge"}
+    query = "SELECT count() FROM numbers(5000) WHERE number IN {ids:Array(UInt64)}"
+    for user in ("operator", "reader", "alpha"):
+        sent = form(query=query, param_ids=str(list(range(3000))))
+        assert served.ask(sent, user, headers=headers).text == "3000\n"
+        sent = form(param_text="tab\\t and \u00e9")
+        assert served.ask(sent, user, headers=headers, query="SELECT {text:String}").text == "tab\\t and \u00e9\n"
+    for broken in (b"", b"--edge", b"SELECT 1", form(query="")[:40], b"--edge\r\n\r\nSELECT 1\r\n--edge--\r\n"):
+        assert served.ask(broken, headers=headers).code in {"36", "62"}, broken
+    assert served.ask(form(query="SELECT 1"), headers={"Content-Type": "multipart/form-data"}).code == "36"
+
+
+def test_an_error_names_the_place_in_the_statement(served: OwnEndpoint) -> None:
+    for statement, place in (("SELECT 1 FRM x", 14), ("foobar", 1), ("SELECT 1,\n2 FRM x", 17)):
+        answered = served.ask(statement)
+        assert answered.text.startswith(f"Code: 62. DB::Exception: Syntax error: failed at position {place} ("), (
+            statement
+        )
+        assert "formatQuery" not in answered.text
 
 
 def test_errors_are_clickhouses_with_number_and_name(served: OwnEndpoint) -> None:
