@@ -135,11 +135,12 @@ def _localise(
         parts = _parts_of_one(best, excess, site, params)
         if len(parts):
             stands_for = np.arange(len(site))
-            stands_for[parts] = parts[0]
+            _, first, which = np.unique(site[parts], return_index=True, return_inverse=True)
+            stands_for[parts] = parts[first][which]
             number, row = candidates.touches.nonzero()
             touches = incidence(number.astype(np.int64), stands_for[row], *candidates.touches.shape)
             best = _best(excess, delay.spread, replace(candidates, touches=touches), step_s, params) or best
-            best.rows[parts] |= best.rows[parts].any()
+            best.rows[parts] |= np.isin(site[parts], site[parts[best.rows[parts]]])
         found += [replace(best, episode=run) for run in best.runs]
         # Others on the site of a slow group wait for it: they are found again when it is no longer slow.
         waiting = (site >= 0) & np.isin(site, site[best.rows & (site >= 0)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import rankdata
 
 from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
 from prism_ch.core import robust
@@ -117,6 +118,7 @@ def measure_time_per_byte(
     row, number, site = _parted(_of_bulk(row, usual, params), number, site, amount, traffic)
     fastest = _fastest(row, seconds, payload, len(number))
     each = np.arange(division.steps)[None]
+    site = communicators(site, seconds[fastest, each], payload[fastest, each], params)
     taken = WaysTaken.unknown(traffic) if taken is None else taken
     crossed = np.flatnonzero(row[taken.pair] >= 0)
     pairs = taken.pair[crossed]
@@ -195,6 +197,31 @@ def _sites(places: Sequence[tuple[int, int, tuple[int, ...]]]) -> Int32:
             second.append(len(places) + sites.setdefault(key, len(sites)))
     joined = (np.array(each, dtype=np.int32) for each in (first, second))
     return components(len(places) + len(sites), *joined)[: len(places)]
+
+
+def communicators(site: Int32, seconds: Float64, payload: Float64, params: TimePerByteParams) -> Int32:
+    """Part sites into communicators, by which rows vary together from step to step.
+
+    All parts of a communicator are as fast as its slowest link of a step; those of another vary by themselves.
+    Rows that vary like no other show nothing: their site stays one, as does one of few steps.
+    Parameters: `site` int32[n], see TimePerByte; `seconds` and `payload` float64[n, k]. Returns the sites, int32[n].
+    """
+    parted, sites = site.copy(), int(site.max(initial=-1)) + 1
+    for one in range(sites):
+        rows = np.flatnonzero(site == one)
+        moved = (seconds[rows] > 0) & (payload[rows] > 0)
+        steps = np.flatnonzero(moved.all(axis=0))
+        if len(rows) < params.enough or len(steps) <= params.recent_steps:
+            continue
+        # A place that becomes slow for several of them is one change of many: ranks give it no weight.
+        change = np.diff(np.log(seconds[rows][:, steps] / payload[rows][:, steps]), axis=1)
+        alike = np.corrcoef(rankdata(change, axis=1)) >= params.half
+        first, second = np.nonzero(alike)
+        part = components(len(rows), first.astype(np.int32), second.astype(np.int32))
+        if part.max() > 0 and np.bincount(part).min() > 1:
+            parted[rows[part > 0]] = sites + part[part > 0] - 1
+            sites += int(part.max())
+    return parted
 
 
 def _of_bulk(row: Int32, usual: Float64, params: TimePerByteParams) -> Int32:

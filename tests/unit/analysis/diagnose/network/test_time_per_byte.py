@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.network.time_per_byte import find_turns
+from prism_ch.analysis.diagnose.network.time_per_byte import communicators, find_turns
 from prism_ch.model.columns import Float64
 from prism_ch.model.params import TimePerByteParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, traffic
@@ -86,3 +86,27 @@ def test_bursts_that_depend_on_the_data_are_counted() -> None:
 @pytest.mark.parametrize("pairs", [[], [moves()]])
 def test_nothing_moves(pairs: Sequence[Sequence[tuple[float, float, int]]]) -> None:
     assert all(len(begun) == 0 for begun, _ in seen(pairs))
+
+
+def site_of(*sets: int, noise: float = 0.0002, steps: int = 40) -> list[int]:
+    """Return the sites found of rows on one site: each takes as long as its communicator of `sets` in each step."""
+    rng = np.random.default_rng(3)
+    logs = 0.002 * rng.standard_normal((max(sets) + 1, steps))[list(sets)] + noise * rng.standard_normal(
+        (len(sets), steps)
+    )
+    logs[:, steps // 2 :] += 0.7  # something becomes slow that all of them cross
+    one_site = np.zeros(len(sets), dtype=np.int32)
+    found = communicators(one_site, 0.06 * np.exp(logs), np.full(logs.shape, 1e9), TimePerByteParams())
+    return [int(site) for site in found]
+
+
+def test_rows_that_vary_together_are_one_communicator() -> None:
+    assert site_of(0, 0, 1, 1, 0, 1) == [0, 0, 1, 1, 0, 1]
+    assert site_of(0, 0, 0, 0) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "sets, changes", [((0, 1, 2, 3), {}), ((0, 0, 1, 1), {"noise": 0.02}), ((0, 0, 1, 1), {"steps": 12})]
+)
+def test_site_stays_one_where_rows_show_no_sets(sets: tuple[int, ...], changes: dict[str, int]) -> None:
+    assert set(site_of(*sets, **changes)) == {0}
