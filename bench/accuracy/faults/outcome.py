@@ -32,7 +32,7 @@ BEGINS = ((1, "step 0"), (8, "step 2 to 8"), (20, "step 9 to 20"), (1_000_000, "
 class Claim:
     """The confidence of an alarm that names a place, and whether its subject is the culprit.
 
-    `place` is its type; `others` counts what may be it as well and is no part of it.
+    `place` is its type, or `spines`; `others` counts what may be it as well and is no part of it.
     """
 
     confidence: float
@@ -252,7 +252,8 @@ def _is_itself(alarm: Alarm, truth: Truth) -> bool:
 
 def _claim(alarm: Alarm, truth: Truth) -> Claim:
     others = 0 if alarm.subject_type in HOLDING else len(alarm.may_also_be)
-    return Claim(alarm.confidence, _is_itself(alarm, truth), alarm.subject_type, others)
+    place = SPINES if alarm.subject == SPINES else alarm.subject_type
+    return Claim(alarm.confidence, _is_itself(alarm, truth), place, others)
 
 
 def _accuses_healthy(alarm: Alarm, truth: Truth) -> bool:

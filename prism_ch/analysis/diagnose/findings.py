@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from prism_ch.analysis.diagnose.episodes import Episode
 from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Severity, SubjectType
@@ -23,11 +23,11 @@ UNNAMED = 0.05
 HOLDING = ("server", "group", "stage")
 
 
-def confidence_in(subject_type: SubjectType, others: int = 0) -> float:
+def confidence_in(subject_type: SubjectType | Literal["spines"], others: int = 0) -> float:
     """Return how likely a place is right that evidence singles out.
 
-    Parameters: `others`, how many others leave the same records. Any of them may be it as well, unless the place holds
-    them.
+    Parameters: `subject_type`, where no record names a switch above the leaves `spines`; `others`, how many others
+    leave the same records. Any of them may be it as well, unless the place holds them.
     """
     right: float = getattr(_CONFIDENCE, subject_type)
     return right if subject_type in HOLDING else right / (1 + others)

@@ -21,6 +21,8 @@ class ConfidenceParams:
     link: float = 0.9
     #: A leaf or spine.
     switch: float = 0.9
+    #: What lies between the leaves, where no record names a switch there.
+    spines: float = 0.83
     #: A data-parallel group as slow as one of its links: often the cause lies above it.
     group: float = 0.4
     #: A stage of a pipeline.

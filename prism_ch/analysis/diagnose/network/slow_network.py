@@ -135,7 +135,7 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
         },
         about=tuple(shown),
         may_also_be=named.others,
-        confidence=0.0 if named.subject == SPINES else confidence_in(named.subject_type, len(named.others)),
+        confidence=confidence_in("spines" if named.subject == SPINES else named.subject_type, len(named.others)),
         baseline=Baseline(s_per_byte=usual),
         jobs=(place.job_id,) if named.is_shared(topology) else (),
     )
