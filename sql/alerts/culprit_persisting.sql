@@ -34,6 +34,7 @@ LEFT JOIN
 (
     SELECT endpoint, argMax(server, last_seen) AS server, argMax(gpu, last_seen) AS gpu
     FROM job_members
+    WHERE endpoint IN (SELECT subject FROM incidents WHERE severity != 'info' AND $__timeFilter(end_time))
     GROUP BY endpoint
 ) AS m ON m.endpoint = i.subject
 WHERE i.severity != 'info'

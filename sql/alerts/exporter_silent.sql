@@ -16,7 +16,7 @@ WITH
     heard AS
     (
         SELECT label, argMax(value, checked_at) AS since_s
-        FROM measures
+        FROM measures_log
         WHERE measure = 'exporter_silent_seconds' AND $__timeFilter(checked_at)
         GROUP BY label
         HAVING since_s < 86400

@@ -5,6 +5,6 @@ SELECT
     argMax(m.value, m.checked_at) AS value,
     toString(toUnixTimestamp($__toTime - INTERVAL 1 HOUR)) || '000' AS from_ms,
     toString(toUnixTimestamp($__toTime)) || '000' AS to_ms
-FROM measures AS m
+FROM measures_log AS m
 WHERE m.measure = 'windows_behind' AND $__timeFilter(m.checked_at)
 GROUP BY m.measure
