@@ -172,6 +172,13 @@ def test_incident_of_a_nic_shows_its_slow_pairs(filled: Store) -> None:
     assert min(float(str(cell[2])) for cell in cells) == pytest.approx(1.2)
 
 
+def test_incident_of_a_switch_shows_a_job_that_it_slows(filled: Store) -> None:
+    (counted,) = filled.rows("SELECT countIf(job_id != '') FROM diagnoses WHERE incident_id = 'leaf-0-5-slow'")
+    assert counted == (0,)
+    step_times = _panel(filled, "prism-incident", "Step time before, during and after", incident="leaf-0-5-slow")
+    assert step_times
+
+
 def test_who_is_to_blame_stands_first(filled: Store) -> None:
     who = "Whom the others wait for"
     blamed = filled.rows(
