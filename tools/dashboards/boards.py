@@ -134,7 +134,7 @@ _FINDINGS = {
     "Severity": SEVERITY,
     "Status": STATUS,
     "Kind": KIND,
-    "Subject": look.wrapped(120),
+    "Subject": look.wrapped_in(190),
     "Since": TIME,
     "Slower": look.unit(look.SHARE, 0) + look.width(80),
     "What was found": _OPEN + look.wrapped(300),
@@ -145,7 +145,7 @@ def incident() -> Dashboard:
     """Return the dashboard of one incident."""
     verdict = {
         "What is wrong": look.wrapped(330),
-        "What to do": look.wrapped(250),
+        "What to do": look.wrapped_in(260),
         "Severity": SEVERITY,
         "Status": STATUS,
         "Sure": SURE,
@@ -176,7 +176,7 @@ def incident() -> Dashboard:
         panel.rows("What is wrong", "incident/verdict", 24, verdict, height=4, nothing="No incident is chosen"),
         panel.numbers_now("What it costs", "incident/cost", 14, columns=cost, height=5),
         panel.rows("Jobs that it slows or stops", "incident/jobs", 10, _CONCERNED, height=5),
-        panel.lines("Culprit against its peers: work", "incident/culprit", 12, look.SECONDS, columns=peers),
+        panel.lines("Culprit against its peers: work", "incident/culprit", 12, look.SECONDS, columns=peers).min(0),
         panel.lines("Step time before, during and after", "incident/step_time", 12, look.SECONDS, columns=during),
         panel.rows("Whom the others wait for", "incident/who", 12, who, nothing=_NOBODY),
         panel.rows("Before and after", "incident/before_and_after", 12, parts),
@@ -196,7 +196,7 @@ _CONCERNED = {"Job": JOB, "Tenant": look.width(120), "Status": STATUS, "GPUs": l
 _EVIDENCE = {
     "Severity": SEVERITY,
     "Kind": KIND,
-    "Subject": look.wrapped(110),
+    "Subject": look.wrapped_in(190),
     "Job": JOB,
     "Measured": look.unit(look.PLAIN, 2) + look.width(100),
     "Expected": look.unit(look.PLAIN, 2) + look.width(110),

@@ -35,7 +35,7 @@ JOBS = {
 INCIDENTS = {
     "Incident": look.hidden(),
     "What is wrong": look.link("Open the incident", "incident", "incident", "Incident") + look.wrapped(300),
-    "What to do": look.wrapped(230),
+    "What to do": look.wrapped_in(240),
     "Severity": SEVERITY,
     "Status": STATUS,
     "Sure": SURE,
@@ -54,7 +54,7 @@ SERVERS = {
     "Server": look.link("Open the server", "host", "host") + look.width(130),
     "Incidents": look.width(85),
     "Open": look.width(60),
-    "Kinds": look.wrapped(120),
+    "Kinds": look.wrapped_in(160),
     "Jobs": look.wrapped(150),
     "GPU-hours lost": LOST,
     "Last": TIME,

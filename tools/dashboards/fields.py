@@ -11,6 +11,8 @@ from grafana_foundation_sdk.models import dashboard as model
 #: From quiet to loud, alike in dark and light. Nothing is told by green against red.
 GREY, BLUE, AMBER, RED = "#6b6f77", "#2f6fd0", "#9a6700", "#c9283c"
 SECONDS, SHARE, COUNT, BITS, BYTES, RECORDS, PLAIN = "s", "percentunit", "short", "bps", "decbytes", "cps", "none"
+#: With commas between thousands.
+LARGE = "locale"
 
 SEVERITIES = {"critical": RED, "warning": AMBER, "info": BLUE}
 STATES = {
@@ -131,6 +133,12 @@ def wrapped(pixels: int) -> list[Property]:
         Property(id_val="custom.wrapText", value=True),
         *least(pixels),
     ]
+
+
+def wrapped_in(pixels: int) -> list[Property]:
+    """Wrap a column's texts in a width of its own."""
+    *wraps, _ = wrapped(pixels)
+    return [*wraps, *width(pixels)]
 
 
 def steps_of(*steps: tuple[float | None, str]) -> list[Property]:

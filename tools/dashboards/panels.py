@@ -137,7 +137,7 @@ def ranking(title: str, name: str, width: int, unit_name: str) -> bargauge.Panel
         .display_mode(options.BarGaugeDisplayMode.BASIC)
         .reduce_options(_last().values(True).fields(""))  # numbers; of texts it would draw bars, too
         .min(0)
-        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(AMBER))
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(BLUE))
     )
     return _framed(panel, title, name, width, 8, TABLE)
 

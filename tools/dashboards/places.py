@@ -116,7 +116,7 @@ def service() -> Dashboard:
     trusted = {
         "Trusted": look.colored(look.TRUSTED) + look.width(90),
         "Why": look.wrapped(400),
-        "How to mend it": look.wrapped(300),
+        "How to mend it": look.wrapped_in(300),
     }
     unseen = {
         "Job": JOB,
@@ -127,10 +127,10 @@ def service() -> Dashboard:
         "Why": look.wrapped(250),
     }
     health = {
-        "Looked at": look.wrapped(150),
+        "Looked at": look.wrapped_in(170),
         "State": look.colored(look.LIGHTS) + look.width(70),
         "Found": look.wrapped(200),
-        "How to mend it": look.wrapped(200),
+        "How to mend it": look.wrapped_in(280),
         "Checked": TIME,
     }
     exporters = {
@@ -168,20 +168,20 @@ def service() -> Dashboard:
 
 _STORAGE = {
     "Table": look.wrapped(120),
-    "Rows": look.width(100),
+    "Rows": look.unit(look.LARGE) + look.width(100),
     "On disk": look.unit(look.BYTES, 1) + look.width(90),
     "Parts": look.width(65),
 }
 _REJECTED = {
     "Reason": look.width(160),
-    "Records": look.width(90),
+    "Records": look.unit(look.LARGE) + look.width(90),
     "Sources": look.width(80),
     "Last": TIME,
     "Example": look.wrapped(300),
 }
 _WINDOWS = {
     "Window": TIME,
-    "Records": look.width(80),
+    "Records": look.unit(look.LARGE) + look.width(80),
     "Late": look.width(60),
     "Status": STATUS,
     "Attempts": look.width(75),

@@ -61,7 +61,8 @@ def formatted(value: Any, unit: str = "", decimals: int | None = None) -> str:
     if unit in _SUFFIXES:
         return (_scaled(float(value), decimals) + _SUFFIXES[unit]).rstrip()
     digits = decimals if decimals is not None else 0 if float(value).is_integer() else 2
-    return f"{value:,.{digits}f}{unit.removeprefix('suffix:') if unit.startswith('suffix:') else ''}"
+    thousands = "," if unit == "locale" else ""
+    return f"{value:{thousands}.{digits}f}{unit.removeprefix('suffix:') if unit.startswith('suffix:') else ''}"
 
 
 def time_of_day(seconds: float) -> str:

@@ -27,7 +27,8 @@ from tools.dashboards.frames import Frame
         (16_000, "cps", 0, "16 k/s"),
         (812, "short", None, "812"),
         (1.35, "suffix: x", 2, "1.35 x"),
-        (2880, "none", None, "2,880"),
+        (2880, "none", None, "2880"),
+        (2880, "locale", None, "2,880"),
     ],
 )
 def test_value_formatted_in_its_unit(value: Any, unit: str, decimals: int | None, text: str) -> None:
