@@ -8,7 +8,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import special
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import Float64
+from prism_ch.core.arrays import Float64, Int64
+
+#: The standard deviation of a median over that of a mean, of normal data: sqrt(pi / 2).
+MEDIAN_SPREAD = robust.MEAN_AD_TO_SD
 
 
 def corrected_score(deviates: npt.ArrayLike, comparisons: float) -> Float64:
@@ -39,6 +42,27 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
     known = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
     low = np.take_along_axis(ordered, np.maximum(known - 1, 0) // 2, axis=-1)
     return np.asarray(np.where(known >= max((width + 1) // 2, min(width, 2)), low, np.nan)[..., 0])
+
+
+def quickest_run(values: Float64, usual: float, width: int, floor: float, min_score: float) -> Int64 | None:
+    """Find the `width` values in a row that are lower than usual beyond chance.
+
+    Parameters: `values` float64[n], above 0, NaN if unknown; `usual`, what they are taken to be; `floor`, the least
+    spread believed in, as a share of that; `min_score`, the deviations from which it is no chance. The spread is that
+    of neighbours, which is no wider where values lie on two levels. Returns the rows of the lowest of such runs, all of
+    whose values are known, int64[width], None if there are none.
+    """
+    if len(values) <= width:
+        return None
+    medians = np.median(sliding_window_view(values, width), axis=1)
+    if np.isnan(medians).all():
+        return None
+    first = int(np.nanargmin(medians))
+    changes = np.abs(np.diff(values)) / np.sqrt(2)
+    spread = max(robust.MAD_TO_SD * float(robust.median(changes)), floor * usual)
+    if usual - medians[first] <= min_score * MEDIAN_SPREAD * spread / np.sqrt(width):
+        return None
+    return np.arange(first, first + width)
 
 
 def spread_of(values: Float64, floor: float) -> float:

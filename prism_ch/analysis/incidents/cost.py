@@ -65,7 +65,7 @@ def costs_of(
     concerned = {claim.job_id for claim in group.claims} | set(group.cause.jobs)
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
-        least_s = _least_steps(group.cause, params) * job.job.step_s_median
+        least_s = _least_steps(group.cause, job, params) * job.job.step_s_median
         cost = replace(known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job))), least_s=least_s)
         own = group.of_job(job_id)
         if group.is_telemetry:
@@ -80,17 +80,30 @@ def costs_of(
     return tuple(known[job_id] for job_id in sorted(known))
 
 
-def _least_steps(cause: Finding, params: IncidentParams) -> int:
+def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
     """Return over how many steps a loss is taken at the least.
 
-    What evidence places costs what it costs while it lasts: detectors want it in several steps. A single slow step may
-    be a hiccup, and steps whose cause no evidence places vary by themselves. No stop is jitter.
+    What evidence places costs what it costs while it lasts: detectors want it in several steps. So do as many slow
+    steps as show that they are alike. Fewer whose cause no evidence places vary by themselves, and a single one may be
+    a hiccup, unless it loses much more than any other step of its job. No stop is jitter.
     """
     if cause.kind in STOPS:
         return params.recent_steps
+    count = cause.last_step - cause.first_step + 1
+    if cause.kind == "slow_step" and count == 1 and _stands_alone(cause, job, params):
+        return params.slow_steps
     if not names_place(cause):
-        return params.severity_steps
-    return params.judged_steps if cause.kind == "slow_step" and cause.first_step == cause.last_step else 0
+        return 0 if cause.kind == "slow_step" and count >= params.judged_steps else params.severity_steps
+    return params.judged_steps if cause.kind == "slow_step" and count == 1 else 0
+
+
+def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
+    """Whether a slow step loses more than hiccups, and than other steps, do."""
+    history = Steps.concat([job.baseline_steps, job.steps])
+    others_s = history.duration_s[(history.step != slow.first_step) & (history.complete == 1)]
+    lost_s = slow.observed - slow.expected
+    most_s = others_s.max(initial=slow.expected) - slow.expected
+    return bool(lost_s >= params.min_lost_s and lost_s >= params.twice * most_s)
 
 
 def _gpus(job: JobMemory) -> int:
@@ -197,8 +210,10 @@ def _touching(own: Bool, slow: Bool) -> Bool:
 
 def _usual_s(slow: Sequence[Finding], healthy_s: Float64, params: IncidentParams) -> float | None:
     """Return the usual duration of steps, in seconds; None where too few are known."""
-    known = [one.expected for one in slow if one.kind == "slow_step" and one.expected > 0]
-    if known:
+    begins = min(one.first_step for one in slow)
+    # Slow steps inside what is slow all along were compared with steps that are slow as well.
+    known = [one.expected for one in slow if one.kind == "slow_step" and one.first_step <= begins + params.repeats]
+    if any(known):
         return float(np.median(known))
     return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.repeats else None
 

@@ -47,6 +47,8 @@ class DiagnoseParams(SharedParams):
     #: this number of seconds. After a barrier all begin within the time that packets take to cross a fabric.
     ready_spread: float = 0.002
     ready_spread_s: float = 0.001
+    #: Numbers of steps over which a median is taken: steps that are longer by little show it together only.
+    run_steps: tuple[int, ...] = (4, 8, 16)
     #: A GPU or server is the straggler if it was last to be ready in this share of the slow steps: in most of them.
     min_culprit_share: float = 0.6
     #: False stragglers expected an episode at the most, by the null model that draws the last server at random: one in
@@ -71,8 +73,6 @@ class StopParams(SharedParams):
     #: A job whose replicas all wait at the same place is told of while it does from this length on, in steps: it may
     #: evaluate.
     long_pause_steps: float = 4.0
-    #: A stop that loses less time than this, in seconds, is a hiccup, as garbage collection causes.
-    min_lost_s: float = 1.0
     #: A send is usual if it was seen in this share of the earlier steps. Records are lost, and steps of two kinds may
     #: take turns, which leaves half of them.
     usual_share: float = 0.4

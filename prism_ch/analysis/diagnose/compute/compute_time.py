@@ -19,6 +19,7 @@ from prism_ch.analysis.diagnose.compute.between_messages import between_messages
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components
+from prism_ch.core.significance import quickest_run
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
@@ -52,9 +53,17 @@ class ComputeTime:
     needs: Mapping[str, Sequence[int]] = field(default_factory=dict)
     hidden: Bool | None = None
 
-    def usual_s(self) -> Float64:
-        """Return what each rank computes in its better steps, float64[m], in seconds: the lower quartile."""
-        return robust.quantile_of_rows(self.seconds, 0.25)
+    def usual_s(self, params: ComputeTimeParams) -> Float64:
+        """Return what each rank computes in its better steps, float64[m], in seconds.
+
+        That is the lower quartile. Where fewer of the steps are better, as of a young job, some in a row show it.
+        """
+        usual_s, chance = robust.quantile_of_rows(self.seconds, 0.25), (params.compute_jitter, params.min_score)
+        for row, each_s in enumerate(self.seconds):
+            quicker = quickest_run(each_s, usual_s[row], params.reference_steps, *chance)
+            if quicker is not None:
+                usual_s[row] = robust.median(each_s[quicker])
+        return usual_s
 
 
 def measure_compute_time(

@@ -236,7 +236,7 @@ def compare_with_past(times: ComputeTime, step_s: float, before: Float64, params
     Parameters: `before` float64[m], the compute time that is known from before, in seconds, NaN where none is.
     What three quarters of the ranks have in common has changed for all: those of one server may be half of a job.
     """
-    own = np.fmin(times.usual_s(), before)
+    own = np.fmin(times.usual_s(params), before)
     own = np.where(own > 0, own, np.nan)  # nothing is a share of no compute time
     change = times.seconds / own[:, None]
     low, high = (robust.quantile_of_rows(change.T, q) for q in (0.25, 0.75))
@@ -381,20 +381,20 @@ def remember(
     """Return the compute times to remember after a window.
 
     What was remembered stays for a time, and while a GPU is slow.
-
     A rank without peers that gets slower bit by bit shows only against its compute time of long before.
     Parameters: `usual`, what was remembered before, empty in a young attempt, all of which is found again; `measured`,
-    the compute times of now; `slow`, the GPUs found to be slow.
+    the compute times of now; `slow`, the GPUs found to be slow. Once some ranks are measured otherwise, all are
+    remembered anew: what has changed for all since would show in the others alone.
     """
-    times = next((one for one in measured if one.absolute), None)
-    if times is None:
+    if (times := next((one for one in measured if one.absolute), None)) is None:
         return usual
     now_ns = int(division.end_ns.max())
-    each_s = zip(times.endpoints.tolist(), times.usual_s().tolist(), strict=True)
+    each_s = zip(times.endpoints.tolist(), times.usual_s(params).tolist(), strict=True)
     seconds = {endpoint: float(f"{value:.{_DIGITS}g}") for endpoint, value in each_s if value > 0}
     is_old = now_ns - usual.found_ns > params.remembered_s * 10**9
     if is_old and not any(one.status == "open" for one in slow):
         usual = UsualComputeTime(now_ns)
-    seconds |= recall(usual, measured, topology)
+    before, known = recall(usual, measured, topology), {topology.index.get(one) for one in usual.seconds}
+    seconds |= before if before.keys() >= seconds.keys() & known else {}
     by_address = {topology.endpoints[row]: value for row, value in seconds.items()}
     return UsualComputeTime(usual.found_ns, by_address, times.needs)

@@ -9,7 +9,7 @@ from scipy import special
 
 from prism_ch.core import bocd, robust
 from prism_ch.core.significance import trailing_low_median
-from prism_ch.model.columns import Float64, Int32, Int64, Ragged, freeze, ragged
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, Ragged, freeze, ragged
 from prism_ch.model.finding import SubjectType
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
@@ -166,8 +166,12 @@ class Moved:
         return cls(np.empty(0, dtype=np.int64), np.empty((0, 1), dtype=np.int64))
 
     def changed(self, first_step: int, last_step: int, share: float) -> bool:
-        """Whether steps move other bytes than those before, by more than a share."""
+        """Whether steps move other bytes than those before, by more than a share.
+
+        The first steps of all are compared with those after them.
+        """
         before, during = self.number < first_step, (self.number >= first_step) & (self.number <= last_step)
+        before = before if before.any() else self.number > last_step
         if not before.any() or not during.any():
             return False
         usual, now = (np.median(self.payload[rows], axis=0) for rows in (before, during))
@@ -191,11 +195,14 @@ def newest_run(duration_s: Float64, params: DiagnoseParams) -> int:
     return len(logs) - 1 - int(found.map_run_length[-1])
 
 
-def computes_longer(seen: Steps, rows: list[int], first: int) -> bool:
-    """Whether most of the excess over rows before `first` is compute time."""
-    if not first:
+def computes_longer(seen: Steps, rows: list[int], usual: Bool) -> bool:
+    """Whether most of the excess of some rows is compute time.
+
+    Parameters: `usual` bool[n], the rows that they exceed.
+    """
+    if not usual.any():
         return False
     excess_s = [
-        float(np.median(column[rows]) - np.median(column[:first])) for column in (seen.compute_s, seen.duration_s)
+        float(np.median(column[rows]) - np.median(column[usual])) for column in (seen.compute_s, seen.duration_s)
     ]
     return excess_s[0] > excess_s[1] / 2

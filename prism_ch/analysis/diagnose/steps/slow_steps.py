@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,16 +21,13 @@ from prism_ch.analysis.diagnose.findings import (
 )
 from prism_ch.analysis.diagnose.steps import explain
 from prism_ch.core import robust
-from prism_ch.core.significance import trailing_low_median
-from prism_ch.model.columns import Bool, Float64
+from prism_ch.core.significance import MEDIAN_SPREAD, quickest_run
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
-
-#: The standard deviation of a median over that of a mean, of normal data: sqrt(pi / 2).
-_MEDIAN_SPREAD = robust.MEAN_AD_TO_SD
 
 #: What longer steps are that nobody slows.
 _OTHER_COMPUTING = (
@@ -126,33 +123,52 @@ def find_slow_steps(
 
 
 def _compare(seen: Steps, going: Finding | None, params: DiagnoseParams) -> _Compared:
-    """Compare each step with earlier healthy ones, and recent ones with the oldest.
+    """Compare each step, and the median of several, with the healthy ones before.
 
-    What gets slower bit by bit is never far from what was just before: it shows against the oldest steps known.
+    What gets slower bit by bit is never far from what was just before: it shows against the oldest steps known. Healthy
+    are steps that neither shows to be slow, though some before them had to be taken for healthy.
     """
     duration = seen.duration_s
-    healthy: deque[float] = deque(maxlen=params.settled_steps)
-    # The first steps have none before them: the middle of the first few serves them all.
-    start = duration if going is None else duration[seen.step < going.first_step]
-    healthy.extend(np.sort(start[: params.judged_steps]).tolist())
-    warm_up = len(healthy)
-    if not healthy and going is not None:
-        healthy.append(going.expected)
-    oldest = _spread_about(start[: params.settled_steps] if len(start) else np.array(healthy), params)
-    recent = trailing_low_median(duration, params.recent_steps)
+    start = np.arange(len(seen)) if going is None else np.flatnonzero(seen.step < going.first_step)
+    first = _first_healthy(duration[start], params)
+    warm_up, healthy = len(first), [int(row) for row in first]
+    oldest = _spread_about(duration[start[: params.settled_steps]], params) if len(start) else None
     slow = np.zeros(len(seen), dtype=bool)
     expected, score = np.empty(len(seen)), np.zeros(len(seen))
+    newest: list[int] = []
     for row, value in enumerate(duration):
-        usual, spread = _spread_about(np.array(healthy), params)
+        known = duration[healthy[-params.settled_steps :]]
+        if not len(known) and going is not None:
+            known = np.array([going.expected])
+        usual, spread = _spread_about(known, params)
         expected[row], score[row] = usual, (value - usual) / spread
-        slow[row] = score[row] > params.min_score and value > (1 + params.notable) * usual
-        if row >= params.settled_steps and not slow[row]:
-            slow[row] = _drifted(value, recent[row], oldest, params)
-            if slow[row]:
-                expected[row], score[row] = oldest[0], (recent[row] - oldest[0]) / oldest[1]
+        if score[row] > params.min_score and value > (1 + params.notable) * usual:
+            slow[row] = True
+            continue
+        newest = [*newest, row][-max(params.run_steps) :]
+        for reference in ((usual, spread), oldest if row >= params.settled_steps else None):
+            run = _slow_run(duration, newest, reference, params) if reference and not slow[row] else []
+            if row in run and reference:
+                slow[run], expected[run] = True, reference[0]
+                score[run] = (duration[run] - reference[0]) / reference[1]
+                healthy = [one for one in healthy if one not in run]
         if row >= warm_up and not slow[row]:
-            healthy.append(float(value))
+            healthy.append(row)
     return _Compared(seen, slow, expected, score)
+
+
+def _first_healthy(start: Float64, params: DiagnoseParams) -> Int64:
+    """Return the rows that show what is usual at first, int64[n].
+
+    The first steps have none before them: the first few serve them all. Where later ones are quicker beyond chance, the
+    first ones were slow.
+    """
+    rows = np.arange(min(len(start), params.judged_steps))
+    if len(start) <= params.judged_steps:
+        return rows
+    usual, chance = robust.middle(start[rows]), (params.compute_jitter, params.min_score)
+    quicker = quickest_run(start[: params.settled_steps], usual, params.reference_steps, *chance)
+    return rows if quicker is None else quicker
 
 
 def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float]:
@@ -163,16 +179,24 @@ def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, floa
     return usual, max(spread, params.compute_jitter * usual)
 
 
-def _drifted(value: float, recent: float, oldest: tuple[float, float], params: DiagnoseParams) -> bool:
-    """Whether a step and those before it exceed the oldest ones by a little.
+def _slow_run(
+    duration_s: Float64, newest: Sequence[int], reference: tuple[float, float], params: DiagnoseParams
+) -> list[int]:
+    """List the rows of the newest steps that exceed the reference together.
 
-    The median of n steps spreads 1.25 / sqrt(n) as wide as one of them.
+    Parameters: `newest`, rows of steps that are not slow by themselves; `reference`, the usual duration and its spread.
+    Half of some steps have to be longer for their median to be. It spreads 1.25 / sqrt(n) as wide as one of n steps.
     """
-    usual, spread = oldest
-    surprising = recent - usual > params.min_score * _MEDIAN_SPREAD * spread / np.sqrt(params.recent_steps)
-    return bool(
-        surprising and recent > (1 + params.small_excess) * usual and value > (1 + params.small_excess / 2) * usual
-    )
+    usual, spread = reference
+    for width in params.run_steps:
+        if len(newest) < width:
+            break
+        rows = np.array(newest[-width:])
+        excess_s = float(np.sort(duration_s[rows])[(width - 1) // 2]) - usual
+        surprising = excess_s > params.min_score * MEDIAN_SPREAD * spread / np.sqrt(width)
+        if surprising and excess_s > params.small_excess * usual:
+            return [int(row) for row in rows[duration_s[rows] - usual >= excess_s / 2]]
+    return []
 
 
 def _first_steps(seen: Steps, slow: Sequence[Episode], going: Finding | None, params: DiagnoseParams) -> list[int]:
@@ -218,7 +242,7 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
     enough = (
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps
     )
-    all_longer = straggler is None and would_show and enough and explain.computes_longer(seen, bad, episode.first)
+    all_longer = straggler is None and would_show and enough and explain.computes_longer(seen, bad, ~compared.slow)
     nobodys = cause is None and (other_volume or all_longer)
     return _Reason(cause, None if nobodys else straggler, nobodys)
 
@@ -276,7 +300,8 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
     usual, observed = float(np.median(expected[bad])), float(np.median(duration[bad]))
     stands_for = np.diff(seen.step[span], append=last + 1)
     lost_s = float(stands_for @ np.maximum(duration[span] - expected[span], 0))
-    slowdown = 0.0 if nobodys else lost_s / max(float(stands_for @ duration[span]), params.severity_steps * usual)
+    least = 0 if len(bad) >= params.judged_steps else params.severity_steps
+    slowdown = 0.0 if nobodys else lost_s / max(float(stands_for @ duration[span]), least * usual)
     named_last = Counter(filter(None, seen.slowest[bad].tolist()))
     last_ready, times = named_last.most_common(1)[0] if named_last else ((), 0)
     if not named_last and straggler is not None and straggler.server < 0:

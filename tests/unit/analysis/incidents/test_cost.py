@@ -99,10 +99,17 @@ class TestSteps:
             ("slow_group", 15, False, ("10.0.100.0",), 0),
             ("slow_group", 15, False, (), 20),
             ("slow_step", 15, False, (), 20),
+            ("slow_step", 17, False, (), 0),
             ("slow_step", 15, True, (), 0),
-            ("slow_step", 10, True, (), 8),
         ],
-        ids=["NIC", "group by its links", "group by its peers", "nobody", "somebody", "somebody, in one step"],
+        ids=[
+            "NIC",
+            "group by its links",
+            "group by its peers",
+            "nobody",
+            "nobody, in many steps",
+            "somebody",
+        ],
     )
     def test_loss_is_taken_over_steps_that_vary_by_themselves(
         self, kind: FindingKind, last: int, caused: bool, named: tuple[str, ...], least_s: float
@@ -110,6 +117,22 @@ class TestSteps:
         cause = Cause("slow_gpu", "10.0.100.0") if caused else None
         one = said(kind, 10, last, NIC if kind == "slow_nic" else "1", may_also_be=named, cause=cause)
         assert cost(self.known, group(one)).least_s == pytest.approx(least_s * self.known.job.step_s_median)
+
+    @pytest.mark.parametrize("caused, otherwise", [(True, 8), (False, 20)])
+    @pytest.mark.parametrize("lost_s, others_s, alone", [(1.5, 1.2, True), (1.5, 2.0, False), (0.9, 1.0, False)])
+    def test_one_step_stands_alone_if_no_other_lost_half_as_much(
+        self, caused: bool, otherwise: int, lost_s: float, others_s: float, alone: bool
+    ) -> None:
+        known = job([1.0] * 9 + [others_s, 1.0 + lost_s])
+        cause = Cause("slow_gpu", "10.0.100.0") if caused else None
+        one = said("slow_step", 10, 10, observed=1.0 + lost_s, expected=1.0, cause=cause)
+        least = 2 if alone else otherwise
+        assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
+
+    def test_slow_steps_inside_slow_ones_show_nothing_usual(self) -> None:
+        slow = said("slow_step", 12, 12, expected=1.5)
+        nic = replace(self.nic, first_step=0, last_step=19)
+        assert cost(self.known, group(nic, slow)).lost_s == pytest.approx(0.4 * 23)
 
     def test_missing_records_cost_no_time(self) -> None:
         assert cost(self.known, group(said("telemetry", 10, 15))).lost_s == 0

@@ -298,14 +298,14 @@ class TestPipelines:
 
     def test_what_is_slow_for_long_does_not_become_its_own_past(self) -> None:
         seconds = np.random.default_rng(7).normal(1, 0.005, (3, STEPS))
-        seconds[1, 3:] += 0.2
+        seconds[1, 2:] += 0.2
         each = np.arange(3, dtype=np.int32)
         work = ComputeTime(each, each, seconds, each, each, absolute=True)
         divided = division(range(3), ends((), 0))
         _, alone, _ = compare((work,), divided, {}, PARAMS.compute)
         assert not alone.score.any()
         _, remembered, _ = compare((work,), divided, {1: 1.0}, PARAMS.compute)
-        assert np.flatnonzero(remembered.score[1]).tolist() == list(range(3, STEPS))
+        assert np.flatnonzero(remembered.score[1]).tolist() == list(range(2, STEPS))
         assert not remembered.score[[0, 2]].any()
 
     def test_of_whom_no_work_is_seen_nothing_is_too_much(self) -> None:

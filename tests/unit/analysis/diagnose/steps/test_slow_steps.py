@@ -98,10 +98,26 @@ class TestEpisodes:
     def test_jitter_and_shorter_steps_are_no_trouble(self) -> None:
         jitter = np.random.default_rng(1).normal(1, 0.03, 400)
         assert found(jitter.tolist()) == ()
-        assert found([1.0] * 20 + [0.5] * 20) == ()
+        assert found([1.0] * 80 + [0.5] * 20) == ()
 
     def test_slightly_longer_step_is_healthy_however_regular_others(self) -> None:
-        assert found([1.0] * 20 + [1.09] * 10) == ()
+        assert found([1.0] * 20 + [1.09, 1.0, 1.09] + [1.0] * 10) == ()
+
+    @pytest.mark.parametrize("healthy", [5, 20, 200])
+    def test_steps_longer_by_little_show_it_together(self, healthy: int) -> None:
+        (one,) = found([1.0] * healthy + [1.09] * 10 + [1.0] * 10)
+        assert (one.first_step, one.last_step, one.status) == (healthy, healthy + 9, "closed")
+        assert one.expected == pytest.approx(1.0)
+        assert one.slowdown == pytest.approx(0.09 / 1.09)
+
+    def test_steps_after_slow_ones_are_not_slow_with_them(self) -> None:
+        assert spans(found([1.0] * 20 + [1.5] * 16 + [1.04] * 20)) == [(20, 35, "closed")]
+
+    @pytest.mark.parametrize("slow, slow_s", [(5, 2.5), (10, 2.5), (10, 1.2)])
+    def test_slow_first_steps_show_against_later_ones(self, slow: int, slow_s: float) -> None:
+        (one,) = found([slow_s] * slow + [1.0] * 30)
+        assert (one.first_step, one.last_step, one.status) == (0, slow - 1, "closed")
+        assert one.expected == pytest.approx(1.0)
 
     def test_a_job_that_never_is_regular_needs_more(self) -> None:
         wild = np.random.default_rng(1).uniform(0.7, 1.3, 60).tolist()

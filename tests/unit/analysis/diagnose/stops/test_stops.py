@@ -130,7 +130,7 @@ class TestStalls:
         found = worked([*ring(range(6), ends_ms), *(saved if saves else [])], 5).only
         (one,) = (one for one in found.findings.values() if one.kind != "imbalance")
         assert (one.kind, one.first_step) == (kind, 20)
-        assert one.severity == ("warning" if saves else "info")
+        assert one.severity == ("warning" if saves else "critical")
 
     def test_a_long_pause_warns(self) -> None:
         (stall,) = stops(worked(paused(8.0), 60).only)
