@@ -147,9 +147,9 @@ class Settings(BaseModel):
     window_s: int = Field(default=60, ge=1, le=3600)
     #: How long after its end a window stays open for late flows, in seconds, while flows keep arriving.
     lateness_s: int = Field(default=10, ge=0, le=86_400)
-    #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s` and `what_if`. A window takes longer
-    #: then, and what is replayed is not yet the same for windows of any length, as the rest is.
-    replay: bool = False
+    #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s`, `what_if`, and what a slow GPU costs
+    #: a job that never was healthy. A window takes a tenth longer then.
+    replay: bool = True
     serve: ServeSettings = ServeSettings()
     grafana: GrafanaSettings = GrafanaSettings()
 

@@ -275,7 +275,7 @@ def inputs_digest(store: Store, settings: Settings, params: Params = DEFAULT_PAR
 
 def _chosen(params: Params, settings: Settings) -> Params:
     """Return the parameters with what the settings choose."""
-    return replace(params, replay=replace(params.replay, every_window=settings.replay or params.replay.every_window))
+    return replace(params, replay=replace(params.replay, every_window=settings.replay and params.replay.every_window))
 
 
 def left_windows(

@@ -23,8 +23,7 @@ from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.analysis.jobs.tenants import with_right_tenants
 from prism_ch.analysis.observe.observe import Observed, WindowFlows, observe
 from prism_ch.analysis.replay.attempts import graph_of, idle_of
-from prism_ch.analysis.replay.graph import ExecutionGraph
-from prism_ch.analysis.replay.what_if import ReplayedAttempt, find_what_ifs
+from prism_ch.analysis.replay.what_if import ReplayedAttempt, find_what_ifs, lost_share
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
@@ -32,9 +31,6 @@ from prism_ch.model.topology import Topology
 
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
 _JOBS_AT_ONCE = 2
-
-#: A job as a window shows it, and the graph of each of its attempts, None where its steps are not to be replayed.
-_Replayable = tuple[JobContext, Sequence[ExecutionGraph | None]]
 
 
 def examine(
@@ -73,19 +69,21 @@ def analyse_window(
     3. Divide the time of each into steps, and put those of one job together.
     4. Rebuild each job's new steps, and diagnose what slows them: of the network, by all jobs together.
     5. Settle what became of known jobs that the window does not show.
-    6. Put findings together as incidents, over all jobs, and grade them by what they cost.
+    6. Put findings together as incidents, over all jobs, and grade them by what they cost: a replay without them tells
+       that of jobs that never were healthy.
     7. Replay the new steps of each job without what slows them, if windows are to.
 
     A job that fails in 3, 4, 5 or 7 stays as it was known, and is among the revision's failures.
     """
 
-    def described(job: JobContext) -> tuple[JobRevision, Diagnosis, _Replayable]:
+    def described(job: JobContext) -> tuple[JobRevision, Diagnosis, tuple[ReplayedAttempt, ...]]:
         found = diagnose(job)
         graphs = [graph_of(attempt) if params.replay.every_window else None for attempt in job.attempts]
         idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
         still = found.stands_still
         revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
-        return revision, found, (job, graphs)
+        pairs = zip(job.attempts, graphs, strict=True)
+        return revision, found, tuple(ReplayedAttempt.of(one, graph) for one, graph in pairs if graph is not None)
 
     apart = Apart(_JOBS_AT_ONCE)
     seen, continued, jobs = examine(flows, topology, params, apart)
@@ -112,10 +110,15 @@ def analyse_window(
     shared = join_shared(claims, seen.known.findings)
     revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
-    revision = find_incidents(revision, memory, known, seen.window, topology, params.incident)
-    graphs = {one.job.job_id: replayable for one, _, replayable in shown}
+    replays = {one.job.job_id: attempts for one, _, attempts in shown}
+
+    def lost(job_id: str, finding: Finding) -> float | None:
+        shares = apart.each(lambda one: lost_share(one, finding), replays.get(job_id, ()), lambda _: job_id)
+        return max((share for share in shares if share is not None), default=None)
+
+    revision = find_incidents(revision, memory, known, seen.window, topology, params.incident, lost)
     replayed = apart.each(
-        lambda one: _with_what_ifs(one, revision.findings, graphs), revision.jobs, lambda one: one.job.job_id
+        lambda one: _with_what_ifs(one, revision.findings, replays), revision.jobs, lambda one: one.job.job_id
     )
     told = tuple(one or without for one, without in zip(replayed, revision.jobs, strict=True))
     revision = replace(revision, jobs=told, failures=apart.failures)
@@ -125,17 +128,10 @@ def analyse_window(
 def _with_what_ifs(
     job: JobRevision,
     shared: Sequence[Finding],
-    graphs: Mapping[str, _Replayable],
+    replays: Mapping[str, Sequence[ReplayedAttempt]],
 ) -> JobRevision:
     """Replay a job's new steps without each finding that belongs to an incident."""
-    if job.job.job_id not in graphs:
-        return job
-    context, built = graphs[job.job.job_id]
     own, others = ([one for one in found if one.incident_id] for found in (job.findings, shared))
-    found = [
-        one
-        for attempt, graph in zip(context.attempts, built, strict=True)
-        if graph is not None
-        for one in find_what_ifs(ReplayedAttempt.of(attempt, graph), job.job.tenant, own, others)
-    ]
+    attempts = replays.get(job.job.job_id, ())
+    found = [one for attempt in attempts for one in find_what_ifs(attempt, job.job.tenant, own, others)]
     return replace(job, what_ifs=tuple(found))

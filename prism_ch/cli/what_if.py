@@ -40,7 +40,7 @@ def what_if(
 
     Without JOB: the share of GPU time that stragglers cost, of all jobs together and of each, and how much of it the
     worst 1, 3 and 10 workers explain. With JOB alone: what each incident cost it, and stragglers. Both over all steps
-    that windows replayed: they do with `replay = true`. With --without, --balanced or --slower: the job's last
+    that windows replayed: they do unless `replay = false`. With --without, --balanced or --slower: the job's last
     window, replayed from its flows with an endpoint, server, leaf or link `a->b` as its peers, with balanced stages, or
     with something that takes X times as long.
 
@@ -63,7 +63,8 @@ def what_if(
     if not chosen:
         if not session.settings().replay:
             click.echo(
-                "windows replay nothing: set replay = true, or ask with --without, --balanced, --slower", err=True
+                "windows replay nothing with replay = false: leave it out, or ask with --without, --balanced, --slower",
+                err=True,
             )
         ask(session, "list_what_if" if job else "list_stragglers", {"job_id": job}, **options)
         return

@@ -2,20 +2,11 @@
 
 import csv
 import io
-from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.analysed import Analysed, NewUrl, simulate
 from tests.e2e.commands import prism_ch
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _replayed() -> Iterator[None]:
-    """Let windows replay their steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRISM_CH_REPLAY", "true")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +90,6 @@ def test_unknown_job_and_several_changes_refused(healthy: Analysed) -> None:
 
 
 def test_windows_that_do_not_replay_say_so(healthy: Analysed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PRISM_CH_REPLAY")
+    monkeypatch.setenv("PRISM_CH_REPLAY", "false")
     done = prism_ch("what-if", job_of(healthy), url=healthy.url)
-    assert (done.status, "set replay = true" in done.err) == (0, True)
+    assert (done.status, "replay = false" in done.err) == (0, True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -34,12 +35,25 @@ def grade(incident: Incident, params: IncidentParams) -> Severity:
 OF_NETWORK = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
 
 
+#: Tells which share of its steps' time a finding costs a job, by job_id; None where nothing does.
+LostShare: TypeAlias = Callable[[str, Finding], float | None]
+
+
+def not_replayed(_job_id: str, _finding: Finding) -> None:
+    """Return None, as where no step is replayed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What else may have cost the same jobs: the `groups` of all incidents, and the other incidents `known` before."""
+    """What else is known of the costs of jobs.
+
+    The `groups` of all incidents and the other incidents `known` before may have cost the same steps; `replayed` tells
+    by replays what findings cost.
+    """
 
     groups: Sequence[Group]
     known: Sequence[Incident] = ()
+    replayed: LostShare = not_replayed
 
     def counted(self, cost: JobCost, steps: Steps) -> Bool:
         """Mask the steps of a job, bool[n], whose excess is counted already.
@@ -76,7 +90,7 @@ def costs_of(
             slow, others = _on_job(group, job), [one for one in around.groups if one is not group]
             beside = [found for found in (_on_job(one, job) for one in others if not one.is_telemetry) if found]
             counted = around.counted(cost, job.steps)
-            known[job_id] = _of_steps(cost, slow, (job, counted), beside, params)
+            known[job_id] = _of_steps(cost, slow, (job, counted), beside, around.replayed, params)
     return tuple(known[job_id] for job_id in sorted(known))
 
 
@@ -144,6 +158,7 @@ def _of_steps(
     slow: Sequence[Finding],
     seen: tuple[JobMemory, Bool],
     beside: Sequence[Sequence[Finding]],
+    replayed: LostShare,
     params: IncidentParams,
 ) -> JobCost:
     """Add the excess of the steps that are new.
@@ -152,7 +167,8 @@ def _of_steps(
     `beside`, the findings of each other incident.
 
     1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too.
-    2. Each step takes that much longer than the usual one; of a job that never was healthy, by what its cause costs.
+    2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
+       cause takes, or else by the share of time that the cause is known to cost.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
     4. A step whose beginning was not seen lost the share that the next one did.
     """
@@ -163,7 +179,8 @@ def _of_steps(
     usual_s = _usual_s(slow, healthy_s, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
     if usual_s is None:
-        excess_s = duration_s * share
+        told = replayed(job.job.job_id, slow[0])
+        excess_s = duration_s * (share if told is None else told)
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
         far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))

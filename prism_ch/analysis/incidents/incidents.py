@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from prism_ch.analysis.diagnose import findings as of_findings
-from prism_ch.analysis.incidents.cost import Around, costs_of, grade
+from prism_ch.analysis.incidents.cost import Around, LostShare, costs_of, grade, not_replayed
 from prism_ch.analysis.incidents.groups import (
     STOPS,
     Claim,
@@ -48,12 +48,14 @@ def find_incidents(
     window: Window,
     topology: Topology,
     params: IncidentParams,
+    replayed: LostShare = not_replayed,
 ) -> WindowRevision:
     """Return a window's revision with its incidents.
 
     Its findings name them, and are graded by what they cost.
 
-    Parameters: `before` and `after`, what was known before the window and is known with the revision.
+    Parameters: `before` and `after`, what was known before the window and is known with the revision; `replayed`, see
+    `Around`.
 
     1. Gather the findings that are open or that the window closed, without those that cost nothing.
     2. Group them by incident, and let each group go on with an incident that was known.
@@ -68,7 +70,7 @@ def find_incidents(
     for group in sorted(groups, key=lambda group: (group.cause.start_ns, group.place)):
         same = _known(group, left, params)
         left = [one for one in left if one not in same]
-        around = Around(groups, [one for one in before.incidents if one not in same])
+        around = Around(groups, [one for one in before.incidents if one not in same], replayed)
         judged.append(_judge(group, same, jobs, around, window, params))
         judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
     nobodys = _nobodys(revision, before)

@@ -97,7 +97,44 @@ def read_chain(
     outputs, rest = _outputs(stage, sent, arrived, params[0])
     at = np.array([sent[one.link][:, :, one.number] for one in outputs]).reshape(len(outputs), len(kept), len(begin))
     lags, speed = _lags(outputs, at, arrived, begin, params[1])
-    return Chain(stage, kept, begin, outputs, at, arrived, rest, lags, speed)
+    chain = Chain(stage, kept, begin, outputs, at, arrived, rest, lags, speed)
+    queued = [place for place, one in enumerate(outputs) if len(one.inputs) > 1]
+    for place in reversed(queued):
+        chain = _with_operations(chain, place)
+    return chain
+
+
+def _with_operations(chain: Chain, place: int) -> Chain:
+    """Let a stage compute on each input of an output's queue as it comes.
+
+    Such an operation sends nothing, and stands as an output to the stage itself. It takes as much as the output follows
+    its last input by longer than outputs of that link follow one another without one.
+    """
+    output, lags = chain.outputs[place], chain.lags[place]
+    alone = [
+        float(each.usual[0])
+        for one, each in zip(chain.outputs, chain.lags, strict=True)
+        if one.link == output.link and not one.inputs
+    ]
+    takes = float(lags.usual[-1]) - float(robust.median(alone))
+    if not takes > 0:
+        return chain
+    until, before = chain.at[place], chain.sources(place)[0]
+    operations, moments, found = list[Output](), list[Float64](), list[Lags]()
+    for number, one in enumerate(output.inputs):
+        since = np.stack([before, chain.arrived[one.link][:, :, one.number]])
+        before = np.minimum(since.max(axis=0) + np.rint(takes * chain.speed), until)
+        operations.append(Output((chain.stage, chain.stage), number, (one,)))
+        moments.append(before)
+        lag = np.broadcast_to(before - since.max(axis=0), since.shape)
+        found.append(Lags(lag, np.full(2, takes), since.argmax(axis=0)))
+    last = Lags((until - before)[None], np.array([lags.usual[-1] - takes]), np.zeros(until.shape, dtype=np.int64))
+    return replace(
+        chain,
+        outputs=(*chain.outputs[:place], *operations, output._replace(inputs=()), *chain.outputs[place + 1 :]),
+        at=np.concatenate([chain.at[:place], np.stack(moments), chain.at[place:]]),
+        lags=(*chain.lags[:place], *found, last, *chain.lags[place + 1 :]),
+    )
 
 
 def with_prologue(chains: Sequence[Chain]) -> list[Chain]:
@@ -165,15 +202,16 @@ def _answers(
 ) -> bool:
     """Whether a last stage answers each input as it comes.
 
-    It would not if all inputs had to be there first: then even the quickest answer takes as long as many.
+    Then the quickest answer takes no longer than goes by between two. If all inputs had to be there first, it would
+    take that and the forward of all microbatches, half of an answer's backward each.
     """
     if len(sent) != 1 or len(arrived) != 1:
         return False
     [out], [come] = sent.values(), arrived.values()
-    if out.shape != come.shape or out.shape[2] < params.repeats:
+    if out.shape != come.shape or out.shape[2] < params.slow_steps:
         return False
     quickest = robust.median((out - come).reshape(-1, out.shape[2]), axis=0).min()
-    return bool(0 < quickest <= params.twice * robust.median(np.diff(out, axis=2)))
+    return bool(0 < quickest <= (1 + params.half) * robust.median(np.diff(out, axis=2)))
 
 
 def _sources(

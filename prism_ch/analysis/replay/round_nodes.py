@@ -12,7 +12,7 @@ from prism_ch.analysis.replay.collectives import Rounds
 from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND, Draft
 from prism_ch.analysis.replay.ready import Seen, Speed, find_readiness
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
 
 
@@ -158,8 +158,9 @@ class RoundNodes:
         rows = np.searchsorted(chain.units, units)
         late = at + 2 * self._params.near_ns
 
-        def always(moments: Float64) -> Bool:
-            return np.asarray(np.mean(moments <= late) >= self._compute.causal_share)
+        def always(moments: Float64) -> bool:
+            known = ~np.isnan(moments)  # steps may have other messages, as where a job evaluates
+            return bool(known.any() and np.mean((moments <= late)[known]) >= self._compute.causal_share)
 
         place = max((one for one, moments in enumerate(chain.at) if always(moments[rows])), default=-1)
         rest = [

@@ -82,6 +82,21 @@ def find_what_ifs(
         yield outcome(replayed, stragglers(graph, params, count), new, (tenant, "", name))
 
 
+def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
+    """Return the share of its steps' time that a finding on a rank costs.
+
+    None where it names none. What data take longer to move is measured on flows, and needs no replay.
+    """
+    graph, params = replayed.graph, replayed.attempt.params.replay
+    steps = replayed.during(finding) & graph.known
+    cause = cause_of(graph, finding, replayed.attempt.topology)
+    if cause is None or cause.moves.any() or not steps.any():
+        return None
+    lag = without(graph, cause, steps, params)
+    found = outcome(replayed, lag, steps, ("", "", finding.subject))
+    return max(1 - found.without_s / found.replayed_s, 0.0)
+
+
 def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[str, str, str]) -> WhatIf:
     """Compare steps, bool[k], as they were with a replay of them.
 

@@ -14,7 +14,7 @@ class ReplayParams(SharedParams):
     `every_window`: windows replay the new steps of their jobs, see the setting `replay`.
     """
 
-    every_window: bool = False
+    every_window: bool = True
 
     #: Ranks that end an operation together begin to send within this, in nanoseconds: a message waits for the one
     #: before it on a NIC for less, and operations of different replicas differ by more.

@@ -11,11 +11,11 @@ from prism_ch.simulate.families import FAMILIES
 from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
 
-@pytest.mark.parametrize("family", ["pipeline-1f1b", "distributed-optimizer"])
-def test_idle_time_equals_truth_within_a_percent(family: str) -> None:
+@pytest.mark.parametrize("family", ["pipeline-1f1b", "pipeline-gpipe", "evaluation", "distributed-optimizer"])
+def test_idle_time_equals_truth_within_two_percent(family: str) -> None:
     errors = healthy(family, 3)
     assert len(errors.idle) > 100
-    assert np.median(errors.idle) < 0.01
+    assert np.quantile(errors.idle, 0.95) < 0.02
     assert replay_table([("healthy", errors)]).rows[0][0] == "healthy"
 
 
