@@ -216,7 +216,7 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     """Put together what steps of attempts moved, and whether ready times differ by rank."""
     newest = seen[-1]
     lateness_s = newest.attempt.lateness_s
-    late_s = lateness_s.max(axis=0, initial=0) - np.median(lateness_s, axis=0)
+    late_s = lateness_s.max(axis=0) - np.median(lateness_s, axis=0) if lateness_s.size else lateness_s[:0]
     spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
     spread_s = max(spread_s, params.diagnose.twice * newest.attempt.bursts.tick_s)
     # After a barrier some steps show a rank late, where operations run together; else nearly all do.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
+from scipy.stats import rankdata
 
 from prism_ch.core import bocd, robust
 from prism_ch.core.significance import trailing_low_median
@@ -148,12 +149,15 @@ class Moved:
 
         Parameters: `excess_s`, by how much the steps `slow` are longer than those `before`.
 
-        Where ranks are seen to be ready one after the other, whoever keeps them waiting is late by about as much.
+        Where ranks are seen to be ready one after the other, whoever keeps them waiting is late by about as much. Where
+        they are not, somebody is always last by little; whoever keeps them waiting is so by more than that.
         """
-        if not self.shows_late or not len(self.latest_s):
+        if not len(self.latest_s):
             return not self.shows_late
-        late_s, usual_s = (robust.median(self.latest_s[np.isin(self.number, steps)]) for steps in (slow, before))
-        return bool(late_s - np.nan_to_num(usual_s) >= share * excess_s)
+        late_s, usual_s = (
+            float(np.nan_to_num(robust.median(self.latest_s[np.isin(self.number, steps)]))) for steps in (slow, before)
+        )
+        return bool(late_s - usual_s >= (share * excess_s if self.shows_late else usual_s))
 
     def __post_init__(self) -> None:
         """Freeze the columns."""
@@ -193,6 +197,18 @@ def newest_run(duration_s: Float64, params: DiagnoseParams) -> int:
     offsets = np.array([0, len(logs)], dtype=np.int64)
     found = bocd.detect(logs, offsets, prior, expected_run=float(params.settled_steps))
     return len(logs) - 1 - int(found.map_run_length[-1])
+
+
+def grows(duration_s: Float64, params: DiagnoseParams) -> bool:
+    """Whether steps become longer one after the other.
+
+    Those of a GPU do that fails bit by bit; another amount of work makes all of them longer at once. Parameters:
+    `duration_s` float64[n], in order. By the rank correlation with their order (Spearman), which among so many is not
+    as high by chance.
+    """
+    if len(duration_s) < params.recent_steps or np.ptp(duration_s) == 0:
+        return False
+    return bool(np.corrcoef(np.arange(len(duration_s)), rankdata(duration_s))[0, 1] >= params.half)
 
 
 def computes_longer(seen: Steps, rows: list[int], usual: Bool) -> bool:

@@ -243,6 +243,7 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps
     )
     all_longer = straggler is None and would_show and enough and explain.computes_longer(seen, bad, ~compared.slow)
+    all_longer = all_longer and not explain.grows(seen.duration_s[bad], params)
     nobodys = cause is None and (other_volume or all_longer)
     return _Reason(cause, None if nobodys else straggler, nobodys)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_ch.analysis.diagnose.findings import UNNAMED, confidence_in
-from prism_ch.analysis.diagnose.steps.explain import Moved, newest_run
+from prism_ch.analysis.diagnose.steps.explain import Moved, grows, newest_run
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
 from prism_ch.model.columns import ragged
 from prism_ch.model.finding import Cause, Finding
@@ -340,7 +340,9 @@ class TestRegimes:
         (told,) = find_slow_steps(job, steps, (), (), 16, where, PARAMS, moved)
         assert told.cause == Cause("slow_gpu", "host-02", (where.endpoints[8], where.endpoints[9]), "server")
 
-    @pytest.mark.parametrize("late_s, shows, blamed", [(0.02, True, False), (0.9, True, True), (0.02, False, True)])
+    @pytest.mark.parametrize(
+        "late_s, shows, blamed", [(0.02, True, False), (0.9, True, True), (0.02, False, True), (0.011, False, False)]
+    )
     def test_last_by_little_is_to_blame_only_if_lateness_is_unseen(
         self, late_s: float, shows: bool, blamed: bool
     ) -> None:
@@ -348,6 +350,17 @@ class TestRegimes:
         payload, latest = np.full((70, 2), 100), np.zeros(70, dtype=np.int32)
         moved = Moved(np.arange(70), payload, shows, latest, latest_s)
         assert moved.keeps_waiting(np.arange(30, 70), np.arange(30), 1.0, 0.5) is blamed
+
+    def test_steps_longer_bit_by_bit_are_no_other_batch(self) -> None:
+        durations_s = [*[1.0] * 30, *np.linspace(1.15, 2.0, 40).tolist()]
+        steps = steps_of(durations_s, [0, 1, 2, 3] * 17 + [0, 1])
+        steps = replace(steps, compute_s=0.9 * steps.duration_s)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
+        assert told.severity == "critical"
+        jitter = np.random.default_rng(2).normal(2, 0.02, 40)
+        assert not grows(jitter, PARAMS)
+        assert not grows(np.full(40, 2.0), PARAMS)
+        assert not grows(np.linspace(1, 2, 10), PARAMS)
 
     def test_newest_run_begins_where_steps_last_as_long_as_now(self) -> None:
         rng = np.random.default_rng(3)

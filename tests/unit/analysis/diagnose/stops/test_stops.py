@@ -76,6 +76,12 @@ def test_ranks_ready_within_fabric_and_clock_time_are_not_late(late_ms: float, t
     assert what_moved([seen], Params()).shows_late == shown
 
 
+def test_ranks_that_are_all_early_alike_keep_nobody_waiting() -> None:
+    seen = steps_seen(every(1000, 6, 1000))
+    early_s = np.full(seen.attempt.lateness_s.shape, -0.05)
+    assert not what_moved([replace(seen, attempt=replace(seen.attempt, lateness_s=early_s))], Params()).shows_late
+
+
 class TestBoundsOfRestarts:
     steps = steps_of([1.0] * 30)
     new = traffic(ring(range(4), every(1000, 10, 40_000)))
