@@ -52,10 +52,12 @@ class _Context:
         """Count the servers that the job is on."""
         return len(np.unique(self.topology.server[self.job.endpoints]))
 
-    def moves_other_volume(self, first_step: int, last_step: int, going: Finding | None) -> bool:
-        """Whether steps move more or less than those before, or continue some that nobody slowed."""
-        if self.moved.changed(first_step, last_step, self.params.other_work):
-            return True
+    def moves_other_volume(self, first_step: int, last_step: int) -> bool:
+        """Whether steps move more or less than those before."""
+        return self.moved.changed(first_step, last_step, self.params.other_work)
+
+    def goes_on(self, first_step: int, last_step: int, going: Finding | None) -> bool:
+        """Whether steps continue some that nobody slowed."""
         before = self.usual_now if going is None else (*self.usual_now, going)
         return any(continues(one, first_step, last_step, self.params) and one.baseline.other_work for one in before)
 
@@ -216,11 +218,12 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
        that, and not by what costs the job next to nothing.
     2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
-       them to show who is.
+       them to show who is. Those came all at once, and have not passed.
     """
     seen, bad, params = compared.steps, list(episode.abnormal), context.params
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-    other_volume = context.moves_other_volume(first, last, going)
+    moves_other = context.moves_other_volume(first, last)
+    other_volume = moves_other or context.goes_on(first, last, going)
     cause = _cause(
         first, last, [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
     )
@@ -243,8 +246,10 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps
     )
     all_longer = straggler is None and would_show and enough and explain.computes_longer(seen, bad, ~compared.slow)
-    all_longer = all_longer and not explain.grows(seen.duration_s[bad], params)
-    nobodys = cause is None and (other_volume or all_longer)
+    # Another amount of work makes steps longer all at once, and they stay so.
+    grows = explain.grows(seen.duration_s[bad], params)
+    other_work = moves_other or ((other_volume or (all_longer and not episode.closed)) and not grows)
+    nobodys = cause is None and other_work
     return _Reason(cause, None if nobodys else straggler, nobodys)
 
 
