@@ -18,7 +18,8 @@ PURE_CATEGORIES = frozenset({
 
 _PURE_TEXT = """
     MACNumToString MACStringToNum MACStringToOUI bar byteSize colorOKLABToSRGB colorOKLCHToSRGB colorSRGBToOKLAB
-    caseWithExpression colorSRGBToOKLCH countDigits currentDatabase defaultValueOfArgumentType defaultValueOfTypeName
+    caseWithExpression colorSRGBToOKLCH countDigits currentDatabase currentUser defaultValueOfArgumentType
+    defaultValueOfTypeName
     digits errorCodeToName finalizeAggregation formatReadableDecimalSize formatReadableQuantity formatReadableSize
     formatReadableTimeDelta getSizeOfEnumType getSubcolumn identity ignore initializeAggregation isConstant
     isDecimalOverflow

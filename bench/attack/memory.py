@@ -26,7 +26,12 @@ _HOSTILE = (
 #: Others wait no longer, in seconds, for 95 of 100 answers.
 _P95_S = 2.0
 _LANDED_WITHIN_S = 30.0
+#: Bombs that are sent at least, whatever time there is.
+_BOMBS = 20
+#: The coding of a bomb's body, and the statement that takes it, by the end of its name.
+_CODINGS = {".zst": "zstd", ".gz": "gzip"}
 _INSERTS = {
+    ".gz": "INSERT INTO flow_json_lines (line) FORMAT LineAsString",
     ".zst": "INSERT INTO flow_json_lines (line) FORMAT LineAsString",
     ".parquet": "INSERT INTO flow_landing FORMAT Parquet",
     ".arrow": "INSERT INTO flow_landing FORMAT Arrow",
@@ -53,14 +58,14 @@ def hostile_statements(target: Target, until_s: float) -> list[Held]:
 
 
 def bombs(target: Target, until_s: float) -> list[Held]:
-    """Send bombs by every way in, as many as there is time for."""
+    """Send bombs by every way in, at least 20 of them."""
     sent = 0
     late = []
     home = target.service.folder.parent / "bombs"
     home.mkdir()
     with Others(target) as others:
         for name, make in BOMBS.items():
-            if (sent and time.monotonic() > until_s) or not target.is_alive():
+            if (sent >= _BOMBS and time.monotonic() > until_s) or not target.is_alive():
                 break
             bomb = home / name
             make(bomb)
@@ -87,7 +92,8 @@ def _ask(target: Target, statement: str, user: str) -> None:
 
 
 def _insert(target: Target, bomb: Path) -> None:
-    headers = {"Content-Encoding": "zstd"} if bomb.suffix == ".zst" else {}
+    coding = _CODINGS.get(bomb.suffix)
+    headers = {"Content-Encoding": coding} if coding else {}
     try:
         target.endpoint.ask(bomb.read_bytes(), "collector", headers=headers, query=_INSERTS[bomb.suffix])
     except OSError:

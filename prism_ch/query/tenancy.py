@@ -19,7 +19,7 @@ from prism_ch.store.statements import quoted, split_statements, statement
 
 #: ClickHouse's own tables that a tenant may name, each with the rows it sees of them.
 TENANT_SYSTEM_TABLES = frozenset(
-    {"columns", "data_type_families", "databases", "functions", "one", "tables", "time_zones"}
+    {"columns", "data_type_families", "databases", "functions", "one", "table_engines", "tables", "time_zones"}
 )
 
 #: What may follow SHOW for a tenant.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -40,7 +41,20 @@ def _zstd(path: Path, begin: bytes, piece: bytes, times: int) -> None:
             stream.write(piece)
 
 
-def _parquet(path: Path, size: int, rows: int) -> None:
+def _gzip(path: Path, begin: bytes, piece: bytes, times: int) -> None:
+    path.write_bytes(gzip.compress(begin) + gzip.compress(piece) * times)
+
+
+def _parquet_string(path: Path, size: int) -> None:
+    rows = table(records(1))
+    # A dictionary of it, and its statistics, would take longer to make than all other bombs.
+    whole = rows.set_column(
+        rows.schema.get_field_index("sampler_address"), "sampler_address", pa.array(["x" * size], pa.large_string())
+    )
+    pq.write_table(whole, path, compression="zstd", use_dictionary=False, write_statistics=False)
+
+
+def _parquet_names(path: Path, size: int, rows: int) -> None:
     pq.write_table(_with_long_name(size, rows), path, compression="zstd")
 
 
@@ -55,10 +69,11 @@ LONG_PATH = (json.dumps(record() | {"path": ["a"] * (3 << 20)}) + "\n").encode()
 
 #: How each bomb is made, by the name of its file.
 BOMBS: dict[str, Callable[[Path], None]] = {
-    "string.parquet": lambda path: _parquet(path, 1 << 30, 1),
-    "names.parquet": lambda path: _parquet(path, 1 << 20, 100_000),
+    "string.parquet": lambda path: _parquet_string(path, 1 << 30),
+    "names.parquet": lambda path: _parquet_names(path, 1 << 20, 100_000),
     "string.arrow": lambda path: _arrow(path, 1 << 30),
     "endless.csv.zst": lambda path: _zstd(path, HEADER, b"z" * (1 << 20), 4096),
+    "endless.csv.gz": lambda path: _gzip(path, HEADER, b"z" * (16 << 20), 256),
     "long.csv.zst": lambda path: _zstd(path, HEADER, LONG_LINE, 100),
     "commas.csv.zst": lambda path: _zstd(path, HEADER, b"," * (15 << 20) + b"\n", 20),
     "blank.csv.zst": lambda path: _zstd(path, HEADER, b"\n" * (1 << 20), 1000),

@@ -170,6 +170,21 @@ EXPLORERS = [
     "SELECT database, table, name, type, default_kind, comment FROM system.columns WHERE database = 'served'",
     "SELECT name, alias_to FROM system.functions LIMIT 5",
     "SELECT name FROM system.data_type_families",
+    "SELECT name FROM system.table_engines",
+    "SELECT currentUser() AS user, timezone() AS timezone, version() AS version FORMAT RowBinaryWithNamesAndTypes",
+    (
+        "SELECT name as TABLE_NAME, engine as TABLE_TYPE, database as TABLE_SCHEM,comment as REMARKS, * FROM"
+        " system.tables\nWHERE database = 'served' and name='steps'"
+    ),
+    "SELECT name, alias_to, case_insensitive FROM system.data_type_families",
+    "SELECT name, comment, engine LIKE '%View' FROM system.tables WHERE is_temporary = 0 AND database = database()",
+    "DESCRIBE TABLE served.steps FORMAT TabSeparatedWithNamesAndTypes",
+    (
+        "SELECT toStartOfInterval(toDateTime(`start_time`), INTERVAL 5 minute) AS `__timestamp`, `job_id` AS `job_id`,"
+        " sum(`duration_s`) AS `SUM(duration_s)` FROM (SELECT * FROM served.steps) AS `virtual_table` WHERE `job_id` IN"
+        " ('a', 'b') AND ((`duration_s` > 1)) GROUP BY `job_id`, toStartOfInterval(toDateTime(`start_time`),"
+        " INTERVAL 5 minute) ORDER BY `SUM(duration_s)` DESC LIMIT 50000"
+    ),
     "EXISTS TABLE served.steps",
     "EXISTS DATABASE served",
 ]
