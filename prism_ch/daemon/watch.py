@@ -8,8 +8,8 @@ whether more will come. So each tick asks who is silent, and up to when records 
    arrivals; then what ended one such distance ago would have come.
 3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent a third as long
    again; and once a window was worked, which replaces what was seen in between.
-4. A job that sends again after a pause of more than a step is looked at once it has for half a step, too, and again
-   as above for some steps: only what comes after a stop shows what it was.
+4. A job that sends again after a pause that is half a step longer than usual ones is looked at once it has for half a
+   step, too, and again as above for some steps: only what comes after a stop shows what it was.
 5. Looking takes a quarter of the time at most.
 """
 
@@ -71,16 +71,25 @@ class JobSilence:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """The newest flow of a job, when that was asked, and the first one after its latest pause, 0 without any."""
+    """The newest flow of a job, and the first one after its latest pause, 0 without any.
+
+    `pauses_s` are the seconds between the newest flows of which it was heard one after the other.
+    """
 
     last_ns: int
-    at_s: float
     resumed_ns: int = 0
+    pauses_s: tuple[float, ...] = ()
 
-    def then(self, job: JobSilence, at_s: float) -> _Heard:
-        """Return what is heard now: nothing came for what records jumped beyond the time since."""
-        silent_s = (job.last_ns - self.last_ns) / 1e9 - (at_s - self.at_s)
-        return _Heard(job.last_ns, at_s, job.last_ns if silent_s > job.step_s else self.resumed_ns)
+    def then(self, job: JobSilence) -> _Heard:
+        """Return what is heard now."""
+        pause_s = (job.last_ns - self.last_ns) / 1e9
+        if pause_s <= 0:
+            return self
+        # As long as its pauses are not known they may last a step, of which only the end is seen.
+        known = len(self.pauses_s) >= _ENOUGH
+        paused = pause_s > (_usual(self.pauses_s) if known else job.step_s) + job.step_s / 2
+        resumed_ns = job.last_ns if paused else self.resumed_ns
+        return _Heard(job.last_ns, resumed_ns, (*self.pauses_s, pause_s)[-_REMEMBERED:])
 
 
 class Watch:
@@ -106,7 +115,7 @@ class Watch:
         lag_s = median(max(one.received_ns - one.last_ns, 0) / 1e9 for one in exporters)
         if len(self._distances_s) < _ENOUGH or lag_s > _PAST_S:
             return None
-        usual_s = sorted(self._distances_s)[round(0.9 * (len(self._distances_s) - 1))]
+        usual_s = _usual(self._distances_s)
         if (now_ns - newest_ns) / 1e9 <= max(self._prompt_s, 2 * usual_s):
             return min(now_ns - round(self._prompt_s * 1e9), max(one.last_ns for one in exporters))
         return now_ns - round(max(self._prompt_s, usual_s, 2 * lag_s) * 1e9)
@@ -115,7 +124,7 @@ class Watch:
         self, jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int, at_s: float
     ) -> bool:
         """Return whether somebody is to be looked at; `at_s` is a clock that nobody sets."""
-        self._heard = {one.job_id: self._before(one, at_s).then(one, at_s) for one in jobs}
+        self._heard = {one.job_id: self._before(one).then(one) for one in jobs}
         if at_s < self._rests_until_s:
             return False
         due = False
@@ -136,9 +145,9 @@ class Watch:
         """Note how long a look took."""
         self._rests_until_s = at_s + _PAUSE * (at_s - began_s)
 
-    def _before(self, job: JobSilence, at_s: float) -> _Heard:
+    def _before(self, job: JobSilence) -> _Heard:
         """Return what was heard of a job before. Of one not asked for yet, that is what is known if it stands still."""
-        return self._heard.get(job.job_id, _Heard(job.last_ns if job.status == "running" else job.known_ns, at_s))
+        return self._heard.get(job.job_id, _Heard(job.last_ns if job.status == "running" else job.known_ns))
 
     def _resumed(self, jobs: Sequence[JobSilence], until_ns: int) -> Iterator[_Look]:
         """Yield the jobs that send again, and for how many seconds they have."""
@@ -147,6 +156,11 @@ class Watch:
             on_s = (min(until_ns, job.last_ns) - resumed_ns) / 1e9
             if resumed_ns and on_s <= min((_JUDGED + 1) * job.step_s, KNOWN_S):
                 yield (f"{job.job_id} again", resumed_ns), on_s, job.step_s / 2
+
+
+def _usual(distances_s: Sequence[float]) -> float:
+    """Return the distance that one in ten exceeds."""
+    return sorted(distances_s)[round(0.9 * (len(distances_s) - 1))]
 
 
 def _silent(jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int) -> Iterator[_Look]:

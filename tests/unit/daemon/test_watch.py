@@ -92,6 +92,12 @@ def test_job_that_goes_on_after_a_pause_is_looked_at() -> None:
     assert looks_of_resumed(Watch(), last_s, step_s=1.5) == [14, 15, 16, 17, 19, 21, 24]
 
 
+def test_job_that_rests_for_a_step_more_than_usual_is_looked_at() -> None:
+    """Something of it ends twice a second, but for one step of 3 s."""
+    last_s = {at: float(at) if at < 20 or at > 23 else 20.0 for at in range(40)}
+    assert looks_of_resumed(Watch(), last_s, step_s=3.0) == [26, 27, 28, 30, 32, 35, 39]
+
+
 def test_job_in_its_usual_rhythm_is_not_looked_at() -> None:
     """Something of it ends once in each step of 3 s."""
     last_s = {at: 3.0 * (at // 3) for at in range(60)}
