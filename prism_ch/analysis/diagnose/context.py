@@ -219,8 +219,7 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     late_s = lateness_s.max(axis=0) - np.median(lateness_s, axis=0) if lateness_s.size else lateness_s[:0]
     spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
     spread_s = max(spread_s, params.diagnose.twice * newest.attempt.bursts.tick_s)
-    # After a barrier some steps show a rank late, where operations run together; else nearly all do.
-    shows_late = bool(np.quantile(late_s, 1 - params.diagnose.nearly_all) > spread_s) if late_s.size else False
+    shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
     latest, latest_s = (np.concatenate(each) for each in zip(*map(_latest, seen), strict=True))
     return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late, latest, latest_s)
