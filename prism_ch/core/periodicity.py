@@ -33,6 +33,9 @@ JUMP_COST = 2.5
 #: Compared at once by `sequence_period`, as cells of lag times symbol.
 CHUNK_CELLS = 1 << 20
 
+#: Values that are multiplied at once; OpenBLAS uses several threads from 10,000 on.
+DOT_BLOCK = 1 << 13
+
 
 class Period(NamedTuple):
     """A period in seconds and how surely the series repeats with it, in 0..1; (nan, 0) for none."""
@@ -235,8 +238,18 @@ class _Octave:
         # What rounding leaves of a constant part is no signal.
         if min(head_square, tail_square) <= 1e-12 * self.squares[-1]:
             return 0.0
-        product = np.dot(self.series[:shared], self.series[lag:]) - head * tail / shared
+        product = _dot(self.series[:shared], self.series[lag:]) - head * tail / shared
         return float(product / np.sqrt(head_square * tail_square))
+
+
+def _dot(one: Float64, other: Float64) -> float:
+    """Multiply two series, in blocks of one length.
+
+    BLAS shares longer ones out among the cores: their number would show in the last digits, and a core that others keep
+    busy would be waited for.
+    """
+    blocks = range(0, len(one), DOT_BLOCK)
+    return sum(float(np.dot(one[at : at + DOT_BLOCK], other[at : at + DOT_BLOCK])) for at in blocks)
 
 
 def _octaves(series: Float64, longest: float) -> list[_Octave]:

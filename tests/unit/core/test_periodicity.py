@@ -1,6 +1,9 @@
 """Periods: found in spite of jitter, losses and strays, never a multiple; none found where nothing repeats."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -219,3 +222,21 @@ def test_every_symbol_has_a_place(symbols: list[int], data: st.DataObject) -> No
 def test_a_period_that_does_not_fit_is_refused(period: int) -> None:
     with pytest.raises(ValueError, match="does not fit 3 symbols"):
         places_in_period(np.array([1, 2, 3]), period)
+
+
+def test_periods_are_equal_whatever_the_number_of_cores() -> None:
+    find = (
+        "import numpy as np; from prism_ch.core.periodicity import dominant_period as find;"
+        "print(find(np.sin(np.arange(40_000) / 9) + np.random.default_rng(1).normal(size=40_000), 0.1))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", find],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(found) == 1
