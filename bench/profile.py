@@ -1,9 +1,10 @@
 """Where a window's time goes: run with `make profile`.
 
 Two recordings are landed and analysed window by window, with the real engine: a job whose steps are long, so that it
-stays young, and larger ones that settle in a minute or two. Printed are, for each recording, the rows read beside those
-that are new, the statements that were sent, and where time goes by layer and function, from samples of the threads'
-stacks; then what a row, a job and a window cost, by least squares over recordings of 1 to 12 jobs.
+stays young for many windows, and larger ones that settle in a minute or two. Printed are, for each recording, the rows
+read beside those that are new, of young and of settled jobs, the statements that were sent, and where time goes by
+layer and function, from samples of the threads' stacks; then what a row, a job and a window cost, by least squares over
+recordings of 1 to 12 jobs.
 
 Samples are taken every few milliseconds by a thread of its own. The innermost frame of this package names the layer;
 what runs while a statement is under way is the engine.
@@ -22,10 +23,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from bench.throughput import note
+from prism_ch import worker
+from prism_ch.analysis.lookback import read_window
+from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.assets import asset
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
@@ -35,11 +41,13 @@ from prism_ch.store.client import Store, connect
 from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.migrate import migrate
 from prism_ch.store.statements import statement
-from prism_ch.worker import StoredWindow, WindowReport, analyse
+from prism_ch.worker import DEFAULT_PARAMS, WindowReport, analyse
 
 _PACKAGE = str(Path(sys.modules["prism_ch"].__path__[0])) + "/"
 #: How often stacks are looked at, in seconds.
 _EVERY_S = 0.004
+#: Steps of the job with long ones: until it has settled, and some.
+_LONG_STEPS = 144
 #: What of a path of the package is a layer's name: `analysis/steps`, `store`.
 _PARTS = 2
 
@@ -60,10 +68,15 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """One window: rows read and rows of its own, jobs, seconds of the clock and of the CPU, statements."""
+    """One window: rows read and rows of its own, jobs, seconds of the clock and of the CPU, statements.
+
+    `young_read` and `young_new` are those of jobs that were not settled before it, or not known.
+    """
 
     read: int
     new: int
+    young_read: int
+    young_new: int
     jobs: int
     wall_s: float
     cpu_s: float
@@ -73,16 +86,17 @@ class Worked:
 def main() -> None:
     """Make the recordings, analyse, print."""
     parser = argparse.ArgumentParser(prog="python -m bench.profile", description=__doc__)
-    parser.add_argument("--minutes", type=int, default=12, help="of each recording (default: 12)")
+    parser.add_argument("--minutes", type=int, default=12, help="of the jobs that settle (default: 12)")
     parser.add_argument("--gpus", type=int, default=256, help="of the jobs that settle (default: 256)")
-    parser.add_argument("--step-s", type=float, default=40.0, help="of the young job, seconds (default: 40)")
+    parser.add_argument("--step-s", type=float, default=14.0, help="of the young job, seconds (default: 14)")
     chosen = parser.parse_args()
     minutes_s = 60.0 * chosen.minutes
-    young = textbook(64, 4, 4, 4, step_s=chosen.step_s, microbatches=32, duration_s=minutes_s, seed=1)
+    long_s = _LONG_STEPS * chosen.step_s
+    young = textbook(64, 4, 4, 4, step_s=chosen.step_s, microbatches=16, duration_s=long_s, seed=1)
     settled = textbook(
         chosen.gpus, 4, 4, 4, step_s=2.0, microbatches=16, duration_s=minutes_s, seed=2, jobs=chosen.gpus // 64
     )
-    for title, scenario in ((f"a young job, steps of {chosen.step_s:g} s", young), ("settled jobs, 2 s", settled)):
+    for title, scenario in ((f"a job of steps of {chosen.step_s:g} s", young), ("jobs of steps of 2 s", settled)):
         samples = Samples()
         windows = profile(scenario, samples)
         _print_windows(title, windows)
@@ -110,11 +124,11 @@ def profile(scenario: Scenario, samples: Samples) -> list[Worked]:
             migrate(store)
             load_topology(store, str(Path(folder) / "topology.csv"))
             land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
-            with _counted(samples), _rows_of_spans() as spans:
-                return _work(store, samples, spans)
+            with _counted(samples), _flows_read() as flows:
+                return _work(store, samples, flows)
 
 
-def _work(store: Store, samples: Samples, spans: list[int]) -> list[Worked]:
+def _work(store: Store, samples: Samples, flows: list[WindowFlows]) -> list[Worked]:
     """Analyse all windows, and measure each."""
     found: list[Worked] = []
     clock = [time.perf_counter(), time.process_time()]
@@ -124,8 +138,7 @@ def _work(store: Store, samples: Samples, spans: list[int]) -> list[Worked]:
         nonlocal before, clock
         now = [time.perf_counter(), time.process_time()]
         wall_s, cpu_s = np.subtract(now, clock).tolist()
-        found.append(Worked(sum(spans), spans[0], report.jobs, wall_s, cpu_s, samples.calls - before))
-        spans.clear()
+        found.append(Worked(*_count(flows.pop()), report.jobs, wall_s, cpu_s, samples.calls - before))
         before, clock = samples.calls, now
 
     kept = KeptMemory()
@@ -138,21 +151,26 @@ def _work(store: Store, samples: Samples, spans: list[int]) -> list[Worked]:
 
 
 @contextmanager
-def _rows_of_spans() -> Iterator[list[int]]:
-    """Note the rows of each span that a window reads: its own come first."""
-    spans: list[int] = []
-    original = StoredWindow.read
+def _flows_read() -> Iterator[list[WindowFlows]]:
+    """Note the flows that each window is analysed by."""
+    noted: list[WindowFlows] = []
 
-    def read(self: StoredWindow, span: object) -> object:
-        flows = original(self, span)  # type: ignore[arg-type]
-        spans.append(len(flows))
-        return flows
+    def read(*arguments: Any, **more: Any) -> WindowFlows:
+        noted.append(read_window(*arguments, **more))
+        return noted[-1]
 
-    StoredWindow.read = read  # type: ignore[method-assign,assignment]
-    try:
-        yield spans
-    finally:
-        StoredWindow.read = original  # type: ignore[method-assign]
+    with patch.object(worker, "read_window", read):
+        yield noted
+
+
+def _count(seen: WindowFlows) -> tuple[int, int, int, int]:
+    """Count rows read and new ones, of all jobs and of young ones."""
+    flows = seen.flows
+    new, young = flows.end_ns >= seen.window.start_ns, np.ones(len(flows), dtype=bool)
+    for job in seen.known.jobs:
+        if job.is_settled(DEFAULT_PARAMS.going_on):
+            young[flows.rows_between(job.members.endpoint)] = False
+    return len(flows), int(np.count_nonzero(new)), int(np.count_nonzero(young)), int(np.count_nonzero(new & young))
 
 
 #: The methods of a store that send one statement each.
@@ -231,13 +249,22 @@ def _sample(samples: Samples, frame: FrameType, sending: set[CodeType]) -> None:
 
 def _print_windows(title: str, windows: Sequence[Worked]) -> None:
     read, new = sum(one.read for one in windows), sum(one.new for one in windows)
-    print(f"\n{title}: {len(windows)} windows, {new:,} flows, {read:,} rows read: {read / new:.1f} of what is new")
-    print(f"{'window':>8}{'new':>10}{'read':>11}{'ratio':>7}{'jobs':>6}{'seconds':>9}{'CPU s':>8}{'statements':>12}")
+    young_read, young_new = sum(one.young_read for one in windows), sum(one.young_new for one in windows)
+    print(f"\n{title}: {len(windows)} windows")
+    for whose, rows, of_them_new in (
+        ("all", read, new),
+        ("young", young_read, young_new),
+        ("settled", read - young_read, new - young_new),
+    ):
+        print(f"{whose:>8}: {of_them_new:,} flows, {rows:,} rows read: {rows / max(of_them_new, 1):.1f} of what is new")
+    print(
+        f"{'window':>8}{'new':>10}{'read':>11}{'ratio':>7}{'young':>10}{'jobs':>6}{'seconds':>9}{'CPU s':>8}{'sent':>6}"
+    )
     for number, one in enumerate(windows):
         ratio = one.read / max(one.new, 1)
         print(
-            f"{number:>8}{one.new:>10,}{one.read:>11,}{ratio:>7.1f}{one.jobs:>6}{one.wall_s:>9.2f}{one.cpu_s:>8.2f}"
-            f"{one.statements:>12}"
+            f"{number:>8}{one.new:>10,}{one.read:>11,}{ratio:>7.1f}{one.young_read:>11,}{one.jobs:>6}"
+            f"{one.wall_s:>9.2f}{one.cpu_s:>8.2f}{one.statements:>12}"
         )
 
 

@@ -11,7 +11,7 @@ from prism_ch.core import robust
 
 
 def test_costs_of_rows_jobs_and_windows_are_told_apart() -> None:
-    windows = [Worked(rows, rows, jobs, 0.0, 0.0, 0) for jobs in (1, 4, 12) for rows in (100, 5000 * jobs)]
+    windows = [Worked(rows, rows, 0, 0, jobs, 0.0, 0.0, 0) for jobs in (1, 4, 12) for rows in (100, 5000 * jobs)]
     seconds = [2e-6 * one.read + 0.03 * one.jobs + 0.2 for one in windows]
     assert fit_costs(windows, seconds) == pytest.approx((2e-6, 0.03, 0.2))
 
