@@ -16,6 +16,7 @@ from prism_ch.model.params.jobs import RecogniseParams
 from prism_ch.model.params.observe import ClockParams, MergedParams, ObserveParams, TimeoutParams
 from prism_ch.model.params.replay import ReplayParams
 from prism_ch.model.params.roles import IdentifyParams
+from prism_ch.model.params.shared import SharedParams
 from prism_ch.model.params.steps import ContinueParams, DivideParams
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Params",
     "RecogniseParams",
     "ReplayParams",
+    "SharedParams",
     "StopParams",
     "TimePerByteParams",
     "TimeoutParams",
