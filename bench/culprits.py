@@ -13,8 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from bench.accuracy.faults.cases import KINDS, Case
 from bench.accuracy.faults.truth import Truth, true_of
 from bench.accuracy.work import Inputs, analysed, empty_store
@@ -82,13 +80,8 @@ def _is_identifiable(made: Simulation, truth: Truth) -> bool:
     grid = RankGrid(job.layout, job.attempts[0].gpus, network)
     seen = max(truth.costs, key=lambda cost: cost.lost_gpu_s).endpoints
     stages = [seen.intersection(map(str, each)) for each in network.addresses[grid.endpoint.reshape(grid.stages, -1)]]
-    is_whole = truth.start_ns <= scenario.start_ns and truth.end_ns >= _last_step_ns(made)
+    is_whole = all(fault.start_s <= 0 and fault.end_s >= scenario.duration_s for fault in scenario.faults)
     return not truth.alike >= seen and not (is_whole and any(each and truth.alike >= each for each in stages))
-
-
-def _last_step_ns(made: Simulation) -> int:
-    """Return when the last step began that ended in the recording."""
-    return int(np.sort(made.truth["steps"]["end_ns"].to_numpy())[-2])
 
 
 def first_rows(case: Case, made: Simulation, truth: Truth) -> tuple[dict[str, str], bool]:
