@@ -106,9 +106,10 @@ ALERTS = (
         summary=f"{{{{ {text('sentence')} }}}}",
         otherwise="{{ .Labels.place }} is to blame ({{ .Labels.kind }})",
         description=(
-            f"{{{{ {text('action')} }}}} It has cost {{{{ {text('lost_gpu_h')} }}}} GPU-hours so far; job"
-            " {{ .Labels.job }}. The confidence in who is to blame is {{ .Labels.confidence }}: its page says what it"
-            " rests on."
+            f"{{{{ {text('action')} }}}} It has cost {{{{ {text('lost_gpu_h')} }}}} GPU-hours so far"
+            '{{ if eq .Labels.job "several" }} of several jobs'
+            "{{ else if .Labels.job }} of job {{ .Labels.job }}{{ end }}. The confidence in who is to blame is"
+            " {{ .Labels.confidence }}: its page says what it rests on."
         ),
     ),
     Alert(

@@ -365,13 +365,17 @@ def test_texts_of_each_rule_whole_with_rows_and_without(store: Store, rule: Aler
 
 def test_notification_of_an_incident_has_its_sentence(store: Store) -> None:
     wrong(store, "i-1", "10.0.0.1", summary="GPU 3 of server-1 makes 7 others wait: 12 % of their time.")
+    wrong(store, "i-2", "leaf-1", kind="telemetry", subject_type="exporter", of=(), tenants=())
+    wrong(store, "i-3", "leaf-2", of=("job-a", "job-b"), tenants=("a", "b"))
     member(store, "10.0.0.1", "server-1")
-    (found,) = instances(store, "incident")
+    found, of_nobody, of_two = instances(store, "incident")
     assert found.annotations["summary"] == "GPU 3 of server-1 makes 7 others wait: 12 % of their time."
     assert found.annotations["description"] == (
-        "Look there. It has cost 1 GPU-hours so far; job job-a. The confidence in who is to blame is high: its page"
+        "Look there. It has cost 1 GPU-hours so far of job job-a. The confidence in who is to blame is high: its page"
         " says what it rests on."
     )
+    assert " GPU-hours so far. The" in of_nobody.annotations["description"]
+    assert " GPU-hours so far of several jobs. The" in of_two.annotations["description"]
 
 
 def test_sentence_that_changes_makes_no_other_alert(store: Store) -> None:
