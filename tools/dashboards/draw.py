@@ -167,7 +167,8 @@ def _states(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     _time_axis(inner)
     for place, option in enumerate(texts.values()):
         tint, left = style.color(option["color"]), 0.02 + place * 0.09
-        axes.text(left, -0.16, f"■ {option['text']}", transform=axes.transAxes, color=tint, fontsize=7)
+        axes.text(left, -0.16, "■", transform=axes.transAxes, color=tint, fontsize=7)
+        axes.text(left + 0.02, -0.16, option["text"], transform=axes.transAxes, color=TEXT, fontsize=7)
 
 
 def _stat(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:

@@ -40,5 +40,12 @@ SELECT
     [], if(cause.2 = 'job', 0.7, 0.95), since, until, cause.7, cause.6, jobs, tenants, gpus,
     cause.5 * gpus * (toUnixTimestamp64Milli(until) - toUnixTimestamp64Milli(since)) / 3600000, cause.5,
     if(subject = cause.3, cause.4, concat('Something in ', subject, ' is slow, and ', toString(length(jobs)), ' jobs of yours wait for it')),
-    if(subject = cause.3, 'Check it, or take it out of service', 'Ask the operator, who sees the same incident')
+    multiIf(
+        subject != cause.3, 'Ask the operator, who sees the same incident',
+        cause.1 = 'hang', 'Look at the logs of its ranks, and start it again',
+        cause.1 = 'restart', 'Look at the logs for why it ended',
+        cause.1 = 'telemetry', 'Look at its export queue',
+        cause.2 IN ('switch', 'link'), 'Look at its ports, cables and counters',
+        'Check it, or take it out of service'
+    )
 FROM parts;
