@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from prism_ch.grafana.queries import Query, Selection, TimeRange, queries
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.store.statements import split_statements
+from tests.incidents import incident as wrong
 from tools.dashboards import ask
 from tools.dashboards.check import Report, check, time_queries
 from tools.dashboards.sample import SMALL, fill
@@ -159,9 +161,9 @@ def test_job_without_healthy_steps_lost_what_its_findings_say(store: Store) -> N
 
 def _panel(filled: Store, uid: str, title: str, **chosen: str) -> list[list[object]]:
     (query,) = [found for found in queries(uid, shipped_dashboards()[uid]) if found.place == f"panel {title!r}"]
-    frame = ask.ask(filled, query, EVERY, {name: Selection((value,)) for name, value in chosen.items()}).frame
-    assert frame is not None
-    return frame.rows
+    answer = ask.ask(filled, query, EVERY, {name: Selection((value,)) for name, value in chosen.items()})
+    assert answer.frame is not None, answer.problems
+    return answer.frame.rows
 
 
 def test_incident_of_a_nic_shows_its_slow_pairs(filled: Store) -> None:
@@ -177,6 +179,25 @@ def test_incident_of_a_switch_shows_a_job_that_it_slows(filled: Store) -> None:
     assert counted == (0,)
     step_times = _panel(filled, "prism-incident", "Step time before, during and after", incident="leaf-0-5-slow")
     assert step_times
+
+
+@pytest.mark.parametrize(
+    "subject_type, subject, named", [("group", "2", "its group"), ("stage", "job/stage/1", "its stage")]
+)
+def test_members_of_a_blamed_group_or_stage_stand_first(
+    store: Store, subject_type: str, subject: str, named: str
+) -> None:
+    about: dict[str, Any] = {"kind": "slow_group", "subject_type": subject_type, "jobs": ["job"], "tenants": ["alpha"]}
+    wrong(store, "i-1", subject, **about, start_s=END_S - 600, end_s=END_S)
+    store.command(
+        "INSERT INTO job_members_log (job_id, revision, endpoint, server, gpu, dp_group, pp_stage)"
+        " SELECT 'job', 1, concat('10.0.0.', toString(number)), 's', number, number % 3, number % 3 = 2 FROM numbers(6)"
+    )
+    store.command("INSERT INTO revisions (job_id, revision, cuts) SELECT arrayJoin(['', 'job']), 1, 0")
+    who = "Whom the others wait for"
+    rows = _panel(store, "prism-incident", who, incident="i-1")
+    assert [row[1:4:2] for row in rows] == [["10.0.0.2", named], ["10.0.0.5", named]]
+    assert [row[1] for row in _panel(store, "prism-job", who, job="job")] == ["10.0.0.2", "10.0.0.5"]
 
 
 def test_who_is_to_blame_stands_first(filled: Store) -> None:

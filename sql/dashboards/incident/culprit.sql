@@ -15,7 +15,7 @@ INNER JOIN
 (
     SELECT
         endpoint,
-        has(f.4, endpoint) OR has(f.4, server) AS is_named,
+        hasAny(f.4, [endpoint, server, concat('group ', toString(dp_group)), concat(job_id, '/stage/', toString(pp_stage))]) AS is_named,
         max(is_named) OVER (PARTITION BY pp_stage) OR NOT max(is_named) OVER () AS is_compared
     FROM job_members
     WHERE job_id = f.1

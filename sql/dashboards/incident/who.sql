@@ -1,4 +1,4 @@
--- Whom the others wait for: GPUs that the incident names, others of a server that it names, then those that worked longest beyond
+-- Whom the others wait for: GPUs that the incident names, those of a server, group or stage that it names, then those that worked longest beyond
 -- their peers, in up to 100 of its steps. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a
 -- small one those of the same stage. Work is computing without what a GPU waited for; where replays are off, that isn't known,
 -- and work isn't told.
@@ -12,7 +12,11 @@ WITH
             gpu,
             if(count() OVER (PARTITION BY dp_group) > 2, dp_group::Int64, -1 - pp_stage::Int64) AS peers,
             indexOf(f.4, endpoint) AS place,
-            indexOf(f.4, server) AS server_place
+            arrayMap(
+                name -> indexOf(f.4, name),
+                [server, concat('group ', toString(dp_group)), concat(job_id, '/stage/', toString(pp_stage))]
+            ) AS around,
+            arrayMax(around) AS around_place
         FROM job_members
         WHERE job_id = f.1
     ),
@@ -34,12 +38,12 @@ SELECT
     concat(m.server, ' GPU ', toString(m.gpu)) AS "GPU",
     m.endpoint AS "Endpoint",
     m.server AS "Server",
-    multiIf(m.place = 1, 'culprit', m.place > 1, 'may be', m.server_place > 0, 'its server', '') AS "Named",
+    multiIf(m.place = 1, 'culprit', m.place > 1, 'may be', m.around_place > 0, ['its server', 'its group', 'its stage'][indexOf(m.around, m.around_place)], '') AS "Named",
     w.work_s / nullIf(median(w.work_s) OVER (PARTITION BY m.peers), 0) - 1 AS "Work beyond peers",
     l.steps AS "Last in steps"
 FROM member AS m
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
-WHERE m.place > 0 OR m.server_place > 0 OR l.steps > 0 OR w.work_s > 0
-ORDER BY m.place > 0 DESC, m.server_place > 0 DESC, m.place, m.server_place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
+WHERE m.place > 0 OR m.around_place > 0 OR l.steps > 0 OR w.work_s > 0
+ORDER BY m.place > 0 DESC, m.around_place > 0 DESC, m.place, m.around_place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
 LIMIT 20

@@ -7,11 +7,12 @@ WITH
     (SELECT any(step_s_median) FROM jobs WHERE job_id = ${job:sqlstring}) AS usual_s,
     named AS
     (
+        WITH if(subject_type = 'group', [concat('group ', subject)], splitByString('->', subject)) AS subjects
         SELECT
-            arrayJoin(arrayDistinct(arrayConcat(splitByString('->', subject), may_also_be))) AS place,
+            arrayJoin(arrayDistinct(arrayConcat(subjects, may_also_be))) AS place,
             max(severity != 'info') AS is_dear,
             max(status = 'open') AS is_open,
-            max(has(splitByString('->', subject), place)) AS is_subject,
+            max(has(subjects, place)) AS is_subject,
             sum(confidence * lost_gpu_h) AS blame,
             max(confidence) AS sure,
             arrayStringConcat(arraySort(groupUniqArray($__kind_text(kind))), ', ') AS kinds
@@ -41,7 +42,14 @@ WITH
             max(n.is_subject) AS is_subject,
             max(n.sure) AS sure,
             argMax(n.kinds, m.place = m.endpoint) AS kinds
-        FROM (SELECT endpoint, arrayJoin([endpoint, server]) AS place FROM job_members WHERE job_id = ${job:sqlstring}) AS m
+        FROM
+        (
+            SELECT
+                endpoint,
+                arrayJoin([endpoint, server, concat('group ', toString(dp_group)), concat(job_id, '/stage/', toString(pp_stage))]) AS place
+            FROM job_members
+            WHERE job_id = ${job:sqlstring}
+        ) AS m
         INNER JOIN named AS n ON m.place = n.place
         GROUP BY endpoint
     ),

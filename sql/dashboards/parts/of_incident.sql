@@ -1,13 +1,13 @@
--- The chosen incident: the job that it slows most, and its steps there; the endpoints or servers that it names, the likeliest
--- first; start and end; and the steps from as many before it as it lasted until as many after it, at least 20. Where its findings
+-- The chosen incident: the job that it slows most, and its steps there; the endpoints, servers, 'group N' or 'JOB/stage/N' that it
+-- names, the likeliest first; start and end; and the steps from as many before it as it lasted until as many after it, at least 20. Where its findings
 -- name no job, as those of switches, it is the first job that it slows, and the steps that end while it lasts.
 (
     WITH
         (
             SELECT
                 (
-                    any(arrayDistinct(arrayConcat(splitByString('->', subject), may_also_be))), any(start_time), any(end_time),
-                    any(jobs[1])
+                    any(arrayDistinct(arrayConcat(if(subject_type = 'group', [concat('group ', subject)], splitByString('->', subject)), may_also_be))),
+                    any(start_time), any(end_time), any(jobs[1])
                 )
             FROM incidents
             WHERE incident_id IN (${incident:sqlstring})
