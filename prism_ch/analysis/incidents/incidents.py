@@ -60,7 +60,8 @@ def find_incidents(
     1. Gather the findings that are open or that the window closed, without those that cost nothing.
     2. Group them by incident, and let each group go on with an incident that was known.
     3. Add what it cost since, grade that, and name the culprit.
-    4. Close the known incidents of which nothing is found any more; withdraw those that turned out to be nobody's.
+    4. Close the known incidents of which nothing is found any more; withdraw those that turned out to be nobody's, and
+       stops of a time that is told anew without them.
     5. Give each finding its incident and a grade not above it; what names another culprit is dropped.
     """
     jobs = {job.job.job_id: job for job in after.jobs}
@@ -75,6 +76,9 @@ def find_incidents(
         judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
+    again = [one for one in left if one.kind in STOPS and one not in habits and _is_told_anew(one, revision)]
+    judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in again]
+    left = [one for one in left if one not in again]
     over = habits + [one for one in left if one.status == "open" and one not in habits and not _waits(one, jobs)]
     judged += [_Judged(_over(one, jobs, nobodys), {}) for one in over]
     incidents = [one.incident for one in judged]
@@ -219,6 +223,12 @@ def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str
     gone = bool(one.costs) and not any(cost.job_id in jobs for cost in one.costs)
     gone |= (one.subject_type == "job" or one.kind in STOPS) and one.incident_id in nobodys
     return replace(one, status="closed", is_withdrawn=gone)
+
+
+def _is_told_anew(one: Incident, revision: WindowRevision) -> bool:
+    """Whether a revision replaces all findings of the time in which a stop was found."""
+    from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
+    return bool(one.costs) and all(from_ns.get(cost.job_id, one.end_ns) <= one.start_ns for cost in one.costs)
 
 
 def _waits(one: Incident, jobs: Mapping[str, JobMemory]) -> bool:

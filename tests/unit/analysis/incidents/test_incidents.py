@@ -40,10 +40,12 @@ class Story:
         self.number = 0
         self.revision = WindowRevision((), (), (), NO_EXPORTERS)
 
-    def next(self, found: dict[str, tuple[Finding, ...]], withdrawn: tuple[str, ...] = ()) -> dict[str, Incident]:
+    def next(
+        self, found: dict[str, tuple[Finding, ...]], withdrawn: tuple[str, ...] = (), **changes: int
+    ) -> dict[str, Incident]:
         """Work a window in which jobs show findings; return the incidents that it publishes, whole."""
         known = {job.job.job_id: job for job in self.memory.jobs}
-        jobs = tuple(self._revised(known[name], of) for name, of in found.items() if name)
+        jobs = tuple(replace(self._revised(known[name], of), **changes) for name, of in found.items() if name)
         revision, now = WindowRevision(jobs, withdrawn, found.get("", ()), NO_EXPORTERS), window(self.number)
         after = remember_window(self.memory, revision, now, PARAMS.going_on, PARAMS.incident.quiet_s)
         self.revision = find_incidents(revision, self.memory, after, now, WHERE, PARAMS.incident)
@@ -136,6 +138,14 @@ class TestOverWindows:
         story.next({"one": (NIC_SLOW,)})
         (gone,) = story.next({}, withdrawn=("one",)).values()
         assert gone.is_withdrawn
+
+    @pytest.mark.parametrize("from_ns, withdrawn", [(BEGIN_NS, True), (BEGIN_NS + 60_000 * MS, False)])
+    def test_stop_told_anew_as_slowness_is_withdrawn(self, from_ns: int, withdrawn: bool) -> None:
+        story = Story()
+        ((name, _),) = story.next({"one": closed(said("stall", 12, 14, lost_s=2.0, slowdown=0.5))}).items()
+        later = story.next({"one": (NIC_SLOW,)}, from_time_ns=from_ns)
+        assert {one.subject for one in later.values() if not one.is_withdrawn} == {NIC}
+        assert [key for key, one in later.items() if one.is_withdrawn] == ([name] if withdrawn else [])
 
     def test_symptoms_of_two_jobs_join_at_their_place(self) -> None:
         story = Story()
