@@ -72,11 +72,14 @@ class Readiness:
     known: Bool
 
 
-def find_readiness(seen: Seen, sources: Float64, pieces: Float64, speed: Float64) -> Readiness:
+def find_readiness(
+    seen: Seen, sources: Float64, pieces: Float64, speed: Float64, goes_on: Float64 | None = None
+) -> Readiness:
     """Find when units are ready for a round.
 
     Parameters: `sources` float64[s, u, k], when what they wait for takes place, -inf for none; `pieces` float64[s, u],
-    how many operations follow each of them; `speed` float64[u, k].
+    how many operations follow each of them; `speed` float64[u, k]; `goes_on` float64[k], for how long an operation goes
+    on once a unit is ready, None for none.
 
     1. A flow begins when both its ends are ready: a unit is seen plainly if a neighbour takes part before it.
     2. Of neighbours that begin together one was the last. All compute as long as it, each by its speed, unless that
@@ -90,14 +93,15 @@ def find_readiness(seen: Seen, sources: Float64, pieces: Float64, speed: Float64
     queued = seen.unseen if seen.ended is None else (seen.at <= seen.ended + seen.near_ns) | seen.unseen
     hidden = ((nearest >= seen.at - seen.near_ns) | all_at_once) & ~seen.unseen
     latest = np.where(all_at_once, seen.begun, seen.at)
-    piece = np.maximum(((latest - sources) / pieces[:, :, None]).min(axis=0), 0)
+    before = (pieces - 1)[:, :, None] * (0.0 if goes_on is None else goes_on)
+    piece = np.maximum(((latest - sources - before) / pieces[:, :, None]).min(axis=0), 0)
     rate = piece / speed
     alone = np.where(hidden, _least_of_neighbours(rate, seen, hidden, all_at_once) * speed, piece)
     if queued.any():
         clear = robust.median(np.where(queued | hidden, np.nan, rate))
         clear = robust.median(np.where(queued, np.nan, alone / speed)) if np.isnan(clear) else clear
         alone = np.where(queued, np.minimum(np.nan_to_num(clear) * speed, piece), alone)
-    lag = np.where(np.isinf(sources), sources, np.rint(alone * pieces[:, :, None]))
+    lag = np.where(np.isinf(sources), sources, np.rint(alone * pieces[:, :, None] + before))
     plain = ~hidden & ~queued
     lag = lag + np.where(plain, seen.at - (sources + lag).max(axis=0), 0)[None]
     comes = sources + lag

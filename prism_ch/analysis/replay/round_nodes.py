@@ -78,7 +78,8 @@ class RoundNodes:
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)
-                found = find_readiness(seen, sources.at, sources.pieces, speed.factor)
+                goes_on = self._goes_on(rounds) if number == 0 else None
+                found = find_readiness(seen, sources.at, sources.pieces, speed.factor, goes_on)
                 nodes = self._draft.nodes(found.at)
                 for place, (source, lag) in enumerate(zip(sources.node, found.lag, strict=True)):
                     there = source >= 0
@@ -93,6 +94,21 @@ class RoundNodes:
             for rows, node, at in zip(rounds.parts, *done, strict=True):
                 for one in np.unique(role[rows]).tolist():
                     self.last_of_role.setdefault(one, []).append((int(node), at))
+
+    def _goes_on(self, rounds: Rounds) -> Float64:
+        """Find how long units compute on from their first round, float64[k].
+
+        Gradients are reduced bucket by bucket while the last backward goes on.
+        """
+        since = until = self._seen(rounds, 0, None).begun
+        for number in range(1, rounds.count):
+            ended = rounds.ends[:, :, number - 1].max(axis=0)
+            seen = self._seen(rounds, number, ended)
+            if seen.follows():
+                break
+            if robust.median(seen.begun - ended) > seen.near_ns:
+                until = seen.begun
+        return np.nan_to_num(until - since)
 
     def _seen(self, rounds: Rounds, number: int, ended: Float64 | None) -> Seen:
         """Return what a round shows."""
