@@ -6,9 +6,10 @@ import multiprocessing
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +121,14 @@ def move_out(line: str) -> None:
         Path(moved[1]).rename(Path(moved[1]).parents[3] / "damaged.sql")
 
 
-def follow(line: str, url: str, run: Run = prism_ch) -> None:
-    """Run the commands that a line of the doctor says."""
+def follow(line: str, url: str, run: Run = prism_ch, files: Sequence[Path] = (FLOWS,)) -> None:
+    """Run the commands that a line of the doctor says; `files` are those that have landed."""
     for command in re.findall(r"`prism-ch ([^`]+)`", line):
-        given = {"FILE...": FLOWS, "FILE": TOPOLOGY, "topology.csv": TOPOLOGY}
-        run(*(given.get(word, word) for word in shlex.split(command)), url=url)
+        given = {"FILE...": files, "FILE": [TOPOLOGY], "topology.csv": [TOPOLOGY]}
+        run(*chain.from_iterable(given.get(word, [word]) for word in shlex.split(command)), url=url)
 
 
-def follow_the_doctor(url: str) -> tuple[list[str], list[str], list[str]]:
+def follow_the_doctor(url: str, files: Sequence[Path] = (FLOWS,)) -> tuple[list[str], list[str], list[str]]:
     """Do what the doctor says until nothing is wrong; return what he said first and last, and the results."""
     first = lines = wrong(url)
     for line in lines:
@@ -135,7 +136,7 @@ def follow_the_doctor(url: str) -> tuple[list[str], list[str], list[str]]:
     with connect(url):  # a start of the engine takes longer than most commands
         for _ in range(ROUNDS):
             for line in lines:
-                follow(line, url)
+                follow(line, url, files=files)
             lines = wrong(url)
             if not lines:
                 break

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import shutil
 import time
+from functools import partial
 
 from bench.attack.target import Held, Target
-from tests.damage import DAMAGE, follow_the_doctor, in_process, results
+from tests.damage import DAMAGE, FLOWS, follow_the_doctor, in_process, results
 from tests.e2e.service import until
 
 #: From a start to the next kill at most, seconds.
@@ -41,6 +42,7 @@ def damage(target: Target, until_s: float) -> list[Held]:
     """Damage copies of the stopped service's database, and follow the doctor."""
     target.service.stop()
     folder = target.service.folder
+    follow = partial(follow_the_doctor, files=[FLOWS, *sorted((target.service.spool / "done").iterdir())])
     unnamed, unmended, done = [], [], 0
     with in_process() as call:
         whole = call(results, f"chdb://{folder}")
@@ -49,7 +51,7 @@ def damage(target: Target, until_s: float) -> list[Held]:
                 break
             copy = shutil.copytree(folder, folder.with_name("copy"), symlinks=True)
             harm(copy)
-            first, last, found = call(follow_the_doctor, f"chdb://{copy}")
+            first, last, found = call(follow, f"chdb://{copy}")
             unnamed += [] if first else [kind]
             unmended += [] if not last and found == whole else [kind]
             done += 1

@@ -68,6 +68,7 @@ class Engine:
 
         self.marks.add(statement.mark)
         future = asyncio.get_running_loop().run_in_executor(self._threads, run)
+        future.add_done_callback(_retrieve)
         try:
             yield Result(read, future)
         finally:
@@ -81,6 +82,7 @@ class Engine:
         future = asyncio.get_running_loop().run_in_executor(
             self._threads, handle.answer, text, statement.format, statement.parameters
         )
+        future.add_done_callback(_retrieve)
         try:
             return await asyncio.shield(future)
         finally:
@@ -98,7 +100,6 @@ class Engine:
         while not future.done():  # the statement may not have begun when it is cancelled for the first time
             await asyncio.get_running_loop().run_in_executor(self._controls, self._cancel, statement.mark)
             await asyncio.wait([future], timeout=_CANCEL_EVERY_S)
-        future.exception()  # marks it as retrieved; whoever needed it has read it
         self.marks.discard(statement.mark)
 
     def _cancel(self, mark: str) -> None:
@@ -180,6 +181,12 @@ async def in_turn(turn: Awaitable[object], queue_s: float, what: str) -> None:
     except TimeoutError:
         text = f"Too many simultaneous queries; {what} within {queue_s:.0f} s"
         raise RequestError("TOO_MANY_SIMULTANEOUS_QUERIES", text) from None
+
+
+def _retrieve(future: asyncio.Future[_Result]) -> None:
+    """Mark a failure as read: where the service stops nobody reads it."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _pending_bytes(descriptor: int) -> int:

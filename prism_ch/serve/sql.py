@@ -128,6 +128,8 @@ class _Call:
             error = public_error(raised, self._user)
         except RequestError as raised:
             error = raised
+        except asyncio.CancelledError:
+            error = RequestError("ABORTED", "The service stops; ask again")
         else:
             return "ok"
         await self._send_error(error)
