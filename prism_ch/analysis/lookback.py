@@ -50,7 +50,7 @@ def read_window(
 ) -> WindowFlows:
     """Read a window's flows, and those before it that its jobs need. `is_whole`: all up to its end have arrived."""
     own = source.read(FlowSpan(window))
-    known = KnownJobs.of(memory, window, own, topology, params.going_on)
+    known = KnownJobs.of(memory, window, own, params.going_on)
     spans, history = lookback(own, window, known, memory.exporters, topology, params)
     parts = [part for part in (own, *map(source.read, spans)) if len(part)]
     return WindowFlows(window, FlowBatch.concat(parts) if parts else own, history, known, is_whole)
@@ -62,35 +62,35 @@ def lookback(
     """Return the spans of flows to read besides a window's own, and the clocks.
 
     A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at. New
-    endpoints may have begun with members of an extended job before the window: they are looked back at together.
+    endpoints may have begun with members of a settled job before the window: they are looked back at together.
 
-    1. Of a job in the window that is extended, some steps.
-    2. Of one that is found again, all since its attempt began; of endpoints in neither, some minutes.
+    1. Of a settled job in the window, some steps.
+    2. Of a young one, all since its attempt began; of endpoints in no settled job, some minutes.
     3. Of a job at rest, the traffic that shows how long its rests usually are, and what it exchanged with storage.
     4. What members of jobs in the window exchanged with endpoints that are idle now.
     """
     params_of = params.going_on
-    extended = [job for job in known.active if job.is_extended(params_of)]
-    again = [job for job in known.active if not job.is_extended(params_of)]
+    settled = [job for job in known.active if job.is_settled(params_of)]
+    young = [job for job in known.active if not job.is_settled(params_of)]
     moving = np.zeros(len(topology), dtype=bool)
     moving[own.src] = moving[own.dst] = True
-    in_jobs, in_extended = _members(known.jobs, topology), _members(extended, topology)
-    newcomers = (moving | _members(again, topology)) & ~in_extended
-    context_ns = min((job.looked_at_from_ns(params_of) for job in extended), default=window.start_ns)
+    in_jobs, in_settled = _members(known.jobs, topology), _members(settled, topology)
+    newcomers = (moving | _members(young, topology)) & ~in_settled
+    context_ns = min((job.looked_at_from_ns(params_of) for job in settled), default=window.start_ns)
     lookback_ns = min(
         window.start_ns - params_of.newcomer_lookback_s * 10**9,
         context_ns,
-        *(job.looked_at_from_ns(params_of) for job in again if not job.is_unresolved),
+        *(job.looked_at_from_ns(params_of) for job in young if not job.is_unresolved),
     )
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = clocks_known.since(min(remembered_ns, lookback_ns))
     margin_ns = clocks.reach_ns(history, params.clocks)
     from_ns = min(context_ns - margin_ns, window.start_ns)
     # A job at rest may still exchange data with storage, which is in no job.
-    with_resting = (_members(known.resting, topology) | ~in_jobs) & ~in_extended & ~newcomers
+    with_resting = (_members(known.resting, topology) | ~in_jobs) & ~in_settled & ~newcomers
     spans = [
         *_span(_rests_since_ns(known.resting, window, params_of), window.start_ns, with_resting),
-        *_span(from_ns, window.start_ns, in_extended | newcomers),
+        *_span(from_ns, window.start_ns, in_settled | newcomers),
         *_span(lookback_ns - margin_ns, from_ns, newcomers),
     ]
     since_ns = min((job.looked_at_from_ns(params_of) for job in known.active), default=window.start_ns)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
-from prism_ch.model.params import ContinueParams, Params, SharedParams
+from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.result import GpuIdle, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
 from prism_ch.model.what_if import WhatIf
 from prism_ch.model.window import Window
@@ -19,15 +19,13 @@ class Attempt:
     """The newest attempt of a job: its first step, since when its traffic counts, how many groups came before it.
 
     All are 0 for a job that was never restarted. Where the attempt became slow while it was young, `even_until` counts
-    the steps before that, which show what a step is; else it is 0. `added` counts the steps that were added to it since
-    it was last looked at from its beginning.
+    the steps before that, which show what a step is; else it is 0.
     """
 
     first_step: int = 0
     begin_ns: int = 0
     earlier_groups: int = 0
     even_until: int = 0
-    added: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,7 @@ class JobMemory:
 
     `job`, `members`, `pairs` and `groups` are those of its last revision, `findings` those still open. `steps` and
     `gpu_steps` hold the newest steps, oldest first, and `baseline_steps` a few of the hour before them. `pauses` are
-    the stalls in the newest steps that are over and cost something: they may turn out to be a habit. With `again`, the
-    newest attempt is looked at from its beginning, whatever its steps say.
+    the stalls in the newest steps that are over and cost something: they may turn out to be a habit.
     """
 
     job: JobRecord
@@ -63,50 +60,18 @@ class JobMemory:
     attempt: Attempt = field(default_factory=Attempt)
     usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)
     pauses: tuple[Finding, ...] = ()
-    again: bool = False
 
-    def is_settled(self, params: SharedParams) -> bool:
-        """Return whether enough steps were found together for them to stay."""
-        return self._found_together >= params.settled_steps
-
-    def is_extended(self, params: SharedParams) -> bool:
-        """Return whether a window adds steps to those known, rather than finding all again.
-
-        A young attempt is looked at from its beginning each time its steps have doubled, and once more when they are
-        enough to settle. One that became slow while it was young is always looked at as a whole.
-        """
-        if self.is_settled(params):
-            return True
-        enough = self._known >= params.recent_steps and not self.attempt.even_until
-        return enough and self._known < self._found_again_with(params) and not self.again
-
-    def doubles_within(self, length_ns: int, params: SharedParams) -> bool:
-        """Return whether a young job is found again once a window adds steps."""
-        new = length_ns / (1e9 * self.job.step_s_median) if self.job.step_s_median > 0 else 0.0
-        return not self.is_settled(params) and self._known + new >= self._found_again_with(params)
-
-    def stays_apart(self, params: SharedParams) -> bool:
-        """Return whether it is no longer joined with another known job."""
-        return len(self.steps) >= params.settled_steps or self.is_extended(params)
-
-    def _found_again_with(self, params: SharedParams) -> int:
-        return min(2 * self._found_together, params.settled_steps)
-
-    @property
-    def _known(self) -> int:
-        return self.job.steps - self.attempt.first_step
-
-    @property
-    def _found_together(self) -> int:
-        return self._known - self.attempt.added
+    def is_settled(self, params: ContinueParams) -> bool:
+        """Return whether enough steps are known to add new ones, not find all again."""
+        return self.job.steps - self.attempt.first_step >= params.settled_steps
 
     def context_start_ns(self, params: ContinueParams) -> int:
-        """Return since when the traffic of an extended job is looked at: some steps back."""
+        """Return since when a settled job's traffic is looked at: some steps back."""
         return int(self.steps.start_ns[-params.recent_steps])
 
     def looked_at_from_ns(self, params: ContinueParams) -> int:
-        """Return since when traffic is looked at: some steps back, or an attempt's beginning."""
-        if self.is_extended(params):
+        """Return since when traffic is looked at: some steps back, or a young attempt's beginning."""
+        if self.is_settled(params):
             return self.context_start_ns(params)
         return max(self.attempt.begin_ns, self.job.first_seen_ns)
 
@@ -119,8 +84,8 @@ class JobMemory:
 def clocks_since_ns(window: Window, jobs: Iterable[JobMemory], params: Params) -> int:
     """Return since when a window may need to know exporters' clocks."""
     span_s = max(params.clocks.remembered_s, params.going_on.newcomer_lookback_s)
-    again = [replace(job, again=True) for job in jobs if job.job.status != "ended" and len(job.steps)]
-    return min([window.start_ns - span_s * 10**9, *(one.looked_at_from_ns(params.going_on) for one in again)])
+    live = [job for job in jobs if job.job.status != "ended" and len(job.steps)]
+    return min([window.start_ns - span_s * 10**9, *(job.looked_at_from_ns(params.going_on) for job in live)])
 
 
 @dataclass(frozen=True, slots=True)

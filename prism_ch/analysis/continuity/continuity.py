@@ -32,7 +32,7 @@ class RebuiltAttempt:
 
     `division` holds all steps looked at; the new ones, from number `first_new` on, are in `rebuilt`. `groups` are
     numbered after those of earlier attempts. `lateness_s` float64[endpoints, steps], see phases, is of all steps of the
-    division. `is_extended`: it goes on from known steps.
+    division. `is_settled`: it goes on from enough known steps.
     """
 
     attempt: RecognisedJob
@@ -43,7 +43,7 @@ class RebuiltAttempt:
     first_new: int
     rebuilt: Reconstruction
     lateness_s: Float64
-    is_extended: bool = False
+    is_settled: bool = False
 
     @property
     def bursts(self) -> Traffic:
@@ -150,15 +150,15 @@ def rebuild_job(
     newest = Attempt() if memory is None else memory.attempt
     attempts: list[RebuiltAttempt] = []
     for one in job:
-        extended = one is job[0] and memory is not None and memory.is_extended(params.going_on)
-        if memory is not None and extended:
+        settled = one is job[0] and memory is not None and memory.is_settled(params.going_on)
+        if memory is not None and settled:
             new = resume.go_on(one.division, memory, params.going_on)
         else:
             new = resume.begin_anew(one.division, steps, gpu_steps)
         if one is not job[0]:
             newest = Attempt(new.first_step, one.attempt.begin_ns, len(groups))
-        newest = replace(newest, even_until=one.even_until, added=newest.added + new.division.steps if extended else 0)
-        attempts.append(_rebuild(one, _with_unseen(new, one.division, holes), groups, is_extended=extended))
+        newest = replace(newest, even_until=one.even_until)
+        attempts.append(_rebuild(one, _with_unseen(new, one.division, holes), groups, is_settled=settled))
         rebuilt = attempts[-1].rebuilt
         groups = add_groups(groups, attempts[-1].groups)
         steps = Steps.concat([steps, rebuilt.steps])
@@ -175,12 +175,12 @@ def _with_unseen(new: resume.NewSteps, division: Division, holes: Sequence[Hole]
 
 
 def _rebuild(
-    one: AttemptSteps, new: resume.NewSteps, earlier: tuple[Group, ...], *, is_extended: bool
+    one: AttemptSteps, new: resume.NewSteps, earlier: tuple[Group, ...], *, is_settled: bool
 ) -> RebuiltAttempt:
     """Order an attempt's groups, and rebuild its new steps and the phases in them."""
     groups = number_after(order(one.bursts, one.kinds, one.division), earlier)
     late_s = lateness_s(one.bursts, one.kinds, one.division)
     rebuilt = reconstruct(one.bursts, one.kinds, new.division, new.first_step, new.start_ns)
     return RebuiltAttempt(
-        one.attempt, one.traffic, one.kinds, one.division, groups, new.first_step, rebuilt, late_s, is_extended
+        one.attempt, one.traffic, one.kinds, one.division, groups, new.first_step, rebuilt, late_s, is_settled
     )

@@ -1,9 +1,8 @@
 """The steps of an attempt: found anew, or resumed where earlier windows know better.
 
 What is published of a job stays, but for its newest attempt while that is young: all of it is found again from its
-beginning each time its known steps have doubled, as more of it shows more, until enough of them are. In between, steps
-are added to those known. But while one rank makes all the others wait, messages run into one another: the more steps
-are slow, the less they show what a step is.
+beginning in every window, as more of it shows more, until enough of its steps are known. But while one rank makes all
+the others wait, messages run into one another: the more steps are slow, the less they show what a step is.
 """
 
 from __future__ import annotations
@@ -67,15 +66,15 @@ def divide_attempt(
     Parameters: `around`, all traffic of the window; `memory`, what was known of the job. Returns None if what repeats
     is no training: steps are not alike, or few while some server only sends or only receives, or all do.
     """
-    extended = memory is not None and memory.is_extended(params.going_on)
+    settled = memory is not None and memory.is_settled(params.going_on)
     seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns).since(attempt.steady_ns)
     recurring = recurring_pairs(seen.bursts, topology, params.recognise) & ~seen.coarse
     seen = replace(seen, recurring=recurring)
-    if memory is not None and extended:
+    if memory is not None and settled:
         seen = seen.since(memory.context_start_ns(params.going_on))
     seen = replace(seen, merged=seen.merged | hidden_answers(seen.bursts, seen.recurring, params.identify))
     found = _find_steps(attempt, seen, memory, params)
-    if not extended and not _trains(found, topology, params, known=memory is not None):
+    if not settled and not _trains(found, topology, params, known=memory is not None):
         return None
     return replace(found, load=measure_load(seen.bursts, found.kinds, found.division))
 
@@ -83,8 +82,8 @@ def divide_attempt(
 def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | None, params: Params) -> AttemptSteps:
     """Find kinds and steps, anew or as they were known.
 
-    1. An extended job goes on with the kinds and steps that are known.
-    2. One that is found again is examined anew, and that counts if it confirms the steps that were known.
+    1. A settled job goes on with the kinds and steps that are known.
+    2. A young one is examined anew, and that counts if it confirms the steps that were known.
     3. If it does not, but a division that goes on with the known steps does, and some steps since are slow, that one
        counts, from then on also in later windows (`even_until`).
     """
@@ -101,7 +100,7 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
 
     known = known_steps(memory, params.going_on)
     even_until = 0 if memory is None else memory.attempt.even_until
-    if known is None or memory is None or even_until or memory.is_extended(params.going_on):
+    if known is None or memory is None or even_until or memory.is_settled(params.going_on):
         return steps(known, even_until)
     anew = steps(None, 0)
     if confirms(anew.division, known, params.going_on):
@@ -154,13 +153,13 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, para
 def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | None:
     """Return the published steps that show what a new one is; None if too few.
 
-    Of an extended job those are the newest, as many as are looked back over; of a young one that became slow, those
-    known by then; else all. An endpoint that joined after a step ended it with the job.
+    Of a settled job those are the newest, as many as are looked back over; of a young one that became slow, those known
+    by then; else all. An endpoint that joined after a step ended it with the job.
     """
     if memory is None:
         return None
     attempt, first, until = memory.attempt, memory.attempt.first_step, memory.job.steps
-    if memory.is_extended(params):
+    if memory.is_settled(params):
         first = until - params.recent_steps
     elif attempt.even_until:
         until = first + attempt.even_until
@@ -200,7 +199,7 @@ def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | 
         return None
     attempt, steps, gpu_steps = memory.attempt, memory.steps, memory.gpu_steps
     stays = replace(memory, groups=memory.groups[: attempt.earlier_groups])
-    if memory.is_extended(params):
+    if memory.is_settled(params):
         return stays
     if attempt.first_step == 0:
         return None
@@ -213,7 +212,7 @@ def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | 
 
 
 def go_on(division: Division, memory: JobMemory, params: ContinueParams) -> NewSteps:
-    """Keep the steps of an extended job's division that are not yet published."""
+    """Keep the steps of a settled job's division that are not yet published."""
     published = int(memory.steps.end_ns[-1])
     step_ns = float(np.median(memory.steps.end_ns - memory.steps.start_ns))
     new = int(np.searchsorted(division.job_end_ns(), published + params.same_boundary * step_ns))

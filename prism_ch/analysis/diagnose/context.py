@@ -128,8 +128,8 @@ class JobContext:
         stays = () if job.before is None else tuple(filter(is_of_steps, job.before.findings))
         attempts = []
         for one in job.attempts:
-            known_before = job.memory if one.is_extended else None
-            usual = UsualComputeTime() if known_before is None else known_before.usual_compute
+            settled = job.memory if one.is_settled else None
+            usual = UsualComputeTime() if settled is None else settled.usual_compute
             begins = one.division.steps == len(one.rebuilt.steps)
             place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
             known = (*stays, *seen.known.findings)

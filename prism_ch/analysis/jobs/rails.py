@@ -103,7 +103,7 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
         inside = np.isin(attempts.endpoint, memory.members.endpoint)
         mine = np.bincount(attempts.attempt[inside], minlength=len(size)) > size / 2
         mine &= attempts.first_ns <= memory.job.last_seen_ns
-        job[mine], settled[mine] = row, memory.stays_apart(params)
+        job[mine], settled[mine] = row, len(memory.steps) >= params.settled_steps
     known_both = (job[:, None] >= 0) & (job[None, :] >= 0) & (settled[:, None] | settled[None, :])
     same = job[:, None] == job[None, :]
     return known_both & same, known_both & ~same

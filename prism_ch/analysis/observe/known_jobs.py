@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import JobMemory, WindowMemory
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 
 
@@ -31,16 +29,11 @@ class KnownJobs:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(
-        cls, memory: WindowMemory, window: Window, flows: FlowBatch, topology: Topology, params: ContinueParams
-    ) -> KnownJobs:
+    def of(cls, memory: WindowMemory, window: Window, flows: FlowBatch, params: ContinueParams) -> KnownJobs:
         """Find what a window shows of known jobs; earlier flows may be among its own."""
         resting = _resting_jobs(memory.jobs, flows, window.start_ns, params)
         own = flows.take((flows.end_ns >= window.start_ns) & ~_between_members(flows, resting))
-        again = _found_again(active_jobs(memory.jobs, own), window, topology, params)
-        active = {job.job.job_id: job for job in again}
-        jobs = tuple(active.get(job.job.job_id, job) for job in memory.jobs)
-        return cls(jobs, tuple(again), tuple(resting), memory.findings)
+        return cls(memory.jobs, tuple(active_jobs(memory.jobs, own)), tuple(resting), memory.findings)
 
     def get(self, job_id: str) -> JobMemory | None:
         """Return what is known of a job."""
@@ -66,27 +59,6 @@ def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]
         for job in known
         if (active[job.members.endpoint] & (job.members.last_seen_ns >= latest[job.members.endpoint])).any()
     ]
-
-
-def _found_again(
-    active: Sequence[JobMemory], window: Window, topology: Topology, params: ContinueParams
-) -> list[JobMemory]:
-    """Mark the young jobs that are found again, all on the same servers together.
-
-    What is one job may have shown as several at first; that shows when all of them are looked at from their beginning.
-    """
-    young = [row for row, job in enumerate(active) if not job.is_settled(params)]
-    part = np.repeat(np.arange(len(young)), [len(active[row].members) for row in young])
-    server = [topology.server[active[row].members.endpoint] for row in young]
-    nodes = len(young) + len(topology.server_names)
-    label = components(nodes, part, len(young) + np.concatenate([*server, np.empty(0, np.int64)]).astype(np.int64))
-    due = [not job.is_extended(params) or job.doubles_within(window.length_ns, params) for job in active]
-    again = {int(each) for each, row in zip(label, young, strict=False) if due[row]}
-    found = list(active)
-    for place, row in enumerate(young):
-        if label[place] in again:
-            found[row] = replace(found[row], again=True)
-    return found
 
 
 def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Iterable[JobMemory]) -> Bool:

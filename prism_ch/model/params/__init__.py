@@ -16,7 +16,6 @@ from prism_ch.model.params.jobs import RecogniseParams
 from prism_ch.model.params.observe import ClockParams, MergedParams, ObserveParams, TimeoutParams
 from prism_ch.model.params.replay import ReplayParams
 from prism_ch.model.params.roles import IdentifyParams
-from prism_ch.model.params.shared import SharedParams
 from prism_ch.model.params.steps import ContinueParams, DivideParams
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "Params",
     "RecogniseParams",
     "ReplayParams",
-    "SharedParams",
     "StopParams",
     "TimePerByteParams",
     "TimeoutParams",

@@ -70,8 +70,6 @@ def find_restart(context: JobContext) -> list[Finding]:
     if len(newest.bursts) == 0:
         return [one for one in context.known if one.kind == "restart"]
     begin_ns, steps, first_step = int(newest.bursts.start_ns.min()), job.steps, job.newest.first_step
-    if newest.is_extended:
-        begin_ns = min([begin_ns, *(one.end_ns for one in context.known if one.kind == "restart")])
     ended: list[int] = []
     for earlier in context.attempts[:-1][-1:]:
         bursts = earlier.attempt.bursts
@@ -87,9 +85,7 @@ def find_restart(context: JobContext) -> list[Finding]:
     interrupted_s = (around_ns[-1] - around_ns[0]) / 1e9 if around_ns else 0.0
     lost_s = max(interrupted_s - _usual_s(steps), 0.0)
     stop = Stop(context.job_id, first_step, min(ended), begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
-    params = context.params.going_on
-    is_young = newest.is_extended and job.memory is not None and not job.memory.is_settled(params)
-    is_open = is_young or int(steps.step[-1]) - first_step < params.settled_steps
+    is_open = int(steps.step[-1]) - first_step < context.params.going_on.settled_steps
     endpoints = newest.attempt.endpoints
     return [_describe_restart(stop, before, endpoints, context.topology, is_open=is_open)]
 

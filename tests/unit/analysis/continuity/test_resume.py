@@ -17,14 +17,13 @@ from prism_ch.analysis.continuity.resume import (
     known_steps,
     what_stays,
 )
-from prism_ch.analysis.observe.known_jobs import KnownJobs, active_jobs, of_past_attempts
+from prism_ch.analysis.observe.known_jobs import active_jobs, of_past_attempts
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, PairKinds
-from prism_ch.model.memory import Attempt, JobMemory, WindowMemory
+from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, EP, OTHER, PP, GpuSteps, Group, Pairs, Steps
-from prism_ch.model.window import Window
-from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, topology, traffic
+from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, traffic
 
 PARAMS = ContinueParams(settled_steps=10, recent_steps=4)
 SETTLED = known_job("job", [0, 1], steps=10)  # ten steps of a second each
@@ -71,43 +70,14 @@ class TestAttempts:
         assert not restarted(15).is_settled(PARAMS)
         assert restarted(16).is_settled(PARAMS)
 
-    def test_an_attempt_of_few_steps_is_looked_at_from_its_beginning(self) -> None:
-        assert restarted(9).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
-        assert restarted(10).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
-        assert restarted(11).looked_at_from_ns(PARAMS) == BEGIN_NS + 7000 * MS
-        assert known_job("job", [0, 1], steps=3).looked_at_from_ns(PARAMS) == BEGIN_NS
-
-    @pytest.mark.parametrize("steps, added, extended", [(7, 3, True), (8, 4, False), (8, 3, True), (20, 10, True)])
-    def test_young_job_is_found_again_when_its_steps_doubled(self, steps: int, added: int, *, extended: bool) -> None:
-        memory = replace(known_job("job", [0, 1], steps=steps), attempt=Attempt(added=added))
-        assert memory.is_extended(PARAMS) is extended
-        assert memory.is_settled(PARAMS) is (steps - added >= 10)
-
-    def test_young_job_that_became_slow_is_found_again(self) -> None:
-        assert not replace(known_job("job", [0, 1], steps=7), attempt=Attempt(even_until=5)).is_extended(PARAMS)
-
-    def test_jobs_on_the_same_servers_are_found_again_together(self) -> None:
-        servers = topology(4, gpus=2)
-        doubled = replace(known_job("doubled", [0, 2], steps=8), attempt=Attempt(added=4))
-        beside, apart = (known_job(name, ends, steps=7) for name, ends in (("beside", [3, 5]), ("apart", [6, 7])))
-        flows = batch([Flow(a, b, 9000) for a, b in ((0, 2), (3, 5), (6, 7))])
-        known = KnownJobs.of(WindowMemory((apart, beside, doubled)), self.window(9, 10), flows, servers, PARAMS)
-        assert [job.is_extended(PARAMS) for job in known.active] == [True, False, False]
-        assert known.jobs == known.active
-
-    @pytest.mark.parametrize("until_s, extended", [(11, True), (12, False)])
-    def test_young_job_is_found_again_with_the_steps_that_double_it(self, until_s: int, *, extended: bool) -> None:
-        memory = replace(known_job("job", [0, 2], steps=5), attempt=Attempt(added=1))
-        flows = batch([Flow(0, 2, 9000)])
-        known = KnownJobs.of(WindowMemory((memory,)), self.window(9, until_s), flows, topology(4, gpus=2), PARAMS)
-        assert [job.is_extended(PARAMS) for job in known.active] == [extended]
-
-    def window(self, from_s: int, until_s: int) -> Window:
-        return Window(BEGIN_NS + from_s * 1000 * MS, BEGIN_NS + until_s * 1000 * MS)
+    def test_a_young_attempt_is_looked_at_from_its_beginning(self) -> None:
+        assert restarted(15).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
+        assert restarted(16).looked_at_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
+        assert known_job("job", [0, 1], steps=9).looked_at_from_ns(PARAMS) == BEGIN_NS
 
     def test_of_a_young_job_nothing_stays(self) -> None:
         assert what_stays(None, PARAMS) is None
-        assert what_stays(known_job("job", [0, 1], steps=3), PARAMS) is None
+        assert what_stays(known_job("job", [0, 1], steps=9), PARAMS) is None
 
     def test_settled_job_stays_but_for_its_newest_groups(self) -> None:
         assert what_stays(SETTLED, PARAMS) == SETTLED
@@ -117,7 +87,7 @@ class TestAttempts:
 
     def test_of_a_young_attempt_what_was_before_it_stays(self) -> None:
         early, late = (slow_step(first_step) for first_step in (2, 7))
-        stays = what_stays(replace(restarted(9), findings=(early, late)), PARAMS)
+        stays = what_stays(replace(restarted(15), findings=(early, late)), PARAMS)
         assert stays is not None
         assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (6, 12, 1)
         assert stays.findings == (early,)

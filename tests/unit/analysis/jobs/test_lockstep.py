@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,14 +96,9 @@ def test_other_tenants_and_other_servers_are_others() -> None:
 
 
 def test_what_was_apart_for_long_stays_apart() -> None:
-    young = replace(known_job("a", PARTS[0], steps=PARAMS.settled_steps - 1), again=True)
-    for known, jobs in ((young, 1), (known_job("a", PARTS[0], steps=PARAMS.settled_steps), 2)):
-        assert len(joined([ends(1), ends(1, part=1)], [known, known_job("b", PARTS[1], steps=5)])) == jobs
-
-
-def test_what_only_new_steps_are_sought_of_stays_apart() -> None:
-    extended = known_job("a", PARTS[0], steps=PARAMS.recent_steps)
-    assert len(joined([ends(1), ends(1, part=1)], [extended, known_job("b", PARTS[1], steps=5)])) == 2
+    for steps, jobs in ((PARAMS.settled_steps - 1, 1), (PARAMS.settled_steps, 2)):
+        known = [known_job("a", PARTS[0], steps=steps), known_job("b", PARTS[1], steps=5)]
+        assert len(joined([ends(1), ends(1, part=1)], known)) == jobs
 
 
 def test_the_part_that_is_known_gives_its_name() -> None:
