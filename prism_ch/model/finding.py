@@ -30,7 +30,8 @@ class Baseline:
 
     `compute_s`: usual seconds of computing in a step, by endpoint address. `s_per_byte`: usual seconds a byte, by way
     ("a->b", or "group N of JOB"). `usual_since`: the step since which slow steps count as usual, None where they don't.
-    `other_work`: the steps do something else, and nobody slows them. `records_missing`: `exporters` fell silent,
+    `other_work`: the steps do something else, and nobody slows them; `maybe_other_work`: records do not show whether
+    that is so. `records_missing`: `exporters` fell silent,
     and `jobs` go on, as others see; none where whole jobs are hidden. `hidden` of `around`
     endpoints were seen by them alone.
     `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
@@ -40,6 +41,7 @@ class Baseline:
     s_per_byte: Mapping[str, float] = field(default_factory=dict)
     usual_since: int | None = None
     other_work: bool = False
+    maybe_other_work: bool = False
     records_missing: bool = False
     presumed: bool = False
     exporters: tuple[str, ...] = ()

@@ -188,6 +188,8 @@ def _judge(
         costs_of(group, before, jobs, around, params),
     )
     severity = grade(incident, params) if told.kind != "telemetry" else group.cause.severity
+    if group.cause.baseline.maybe_other_work:  # which would cost nothing
+        severity = _milder(severity, "warning")
     incident = replace(incident, severity=severity)
     cause = group.cause
     kept = {}
@@ -200,9 +202,13 @@ def _judge(
         own = (
             severity if finding is cause or told.kind == "telemetry" else of_findings.severity(finding.slowdown, params)
         )
-        own = min(own, severity, key=_GRADES.index)
+        own = _milder(own, severity)
         kept[one.diagnosis_id] = replace(one, incident_id=incident.incident_id, severity=own)
     return _Judged(incident, kept)
+
+
+def _milder(one: Severity, other: Severity) -> Severity:
+    return min(one, other, key=_GRADES.index)
 
 
 def _nobodys(revision: WindowRevision, before: WindowMemory) -> set[str]:
@@ -246,7 +252,9 @@ def _parts(
         own = {topology.endpoints[member] for member in members}
         own |= {topology.server_names[topology.server[member]] for member in members}
         part = part_of(whole, tenant, own)
-        yield part if whole.kind == "telemetry" else replace(part, severity=grade(part, params))
+        yield (
+            part if whole.kind == "telemetry" else replace(part, severity=_milder(grade(part, params), whole.severity))
+        )
 
 
 def _with_incidents(

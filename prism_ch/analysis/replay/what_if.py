@@ -85,7 +85,8 @@ def find_what_ifs(
 def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     """Return the share of its steps' time that a finding on a rank costs.
 
-    None where it names none. What data take longer to move is measured on flows, and needs no replay.
+    None where it names none, or where a replay without it is no quicker: then the graph does not show it. What data
+    take longer to move is measured on flows, and needs no replay.
     """
     graph, params = replayed.graph, replayed.attempt.params.replay
     steps = replayed.during(finding) & graph.known
@@ -94,7 +95,7 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
         return None
     lag = without(graph, cause, steps, params)
     found = outcome(replayed, lag, steps, ("", "", finding.subject))
-    return max(1 - found.without_s / found.replayed_s, 0.0)
+    return 1 - found.without_s / found.replayed_s if found.without_s < found.replayed_s else None
 
 
 def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[str, str, str]) -> WhatIf:

@@ -47,6 +47,9 @@ class DiagnoseParams(SharedParams):
     #: this number of seconds. After a barrier all begin within the time that packets take to cross a fabric.
     ready_spread: float = 0.002
     ready_spread_s: float = 0.001
+    #: Steps end the later, the later their last rank is ready, if the rank correlation of both is at least this number
+    #: of its standard deviations: by chance one time in forty.
+    min_connection: float = 2.0
     #: Numbers of steps over which a median is taken: steps that are longer by little show it together only.
     run_steps: tuple[int, ...] = (4, 8, 16)
     #: A GPU or server is the straggler if it was last to be ready in this share of the slow steps: in most of them.

@@ -159,6 +159,28 @@ class Moved:
         )
         return bool(late_s - usual_s >= (share * excess_s if self.shows_late else usual_s))
 
+    def shows_whose_fault(self, steps: Steps, among: Bool, params: DiagnoseParams) -> bool:
+        """Whether a rank that keeps the others waiting would be seen to be late.
+
+        Parameters: `steps`, and `among` which of them to look, bool[n]. Between the messages of a pipeline computing
+        shows itself. Elsewhere a step ends the later, the later its last rank is ready, unless a barrier hides who that
+        is. By their rank correlation (Spearman), which without a connection has a standard deviation of
+        1 / sqrt(n - 1).
+        """
+        if not self.shows_late or steps.pp_s.any():
+            return self.shows_late
+        late = dict(zip(self.number.tolist(), self.latest_s.tolist(), strict=False))
+        late_s = np.array([late.get(one, np.nan) for one in steps.step.tolist()])
+        rows = among & ~np.isnan(late_s)
+        if (
+            np.count_nonzero(rows) < params.recent_steps
+            or not np.ptp(late_s[rows])
+            or not np.ptp(steps.duration_s[rows])
+        ):
+            return False
+        together = np.corrcoef(rankdata(late_s[rows]), rankdata(steps.duration_s[rows]))[0, 1]
+        return bool(together * np.sqrt(np.count_nonzero(rows) - 1) >= params.min_connection)
+
     def __post_init__(self) -> None:
         """Freeze the columns."""
         freeze(self, number=np.int64)
@@ -169,17 +191,13 @@ class Moved:
         """Return that nothing is known."""
         return cls(np.empty(0, dtype=np.int64), np.empty((0, 1), dtype=np.int64))
 
-    def changed(self, first_step: int, last_step: int, share: float) -> bool:
-        """Whether steps move other bytes than those before, by more than a share.
-
-        The first steps of all are compared with those after them.
-        """
-        before, during = self.number < first_step, (self.number >= first_step) & (self.number <= last_step)
-        before = before if before.any() else self.number > last_step
-        if not before.any() or not during.any():
+    def changed(self, first_step: int, last_step: int, usual: Int64, share: float) -> bool:
+        """Whether steps move other bytes than the `usual` ones, by more than a share."""
+        known, during = np.isin(self.number, usual), (self.number >= first_step) & (self.number <= last_step)
+        if not known.any() or not during.any():
             return False
-        usual, now = (np.median(self.payload[rows], axis=0) for rows in (before, during))
-        return bool((np.abs(now - usual) > share * np.maximum(usual, 1)).any())
+        usually, now = (np.median(self.payload[rows], axis=0) for rows in (known, during))
+        return bool((np.abs(now - usually) > share * np.maximum(usually, 1)).any())
 
 
 def newest_run(duration_s: Float64, params: DiagnoseParams) -> int:

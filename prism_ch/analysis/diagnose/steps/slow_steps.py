@@ -35,6 +35,12 @@ _OTHER_COMPUTING = (
     "all share, such as cooling, clocks and the load of their hosts."
 )
 
+#: What longer steps are of which records do not show whether somebody slows them.
+_UNKNOWN = (
+    "all ranks work longer alike, and their flows begin together, so that a GPU that kept the others waiting would not "
+    "show: one slow GPU, a larger batch, longer sequences, or what they all share."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Context:
@@ -52,9 +58,9 @@ class _Context:
         """Count the servers that the job is on."""
         return len(np.unique(self.topology.server[self.job.endpoints]))
 
-    def moves_other_volume(self, first_step: int, last_step: int) -> bool:
-        """Whether steps move more or less than those before."""
-        return self.moved.changed(first_step, last_step, self.params.other_work)
+    def moves_other_volume(self, first_step: int, last_step: int, usual: Int64) -> bool:
+        """Whether steps move more or less than the `usual` ones."""
+        return self.moved.changed(first_step, last_step, usual, self.params.other_work)
 
     def goes_on(self, first_step: int, last_step: int, going: Finding | None) -> bool:
         """Whether steps continue some that nobody slowed."""
@@ -74,11 +80,15 @@ class _Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Reason:
-    """Why an episode is slow; `nobodys`: no part of the job slows it."""
+    """Why an episode is slow.
+
+    `nobodys`: no part of the job slows it. `unknown`: that may be so, and records do not show it.
+    """
 
     cause: Finding | None
     straggler: explain.Straggler | None
     nobodys: bool
+    unknown: bool
 
 
 def find_slow_steps(
@@ -218,11 +228,12 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
        that, and not by what costs the job next to nothing.
     2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
-       them to show who is. Those came all at once, and have not passed.
+       them to show who is. Those came all at once, and have not passed. Where records do not show who is late, it is
+       not known whether somebody slows them.
     """
     seen, bad, params = compared.steps, list(episode.abnormal), context.params
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
-    moves_other = context.moves_other_volume(first, last)
+    moves_other = context.moves_other_volume(first, last, seen.step[~compared.slow])
     other_volume = moves_other or context.goes_on(first, last, going)
     cause = _cause(
         first, last, [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
@@ -241,16 +252,19 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
     elif cause is None and straggler is None:
         late_s, excess_s = context.moved.lateness_s(seen.step[bad]), seen.duration_s[bad] - compared.expected[bad]
         straggler = explain.late_by_excess(seen.slowest[bad], late_s, excess_s, context.topology, params)
-    would_show = context.moved.shows_late and context.peers >= params.compute.min_peers
+    others = ~np.isin(seen.step, seen.step[bad])
+    would_show = context.peers >= params.compute.min_peers and context.moved.shows_whose_fault(seen, others, params)
     enough = (
         explain.stands_out(len(bad), len(bad), 1 / servers, servers, params) and len(bad) >= params.compute.slow_steps
     )
-    all_longer = straggler is None and would_show and enough and explain.computes_longer(seen, bad, ~compared.slow)
+    all_longer = straggler is None and enough and explain.computes_longer(seen, bad, ~compared.slow)
     # Another amount of work makes steps longer all at once, and they stay so.
+    lasts = not episode.closed and all_longer
     grows = explain.grows(seen.duration_s[bad], params)
-    other_work = moves_other or ((other_volume or (all_longer and not episode.closed)) and not grows)
+    other_work = moves_other or ((other_volume or (lasts and would_show)) and not grows)
     nobodys = cause is None and other_work
-    return _Reason(cause, None if nobodys else straggler, nobodys)
+    unknown = cause is None and lasts and not (grows or nobodys or any(seen.slowest[bad].tolist()))
+    return _Reason(cause, None if nobodys else straggler, nobodys, unknown)
 
 
 def _cause(first: int, last: int, causes: Sequence[Finding]) -> Finding | None:
@@ -348,7 +362,7 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         about=last_addresses,
         cause=named,
         confidence=_confidence(reason),
-        baseline=Baseline(other_work=nobodys),
+        baseline=Baseline(other_work=nobodys, maybe_other_work=reason.unknown),
     )
 
 
@@ -368,6 +382,8 @@ def _sentence(context: _Context, extent: Extent, observed_s: float, usual_s: flo
         why = reason.straggler.sentence(context.topology)
     elif reason.cause is not None:
         why = reason.cause.summary
+    elif reason.unknown and peers >= context.params.compute.min_peers:
+        why = _UNKNOWN
     elif peers >= context.params.compute.min_peers:
         why = "no single GPU kept the others waiting, look at what they share."
     else:

@@ -178,6 +178,14 @@ class TestFindings:
         gone = next(one for one in story.findings("one") if one.kind == "slow_gpu")
         assert (incident.subject, gone.status, gone.incident_id, gone.severity) == (NIC, "closed", "", "info")
 
+    @pytest.mark.parametrize("maybe, severity", [(False, "critical"), (True, "warning")])
+    def test_what_may_be_other_work_is_at_most_a_warning(self, maybe: bool, severity: str) -> None:
+        story = Story()
+        steps = replace(STEPS, slowdown=0.6, baseline=Baseline(maybe_other_work=maybe))
+        (incident,) = story.next({"one": (replace(steps, expected=0.4),)}).values()
+        assert incident.severity == severity
+        assert {one.severity for one in story.revision.incidents} == {severity}
+
     def test_what_costs_nothing_is_no_incident(self) -> None:
         story = Story()
         assert story.next({"one": (said("imbalance", 0, 30, slowdown=0.0),)}) == {}
