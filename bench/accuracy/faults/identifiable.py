@@ -61,11 +61,18 @@ def tells_ways(scenario: Scenario) -> bool:
 
 
 def _of_stage(scenario: Scenario, fault: Fault, network: Network) -> frozenset[str]:
-    """Name the endpoints of a GPU's stage whose NICs carry something."""
+    """Name the endpoints of a GPU's stage whose NICs carry something.
+
+    One inside a server, none of whose NICs does, shows in the stages of that server whose NICs do.
+    """
     job = next(job for job in scenario.jobs if fault.gpu in job.attempts[0].gpus)
     grid, plan = RankGrid(job.layout, job.attempts[0].gpus, network), step_plan(job, network)
-    stage = grid.endpoint.reshape(grid.stages, -1)[(grid.gpu == fault.gpu).reshape(grid.stages, -1).any(axis=1)]
-    return frozenset(network.addresses[stage[np.isin(stage, [plan.src, plan.dst])]].tolist())
+    of_stage = (grid.gpu == fault.gpu).reshape(grid.stages, -1).any(axis=1)
+    stage, endpoints = grid.endpoint.reshape(grid.stages, -1)[of_stage], grid.endpoint.ravel()
+    carries = [plan.src, plan.dst]
+    if not np.isin(stage, carries).any():
+        stage = endpoints[np.isin(network.server[endpoints], network.server[stage])]
+    return frozenset(network.addresses[stage[np.isin(stage, carries)]].tolist())
 
 
 def _gpus_alike(scenario: Scenario, fault: Fault, network: Network) -> frozenset[str]:

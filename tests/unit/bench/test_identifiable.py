@@ -33,7 +33,7 @@ def run(  # noqa: PLR0913 (a fault, a cluster and a job in one call)
 ) -> frozenset[str]:
     """Return who leaves the same records as a culprit in a job on servers of two pods."""
     job = job_of(layout, sync=GradientSync(eager=eager), experts=experts)
-    fault = Fault(kind=kind, gpu=gpu, peer=peer, spine=spine, factor=1.5 if kind == "slow_gpu" else 0.5)
+    fault = Fault(kind=kind, gpu=gpu, peer=peer, spine=spine, factor=1.5 if kind in ("slow_gpu", "slow_stage") else 0.5)
     cluster = Cluster(servers=servers, pod_servers=servers // 2)
     return alike(described(cluster, (job,), fault, path=path), fault)
 
@@ -69,6 +69,13 @@ def test_gpus_of_one_server_are_told_apart_by_tensor_group() -> None:
 def test_stage_that_sends_nothing_out_is_shown_by_its_server() -> None:
     """Of four stages on two servers, the first sends to the second inside; only that one is seen."""
     assert run(Layout(tp=4, pp=4), "slow_gpu", gpu=0, servers=2) == {f"10.{rail}.0.1" for rail in range(20, 24)}
+
+
+def test_stage_inside_a_server_shows_in_those_that_send_out() -> None:
+    inner = Layout(tp=4, pp=4)
+    sends_out = run(inner, "slow_stage", gpu=8, servers=2)
+    assert sends_out == {f"10.{16 + rail}.0.2" for rail in range(4)}
+    assert run(inner, "slow_stage", gpu=14, servers=2) == sends_out
 
 
 @pytest.mark.parametrize("rail_aligned, servers", [(False, {2}), (True, {1, 2})])
