@@ -26,7 +26,7 @@ def impatient(engine_folder: Path) -> Iterator[OwnEndpoint]:
     """An endpoint with few places that waits for no client for long."""
     with connect(f"chdb://{engine_folder}?database=impatient") as store:
         migrate(store)
-        settings = {"stall_s": 1.0, "queries_at_once": 4, "queries_per_user": 3, "queue_s": 0.5}
+        settings = {"stall_s": 3.0, "queries_at_once": 4, "queries_per_user": 3, "queue_s": 0.5}
         with endpoint(store, engine_folder, **settings, requests_per_minute=50) as listening:
             yield listening
 
