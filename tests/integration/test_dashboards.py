@@ -222,7 +222,7 @@ def test_work_beyond_peers_is_told_only_where_waiting_is_known(filled: Store) ->
         for each in panel["fieldConfig"]["overrides"]
         if each["matcher"]["options"] == "Work beyond peers"
     ]
-    assert {"id": "noValue", "value": "replays are off"} in column
+    assert {"id": "noValue", "value": "not replayed"} in column
     assert {row[6] for row in _panel(filled, "prism-job", who, job=job_id)} == {None}
     assert all("with waiting" in str(row[0]) for row in _panel(filled, "prism-job", "Work beyond peers", job=job_id))
     # Of a replayed job it is told: an eighth of a step longer, of the half of it that is work.

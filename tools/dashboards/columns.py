@@ -10,7 +10,7 @@ HEALTH = ((None, RED), (0.9, AMBER), (0.97, BLUE))
 SLOWER = ((None, GREY), (0.05, BLUE), (0.1, AMBER), (0.3, RED))
 SLOWER_BARS = look.unit(look.SHARE, 0) + look.gauge(0, 0.5, *SLOWER) + look.width(120)
 #: Work of a GPU beyond its peers, where it is known.
-WORK = look.unit(look.SHARE, 0) + look.gauge(-0.1, 0.5, *SLOWER) + look.unknown("replays are off") + look.width(140)
+WORK = look.unit(look.SHARE, 0) + look.gauge(-0.1, 0.5, *SLOWER) + look.unknown("not replayed") + look.width(140)
 LOST = look.unit(look.PLAIN, 1) + look.width(120)
 TIME = look.width(165)
 SEVERITY = look.colored(look.SEVERITIES) + look.width(80)

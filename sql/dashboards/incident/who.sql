@@ -1,6 +1,6 @@
 -- Whom the others wait for: GPUs that the incident names, those of a server, group or stage that it names, then those that worked longest beyond
 -- their peers, in up to 100 of its steps. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a
--- small one those of the same stage. Work is computing without what a GPU waited for; where replays are off, that isn't known,
+-- small one those of the same stage. Work is computing without what a GPU waited for; where steps are not replayed, that isn't known,
 -- and work isn't told.
 WITH
     $__of_incident AS f,
