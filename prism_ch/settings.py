@@ -148,7 +148,7 @@ class Settings(BaseModel):
     #: How long after its end a window stays open for late flows, in seconds, while flows keep arriving.
     lateness_s: int = Field(default=10, ge=0, le=86_400)
     #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s`, `what_if`, and what a slow GPU costs
-    #: a job that never was healthy. The analysis of a window takes up to a quarter longer then.
+    #: a job that never was healthy. The analysis of a window takes about a third longer then.
     replay: bool = True
     serve: ServeSettings = ServeSettings()
     grafana: GrafanaSettings = GrafanaSettings()
