@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import special
+from scipy.stats import rankdata
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import Float64, Int64
@@ -63,6 +64,15 @@ def quickest_run(values: Float64, usual: float, width: int, floor: float, min_sc
     if usual - medians[first] <= min_score * MEDIAN_SPREAD * spread / np.sqrt(width):
         return None
     return np.arange(first, first + width)
+
+
+def rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
+    """Return the rank correlation of two series (Spearman), -1 to 1. It is 0 where one of them is constant.
+
+    Parameters: float64[n] each, without NaN. Where nothing connects them, its standard deviation is 1 / sqrt(n - 1).
+    """
+    ranks = rankdata(np.stack([one, other]), axis=1)
+    return 0.0 if (np.ptp(ranks, axis=1) == 0).any() else float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def spread_of(values: Float64, floor: float) -> float:

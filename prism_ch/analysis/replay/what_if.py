@@ -28,16 +28,21 @@ _COMPUTE, _NETWORK = ("slow_gpu",), ("slow_nic", "slow_link", "slow_switch", "co
 
 @dataclass(frozen=True, slots=True)
 class ReplayedAttempt:
-    """An attempt of a job with the graph of its steps; `first_step` numbers the graph's first."""
+    """An attempt of a job with the graph of its steps; `first_step` numbers the graph's first.
+
+    `duration_ns` float64[k] is how long steps take in a replay that changes nothing.
+    """
 
     attempt: AttemptContext
     graph: ExecutionGraph
     first_step: int
+    duration_ns: Float64
 
     @classmethod
     def of(cls, attempt: AttemptContext, graph: ExecutionGraph) -> ReplayedAttempt:
         """Take an attempt with its graph, which lacks the first step of its division."""
-        return cls(attempt, graph, attempt.attempt.first_step + 1)
+        duration_ns = replay(graph, graph.lag, attempt.params.replay.sweeps).duration_ns
+        return cls(attempt, graph, attempt.attempt.first_step + 1, duration_ns)
 
     def new_steps(self) -> Bool:
         """Mask the steps that are not published yet, bool[k]."""
@@ -103,11 +108,10 @@ def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[s
 
     Parameters: `lag` float64[e, k] of the replay; `named`, tenant, incident_id and what is taken out.
     """
-    graph, params = replayed.graph, replayed.attempt.params.replay
+    graph, sweeps = replayed.graph, replayed.attempt.params.replay.sweeps
     actual_s = np.diff(replayed.attempt.attempt.division.job_end_ns())[steps].sum() / 1e9
-    replayed_s, without_s = (
-        replay(graph, lags, params.sweeps).duration_ns[steps].sum() / 1e9 for lags in (graph.lag, lag)
-    )
+    changed_ns = replay(graph, lag, sweeps).duration_ns
+    replayed_s, without_s = (duration_ns[steps].sum() / 1e9 for duration_ns in (replayed.duration_ns, changed_ns))
     numbers = replayed.first_step + np.flatnonzero(steps)
     return WhatIf(
         job_id=replayed.attempt.place.job_id,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
-from scipy.stats import rankdata
 
 from prism_ch.core import bocd, robust
-from prism_ch.core.significance import trailing_low_median
+from prism_ch.core.significance import rank_correlation, trailing_low_median
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, Ragged, freeze, ragged
 from prism_ch.model.finding import SubjectType
 from prism_ch.model.params import DiagnoseParams
@@ -141,8 +141,7 @@ class Moved:
 
     def lateness_s(self, step: Int64) -> Float64:
         """Return how late the last to be ready was in steps, float64[n]. NaN is unknown."""
-        known = dict(zip(self.number.tolist(), self.late_s.tolist(), strict=False))
-        return np.array([known.get(one, np.nan) for one in step.tolist()], dtype=np.float64)
+        return self._in_steps(self.late_s, step)
 
     def keeps_waiting(self, slow: Int64, before: Int64, excess_s: float, share: float) -> bool:
         """Return whether the last to be ready may explain slow steps.
@@ -164,22 +163,21 @@ class Moved:
 
         Parameters: `steps`, and `among` which of them to look, bool[n]. Between the messages of a pipeline computing
         shows itself. Elsewhere a step ends the later, the later its last rank is ready, unless a barrier hides who that
-        is. By their rank correlation (Spearman), which without a connection has a standard deviation of
-        1 / sqrt(n - 1).
+        is.
         """
         if not self.shows_late or steps.pp_s.any():
             return self.shows_late
-        late = dict(zip(self.number.tolist(), self.latest_s.tolist(), strict=False))
-        late_s = np.array([late.get(one, np.nan) for one in steps.step.tolist()])
+        late_s = self._in_steps(self.latest_s, steps.step)
         rows = among & ~np.isnan(late_s)
-        if (
-            np.count_nonzero(rows) < params.recent_steps
-            or not np.ptp(late_s[rows])
-            or not np.ptp(steps.duration_s[rows])
-        ):
+        if (known := np.count_nonzero(rows)) < params.recent_steps:
             return False
-        together = np.corrcoef(rankdata(late_s[rows]), rankdata(steps.duration_s[rows]))[0, 1]
-        return bool(together * np.sqrt(np.count_nonzero(rows) - 1) >= params.min_connection)
+        together = rank_correlation(late_s[rows], steps.duration_s[rows])
+        return together * math.sqrt(known - 1) >= params.min_connection
+
+    def _in_steps(self, values: Float64, step: Int64) -> Float64:
+        """Return a column's values in some steps, float64[n]. NaN is unknown."""
+        known = dict(zip(self.number.tolist(), values.tolist(), strict=False))
+        return np.array([known.get(one, np.nan) for one in step.tolist()], dtype=np.float64)
 
     def __post_init__(self) -> None:
         """Freeze the columns."""
@@ -224,9 +222,8 @@ def grows(duration_s: Float64, params: DiagnoseParams) -> bool:
     `duration_s` float64[n], in order. By the rank correlation with their order (Spearman), which among so many is not
     as high by chance.
     """
-    if len(duration_s) < params.recent_steps or np.ptp(duration_s) == 0:
-        return False
-    return bool(np.corrcoef(np.arange(len(duration_s)), rankdata(duration_s))[0, 1] >= params.half)
+    enough = len(duration_s) >= params.recent_steps
+    return enough and rank_correlation(np.arange(len(duration_s)), duration_s) >= params.half
 
 
 def computes_longer(seen: Steps, rows: list[int], usual: Bool) -> bool:
