@@ -16,7 +16,7 @@ from prism_ch.analysis.lookback import FlowSpan, read_window
 from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.causes import balanced, slower, without
 from prism_ch.analysis.replay.what_if import ReplayedAttempt, cause_at, outcome
-from prism_ch.analysis.window import analyse_window, examine
+from prism_ch.analysis.window import analyse_window, job_contexts
 from prism_ch.errors import PrismError, StoreError, UsageError
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import WindowMemory, WindowRevision
@@ -241,7 +241,7 @@ def replay_job(
     memory = read_memory(store, topology, window, params)
     flows = read_window(StoredFlows(store, topology), window, memory, topology, params, is_whole=True)
     apart = Apart()
-    found = [one for one in examine(flows, topology, params, apart)[2] if one.job_id == job_id]
+    found = [one for one in job_contexts(flows, topology, params, apart) if one.job_id == job_id]
     for failure in apart.failures:
         if failure.job_id == job_id:
             raise StoreError(f"{job_id} could not be analysed: {failure.reason}")

@@ -21,7 +21,7 @@ from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.idle import measure_idle
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.analysis.replay.what_if import cause_at
-from prism_ch.analysis.window import examine
+from prism_ch.analysis.window import job_contexts
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.memory import WindowMemory
 from prism_ch.model.params import Params
@@ -107,7 +107,7 @@ def attempts(made: Simulation) -> tuple[AttemptContext, ...]:
     window = Window(made.summary["window_start_ns"], made.summary["window_end_ns"])
     source = FlowsInMemory(read_flows(made.flows, topology))
     flows = read_window(source, window, WindowMemory(), topology, _PARAMS, is_whole=True)
-    return tuple(job.attempts[-1] for job in examine(flows, topology, _PARAMS, Apart())[2])
+    return tuple(job.attempts[-1] for job in job_contexts(flows, topology, _PARAMS, Apart()))
 
 
 def _replayed(attempt: AttemptContext, graph: ExecutionGraph) -> list[float]:

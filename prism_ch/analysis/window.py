@@ -3,39 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 from prism_ch.analysis.apart import Apart
-from prism_ch.analysis.continuity.continuity import Continued, continue_jobs, rebuild_job
+from prism_ch.analysis.continuity.continuity import Continued, JobsAround, continue_jobs, rebuild_job
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.continuity.unseen import holes_of, with_holes
 from prism_ch.analysis.diagnose.context import JobContext
-from prism_ch.analysis.diagnose.diagnose import Diagnosis, diagnose
+from prism_ch.analysis.diagnose.diagnose import diagnose
+from prism_ch.analysis.diagnose.network.localise import NetworkView
 from prism_ch.analysis.diagnose.network.sharing import join_shared
+from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.stops.missing_records import find_missing_records
 from prism_ch.analysis.diagnose.stops.stop_findings import is_gap
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
 from prism_ch.analysis.diagnose.stops.visibility import measure_visibility
+from prism_ch.analysis.executor import Executor, Held, LocalExecutor
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
 from prism_ch.analysis.jobs.tenants import with_right_tenants
+from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed, WindowFlows, observe
 from prism_ch.analysis.replay.attempts import graph_of, idle_of
 from prism_ch.analysis.replay.what_if import ReplayedAttempt, find_what_ifs, lost_share
 from prism_ch.model.finding import Finding
-from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
+from prism_ch.model.job import RecognisedJob
+from prism_ch.model.memory import JobFailure, JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
+from prism_ch.model.what_if import WhatIf
+
+Output = TypeVar("Output")
 
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
 _JOBS_AT_ONCE = 2
 
+#: A value that an executor keeps, or the failure of its job.
+Kept: TypeAlias = Held[Output | JobFailure]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownJob:
+    """A job that a window shows, held where it was examined, and what is slow in the network of each attempt."""
+
+    job_id: str
+    context: Kept[JobContext | None]
+    network: tuple[tuple[Finding, ...], ...]
+
 
 def examine(
     flows: WindowFlows, topology: Topology, params: Params, apart: Apart
-) -> tuple[Observed, Continued, list[JobContext]]:
+) -> tuple[Observed, Continued, list[ShownJob]]:
     """Find the jobs in a window's flows, and rebuild their new steps.
 
     Jobs that fail are left out.
@@ -43,26 +64,99 @@ def examine(
     4.
     """
     seen, topology = with_right_tenants(observe(flows, topology, params), topology, params.recognise)
-    traffic = JobTraffic.of(seen, topology, params)
-    attempts = recognise(traffic, seen.known.active, topology, params.recognise)
-
-    def examined(job: Sequence[AttemptSteps]) -> JobContext | None:
-        rebuilt = rebuild_job(job, traffic, seen.known, holes_of(job, seen, params), params)
-        return None if rebuilt is None else JobContext.of(rebuilt, seen, topology, params)
-
-    continued = continue_jobs(attempts, traffic, seen.known, topology, params, apart)
+    around = JobsAround(seen, JobTraffic.of(seen, topology, params), topology, params)
+    attempts = recognise(around.traffic, seen.known.active, topology, params.recognise)
+    shared = apart.share(around)
+    continued = continue_jobs(attempts, around, shared, apart)
     seen = with_holes(seen, continued, params)
-    jobs = apart.each(examined, continued.jobs, lambda job: job[0].attempt.job_id)
-    return seen, continued, JobContext.with_network([one for one in jobs if one is not None], apart)
+    names = [job[0].attempt.job_id for job in continued.jobs]
+    given = [
+        (shared, seen.holes, tuple(one.attempt for one in job), tuple(one.steps for one in job))
+        for job in continued.jobs
+    ]
+    contexts = apart.spread(_examined, names, given)
+    views = apart.tell(_network_views, names, [(one,) for one in contexts])
+    shown = [(name, held, job) for name, held, job in zip(names, contexts, views, strict=True) if job is not None]
+    looked_at = [view for _, _, job in shown for view in job if view is not None]
+    found = iter(find_slow_network(looked_at, topology) if looked_at else ())
+    jobs = [
+        ShownJob(name, context, tuple(() if view is None else next(found) for view in job))
+        for name, context, job in shown
+    ]
+    return seen, continued, jobs
+
+
+def job_contexts(flows: WindowFlows, topology: Topology, params: Params, apart: Apart) -> list[JobContext]:
+    """Return what detectors look at of each job in a window's flows. Jobs that fail are left out."""
+    _, _, jobs = examine(flows, topology, params, apart)
+    told = apart.tell(_with_network, [one.job_id for one in jobs], [(one.context, one.network) for one in jobs])
+    return [one for one in told if one is not None]
+
+
+def _examined(
+    around: JobsAround,
+    holes: tuple[Hole, ...],
+    attempts: tuple[RecognisedJob, ...],
+    steps: tuple[AttemptSteps, ...],
+) -> JobContext | None:
+    """Rebuild a job's new steps. Returns None if the window holds nothing of it."""
+    seen, params = replace(around.seen, holes=holes), around.params
+    job = [replace(one, attempt=attempt) for one, attempt in zip(steps, attempts, strict=True)]
+    rebuilt = rebuild_job(job, around.traffic, seen.known, holes_of(job, seen, params), params)
+    return None if rebuilt is None else JobContext.of(rebuilt, seen, around.topology, params)
+
+
+def _network_views(job: JobContext | None) -> tuple[NetworkView | None, ...] | None:
+    return None if job is None else job.look_at_network()
+
+
+def _with_network(job: JobContext, network: tuple[tuple[Finding, ...], ...]) -> JobContext:
+    return job.with_network(network)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedJob:
+    """What a window publishes of a job, and what its diagnosis tells of others.
+
+    `shared`, `gaps` and `holes` are those of Diagnosis; `replays` are the attempts whose steps can be replayed.
+    """
+
+    revision: JobRevision
+    shared: tuple[Finding, ...]
+    gaps: tuple[Finding, ...]
+    holes: tuple[Hole, ...]
+    replays: tuple[ReplayedAttempt, ...]
+
+
+def _described(job: JobContext, network: tuple[tuple[Finding, ...], ...]) -> DescribedJob:
+    """Diagnose what slows a job. Its steps are replayed as they were, if windows are to."""
+    job = job.with_network(network)
+    found = diagnose(job)
+    graphs = [graph_of(attempt) if attempt.params.replay.every_window else None for attempt in job.attempts]
+    idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
+    still = found.stands_still
+    revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
+    pairs = zip(job.attempts, graphs, strict=True)
+    replays = tuple(ReplayedAttempt.of(one, graph) for one, graph in pairs if graph is not None)
+    return DescribedJob(revision, found.shared, found.gaps, found.holes, replays)
+
+
+def _without_replays(job: DescribedJob) -> DescribedJob:
+    return replace(job, replays=())
 
 
 def analyse_window(
-    flows: WindowFlows, memory: WindowMemory, topology: Topology, params: Params
+    flows: WindowFlows,
+    memory: WindowMemory,
+    topology: Topology,
+    params: Params,
+    executor: Executor | None = None,
 ) -> tuple[WindowRevision, WindowMemory]:
     """Find the jobs in a window's flows, their groups and steps, and what slows them.
 
     Parameters: `flows`, those of the window and those before it that its jobs need (see lookback); `memory`, what was
-    known before the window. Returns what to publish, and what is known after it. Pure: no clock, no database.
+    known before the window; `executor`, which works the jobs, by default some side by side in this process. Returns
+    what to publish, and what is known after it. Pure: no clock, no database.
 
     1. Read the flows as bursts of payload, each once and by right clocks; correct tenants that they show to be wrong.
     2. Recognise the attempts of jobs among the endpoints.
@@ -75,20 +169,13 @@ def analyse_window(
 
     A job that fails in 3, 4, 5 or 7 stays as it was known, and is among the revision's failures.
     """
-
-    def described(job: JobContext) -> tuple[JobRevision, Diagnosis, tuple[ReplayedAttempt, ...]]:
-        found = diagnose(job)
-        graphs = [graph_of(attempt) if params.replay.every_window else None for attempt in job.attempts]
-        idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
-        still = found.stands_still
-        revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
-        pairs = zip(job.attempts, graphs, strict=True)
-        return revision, found, tuple(ReplayedAttempt.of(one, graph) for one, graph in pairs if graph is not None)
-
-    apart = Apart(_JOBS_AT_ONCE)
+    apart = Apart(LocalExecutor(_JOBS_AT_ONCE) if executor is None else executor)
     seen, continued, jobs = examine(flows, topology, params, apart)
-    shown = [one for one in apart.each(described, jobs, lambda job: job.job_id) if one is not None]
-    revisions = [revision for revision, *_ in shown]
+    names = [one.job_id for one in jobs]
+    held = apart.spread(_described, names, [(one.context, one.network) for one in jobs])
+    shown = [one for one in apart.tell(_without_replays, names, [(one,) for one in held]) if one is not None]
+    replays = dict(zip(names, held, strict=True)) if params.replay.every_window else {}
+    revisions = [one.revision for one in shown]
     # Some are both: not training by themselves, and part of what is.
     withdrawn = tuple(dict.fromkeys((*absorbed(seen.known.jobs, revisions), *continued.not_training)))
     settled = {*withdrawn, *(revision.job.job_id for revision in revisions)}
@@ -97,8 +184,8 @@ def analyse_window(
     active = {job.job.job_id for job in seen.known.active if job.job.status != "ended" and job.job.job_id not in apart}
     idle = [job for job in left if job.job.job_id in active]
     stops |= find_connecting(idle, seen, continued, topology, params, apart)
-    holes = {hole for _, found, _ in shown for hole in found.holes} | {hole for hole in seen.holes if hole.is_sure}
-    gaps = {found.job.job.job_id: found.gaps for _, found, _ in shown}
+    holes = {hole for one in shown for hole in one.holes} | {hole for hole in seen.holes if hole.is_sure}
+    gaps = {one.revision.job.job_id: one.gaps for one in shown}
     gaps |= {job_id: tuple(one for one in found if is_gap(one)) for job_id, found in stops.items()}
     stops = {job_id: tuple(one for one in found if not is_gap(one)) for job_id, found in stops.items()}
     known_jobs = [*revisions, *map(unchanged, left)]
@@ -106,32 +193,43 @@ def analyse_window(
     untold = [job for job in left if job.job.job_id not in apart]
     revisions.extend(silent_jobs(untold, seen.until_ns, stops, params.going_on, unseen))
     visibility = measure_visibility(known_jobs, unseen, seen)
-    claims = [claim for _, found, _ in shown for claim in found.shared]
+    claims = [claim for one in shown for claim in one.shared]
     shared = join_shared(claims, seen.known.findings)
     revision = WindowRevision(tuple(revisions), withdrawn, (*shared, *unseen), seen.exporters, visibility=visibility)
     known = remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
-    replays = {one.job.job_id: attempts for one, _, attempts in shown}
 
     def lost(job_id: str, finding: Finding) -> float | None:
-        shares = apart.each(lambda one: lost_share(one, finding), replays.get(job_id, ()), lambda _: job_id)
-        return max((share for share in shares if share is not None), default=None)
+        given = [(replays[job_id], finding)] if job_id in replays else []
+        return next(iter(apart.tell(_lost_share, [job_id] * len(given), given)), None)
 
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident, lost)
-    replayed = apart.each(
-        lambda one: _with_what_ifs(one, revision.findings, replays), revision.jobs, lambda one: one.job.job_id
-    )
-    told = tuple(one or without for one, without in zip(replayed, revision.jobs, strict=True))
-    revision = replace(revision, jobs=told, failures=apart.failures)
+    revision = replace(revision, jobs=_with_what_ifs(revision, replays, apart), failures=apart.failures)
     return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
 
 
+def _lost_share(job: DescribedJob, finding: Finding) -> float | None:
+    """Return what share of its steps' time a finding costs, None if unknown."""
+    shares = [lost_share(one, finding) for one in job.replays]
+    return max((share for share in shares if share is not None), default=None)
+
+
 def _with_what_ifs(
-    job: JobRevision,
-    shared: Sequence[Finding],
-    replays: Mapping[str, Sequence[ReplayedAttempt]],
-) -> JobRevision:
-    """Replay a job's new steps without each finding that belongs to an incident."""
-    own, others = ([one for one in found if one.incident_id] for found in (job.findings, shared))
-    attempts = replays.get(job.job.job_id, ())
-    found = [one for attempt in attempts for one in find_what_ifs(attempt, job.job.tenant, own, others)]
-    return replace(job, what_ifs=tuple(found))
+    revision: WindowRevision,
+    replays: Mapping[str, Kept[DescribedJob]],
+    apart: Apart,
+) -> tuple[JobRevision, ...]:
+    """Replay the new steps of each job without each finding that belongs to an incident."""
+    named = {one.job.job_id: one for one in revision.jobs if one.job.job_id in replays}
+    shared = _of_incidents(revision.findings)
+    given = [(replays[name], _of_incidents(one.findings), shared) for name, one in named.items()]
+    found = dict(zip(named, apart.tell(_what_ifs, list(named), given), strict=True))
+    return tuple(replace(one, what_ifs=found.get(one.job.job_id) or ()) for one in revision.jobs)
+
+
+def _what_ifs(job: DescribedJob, own: tuple[Finding, ...], shared: tuple[Finding, ...]) -> tuple[WhatIf, ...]:
+    tenant = job.revision.job.tenant
+    return tuple(one for attempt in job.replays for one in find_what_ifs(attempt, tenant, own, shared))
+
+
+def _of_incidents(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(one for one in findings if one.incident_id)

@@ -10,16 +10,18 @@ import numpy as np
 from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity import resume
 from prism_ch.analysis.continuity.resume import AttemptSteps, divide_attempt
-from prism_ch.analysis.continuity.same_job import join_attempts
+from prism_ch.analysis.continuity.same_job import Load, join_attempts
+from prism_ch.analysis.executor import Held
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.lockstep import join_lockstep
 from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.analysis.observe.known_jobs import KnownJobs
+from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
-from prism_ch.model.columns import Float64
+from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
-from prism_ch.model.memory import Attempt, JobMemory
+from prism_ch.model.memory import Attempt, JobFailure, JobMemory
 from prism_ch.model.params import Params
 from prism_ch.model.result import OTHER, GpuSteps, Group, Reconstruction, Steps
 from prism_ch.model.topology import Topology
@@ -77,23 +79,47 @@ class ContinuedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsAround:
+    """What each job of a window is examined by: all that the window shows, and the traffic of jobs in it."""
+
+    seen: Observed
+    traffic: JobTraffic
+    topology: Topology
+    params: Params
+
+
+@dataclass(frozen=True, slots=True)
+class DividedAttempt:
+    """An attempt that trains, and its steps, held where they were found."""
+
+    attempt: RecognisedJob
+    steps: Held[AttemptSteps | JobFailure | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Continued:
     """The attempts of each job that a window shows, all `attempts` of it, and known jobs that are `not_training`."""
 
-    jobs: tuple[tuple[AttemptSteps, ...], ...]
+    jobs: tuple[tuple[DividedAttempt, ...], ...]
     attempts: tuple[RecognisedJob, ...]
     not_training: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """What other attempts are compared with: when steps end, int64[steps], what they move, and how much of it."""
+
+    end_ns: Int64
+    bursts: Traffic
+    load: Load | None
+
+
 def continue_jobs(
-    attempts: Sequence[RecognisedJob],
-    traffic: JobTraffic,
-    known: KnownJobs,
-    topology: Topology,
-    params: Params,
-    apart: Apart,
+    attempts: Sequence[RecognisedJob], around: JobsAround, shared: Held[JobsAround], apart: Apart
 ) -> Continued:
     """Divide attempts into steps, and put those of each job together.
+
+    Parameters: `shared` holds what is `around`.
 
     1. Divide the time of each attempt into steps.
     2. Join attempts whose steps keep their distance: they are parts of one, divided again as a whole.
@@ -101,34 +127,54 @@ def continue_jobs(
 
     An attempt that fails is left out.
     """
-
-    def divided(attempt: RecognisedJob) -> AttemptSteps | None:
-        return divide_attempt(attempt, traffic, known.get(attempt.job_id), topology, params)
-
-    def divide_each(some: Sequence[RecognisedJob]) -> list[AttemptSteps | None]:
-        return apart.each(divided, some, lambda attempt: attempt.job_id)
-
-    steps = divide_each(attempts)
-    ends = [np.empty(0, dtype=np.int64) if one is None else one.division.job_end_ns() for one in steps]
-    bursts = [_moves(one, attempt, traffic) for one, attempt in zip(steps, attempts, strict=True)]
-    wholes, parts = join_lockstep(attempts, ends, known.jobs, topology, params.recognise, bursts)
-    again = iter(divide_each([whole for whole, rows in zip(wholes, parts, strict=True) if len(rows) > 1]))
-    joined = [steps[rows[0]] if len(rows) == 1 else next(again) for rows in parts]
-    training = [replace(one, attempt=whole) for one, whole in zip(joined, wholes, strict=True) if one is not None]
+    known, params = around.seen.known, around.params
+    steps, outlines = _divide_each(attempts, shared, apart)
+    ends = [np.empty(0, dtype=np.int64) if one is None else one.end_ns for one in outlines]
+    bursts = [
+        _recurring_bursts(attempt, around.traffic) if one is None else one.bursts
+        for one, attempt in zip(outlines, attempts, strict=True)
+    ]
+    wholes, parts = join_lockstep(attempts, ends, known.jobs, around.topology, params.recognise, bursts)
+    several = [whole for whole, rows in zip(wholes, parts, strict=True) if len(rows) > 1]
+    again = zip(*_divide_each(several, shared, apart), strict=True)
+    joined = [(steps[rows[0]], outlines[rows[0]]) if len(rows) == 1 else next(again) for rows in parts]
+    training = [
+        (DividedAttempt(whole, held), outline.load)
+        for whole, (held, outline) in zip(wholes, joined, strict=True)
+        if outline is not None
+    ]
     jobs = join_attempts(
-        [one.attempt for one in training], [one.load for one in training], params.recognise.half, params.going_on
+        [one.attempt for one, _ in training], [load for _, load in training], params.recognise.half, params.going_on
     )
-    idle = [whole.job_id for whole, one in zip(wholes, joined, strict=True) if one is None and whole.known]
+    idle = [whole.job_id for whole, (_, outline) in zip(wholes, joined, strict=True) if outline is None and whole.known]
     not_training = tuple(job_id for job_id in idle if job_id not in apart)
-    return Continued(tuple(tuple(training[row] for row in job) for job in jobs), tuple(wholes), not_training)
+    return Continued(tuple(tuple(training[row][0] for row in job) for job in jobs), tuple(wholes), not_training)
 
 
-def _moves(one: AttemptSteps | None, attempt: RecognisedJob, around: JobTraffic) -> Traffic:
-    """Return the bursts of an attempt's steps; of one without, those of its recurring pairs."""
+def _divide_each(
+    attempts: Sequence[RecognisedJob], shared: Held[JobsAround], apart: Apart
+) -> tuple[Sequence[Held[AttemptSteps | JobFailure | None]], list[_Outline | None]]:
+    """Divide attempts into steps. Their outlines are None where they fail or are no training."""
+    names = [attempt.job_id for attempt in attempts]
+    steps = apart.spread(_divided, names, [(attempt, shared) for attempt in attempts])
+    return steps, apart.tell(_outline, names, [(one,) for one in steps])
+
+
+def _divided(attempt: RecognisedJob, around: JobsAround) -> AttemptSteps | None:
+    known = around.seen.known.get(attempt.job_id)
+    return divide_attempt(attempt, around.traffic, known, around.topology, around.params)
+
+
+def _outline(one: AttemptSteps | None) -> _Outline | None:
     if one is None:
-        seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns)
-        return seen.bursts.keep_pairs(seen.recurring)
-    return one.bursts.take(one.kinds.burst != OTHER)
+        return None
+    return _Outline(one.division.job_end_ns(), one.bursts.take(one.kinds.burst != OTHER), one.load)
+
+
+def _recurring_bursts(attempt: RecognisedJob, around: JobTraffic) -> Traffic:
+    """Return the bursts of an attempt without steps: those of its recurring pairs."""
+    seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns)
+    return seen.bursts.keep_pairs(seen.recurring)
 
 
 def rebuild_job(

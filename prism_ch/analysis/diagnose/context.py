@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
 from prism_ch.analysis.diagnose.compute.last_ready import LastReady, find_last_ready
@@ -17,7 +16,6 @@ from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.localise import NetworkView, look_at
 from prism_ch.analysis.diagnose.network.queue_pairs import by_queue_pair
-from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
 from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
@@ -139,19 +137,14 @@ class JobContext:
         mask = not_slow(steps_seen, job.steps, params.stops)
         return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)
 
-    @classmethod
-    def with_network(cls, contexts: Sequence[JobContext], apart: Apart) -> list[JobContext]:
-        """Return the jobs that don't fail with what is slow in the network between them."""
-        attempts = [attempt for context in contexts for attempt in context.attempts]
-        views = apart.each(AttemptContext.look_at_network, attempts, lambda attempt: attempt.place.job_id)
-        seen = [view for view in views if view is not None]
-        found = iter(find_slow_network(seen, contexts[0].topology) if seen else ())
-        done = iter(
-            attempt if view is None else replace(attempt, network=next(found))
-            for attempt, view in zip(attempts, views, strict=True)
-        )
-        looked_at = [replace(one, attempts=tuple(next(done) for _ in one.attempts)) for one in contexts]
-        return [one for one in looked_at if one.job_id not in apart]
+    def look_at_network(self) -> tuple[NetworkView | None, ...]:
+        """Measure how long the traffic of each attempt takes for its bytes."""
+        return tuple(one.look_at_network() for one in self.attempts)
+
+    def with_network(self, found: Sequence[tuple[Finding, ...]]) -> JobContext:
+        """Add what is slow in the network of each attempt, by all jobs together."""
+        attempts = tuple(replace(one, network=network) for one, network in zip(self.attempts, found, strict=True))
+        return replace(self, attempts=attempts)
 
     def with_slowest(self) -> JobContext:
         """Add who kept the others waiting in each new step, and how long."""

@@ -10,7 +10,7 @@ from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.graph import ExecutionGraph
-from prism_ch.analysis.window import examine
+from prism_ch.analysis.window import job_contexts
 from prism_ch.model.memory import WindowMemory
 from prism_ch.model.params import Params
 from prism_ch.model.window import Window
@@ -28,7 +28,7 @@ def attempts(scenario: Scenario) -> tuple[AttemptContext, ...]:
     window = Window(made.summary["window_start_ns"], made.summary["window_end_ns"])
     source = FlowsInMemory(read_flows(made.flows, topology))
     flows = read_window(source, window, WindowMemory(), topology, PARAMS, is_whole=True)
-    return tuple(attempt for job in examine(flows, topology, PARAMS, Apart())[2] for attempt in job.attempts)
+    return tuple(attempt for job in job_contexts(flows, topology, PARAMS, Apart()) for attempt in job.attempts)
 
 
 def graph(scenario: Scenario) -> ExecutionGraph:

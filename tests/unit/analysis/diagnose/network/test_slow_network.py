@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import slow_gpus, slow_groups, slow_network
 from prism_ch.analysis.diagnose.findings import Place
@@ -295,7 +294,8 @@ class TestOneRootCause:
         context = JobContext.of(
             continued_job([rebuilt_attempt(seen, kinds, divided)]), observed(batch([])), WHERE, Params()
         )
-        (context,) = JobContext.with_network([context], Apart())
+        views = [view for view in context.look_at_network() if view is not None]
+        context = context.with_network(find_slow_network(views, WHERE))
         return [*slow_network(context), *slow_groups(context)]
 
     def test_group_behind_slow_nic_is_left_out(self) -> None:
