@@ -2,9 +2,9 @@
 
 Two recordings are landed and analysed window by window, with the real engine: a job whose steps are long, so that it
 stays young for many windows, and larger ones that settle in a minute or two. Printed are, for each recording, the rows
-read beside those that are new, of young and of settled jobs, the statements that were sent, and where time goes by
-layer and function, from samples of the threads' stacks; then what a row, a job and a window cost, by least squares over
-recordings of 1 to 12 jobs.
+read, and those looked at, what is kept from the window before included, beside those that are new, of young and of
+settled jobs, the statements that were sent, and where time goes by layer and function, from samples of the threads'
+stacks; then what a row looked at, a job and a window cost, by least squares over recordings of 1 to 12 jobs.
 
 Samples are taken every few milliseconds by a thread of its own. The innermost frame of this package names the layer;
 what runs while a statement is under way is the engine.
@@ -20,7 +20,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -30,11 +31,14 @@ import numpy as np
 
 from bench.throughput import note
 from prism_ch import worker
-from prism_ch.analysis.lookback import read_window
+from prism_ch.analysis.lookback import FlowSource, read_window
+from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.assets import asset
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import FlowSpan
 from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, textbook, write
 from prism_ch.store.client import Store, connect
@@ -67,16 +71,23 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
-    """One window: rows read and rows of its own, jobs, seconds of the clock and of the CPU, statements.
+class Rows:
+    """Rows of a window: `new` are its own, `read` came from the database, `looked_at` are these and those kept."""
 
-    `young_read` and `young_new` are those of jobs that were not settled before it, or not known.
+    new: int
+    read: int
+    looked_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """One window: its rows, those of `young` jobs among them, jobs, seconds of the clock and the CPU, statements.
+
+    Young jobs are those that were not settled before it, or not known.
     """
 
-    read: int
-    new: int
-    young_read: int
-    young_new: int
+    rows: Rows
+    young: Rows
     jobs: int
     wall_s: float
     cpu_s: float
@@ -124,11 +135,11 @@ def profile(scenario: Scenario, samples: Samples) -> list[Worked]:
             migrate(store)
             load_topology(store, str(Path(folder) / "topology.csv"))
             land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
-            with _counted(samples), _flows_read() as flows:
-                return _work(store, samples, flows)
+            with _counted(samples), _rows_read() as rows:
+                return _work(store, samples, rows)
 
 
-def _work(store: Store, samples: Samples, flows: list[WindowFlows]) -> list[Worked]:
+def _work(store: Store, samples: Samples, rows: list[tuple[Rows, Rows]]) -> list[Worked]:
     """Analyse all windows, and measure each."""
     found: list[Worked] = []
     clock = [time.perf_counter(), time.process_time()]
@@ -138,7 +149,7 @@ def _work(store: Store, samples: Samples, flows: list[WindowFlows]) -> list[Work
         nonlocal before, clock
         now = [time.perf_counter(), time.process_time()]
         wall_s, cpu_s = np.subtract(now, clock).tolist()
-        found.append(Worked(*_count(flows.pop()), report.jobs, wall_s, cpu_s, samples.calls - before))
+        found.append(Worked(*rows.pop(), report.jobs, wall_s, cpu_s, samples.calls - before))
         before, clock = samples.calls, now
 
     kept = KeptMemory()
@@ -150,27 +161,42 @@ def _work(store: Store, samples: Samples, flows: list[WindowFlows]) -> list[Work
             measured(report.windows[0])
 
 
-@contextmanager
-def _flows_read() -> Iterator[list[WindowFlows]]:
-    """Note the flows that each window is analysed by."""
-    noted: list[WindowFlows] = []
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A source of flows that notes what is read from it."""
 
-    def read(*arguments: Any, **more: Any) -> WindowFlows:
-        noted.append(read_window(*arguments, **more))
-        return noted[-1]
+    source: FlowSource
+    read_flows: list[FlowBatch] = field(default_factory=list)
+
+    def read(self, span: FlowSpan) -> FlowBatch:
+        self.read_flows.append(self.source.read(span))
+        return self.read_flows[-1]
+
+
+@contextmanager
+def _rows_read() -> Iterator[list[tuple[Rows, Rows]]]:
+    """Count the rows of each window, and those of young jobs among them."""
+    noted: list[tuple[Rows, Rows]] = []
+
+    def read(source: FlowSource, *arguments: Any, **more: Any) -> WindowFlows:
+        noting = _Source(source)
+        seen = read_window(noting, *arguments, **more)
+        [new, *earlier], young = noting.read_flows, partial(_young_rows, seen.known)
+        count = Rows(len(new), len(new) + sum(map(len, earlier)), len(seen.flows))
+        noted.append((count, Rows(young(new), young(new) + sum(map(young, earlier)), young(seen.flows))))
+        return seen
 
     with patch.object(worker, "read_window", read):
         yield noted
 
 
-def _count(seen: WindowFlows) -> tuple[int, int, int, int]:
-    """Count rows read and new ones, of all jobs and of young ones."""
-    flows = seen.flows
-    new, young = flows.end_ns >= seen.window.start_ns, np.ones(len(flows), dtype=bool)
-    for job in seen.known.jobs:
+def _young_rows(known: KnownJobs, flows: FlowBatch) -> int:
+    """Count the flows that are not of settled jobs."""
+    young = np.ones(len(flows), dtype=bool)
+    for job in known.jobs:
         if job.is_settled(DEFAULT_PARAMS.going_on):
             young[flows.rows_between(job.members.endpoint)] = False
-    return len(flows), int(np.count_nonzero(new)), int(np.count_nonzero(young)), int(np.count_nonzero(new & young))
+    return int(np.count_nonzero(young))
 
 
 #: The methods of a store that send one statement each.
@@ -248,23 +274,22 @@ def _sample(samples: Samples, frame: FrameType, sending: set[CodeType]) -> None:
 
 
 def _print_windows(title: str, windows: Sequence[Worked]) -> None:
-    read, new = sum(one.read for one in windows), sum(one.new for one in windows)
-    young_read, young_new = sum(one.young_read for one in windows), sum(one.young_new for one in windows)
     print(f"\n{title}: {len(windows)} windows")
-    for whose, rows, of_them_new in (
-        ("all", read, new),
-        ("young", young_read, young_new),
-        ("settled", read - young_read, new - young_new),
-    ):
-        print(f"{whose:>8}: {of_them_new:,} flows, {rows:,} rows read: {rows / max(of_them_new, 1):.1f} of what is new")
+    whole, young = np.array([(astuple(one.rows), astuple(one.young)) for one in windows]).sum(axis=0)
+    for whose, (new, read, looked_at) in (("all", whole), ("young", young), ("settled", whole - young)):
+        print(
+            f"{whose:>8}: {new:,} flows, {read:,} rows read: {read / max(new, 1):.1f} of what is new,"
+            f" {looked_at:,} looked at: {looked_at / max(new, 1):.1f}"
+        )
     print(
-        f"{'window':>8}{'new':>10}{'read':>11}{'ratio':>7}{'young':>10}{'jobs':>6}{'seconds':>9}{'CPU s':>8}{'sent':>6}"
+        f"{'window':>8}{'new':>10}{'read':>10}{'looked at':>11}{'ratio':>7}{'young':>10}{'jobs':>6}{'seconds':>9}"
+        f"{'CPU s':>8}{'sent':>6}"
     )
     for number, one in enumerate(windows):
-        ratio = one.read / max(one.new, 1)
+        rows, ratio = one.rows, one.rows.looked_at / max(one.rows.new, 1)
         print(
-            f"{number:>8}{one.new:>10,}{one.read:>11,}{ratio:>7.1f}{one.young_read:>11,}{one.jobs:>6}"
-            f"{one.wall_s:>9.2f}{one.cpu_s:>8.2f}{one.statements:>12}"
+            f"{number:>8}{rows.new:>10,}{rows.read:>10,}{rows.looked_at:>11,}{ratio:>7.1f}{one.young.looked_at:>10,}"
+            f"{one.jobs:>6}{one.wall_s:>9.2f}{one.cpu_s:>8.2f}{one.statements:>6}"
         )
 
 
@@ -293,7 +318,7 @@ def _print_costs(windows: Sequence[Worked]) -> None:
 
 def fit_costs(windows: Sequence[Worked], seconds: Sequence[float]) -> tuple[float, float, float]:
     """Fit seconds = a rows + b jobs + c by least squares. Returns a, b and c."""
-    terms = np.array([(one.read, one.jobs, 1.0) for one in windows])
+    terms = np.array([(one.rows.looked_at, one.jobs, 1.0) for one in windows])
     row_s, job_s, window_s = np.linalg.lstsq(terms, np.array(seconds), rcond=None)[0].tolist()
     return row_s, job_s, window_s
 

@@ -12,13 +12,15 @@ import numpy as np
 
 from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.publish import unchanged
-from prism_ch.analysis.lookback import FlowSpan, read_window
+from prism_ch.analysis.lookback import read_window
+from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.causes import balanced, slower, without
 from prism_ch.analysis.replay.what_if import ReplayedAttempt, cause_at, outcome
 from prism_ch.analysis.window import analyse_window, job_contexts
 from prism_ch.errors import PrismError, StoreError, UsageError
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import FlowSpan
 from prism_ch.model.memory import WindowMemory, WindowRevision
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
@@ -28,7 +30,7 @@ from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
 from prism_ch.store.integrity import lost_flows
-from prism_ch.store.kept_memory import KeptMemory
+from prism_ch.store.kept_memory import Before, KeptMemory
 from prism_ch.store.ledger import (
     Claim,
     WindowSelection,
@@ -300,9 +302,7 @@ def _work(
     clock = [time.perf_counter()]
     try:
         stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))
-        memory = kept.before(claim, stored.topology)
-        memory = stored.memory(params) if memory is None else memory
-        flows = read_window(stored, stored.window, memory, stored.topology, params, is_whole=is_whole)
+        memory, flows = _read(stored, kept, params, is_whole=is_whole)
         clock.append(time.perf_counter())
         found, known = analyse_window(flows, memory, stored.topology, params)
         clock.append(time.perf_counter())
@@ -319,7 +319,7 @@ def _work(
         failed = "; ".join(f"{one.job_id}: {one.reason}" for one in revision.failures)
         record_window(store, claim, error=failed, is_partial=bool(failed), seconds=seconds)
         if not failed and revision is found:
-            kept.keep(claim, stored.topology, known, params)
+            kept.keep(claim, stored.topology, Before(known, flows.read), params)
     steps = sum(len(job.steps) for job in revision.jobs)
     report = WindowReport(claim.window, len(flows.flows), len(revision.jobs), steps, seconds)
     log.info(
@@ -331,6 +331,16 @@ def _work(
         *seconds.values(),
     )
     return report
+
+
+def _read(
+    stored: StoredWindow, kept: KeptMemory, params: Params, *, is_whole: bool
+) -> tuple[WindowMemory, WindowFlows]:
+    """Read what is known before a window, and its flows, but for what is kept."""
+    topology = stored.topology
+    before = kept.before(stored.claim, topology) or Before(stored.memory(params))
+    flows = read_window(stored, stored.window, before.memory, topology, params, is_whole=is_whole, before=before.flows)
+    return before.memory, flows
 
 
 def _with_stale_jobs(revision: WindowRevision, live: list[str], memory: WindowMemory, window: Window) -> WindowRevision:

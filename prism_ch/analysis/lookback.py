@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,22 +13,14 @@ from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import FlowSpan, ReadFlows
 from prism_ch.model.memory import JobMemory, WindowMemory
 from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Interval, Window
 
-
-@dataclass(frozen=True, slots=True)
-class FlowSpan:
-    """Flows to read: those that end in `time` with both ends among `endpoints` bool[topology], or all where None.
-
-    If `across`, those with one end among them, and the other among the endpoints bool[topology] that it names.
-    """
-
-    time: Interval
-    endpoints: Bool | None = None
-    across: Bool | None = None
+#: Before the first window.
+NOTHING_READ = ReadFlows()
 
 
 class FlowSource(Protocol):
@@ -47,13 +38,19 @@ def read_window(
     params: Params,
     *,
     is_whole: bool = False,
+    before: ReadFlows = NOTHING_READ,
 ) -> WindowFlows:
-    """Read a window's flows, and those before it that its jobs need. `is_whole`: all up to its end have arrived."""
+    """Read a window's flows, and those before it that its jobs need.
+
+    Parameters: `is_whole`: all up to its end have arrived; `before`, flows that need not be read again.
+    """
     own = source.read(FlowSpan(window))
     known = KnownJobs.of(memory, window, own, params.going_on)
     spans, history = lookback(own, window, known, memory.exporters, topology, params)
-    parts = [part for part in (own, *map(source.read, spans)) if len(part)]
-    return WindowFlows(window, FlowBatch.concat(parts) if parts else own, history, known, is_whole)
+    earlier = [part for span in spans for part in (before.of(span), *map(source.read, before.lacks(span)))]
+    parts = [part for part in (own, *earlier) if len(part)]
+    read = ReadFlows((FlowSpan(window), *spans), FlowBatch.concat(parts) if parts else own)
+    return WindowFlows(window, read, history, known, is_whole)
 
 
 def lookback(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,10 @@ class FlowBatch(Columns):
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
         """Join batches that share no observation, sorted as a batch is.
 
-        They may number exporters and ways differently.
+        They may number exporters and ways differently; those without an observation are left out.
         """
-        exporters = tuple(sorted({name for batch in batches for name in batch.exporters}))
-        ways = tuple(sorted({way for batch in batches for way in batch.ways}))
+        exporters = tuple(sorted({name for batch in batches for name in _named(batch.exporter, batch.exporters)}))
+        ways = tuple(sorted({way for batch in batches for way in _named(batch.way, batch.ways)}))
         renumbered = [
             replace(b, exporter=_renumbered(b.exporters, exporters)[b.exporter], way=_renumbered(b.ways, ways)[b.way])
             for b in batches
@@ -104,10 +105,18 @@ class FlowBatch(Columns):
         return _sorted(joined) if len(batches) > 1 else joined
 
 
+def _named(column: Int32, names: Sequence[Any]) -> Iterator[Any]:
+    """Yield the names whose place is in a column, int32[n], in which -1 names nothing."""
+    return compress(names, np.bincount(column + 1, minlength=len(names) + 1)[1:])
+
+
 def _renumbered(names: Sequence[Any], among: Sequence[Any]) -> Int32:
-    """Return the place of each name among others, int32[names + 1]; the last is -1."""
+    """Return the place of each name among others, int32[names + 1].
+
+    It is -1 of those that are not there, and the last is -1.
+    """
     place = {name: number for number, name in enumerate(among)}
-    return np.array([*(place[name] for name in names), -1], dtype=np.int32)
+    return np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int32)
 
 
 def _sorted(batch: FlowBatch) -> FlowBatch:

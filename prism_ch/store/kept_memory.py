@@ -1,10 +1,11 @@
-"""What is known after a window, kept by the worker that found it out for the next one."""
+"""What is known after a window, and the flows it was read by, kept by the worker for the next one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from prism_ch.model.finding import Finding
+from prism_ch.model.flow_span import ReadFlows
 from prism_ch.model.memory import WindowMemory, clocks_since_ns
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
@@ -17,44 +18,58 @@ _SPAN_NS = 3600 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What is known before a window, and flows that need not be read again for it."""
+
+    memory: WindowMemory
+    flows: ReadFlows = field(default_factory=ReadFlows)
+
+
+@dataclass(frozen=True, slots=True)
 class _Kept:
-    """What is known before a window that starts at `start_ns` and takes `revision`; `endpoints` are those it names."""
+    """What is kept for a window that starts at `start_ns` and takes `revision`; `endpoints` are those it names."""
 
     start_ns: int
     revision: int
     inputs: int
     endpoints: tuple[str, ...]
-    memory: WindowMemory
+    before: Before
 
 
 class KeptMemory:
-    """Spares a worker to read back what it has just published.
+    """Spares a worker to read back what it has just published, and the flows that it has just read.
 
     It is what the database would give: revisions are numbered one after the other, so that a claim of the next number
-    shows that nobody has published since. Not for two databases, nor for two threads at once.
+    shows that nobody has published since. Flows that have landed since in an earlier window make that one due again,
+    and all after it. Not for two databases, nor for two threads at once.
     """
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None
 
-    def before(self, claim: Claim, topology: Topology) -> WindowMemory | None:
+    def before(self, claim: Claim, topology: Topology) -> Before | None:
         """Return what is known before a claimed window, None if only the database knows."""
         kept, start_ns = self._kept, claim.window.start_ns
         self._kept = None
         if kept is None or start_ns % _SPAN_NS == 0 or kept.endpoints != topology.endpoints:
             return None
         expected = (kept.start_ns, kept.revision, kept.inputs)
-        return kept.memory if expected == (start_ns, claim.revision, claim.inputs) else None
+        return kept.before if expected == (start_ns, claim.revision, claim.inputs) else None
 
-    def keep(self, claim: Claim, topology: Topology, memory: WindowMemory, params: Params) -> None:
-        """Keep what is known after a claimed window, all of it published."""
+    def keep(self, claim: Claim, topology: Topology, known: Before, params: Params) -> None:
+        """Keep what is known after a claimed window, all of it published.
+
+        Parameters: `known`, with the flows that the window was analysed by.
+        """
+        memory = known.memory
         after = Window(claim.window.end_ns, 2 * claim.window.end_ns - claim.window.start_ns)
         exporters = memory.exporters.since(clocks_since_ns(after, memory.jobs, params))
         jobs = tuple(
             replace(job, findings=_remembered(job.findings), pauses=_remembered(job.pauses)) for job in memory.jobs
         )
-        known = replace(memory, jobs=jobs, findings=_remembered(memory.findings), exporters=exporters)
-        self._kept = _Kept(after.start_ns, claim.revision + 1, claim.inputs, topology.endpoints, known)
+        memory = replace(memory, jobs=jobs, findings=_remembered(memory.findings), exporters=exporters)
+        before = replace(known, memory=memory)
+        self._kept = _Kept(after.start_ns, claim.revision + 1, claim.inputs, topology.endpoints, before)
 
 
 def _remembered(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -11,6 +11,7 @@ import pytest
 
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
+from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import WindowMemory
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
@@ -19,13 +20,15 @@ from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, textbook, write
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
 from prism_ch.store.client import Store
-from prism_ch.store.kept_memory import KeptMemory
+from prism_ch.store.kept_memory import Before, KeptMemory
 from prism_ch.store.ledger import Claim
 from prism_ch.store.read import read_memory
-from prism_ch.worker import analyse
+from prism_ch.worker import StoredFlows, analyse
+from tests.contract import RESULTS, snapshot
 
 PARAMS = Params()
 SETTINGS = Settings(window_s=10)
+KNOWN = Before(WindowMemory())
 
 
 def assert_same(found: object, wanted: object, where: str) -> None:
@@ -58,12 +61,22 @@ class Compared(KeptMemory):
         self.store = store
         self.compared = 0
 
-    def before(self, claim: Claim, topology: Topology) -> WindowMemory | None:
+    def before(self, claim: Claim, topology: Topology) -> Before | None:
         kept = super().before(claim, topology)
         if kept is not None:
-            assert_same(kept, read_memory(self.store, topology, claim.window, PARAMS), "memory")
+            assert_same(kept.memory, read_memory(self.store, topology, claim.window, PARAMS), "memory")
+            source = StoredFlows(self.store, topology)
+            parts = [part for part in map(source.read, kept.flows.spans) if len(part)]
+            assert_same(kept.flows.flows, FlowBatch.concat(parts), "flows")
             self.compared += 1
         return kept
+
+
+class Forgetful(KeptMemory):
+    """Keeps what is known, and no flows."""
+
+    def keep(self, claim: Claim, topology: Topology, known: Before, params: Params) -> None:
+        super().keep(claim, topology, Before(known.memory), params)
 
 
 def land(store: Store, scenario: Scenario, folder: Path) -> None:
@@ -86,6 +99,9 @@ def test_kept_memory_is_what_the_database_tells(store: Store, tmp_path: Path, sc
     report = analyse(store, SETTINGS, kept=kept)
     assert kept.compared >= len(report.windows) - 2
     assert sum(window.steps for window in report.windows) > 0
+    found = snapshot(store, *RESULTS)
+    analyse(store, SETTINGS, kept=Forgetful(), force=True)
+    assert snapshot(store, *RESULTS) == found
 
 
 def claim(start_s: int, revision: int, inputs: int = 0) -> Claim:
@@ -110,15 +126,15 @@ def topology(*endpoints: str) -> Topology:
 )
 def test_database_is_read_where_anything_else_has_happened(then: Claim, where: Topology) -> None:
     kept = KeptMemory()
-    kept.keep(claim(10, 4), topology("a"), WindowMemory(), PARAMS)
+    kept.keep(claim(10, 4), topology("a"), KNOWN, PARAMS)
     assert kept.before(then, where) is None
     assert kept.before(claim(20, 5), topology("a")) is None  # and from then on
 
 
 def test_memory_is_given_once_and_not_over_the_hour() -> None:
     kept = KeptMemory()
-    kept.keep(claim(10, 4), topology("a"), WindowMemory(), PARAMS)
+    kept.keep(claim(10, 4), topology("a"), KNOWN, PARAMS)
     assert kept.before(claim(20, 5), topology("a")) is not None
     assert kept.before(claim(20, 5), topology("a")) is None
-    kept.keep(claim(3590, 6), topology("a"), WindowMemory(), PARAMS)
+    kept.keep(claim(3590, 6), topology("a"), KNOWN, PARAMS)
     assert kept.before(claim(3600, 7), topology("a")) is None

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from prism_ch.analysis.lookback import FlowSpan, read_window
+from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.window import analyse_window
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import FlowSpan, ReadFlows
 from prism_ch.model.incident import Incident
 from prism_ch.model.memory import JobRevision, WindowMemory, WindowRevision
 from prism_ch.model.params import Params
@@ -21,14 +22,20 @@ SECOND = 10**9
 PARAMS = Params()
 
 
-@dataclass(frozen=True)
+@dataclass
 class FlowsInMemory:
-    """A source of flows that holds them all, as a database would."""
+    """A source of flows that holds them all, as a database would; `rows_read` counts those that were asked for."""
 
     flows: FlowBatch
+    rows_read: int = 0
 
     def read(self, span: FlowSpan) -> FlowBatch:
         """Return the flows of a span."""
+        found = self._of(span)
+        self.rows_read += len(found)
+        return found
+
+    def _of(self, span: FlowSpan) -> FlowBatch:
         found = self.flows.take((self.flows.end_ns >= span.time.start_ns) & (self.flows.end_ns < span.time.end_ns))
         if span.endpoints is None:
             return found
@@ -69,6 +76,8 @@ class Results:
     cluster: dict[str, Finding] = field(default_factory=dict)
     incidents: dict[str, Incident] = field(default_factory=dict)
     memory: WindowMemory = field(default_factory=WindowMemory)
+    read: ReadFlows = field(default_factory=ReadFlows)
+    rows_read: int = 0
 
     @property
     def only(self) -> Published:
@@ -94,7 +103,9 @@ def work_window(
     results: Results, batch: FlowBatch, topology: Topology, window: Window, params: Params, *, is_whole: bool = False
 ) -> WindowRevision:
     """Work one window and publish what it says, which is returned; `is_whole`: all up to its end is there."""
-    flows = read_window(FlowsInMemory(batch), window, results.memory, topology, params, is_whole=is_whole)
+    known, source = results.memory, FlowsInMemory(batch)
+    flows = read_window(source, window, known, topology, params, is_whole=is_whole, before=results.read)
+    results.read, results.rows_read = flows.read, results.rows_read + source.rows_read
     found, results.memory = analyse_window(flows, results.memory, topology, params)
     for revision in found.jobs:
         results.jobs.setdefault(revision.job.job_id, Published(revision)).publish(revision)

@@ -22,6 +22,7 @@ from prism_ch.analysis.observe.ways import find_ways
 from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import ReadFlows
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -32,15 +33,20 @@ from prism_ch.model.window import Window
 class WindowFlows:
     """The flows that a window is analysed by: its own, and those before it that its jobs need.
 
-    `flows` are observations by the exporters' own clocks; `clocks` is what earlier windows found of these, and `known`
+    `read` are observations by the exporters' own clocks; `clocks` is what earlier windows found of these, and `known`
     the jobs before the window by what it shows of them. `is_whole`: all flows up to the window's end are there.
     """
 
     window: Window
-    flows: FlowBatch
+    read: ReadFlows
     clocks: ExporterHistory
     known: KnownJobs
     is_whole: bool = False
+
+    @property
+    def flows(self) -> FlowBatch:
+        """The observations."""
+        return self.read.flows
 
 
 @dataclass(frozen=True, slots=True)

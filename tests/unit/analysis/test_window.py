@@ -17,6 +17,7 @@ from prism_ch.analysis.window import analyse_window
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import ReadFlows
 from prism_ch.model.memory import WindowMemory, WindowRevision
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PP
 from prism_ch.model.topology import Topology
@@ -267,12 +268,21 @@ class TestJobsOverWindows:
         assert all(one.last.job.status == "running" for one in results.jobs.values())
 
 
+class TestFlowsThatWereRead:
+    """What a window read is kept for the next one."""
+
+    @pytest.mark.parametrize("count", [40, 120], ids=["young", "settled"])
+    def test_each_flow_of_a_job_is_read_once(self, count: int) -> None:
+        flows = batch(shaken(ring([0, 2, 4], every(1000, count)), 1))
+        assert work(flows, topology(3, gpus=2), 10).rows_read == len(flows)
+
+
 def look(shown: Sequence[Flow] | FlowBatch, where: Topology) -> WindowRevision:
     """Analyse everything in one window, nothing being known before."""
     seen = shown if isinstance(shown, FlowBatch) else batch(shown)
     window = Window(BEGIN_NS - 3600 * SECOND, int(seen.end_ns.max(initial=BEGIN_NS)) + 1)
     known = KnownJobs.of(WindowMemory(), window, seen, PARAMS.going_on)
-    flows = WindowFlows(window, seen, ExporterHistory.empty(), known)
+    flows = WindowFlows(window, ReadFlows(flows=seen), ExporterHistory.empty(), known)
     revision, _ = analyse_window(flows, WindowMemory(), where, PARAMS)
     return revision
 

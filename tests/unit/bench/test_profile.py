@@ -6,13 +6,17 @@ import threading
 import pytest
 
 from bench import profile
-from bench.profile import Samples, Worked, fit_costs
+from bench.profile import Rows, Samples, Worked, fit_costs
 from prism_ch.core import robust
 
 
 def test_costs_of_rows_jobs_and_windows_are_told_apart() -> None:
-    windows = [Worked(rows, rows, 0, 0, jobs, 0.0, 0.0, 0) for jobs in (1, 4, 12) for rows in (100, 5000 * jobs)]
-    seconds = [2e-6 * one.read + 0.03 * one.jobs + 0.2 for one in windows]
+    windows = [
+        Worked(Rows(rows, rows, rows), Rows(0, 0, 0), jobs, 0.0, 0.0, 0)
+        for jobs in (1, 4, 12)
+        for rows in (100, 5000 * jobs)
+    ]
+    seconds = [2e-6 * one.rows.looked_at + 0.03 * one.jobs + 0.2 for one in windows]
     assert fit_costs(windows, seconds) == pytest.approx((2e-6, 0.03, 0.2))
 
 
