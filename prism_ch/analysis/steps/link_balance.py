@@ -161,7 +161,8 @@ def _cut_as_pipeline(
     best = np.lexsort((-step_volume, -share, alike))
     model = best[run_starts(alike[best])][alike]
     cut = closed.copy()
-    for link in np.flatnonzero(step_volume[model] > params.one_step * step_volume).tolist():
+    other = np.abs(step_volume[model] - step_volume) > params.same_volume * step_volume[model]
+    for link in np.flatnonzero(other).tolist():
         rows = sequences.rows(link)
         by_ns = sequences.end_ns[closed & (sequences.line == model[link])]
         last = np.searchsorted(sequences.end_ns[rows], by_ns, side="right") - 1
