@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.core import intervals
+from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_numbers, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Int64
@@ -95,7 +95,7 @@ def _is_data(bursts: Traffic, params: ObserveParams) -> Bool:
     upper_half = np.cumsum(payload) - before[pair] >= total[pair] / 2
     typical = np.full(len(total), np.iinfo(np.int64).max)
     np.minimum.at(typical, pair[upper_half], payload[upper_half])
-    longest_ns = np.zeros(len(total), dtype=np.int64)
-    np.maximum.at(longest_ns, pair[upper_half], (bursts.end_ns - bursts.start_ns)[order[upper_half]])
-    large = (bursts.payload >= params.control_bytes) & (longest_ns < params.message_s * 1e9)[bursts.pair]
+    # One that waits for its receiver lasts long, too: their median shows whether records hold more than a message.
+    lasts_ns = robust.median_by(pair[upper_half], (bursts.end_ns - bursts.start_ns)[order[upper_half]], len(total))
+    large = (bursts.payload >= params.control_bytes) & (lasts_ns < params.message_s * 1e9)[bursts.pair]
     return (bursts.payload >= params.control_share * typical[bursts.pair]) | large
