@@ -45,25 +45,23 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
     return np.asarray(np.where(known >= max((width + 1) // 2, min(width, 2)), low, np.nan)[..., 0])
 
 
-def quickest_run(values: Float64, usual: float, width: int, floor: float, min_score: float) -> Int64 | None:
-    """Find the `width` values in a row that are lower than usual beyond chance.
+def quickest_runs(values: Float64, usual: Float64, width: int, floor: float, min_score: float) -> Int64:
+    """Find in each row the `width` values in a row that are lower than usual beyond chance.
 
-    Parameters: `values` float64[n], above 0, NaN if unknown; `usual`, what they are taken to be; `floor`, the least
-    spread believed in, as a share of that; `min_score`, the deviations from which it is no chance. The spread is that
-    of neighbours, which is no wider where values lie on two levels. Returns the rows of the lowest of such runs, all of
-    whose values are known, int64[width], None if there are none.
+    Parameters: `values` float64[m, n], above 0, NaN if unknown; `usual` float64[m], what those of a row are taken to
+    be; `floor`, the least spread believed in, as a share of that; `min_score`, the deviations from which it is no
+    chance. The spread is that of neighbours, which is no wider where values lie on two levels. Returns where the lowest
+    of such runs begins, all of whose values are known, int64[m], -1 where there is none.
     """
-    if len(values) <= width:
-        return None
-    medians = np.median(sliding_window_view(values, width), axis=1)
-    if np.isnan(medians).all():
-        return None
-    first = int(np.nanargmin(medians))
-    changes = np.abs(np.diff(values)) / np.sqrt(2)
-    spread = max(robust.MAD_TO_SD * float(robust.median(changes)), floor * usual)
-    if usual - medians[first] <= min_score * MEDIAN_SPREAD * spread / np.sqrt(width):
-        return None
-    return np.arange(first, first + width)
+    if values.shape[1] <= width:
+        return np.full(len(values), -1)
+    medians = np.median(sliding_window_view(values, width, axis=1), axis=2)
+    medians[np.isnan(medians)] = np.inf
+    first = medians.argmin(axis=1)
+    changes = np.abs(np.diff(values, axis=1)) / np.sqrt(2)
+    spread = np.maximum(robust.MAD_TO_SD * robust.median(changes, axis=1), floor * usual)
+    lower = usual - medians.min(axis=1) > min_score * MEDIAN_SPREAD * spread / np.sqrt(width)
+    return np.where(lower, first, -1)
 
 
 def rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from prism_ch.core.significance import corrected_score, quickest_run, spread_of, trailing_low_median
+from prism_ch.core.significance import corrected_score, quickest_runs, spread_of, trailing_low_median
 
 
 def test_seen_once_a_deviate_is_what_it_is() -> None:
@@ -47,19 +47,19 @@ def test_the_spread_is_that_of_most_and_at_least_the_floor() -> None:
     assert spread_of(np.array([np.nan]), 0.1) == 0.1
 
 
-class TestQuickestRun:
+class TestQuickestRuns:
     """A few values in a row that are lower than usual beyond chance."""
 
     def test_few_quicker_values_are_found_among_many_others(self) -> None:
-        values = np.random.default_rng(1).normal([1.0] * 6 + [1.15] * 60, 0.005)
-        rows = quickest_run(values, 1.15, 5, 0.02, 5.0)
-        assert rows is not None
-        assert rows.max() < 8
+        values = np.random.default_rng(1).normal([[1.0] * 6 + [1.15] * 60, [1.15] * 66], 0.005)
+        first = quickest_runs(values, np.array([1.15, 1.15]), 5, 0.02, 5.0)
+        assert 0 <= first[0] < 4
+        assert first[1] == -1
 
     def test_jitter_has_no_quicker_run(self) -> None:
-        for seed in range(50):
-            assert quickest_run(np.random.default_rng(seed).normal(1, 0.05, 64), 1.0, 5, 0.02, 5.0) is None
+        values = np.stack([np.random.default_rng(seed).normal(1, 0.05, 64) for seed in range(50)])
+        assert (quickest_runs(values, np.ones(50), 5, 0.02, 5.0) == -1).all()
 
     @pytest.mark.parametrize("values", [[], [1.0] * 5, [np.nan] * 9, [1.0] * 4 + [np.nan] * 4])
     def test_too_few_values_show_nothing(self, values: list[float]) -> None:
-        assert quickest_run(np.array(values), 2.0, 5, 0.02, 5.0) is None
+        assert quickest_runs(np.array([values]), np.array([2.0]), 5, 0.02, 5.0).tolist() == [-1]

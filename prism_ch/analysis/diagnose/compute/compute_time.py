@@ -19,7 +19,7 @@ from prism_ch.analysis.diagnose.compute.between_messages import between_messages
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import group_search, order_by, run_starts
 from prism_ch.core.graph import components
-from prism_ch.core.significance import quickest_run
+from prism_ch.core.significance import quickest_runs
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
@@ -59,10 +59,10 @@ class ComputeTime:
         That is the lower quartile. Where fewer of the steps are better, as of a young job, some in a row show it.
         """
         usual_s, chance = robust.quantile_of_rows(self.seconds, 0.25), (params.compute_jitter, params.min_score)
-        for row, each_s in enumerate(self.seconds):
-            quicker = quickest_run(each_s, usual_s[row], params.reference_steps, *chance)
-            if quicker is not None:
-                usual_s[row] = robust.median(each_s[quicker])
+        first = quickest_runs(self.seconds, usual_s, params.reference_steps, *chance)
+        rows = np.flatnonzero(first >= 0)
+        quicker = first[rows, None] + np.arange(params.reference_steps)
+        usual_s[rows] = robust.median(self.seconds[rows[:, None], quicker], axis=1)
         return usual_s
 
 

@@ -21,7 +21,7 @@ from prism_ch.analysis.diagnose.findings import (
 )
 from prism_ch.analysis.diagnose.steps import explain
 from prism_ch.core import robust
-from prism_ch.core.significance import MEDIAN_SPREAD, quickest_run
+from prism_ch.core.significance import MEDIAN_SPREAD, quickest_runs
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.job import RecognisedJob
@@ -179,8 +179,8 @@ def _first_healthy(start: Float64, params: DiagnoseParams) -> Int64:
     if len(start) <= params.judged_steps:
         return rows
     usual, chance = robust.middle(start[rows]), (params.compute_jitter, params.min_score)
-    quicker = quickest_run(start[: params.settled_steps], usual, params.reference_steps, *chance)
-    return rows if quicker is None else quicker
+    first = quickest_runs(start[None, : params.settled_steps], np.array([usual]), params.reference_steps, *chance)[0]
+    return rows if first < 0 else np.arange(first, first + params.reference_steps)
 
 
 def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float]:
