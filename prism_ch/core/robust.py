@@ -123,8 +123,16 @@ def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | Non
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:
     """Return the q-quantile of each row of values float64[n, k], float64[n], as `quantile_by`."""
-    line = np.repeat(np.arange(len(values), dtype=np.int32), values.shape[1])
-    return quantile_by(line, values.ravel(), q, len(values))
+    ordered = np.sort(values, axis=1)  # NaN last
+    result = np.full(len(values), np.nan)
+    size = np.count_nonzero(~np.isnan(values), axis=1)
+    known = np.flatnonzero(size)
+    position = q * (size[known] - 1)
+    lower = np.floor(position).astype(np.int64)
+    share = position - lower
+    low, high = ordered[known, lower], ordered[known, np.minimum(lower + 1, size[known] - 1)]
+    result[known] = np.where(low == high, low, low * (1 - share) + high * share)
+    return result
 
 
 def median_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Float64:

@@ -46,12 +46,14 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
 
 
 def quickest_runs(values: Float64, usual: Float64, width: int, floor: float, min_score: float) -> Int64:
-    """Find in each row the `width` values in a row that are lower than usual beyond chance.
+    """Find in each row a run that is lower than usual beyond chance.
 
+    A run is of `width` values that follow one another, all known. The spread is that of neighbours, which is no wider
+    where values lie on two levels.
     Parameters: `values` float64[m, n], above 0, NaN if unknown; `usual` float64[m], what those of a row are taken to
     be; `floor`, the least spread believed in, as a share of that; `min_score`, the deviations from which it is no
-    chance. The spread is that of neighbours, which is no wider where values lie on two levels. Returns where the lowest
-    of such runs begins, all of whose values are known, int64[m], -1 where there is none.
+    chance.
+    Returns where the lowest of such runs begins, int64[m], -1 where there is none.
     """
     if values.shape[1] <= width:
         return np.full(len(values), -1)

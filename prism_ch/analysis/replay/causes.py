@@ -110,7 +110,7 @@ def stragglers(graph: ExecutionGraph, params: ReplayParams, count: int | None = 
     """
     usual = np.array([robust.median(graph.speed[graph.role == one], axis=0) for one in range(len(graph.begins))])
     excess = np.maximum(graph.speed / usual[graph.role], 1.0)
-    excess = np.array([_smooth(one, params.speed_steps) for one in np.where(graph.known, excess, np.nan)])
+    excess = _smooth(np.where(graph.known, excess, np.nan), params.speed_steps)
     if count is not None:
         kept = np.argsort(-excess.mean(axis=1), kind="stable")[count:]
         excess[kept] = 1.0
@@ -164,10 +164,11 @@ def _slowness(graph: ExecutionGraph, unit: int, slow: Int64, steps: Bool, params
 
 
 def _smooth(values: Float64, width: int) -> Float64:
-    """Return the median over `width` steps around each, float64[k]; 1 where there is none."""
-    padded = np.pad(values, width // 2, constant_values=np.nan)
-    around = np.lib.stride_tricks.sliding_window_view(padded, width)
-    return np.nan_to_num(robust.median(around, axis=1), nan=1.0)
+    """Return the median over `width` steps around each, float64[..., k]; 1 where there is none."""
+    sides = [(0, 0)] * (values.ndim - 1)
+    padded = np.pad(values, [*sides, (width // 2, width // 2)], constant_values=np.nan)
+    around = np.lib.stride_tricks.sliding_window_view(padded, width, axis=-1)
+    return np.nan_to_num(robust.median(around, axis=-1), nan=1.0)
 
 
 def _usual_moves(graph: ExecutionGraph, moves: Bool, steps: Bool) -> Float64:

@@ -168,9 +168,9 @@ def _outputs(
 ) -> tuple[tuple[Output, ...], tuple[Input, ...]]:
     """Put outputs in order, each with the inputs it uses up. Returns also those that none does."""
     order = sorted(
-        (float(np.nan_to_num(robust.median(values[:, :, number]))), link, number)
+        (at, link, number)
         for link, values in sent.items()
-        for number in range(values.shape[2])
+        for number, at in enumerate(np.nan_to_num(robust.median(values.reshape(-1, values.shape[2]), axis=0)).tolist())
     )
     least = params.half * operation_ns(list(sent.values())) if sent else 0.0
     needs = {
@@ -178,11 +178,11 @@ def _outputs(
         for to, values in sent.items()
         for source, come in arrived.items()
     }
-    used = dict.fromkeys(arrived, -1)
+    used, answers = dict.fromkeys(arrived, -1), _answers(sent, arrived, params)
     outputs = []
     for _, link, number in order:
         fed = (2 * stage - link[1], stage)  # what goes on comes from the other side
-        if _answers(sent, arrived, params):
+        if answers:
             [fed] = arrived
         in_turn = fed in arrived and arrived[fed].shape == sent[link].shape
         inputs: list[Input] = []
@@ -234,17 +234,34 @@ def _lags(
         return lags, speed
     waited = [_sources(outputs, at, arrived, begin, place) for place in range(len(outputs))]
     with np.errstate(invalid="ignore"):
-        lags = tuple(find_lags(*each, speed, params) for each in zip(at, waited, strict=True))
+        lags = _find_each(at, waited, speed, params)
         took, usual = _computed(lags)
         counts = (usual >= params.little * np.nan_to_num(usual).max()) & (usual > 0)
         speed = robust.median(np.where(counts, took / np.where(counts, usual, 1.0), np.nan), axis=0)
         speed = _in_range(speed, params)
-        plain = _plain(outputs, lags, params)
-        lags = tuple(find_lags(at[place], waited[place], speed, params, plain[place]) for place in range(len(outputs)))
+        lags = _find_each(at, waited, speed, params, _plain(outputs, lags, params))
         took, usual = _computed(lags)
         total = usual.sum(axis=0)
         speed = _in_range(np.where(total > 0, took.sum(axis=0) / np.where(total > 0, total, 1.0), 1.0), params)
     return lags, speed
+
+
+def _find_each(
+    at: Float64,
+    waited: Sequence[Float64],
+    speed: Float64,
+    params: ReplayParams,
+    plain: Sequence[Float64] | None = None,
+) -> tuple[Lags, ...]:
+    """Find the lags of outputs, all at once that wait for as many sources."""
+    found: dict[int, Lags] = {}
+    counts = np.array([len(one) for one in waited])
+    for count in np.unique(counts).tolist():
+        places = np.flatnonzero(counts == count).tolist()
+        sources = np.stack([waited[place] for place in places])
+        least = None if plain is None else np.stack([plain[place] for place in places])
+        found |= zip(places, find_lags(at[places], sources, speed, params, least), strict=True)
+    return tuple(found[place] for place in range(len(waited)))
 
 
 def _computed(lags: Sequence[Lags]) -> tuple[Float64, Float64]:

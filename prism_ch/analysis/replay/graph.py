@@ -119,7 +119,7 @@ def build_graph(
     begins = draft.nodes(begin)
     outs, ins = _moments(turns, where.unit)
     chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), params)
-    _draft_messages(draft, turns, pairs, where.unit, chains, (ins, arrivals))
+    _draft_messages(draft, turns, where.unit, chains, arrivals)
     speed = np.ones((len(where.role_of_unit()), draft.steps))
     for one in chains:
         speed[one.chain.units] = one.chain.speed
@@ -208,33 +208,30 @@ def _draft_chains(
 def _draft_messages(
     draft: Draft,
     turns: Mapping[tuple[int, int], Turns],
-    pairs: Int64,
     unit: Int32,
     chains: list[ChainNodes],
-    arrived: tuple[Moments, Mapping[tuple[int, int], Int64]],
+    arrivals: Mapping[tuple[int, int], Int64],
 ) -> None:
     """Draft the messages between units, a pair of endpoints each.
 
+    Parameters: `arrivals`, their nodes, see `_draft_chains`.
+
     A message whose record is lost takes as long as usual, and arrives no later than what was made of it.
     """
-    number = {pair: place for place, pair in enumerate(map(tuple, pairs.T.tolist()))}
     place = 0
     for link, one in turns.items():
         here, there = chains[link[0]], chains[link[1]].chain
+        turn = place + np.arange(one.count)
+        place += one.count
         if link not in there.arrived or not any(output.link == link for output in here.chain.outputs):
             continue
-        nodes, sent = here.sent(link), here.chain.sent(link)
-        for row, (src, dst) in enumerate(zip(one.src.tolist(), one.dst.tolist(), strict=True)):
-            u, v = (
-                int(np.searchsorted(held, unit[side])) for held, side in ((here.chain.units, src), (there.units, dst))
-            )
-            if unit[src] not in here.chain.units or unit[dst] not in there.units:
-                continue
-            lag = one.end[row, 1:].T - sent[u]
-            lag = np.where(np.isnan(lag), np.rint(robust.median(lag, axis=1))[:, None], lag)
-            lag = np.fmin(lag, there.arrived[link][v].T - sent[u])
-            draft.edges(MESSAGE, nodes[u], arrived[1][link][v], lag, number[src, dst], place + np.arange(one.count))
-        place += one.count
+        kept = np.isin(unit[one.src], here.chain.units) & np.isin(unit[one.dst], there.units)
+        u, v = np.searchsorted(here.chain.units, unit[one.src[kept]]), np.searchsorted(there.units, unit[one.dst[kept]])
+        sent = here.chain.sent(link)[u]
+        lag = one.end[kept, 1:].swapaxes(1, 2) - sent
+        lag = np.where(np.isnan(lag), np.rint(robust.median(lag, axis=2))[:, :, None], lag)
+        lag = np.fmin(lag, there.arrived[link][v].swapaxes(1, 2) - sent).reshape(-1, draft.steps)
+        draft.edges(MESSAGE, here.sent(link)[u], arrivals[link][v], lag, one.pair[kept, None], turn)
 
 
 def _rounds(traffic: Traffic, kinds: PairKinds, where: _Layout, params: ReplayParams) -> tuple[Rounds, ...]:

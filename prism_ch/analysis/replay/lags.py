@@ -33,12 +33,15 @@ class Lags:
 
 def find_lags(
     at: Float64, sources: Float64, speed: Float64, params: ReplayParams, plain: Float64 | None = None
-) -> Lags:
-    """Find the lags of a moment after each source.
+) -> list[Lags]:
+    """Find the lags of moments after each of their sources.
 
-    Parameters: `at` float64[u, k], when it takes place on ranks that do the same; `sources` float64[s, u, k], when what
-    it waits for does; `speed` float64[u, k], how many times longer than usual a rank computes; `plain` float64[s], how
-    long the computing after each source takes where it takes least; without, no source has a lag of its own.
+    All have as many sources.
+
+    Parameters: `at` float64[n, u, k], when they take place on ranks that do the same; `sources` float64[n, s, u, k],
+    when what they wait for does; `speed` float64[u, k], how many times longer than usual a rank computes; `plain`
+    float64[n, s], how long the computing after each source takes where it takes least; without, no source has a lag of
+    its own.
 
     1. Suppose that the lag is the same after each source: the least time that passes after the last of them.
     2. Where moments come later than that explains, something is computed after one source that is not after others,
@@ -46,39 +49,41 @@ def find_lags(
     3. Go back to 2 until most moments are explained.
     4. A lag that binds is what was measured; any other is the usual one, as far as the moment leaves room for it.
     """
-    passed = (at - sources) / speed
-    after_last = passed.min(axis=0)
-    least = _finite(robust.quantile_of_rows(after_last.reshape(1, -1), params.least_quantile)[0])
-    close = after_last[np.abs(after_last - least) <= params.explained * abs(least)]
-    least = _finite(robust.median(close)) if len(close) else least
-    usual = np.full(len(sources), least)
+    room = at[:, None] - sources
+    passed = room / speed
+    after_last = passed.min(axis=1).reshape(len(at), -1)
+    least = np.nan_to_num(robust.quantile_of_rows(after_last, params.least_quantile))[:, None]
+    close = np.asarray(np.abs(after_last - least) <= params.explained * np.abs(least))
+    middle = np.nan_to_num(robust.median(np.where(close, after_last, np.nan), axis=1))[:, None]
+    usual = np.broadcast_to(np.where(close.any(axis=1, keepdims=True), middle, least), sources.shape[:2])
     if plain is not None:
         usual = _with_own(passed, np.minimum(plain, usual), params)
-    binding = np.argmin(passed - usual[:, None, None], axis=0)
-    room = at - sources
-    lag = np.minimum(np.rint(usual[:, None, None] * speed), room)
-    np.put_along_axis(lag, binding[None], np.take_along_axis(room, binding[None], axis=0), axis=0)
-    return Lags(lag, usual, binding)
+    takes = usual[:, :, None, None]
+    binding = np.argmin(passed - takes, axis=1)
+    lag = np.minimum(np.rint(takes * speed), room)
+    np.put_along_axis(lag, binding[:, None], np.take_along_axis(room, binding[:, None], axis=1), axis=1)
+    return [Lags(*each) for each in zip(lag, usual, binding, strict=True)]
 
 
 def _with_own(passed: Float64, plain: Float64, params: ReplayParams) -> Float64:
-    """Return usual lags, float64[s], with lags of their own where those explain more."""
-    usual, own = plain.copy(), np.zeros(len(passed), dtype=bool)
-    for _ in range(len(passed)):
-        left: Bool = (passed - usual[:, None, None]).min(axis=0) > params.explained * max(usual.max(), 0.0)
-        if np.count_nonzero(left) < max(params.left_share * left.size, params.min_count) or own.all():
+    """Return usual lags, float64[n, s], with lags of their own where those explain more."""
+    usual, own, going = plain.copy(), np.zeros(plain.shape, dtype=bool), np.arange(len(plain))
+    enough = max(params.left_share * passed[0, 0].size, params.min_count)
+    for _ in range(plain.shape[1]):
+        least = params.explained * usual[going].max(axis=1).clip(min=0.0)
+        left: Bool = (passed[going] - usual[going, :, None, None]).min(axis=1) > least[:, None, None]
+        unexplained = np.count_nonzero(left, axis=(1, 2)) >= enough
+        going, left = going[unexplained], left[unexplained]
+        if not len(going):
             break
-        centre = robust.median(passed[:, left], axis=1)
-        spread = robust.median(np.abs(passed[:, left] - centre[:, None]), axis=1)
+        after = np.where(left[:, None], passed[going], np.nan).reshape(len(going), plain.shape[1], -1)
+        centre = robust.median(after, axis=2)
+        spread = robust.median(np.abs(after - centre[:, :, None]), axis=2)
         relative = spread / np.maximum(centre, 1.0)
         # Of a queue of inputs the first that a rank falls behind with counts, whose spread is that of all after it.
-        judged = np.where(own, np.inf, relative if len(passed) >= _QUEUE else spread)
-        best = int(np.argmin(judged))
-        if relative[best] > params.regular:
-            break
-        usual[best], own[best] = centre[best], True
+        judged = np.where(own[going], np.inf, relative if plain.shape[1] >= _QUEUE else spread)
+        best = (np.arange(len(going)), np.argmin(judged, axis=1))
+        regular: Bool = ~(relative[best] > params.regular)
+        going, best = going[regular], (best[0][regular], best[1][regular])
+        usual[going, best[1]], own[going, best[1]] = centre[best], True
     return usual
-
-
-def _finite(value: np.floating | float | Float64) -> float:
-    return float(np.nan_to_num(value))

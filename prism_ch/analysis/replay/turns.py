@@ -17,10 +17,11 @@ from prism_ch.model.traffic import Traffic
 class Turns:
     """The messages of pairs that do the same, in order in each step.
 
-    `src`, `dst` int64[p] are rows of the division; `start`, `end` float64[p, k, n] nanoseconds since the step began,
-    NaN in steps in which a pair has another number of messages than is usual.
+    `pair` int64[p] are rows of all pairs, `src`, `dst` int64[p] of the division; `start`, `end` float64[p, k, n]
+    nanoseconds since the step began, NaN in steps in which a pair has another number of messages than is usual.
     """
 
+    pair: Int64
     src: Int64
     dst: Int64
     start: Float64
@@ -56,7 +57,7 @@ def read_turns(bursts: Traffic, division: Division, base_ns: Int64, alike: Int64
         at = [np.full((len(pairs), division.steps, usual), np.nan) for _ in range(2)]
         for times, moments in zip(at, (start, end), strict=True):
             times[number[pair[kept]], step[kept], place[kept]] = moments[kept]
-        found[one] = Turns(src[pairs], dst[pairs], at[0], at[1])
+        found[one] = Turns(pairs, src[pairs], dst[pairs], at[0], at[1])
     return found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
 from prism_ch.core import robust
@@ -18,15 +16,18 @@ def compute_together(first: Float64, place: Int64, mates: Int32, near_ns: float)
     within `near_ns` of one another in most steps; `first` float64[m, k] is when they do. A tensor group's ranks end
     each operation together, and hops inside a server leave no record.
     """
-    a, b = list(range(len(mates))), (len(mates) + mates.astype(np.int64)).tolist()  # a node for each set of mates
-    order = np.argsort(place, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
-        for one, other in combinations(rows.tolist(), 2):
-            if robust.median(np.abs(first[one] - first[other])) <= near_ns:
-                a.append(one)
-                b.append(other)
+    ranks = np.arange(len(mates), dtype=np.int32)
+    order = np.argsort(place, kind="stable").astype(np.int32)
+    size = np.unique(place, return_counts=True)[1]
+    after = np.repeat(np.cumsum(size), size) - 1 - ranks  # how many come after each in its place
+    one = np.repeat(ranks, after)
+    other = one + 1 + np.arange(len(one), dtype=np.int32) - np.repeat(np.cumsum(after) - after, after)
+    one, other = order[one], order[other]
+    near = robust.median(np.abs(first[one] - first[other]), axis=1) <= near_ns
+    a = np.concatenate([ranks, one[near]])
+    b = np.concatenate([len(mates) + mates, other[near]])  # a node for each set of mates
     nodes = len(mates) + int(mates.max(initial=0)) + 1
-    label = components(nodes, np.array(a, dtype=np.int32), np.array(b, dtype=np.int32))[: len(mates)]
+    label = components(nodes, a.astype(np.int32), b.astype(np.int32))[: len(mates)]
     return np.unique(label, return_inverse=True)[1].astype(np.int32)
 
 

@@ -102,7 +102,7 @@ def _free_since(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
 def operation_ns(outs: list[Float64]) -> float:
     """Return the lower quartile of the time between outputs of a role."""
     apart = np.diff(np.sort(np.concatenate(outs, axis=2), axis=2), axis=2)
-    return float(np.nan_to_num(robust.quantile_by(np.zeros(apart.size, dtype=np.int32), apart.ravel(), 0.25, 1)[0]))
+    return float(np.nan_to_num(robust.quantile_of_rows(apart.reshape(1, -1), 0.25)[0]))
 
 
 def find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: ComputeTimeParams) -> list[int]:
