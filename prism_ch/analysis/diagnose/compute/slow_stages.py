@@ -33,7 +33,8 @@ def find_slow_stages(
     Parameters: `measured`, the ranks' compute times; `usual_s`, see `find_slow_gpus`.
 
     1. Compare each rank with its own past, less what changed for most ranks.
-    2. A stage is slow in a step if nearly all of its ranks work longer, and hardly any of the others do.
+    2. A stage is slow in a step if nearly all of its ranks work longer, and hardly any of the others half as much:
+       some of what they wait for may pass for work.
     3. A stage within one server is left to `find_slow_gpus`: its server explains as much.
     """
     params = place.params.compute
@@ -66,10 +67,12 @@ def _slow_steps(compared: Comparison, place: Place) -> Iterator[tuple[int, Bool]
     """List the stages with the steps in which they alone are slow, bool[steps]."""
     params, role = place.params, compared.times.role
     longer: Bool = np.nan_to_num(compared.excess) >= params.small_excess
+    extra_s = np.nan_to_num(compared.times.seconds - compared.usual)
     hit = compared.score > 0
     for stage in np.unique(role).tolist():
         mine = role == stage
-        alone = longer[~mine].mean(axis=0) <= 1 - params.nearly_all
+        as_long = longer & (extra_s >= params.half * robust.median(extra_s[mine], axis=0))
+        alone = as_long[~mine].mean(axis=0) <= 1 - params.nearly_all
         slow = (hit[mine].mean(axis=0) >= params.nearly_all) & alone
         if slow.any():
             yield stage, slow
