@@ -27,6 +27,9 @@ from prism_ch.model.result import CP, DP, EP, PP, TP
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
+#: Kinds of collectives inside a step's operations.
+_INNER = (EP, CP, TP)
+
 
 @dataclass(frozen=True, slots=True)
 class ComputeTime:
@@ -84,20 +87,25 @@ def measure_compute_time(
         return ()
     role = groups.stage_of(division.endpoints)
     pipelined = bool((kinds.burst == PP).any())
+    # An exchange may share its pairs with gradients, which are more bytes in fewer bursts.
+    bursts, inner = (
+        np.bincount(traffic.pair, weights, minlength=len(kinds.kind))
+        for weights in (None, np.isin(kinds.burst, _INNER))
+    )
     mates, chain = (
         joined_by(traffic.pair_src[pairs], traffic.pair_dst[pairs], division)
-        for pairs in (np.isin(kinds.kind, (EP, CP, TP)), kinds.kind == PP)
+        for pairs in (inner > params.half * bursts, kinds.kind == PP)
     )
     measured = [
         ComputeTime(division.endpoints, role, late_s, mates, chain, absolute=False)
-        for kind in (EP, CP, TP, DP)
+        for kind in (*_INNER, DP)
         if (kinds.burst == kind).any() and not (kind == DP and pipelined)
         for late_s in [_until_taking_part(kinds.of_kind(traffic, kind), division, params)]
     ]
     if pipelined:
         pipeline, found = kinds.of_kind(traffic, PP), dict(needs)
         seconds, turn_s = between_messages(pipeline, division, role, found, params)
-        seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, (EP, CP, TP))), division, params)
+        seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, _INNER)), division, params)
         hidden = _ends_of_ring(pipeline, division, role)
         shown = (division.endpoints, role, seconds, mates, chain)
         measured.append(ComputeTime(*shown, absolute=True, turn_s=turn_s, needs=found, hidden=hidden))

@@ -330,7 +330,7 @@ def _describe(compared: Comparison, unit: _Unit, division: Division, place: Plac
         },
         about=tuple(addresses),
         may_also_be=() if alone else tuple(addresses),
-        confidence=confidence_in("endpoint" if alone else "server"),
+        confidence=confidence_in("endpoint" if alone else "server") / len(set(servers)),
         baseline=Baseline(compute_s=dict.fromkeys(addresses, expected_s)),
     )
 

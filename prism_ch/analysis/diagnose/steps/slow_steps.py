@@ -367,10 +367,10 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
 
 
 def _confidence(reason: _Reason) -> float:
-    """Return how sure a subject is. Candidates that explain the same flows share it; a server has its GPUs."""
+    """Return how sure a subject is, which is as sure as its cause."""
     if reason.cause is None:
         return UNNAMED if reason.straggler is None else confidence_in(reason.straggler.subject_type)
-    return confidence_in(reason.cause.subject_type, len(reason.cause.may_also_be))
+    return reason.cause.confidence
 
 
 def _sentence(context: _Context, extent: Extent, observed_s: float, usual_s: float, reason: _Reason) -> str:
