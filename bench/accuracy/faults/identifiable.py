@@ -87,10 +87,11 @@ def _gpus_alike(scenario: Scenario, fault: Fault, network: Network) -> frozenset
     plan = step_plan(job, network)
     known = plan.kind != OTHER
     src, dst, kind = plan.src[known], plan.dst[known], plan.kind[known].astype(np.int64)
-    own = int(np.flatnonzero(grid.gpu == fault.gpu)[0]) // grid.tp
-    shown = [
-        _shown_by(group, (src, dst, kind), grid, eager=job.sync.eager) for group in range(len(grid.gpu) // grid.tp)
-    ]
+    own, groups = int(np.flatnonzero(grid.gpu == fault.gpu)[0]) // grid.tp, len(grid.gpu) // grid.tp
+    if job.experts is not None and job.experts.rail_aligned and (kind == EP).any():
+        shown = _shown_by_leads(grid, groups)
+    else:
+        shown = [_shown_by(group, (src, dst, kind), grid, eager=job.sync.eager) for group in range(groups)]
     same = [group for group, edges in enumerate(shown) if edges == shown[own]]
     if not shown[own] and any(shown):  # nothing shows which rank of its server it is
         same = [group for group in range(len(shown)) if grid.server[group * grid.tp] == grid.server[own * grid.tp]]
@@ -115,6 +116,32 @@ def _shown_by(
         if rows.any():
             return frozenset(zip(src[rows].tolist(), dst[rows].tolist(), strict=True))
     return frozenset()
+
+
+def _shown_by_leads(grid: RankGrid, groups: int) -> list[frozenset[tuple[int, int]]]:
+    """Return for each tensor group the pairs whose flows are late if only it is.
+
+    Rails carry the exchange: what a rank sends to those of one server crosses one pair of NICs. Its flow begins when
+    the rank and the first of them are ready.
+    """
+    carrier_of = {
+        (int(server), int(gpu) % grid.server_gpus): rank
+        for rank, (server, gpu) in enumerate(zip(grid.server, grid.gpu, strict=True))
+    }
+    leads: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for members in grid.communicators(EP).tolist():
+        for sender in members:
+            first: dict[int, int] = {}
+            for receiver in members:
+                first.setdefault(int(grid.server[receiver]), receiver)
+            for server, receiver in first.items():
+                if server != grid.server[sender]:
+                    carrier = carrier_of.get((server, int(grid.gpu[sender]) % grid.server_gpus), receiver)
+                    pair = int(grid.endpoint[sender]), int(grid.endpoint[carrier])
+                    leads.setdefault(pair, set()).add((sender // grid.tp, receiver // grid.tp))
+    return [
+        frozenset(pair for pair, ends in leads.items() if all(group in end for end in ends)) for group in range(groups)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class AttemptContext:
             return ()
         if compute_time.passes_on_unseen(*self.typed_traffic, self.topology):
             return compute_time.measure_servers(*self.typed_traffic, self.topology, params, self.usual.needs)
-        return compute_time.measure_compute_time(*self.typed_traffic, params, self.usual.needs)
+        return compute_time.measure_compute_time(*self.typed_traffic, self.topology, params, self.usual.needs)
 
     @cached_property
     def gpus(self) -> tuple[Finding, ...]:

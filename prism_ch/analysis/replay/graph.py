@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.compute_time import joined_by
+from prism_ch.analysis.diagnose.compute.lateness import joined_by
 from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain, with_prologue
 from prism_ch.analysis.replay.collectives import Rounds, read_rounds
 from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft

@@ -78,11 +78,11 @@ def test_stage_inside_a_server_shows_in_those_that_send_out() -> None:
     assert run(inner, "slow_stage", gpu=14, servers=2) == sends_out
 
 
-@pytest.mark.parametrize("rail_aligned, servers", [(False, {2}), (True, {1, 2})])
-def test_rank_of_an_inner_exchange_is_told_by_its_flows(rail_aligned: bool, servers: set[int]) -> None:
+@pytest.mark.parametrize("rail_aligned", [False, True])
+def test_rank_of_an_inner_exchange_is_told_by_its_flows(rail_aligned: bool) -> None:
     experts = InnerTraffic(payload_bytes=1 << 20, rail_aligned=rail_aligned)
     found = run(Layout(tp=4, pp=2, dp=4, ep=4), "slow_gpu", experts=experts)
-    assert found == {f"10.{rail}.0.{server}" for rail in range(16, 20) for server in servers}
+    assert found == {f"10.{rail}.0.2" for rail in range(16, 20)}
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,9 @@ def measured(
     seen = traffic(flows)
     divided = division(sorted({flow.src for flow in flows}), ends_ms)
     kinds = typed(seen, pp) if kinds is None else kinds
-    return measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.compute), divided
+    return measure_compute_time(
+        seen, kinds, divided, order(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
+    ), divided
 
 
 def found(
@@ -132,7 +134,17 @@ class TestCollectives:
     def test_without_steps_there_is_no_work(self) -> None:
         seen = traffic(ring(range(4), [1000.0]))
         divided = Division.none(np.arange(4, dtype=np.int32))
-        assert measure_compute_time(seen, typed(seen), divided, order(seen, typed(seen), divided), PARAMS.compute) == ()
+        assert (
+            measure_compute_time(
+                seen,
+                typed(seen),
+                divided,
+                order(seen, typed(seen), divided),
+                topology(len(divided.endpoints)),
+                PARAMS.compute,
+            )
+            == ()
+        )
 
     def test_where_bursts_ran_together_only_the_first_tells(self) -> None:
         even = [
@@ -265,7 +277,9 @@ class TestPipelines:
         ways = [(0, 1), (1, 2), *([(0, 2)] if wraps else [])]
         seen = traffic(flows)
         kinds, divided = typed(seen, ways), division(range(3), every(1000, STEPS, 1000))
-        (work,) = measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.compute)
+        (work,) = measure_compute_time(
+            seen, kinds, divided, order(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
+        )
         assert work.hidden is not None
         assert work.hidden.tolist() == [wraps, False, wraps]
 
@@ -292,7 +306,9 @@ class TestPipelines:
         last_seen = [end - MORE_MS * (step in slow) for step, end in enumerate(over)]
         seen = traffic(flows)
         kinds, divided = typed(seen, links(self.PAIRS)), division(range(6), [over, last_seen] * 3)
-        (work,) = measure_compute_time(seen, kinds, divided, order(seen, kinds, divided), PARAMS.compute)
+        (work,) = measure_compute_time(
+            seen, kinds, divided, order(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
+        )
         assert work.seconds[1, 17:] == pytest.approx(work.seconds[1, 1:8], abs=1e-6)
         assert (work.seconds[4, 17:] > 1.1 * work.seconds[4, 1:8]).all()
 

@@ -34,7 +34,9 @@ def two_stages(period_ms: float, answer_ms: float = 110, usual: UsualComputeTime
     ]
     seen = traffic(flows)
     kinds = typed(seen, links(([0, 1], [2, 3])))
-    (work,) = measure_compute_time(seen, kinds, DIVIDED, order(seen, kinds, DIVIDED), PARAMS.compute, usual.needs)
+    (work,) = measure_compute_time(
+        seen, kinds, DIVIDED, order(seen, kinds, DIVIDED), WHERE, PARAMS.compute, usual.needs
+    )
     return work
 
 

@@ -1,0 +1,255 @@
+"""Lateness in collectives: how much later than its peers each rank joins the rounds of a step.
+
+In a ring, nobody sends to or is sent to by a rank that still computes. In an exchange of all with all, others may send
+to its server: proxies run ahead of receivers, and what a rank gets may cross another's NIC. There the late ones are
+those of the server that explains most of what is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from prism_ch.core import intervals, robust
+from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.graph import components
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.job import Division
+from prism_ch.model.params import ComputeTimeParams
+from prism_ch.model.traffic import Traffic
+
+
+def joined_by(src: Int32, dst: Int32, division: Division) -> Int32:
+    """Label the division's endpoints by the set that pairs join them to, int32[m]."""
+    first, second = (division.rows_of(side).astype(np.int32) for side in (src, dst))
+    return components(len(division.endpoints), first, second)
+
+
+def measure_lateness(
+    collective: Traffic, division: Division, params: ComputeTimeParams, of_server: Int32 | None = None
+) -> Float64:
+    """Sum how much later than its peers a rank joins collectives, float64[m, k], in seconds.
+
+    Parameters: `of_server` int32[m], in exchanges of all with all, numbers the endpoints by server and stage.
+
+    1. Find the rounds of each communicator, see `_rounds_of`.
+    2. A rank is late in a round by how long after the median of its communicator it first takes part; in exchanges see
+       `_late_in_exchange`.
+    3. Take away the lateness that is carried on from the round before.
+    4. In steps in which most pairs have other rounds, compare how long ranks move data, see `_by_moving_time`.
+    """
+    steps = division.steps
+    step = division.step_of(division.rows_of(collective.src), collective.end_ns - 1)
+    inside = np.flatnonzero(step < steps)
+    bursts = collective.take(inside)
+    sides = [division.rows_of(side) for side in (collective.pair_src, collective.pair_dst)]
+    label = joined_by(collective.pair_src, collective.pair_dst, division)
+    joined = _rows_by(label)
+    cell = bursts.pair.astype(np.int64) * steps + step[inside]  # sorted: bursts of a pair are in order
+    place, otherwise = _rounds_of(bursts, cell, label[sides[0]], steps, params)
+    size = len(division.endpoints), steps, int(place.max(initial=-1)) + 1
+    kept = np.flatnonzero(place >= 0)
+    of_round, at = cell[kept] % steps * size[2] + place[kept], bursts.start_ns[kept].astype(np.float64)
+    if of_server is None:
+        late = _first(size[0], steps * size[2], [(side[bursts.pair[kept]], of_round) for side in sides], at)
+    else:
+        late = _late_in_exchange(size, bursts.pair[kept], of_round, at, sides, of_server, params)
+    late = late.reshape(size)
+    for rows in joined:
+        late[rows] -= robust.median(late[rows], axis=0)[None]
+    late = _added(late, params)
+    late_s = np.where((~np.isnan(late)).any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
+    return _by_moving_time(late_s, bursts, cell, otherwise, joined, sides, params)
+
+
+def _rows_by(label: Int32) -> list[Int64]:
+    """List the rows of each label."""
+    order = np.argsort(label, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+
+
+def _rounds_of(
+    bursts: Traffic, cell: Int64, communicator: Int32, steps: int, params: ComputeTimeParams
+) -> tuple[Int64, Bool]:
+    """Count off the rounds of communicators in each step.
+
+    Returns the round of each burst, int64[n], -1 for none, and which pairs have other rounds, bool[pairs, k].
+    Parameters: `bursts` of a collective, in the `cell` int64[n] of their pair and step (pair x steps + step), sorted;
+    `communicator` int32[pairs].
+
+    1. A communicator has as many rounds as its busiest pair has bursts in most steps.
+    2. The n-th burst of a pair with as many is the n-th round.
+    3. Where another message runs into one of them, a pair has fewer: each is of the round in which it goes on.
+    The pairs that differ in a step are those with more or fewer bursts where most differ: rounds that
+    wait for a late rank run into one another, and then their numbers say nothing.
+    """
+    pairs, starts = len(communicator), run_starts(cell)
+    counts = np.diff(np.append(starts, len(cell)))
+    pair, step = np.divmod(cell[starts], steps)
+    rounds = np.zeros(int(communicator.max(initial=0)) + 1, dtype=np.int64)
+    np.maximum.at(rounds, communicator, _usual_counts(pair, counts, pairs))
+    whole = np.zeros((pairs, steps), dtype=bool)
+    whole[pair, step] = counts == rounds[communicator[pair]]
+    agreed = np.zeros((len(rounds), steps))
+    np.add.at(agreed, communicator, whole)
+    most = agreed >= params.half * np.bincount(communicator, minlength=len(rounds))[:, None]
+    number = np.arange(len(cell)) - np.repeat(starts, counts)
+    owner = communicator[bursts.pair].astype(np.int64) * steps + cell % steps
+    known = np.repeat(whole[pair, step], counts)
+    place = np.where(known, number, _going_on(bursts, owner, number, known))
+    return place, ~whole & ~most[communicator]
+
+
+def _going_on(bursts: Traffic, owner: Int64, number: Int64, known: Bool) -> Int64:
+    """Return the round that goes on during each burst, int64[n], -1 for none.
+
+    Parameters: `owner` int64[n], whose rounds; `number` int64[n], those of the `known` bool[n] bursts.
+    """
+    rounds = int(number.max(initial=0)) + 1
+    key, which = np.unique(owner[known] * rounds + number[known], return_inverse=True)
+    begin, end = intervals.hull(which, bursts.start_ns[known], bursts.end_ns[known], len(key))
+    at = group_search((key // rounds).astype(np.int32), end, owner.astype(np.int32), bursts.start_ns)
+    found = np.minimum(at, max(len(key) - 1, 0))
+    if len(key) == 0:
+        return np.full(len(owner), -1, dtype=np.int64)
+    met = (at < len(key)) & (key[found] // rounds == owner) & (bursts.end_ns > begin[found])
+    return np.where(met, key[found] % rounds, -1)
+
+
+def _first(rows: int, rounds: int, cells: Sequence[tuple[Int64, Int64]], at: Float64) -> Float64:
+    """Return the first moment in each cell, float64[rows, rounds], or NaN.
+
+    Parameters: `cells`, rows and rounds of moments, int64[n] each; `at` float64[n], the moments.
+    """
+    first = np.full((rows, rounds), np.inf)
+    for cell in cells:
+        np.minimum.at(first, cell, at)
+    first[np.isinf(first)] = np.nan
+    return first
+
+
+def _late_in_exchange(
+    size: tuple[int, int, int],
+    of_pair: Int32,
+    of_round: Int64,
+    at: Float64,
+    sides: Sequence[Int64],
+    of_server: Int32,
+    params: ComputeTimeParams,
+) -> Float64:
+    """Return how late each rank is in each round, float64[m, k x rounds].
+
+    It is in ns, and NaN where the rank has no part in it.
+    Parameters: `size`, m, k and rounds; `of_pair` int32[n] and `of_round` int64[n], the pair and the round of bursts
+    that begin `at` float64[n]; `sides` int64[pairs] each, the rows of a pair's ends. Ranks that exchange with one
+    another, or share a server with such, are compared.
+    """
+    late = np.full((size[0], size[1] * size[2]), np.nan)
+    used, which = np.unique(np.concatenate(sides), return_inverse=True)
+    server = np.unique(of_server[used], return_inverse=True)[1].astype(np.int32)
+    ends = which.reshape(2, -1).astype(np.int32)
+    first = np.int32(server.max(initial=-1) + 1)  # a node for each server comes before those of ranks
+    ranks = np.arange(len(used), dtype=np.int32) + first
+    nodes = np.concatenate([server, ends[0] + first]), np.concatenate([ranks, ends[1] + first])
+    for pairs in _rows_by(components(int(first) + len(used), *nodes)[first:][ends[0]]):
+        rows = np.flatnonzero(np.isin(of_pair, pairs))
+        begin = _first(len(pairs), late.shape[1], [(np.searchsorted(pairs, of_pair[rows]), of_round[rows])], at[rows])
+        members, local = np.unique(ends[:, pairs], return_inverse=True)
+        late[used[members]] = _explained(begin, local.reshape(2, -1), server[members], params)
+    return late
+
+
+def _explained(begin: Float64, ends: Int64, server: Int32, params: ComputeTimeParams) -> Float64:
+    """Return how late ranks are that explain why flows begin late, float64[ranks, rounds], in ns.
+
+    Parameters: `begin` float64[pairs, rounds], when the flows of each pair begin, NaN where it has none; `ends`
+    int64[2, pairs], senders and receivers; `server` int32[ranks].
+
+    A server explains what its own ranks send late, and what is sent to it late by no more than the latest of its ranks
+    is. Where several explain as much, it is the one of fewer late ranks, or each may be it. Those of others only wait.
+    """
+    sender, receiver = ends
+    after = np.where(np.isnan(begin), np.inf, begin - np.fmin.reduce(begin, axis=0))
+    own = np.full((len(server), begin.shape[1]), np.inf)
+    np.minimum.at(own, sender, after)
+    silent = np.flatnonzero(np.isinf(own).all(axis=1))  # who never sends shows by what it gets
+    gets = np.isin(receiver, silent)
+    np.minimum.at(own, receiver[gets], after[gets])
+    names, number = np.unique(server, return_inverse=True)
+    lateness, late = np.where(np.isinf(own), 0.0, own), np.where(np.isinf(after), 0.0, after)
+    latest, total, explained = (np.zeros((len(names), own.shape[1])) for _ in range(3))
+    np.maximum.at(latest, number, lateness)
+    np.add.at(total, number, lateness)
+    np.add.at(explained, number[sender], late)
+    across = number[sender] != number[receiver]
+    np.add.at(explained, number[receiver[across]], np.minimum(late, latest[number[receiver]])[across])
+    total[explained < (1 - params.little) * explained.max(axis=0)] = np.inf
+    fewest = total <= (1 + params.little) * total.min(axis=0)
+    return np.where(np.isinf(own), np.nan, np.where(fewest[number], own, 0.0))
+
+
+def _usual_counts(pair: Int64, counts: Int64, pairs: int) -> Int64:
+    """Return the count that each pair most often has, int64[pairs]."""
+    width = int(counts.max(initial=0)) + 1
+    times = np.bincount(pair * width + counts, minlength=pairs * width).reshape(pairs, width)
+    return np.asarray(times.argmax(axis=1))
+
+
+def _added(late: Float64, params: ComputeTimeParams) -> Float64:
+    """Return what each round adds to a rank's lateness, [m, k, rounds].
+
+    Where a round ends for all at once whoever was late begins the next one with the others. Where it does not, as with
+    gathers ahead of their use, or in a ring of neighbours, lateness is carried on, and would count again in each round.
+    The share that is carried on is how the usual lateness of most ranks correlates from round to round: that of a rank
+    which is slow for a while comes anew with each.
+    """
+    if late.shape[2] < 2:
+        return late
+    varies = late - robust.median(late, axis=1)[:, None]
+    usual = params.min_score * robust.mad(varies.reshape(len(late), -1), axis=1)[:, None, None]
+    varies = np.clip(varies, -usual, usual)
+    before, after = varies[:, :, :-1], varies[:, :, 1:]
+    both = ~np.isnan(before + after)
+    together = np.where(both, before * after, 0).sum(axis=(1, 2))
+    alone = np.where(both, before * before, 0).sum(axis=(1, 2))
+    carried = robust.median(np.divide(together, alone, out=np.full(len(late), np.nan), where=alone > 0))
+    added = late.copy()
+    added[:, :, 1:] -= np.clip(np.nan_to_num(carried), 0, 1) * late[:, :, :-1]
+    return added
+
+
+def _by_moving_time(
+    late_s: Float64,
+    collective: Traffic,
+    cell: Int64,
+    otherwise: Bool,
+    joined: Sequence[Int64],
+    sides: Sequence[Int64],
+    params: ComputeTimeParams,
+) -> Float64:
+    """Measure lateness in steps without rounds by moving time, float64[m, k].
+
+    Where a pair moves as much as usual in fewer bursts, flows that wait for a late rank run into those of the next
+    round, and where it does so in more, a slow rank parts rounds that run together. All of them end together, so
+    whoever is late moves for less time by as much.
+    Parameters: `late_s` by rounds; `collective`, the bursts in steps, and the `cell` of each (pair x steps + step);
+    `otherwise` bool[pairs, k], where a pair has more or fewer of them than rounds.
+    """
+    moved, busy_s = (
+        np.bincount(cell, weights=weights, minlength=otherwise.size).reshape(otherwise.shape)
+        for weights in (collective.payload, (collective.end_ns - collective.start_ns) / 1e9)
+    )
+    all_usual = moved >= (1 - params.same_size) * robust.median(moved, axis=1)[:, None]
+    joined_otherwise = otherwise & all_usual & (moved > 0)
+    busy_s[~all_usual] = np.nan
+    by_moving_s, longest = late_s.copy(), np.full(late_s.shape, np.nan)
+    without_rounds = np.zeros(late_s.shape, dtype=bool)
+    for side in sides:
+        np.fmax.at(longest, side, busy_s)
+        np.logical_or.at(without_rounds, side, joined_otherwise)
+    for rows in joined:
+        steps = np.flatnonzero(without_rounds[rows].any(axis=0))
+        moving_s = longest[np.ix_(rows, steps)]
+        by_moving_s[np.ix_(rows, steps)] = robust.median(moving_s, axis=0) - moving_s
+    return by_moving_s

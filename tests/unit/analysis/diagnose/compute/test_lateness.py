@@ -1,0 +1,65 @@
+"""Lateness in exchanges of all with all: who is late, and who only waits at the other end of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from prism_ch.analysis.diagnose.compute.lateness import measure_lateness
+from prism_ch.model.columns import Float64
+from prism_ch.model.params import DiagnoseParams
+from tests.unit.analysis.build import Flow, division, every, traffic
+
+PARAMS = DiagnoseParams().compute
+STEPS, ROUNDS, LATE_S = 8, 5, 0.03
+#: Two servers of two ranks: 0 and 1, 2 and 3. Each exchanges with one of the other server.
+SERVER = np.array([0, 0, 1, 1], dtype=np.int32)
+BOTH_WAYS = ((0, 2), (2, 0), (1, 3), (3, 1))
+
+
+def lateness(late_ms: Mapping[tuple[int, int], float], lost: tuple[int, int] = (-1, -1)) -> Float64:
+    """The lateness of four ranks, of whose flows some begin late in step 5; the first of a pair may have no record."""
+    flows = []
+    for step, end in enumerate(every(1000, STEPS, 1000)):
+        for turn in range(ROUNDS):
+            at = end - 900 + 150 * turn
+            for place, pair in enumerate(BOTH_WAYS):
+                if pair == lost and turn == 0:
+                    continue
+                begin = at + 0.01 * place + (late_ms.get(pair, 0) if step == 5 else 0)
+                flows.append(Flow(*pair, begin, at + 60 - begin))
+    seen = traffic(flows)
+    return measure_lateness(seen, division(range(4), every(1000, STEPS, 1000)), PARAMS, SERVER)
+
+
+def late_ones(seconds: Float64) -> list[int]:
+    return np.flatnonzero(seconds[:, 5] > LATE_S).tolist()
+
+
+def test_who_is_sent_to_ahead_of_time_is_the_late_one() -> None:
+    seconds = lateness({(3, 1): 20})
+    assert late_ones(seconds) == [3]
+    # Of two ranks, each is half of it away from their median.
+    assert seconds[3, 5] == pytest.approx(ROUNDS * 0.020 / 2, rel=0.05)
+
+
+def test_what_crosses_anothers_nic_waits_for_the_late_one() -> None:
+    """Rank 2 is late: what goes to its server over the NIC of rank 3 waits as well; rank 3 itself sends in time."""
+    seconds = lateness({(0, 2): 20, (2, 0): 20, (1, 3): 20})
+    assert late_ones(seconds) == [2]
+    assert np.abs(seconds[[1, 3], 5]).max() < 0.001
+
+
+def test_of_two_ends_that_are_alike_neither_is_told() -> None:
+    seconds = lateness({(0, 2): 20, (2, 0): 20})
+    assert np.abs(seconds[:, 5]).max() < 0.001
+
+
+def test_a_lost_record_shifts_no_round() -> None:
+    assert late_ones(lateness({(3, 1): 20}, lost=(3, 1))) == [3]
+
+
+def test_nobody_is_late_where_all_are() -> None:
+    assert np.abs(lateness(dict.fromkeys(BOTH_WAYS, 20.0))).max() < 0.002
