@@ -37,10 +37,10 @@ class ComputeTime:
 
     `endpoints` int32[m] and their `role` int32[m], the pipeline stage: ranks of a role compute the same.
     `mates` int32[m] joins ranks that wait for one another inside a step's operations: those of one tensor, expert or
-    context group; `chain` int32[m], those of one pipeline. `absolute`: the seconds are those of the rank itself,
-    whatever its peers do; else only the differences between peers mean something. `turn_s` float64[m, k], if not None,
-    is the compute time of ranks whose n-th output is made of their n-th input: that of different stages compares too,
-    and is NaN of a first stage.
+    context group, or two that exchange with nobody else; `chain` int32[m], those of one pipeline. `absolute`: the
+    seconds are those of the rank itself, whatever its peers do; else only the differences between peers mean something.
+    `turn_s` float64[m, k], if not None, is the compute time of ranks whose n-th output is made of their n-th input:
+    that of different stages compares too, and is NaN of a first stage.
     `needs` are the inputs that outputs were found to wait for: by "stage>to<from", of each output in order the number
     of the last input that it needs, -1 for none. `hidden` bool[m], if not None, are ranks that compute something that
     no message follows, which may pass for waiting: their level means less than its changes.
@@ -89,21 +89,18 @@ def measure_compute_time(
     role, server = groups.stage_of(division.endpoints), topology.server[division.endpoints]
     of_server = (server * (role.max() + 1) + role).astype(np.int32)
     pipelined = bool((kinds.burst == PP).any())
-    # An exchange may share its pairs with gradients, which are more bytes in fewer bursts.
-    bursts, inner = (
-        np.bincount(traffic.pair, weights, minlength=len(kinds.kind))
-        for weights in (None, np.isin(kinds.burst, _INNER))
-    )
+    waiting = _exchanging(traffic, kinds, params)
+    if not pipelined:
+        waiting |= _of_two(traffic, division)
     mates, chain = (
-        joined_by(traffic.pair_src[pairs], traffic.pair_dst[pairs], division)
-        for pairs in (inner > params.half * bursts, kinds.kind == PP)
+        joined_by(traffic.pair_src[pairs], traffic.pair_dst[pairs], division) for pairs in (waiting, kinds.kind == PP)
     )
     measured = [
         ComputeTime(division.endpoints, role, late_s, mates, chain, absolute=False)
         for kind in (*_INNER, DP)
         if (kinds.burst == kind).any() and not (kind == DP and pipelined)
-        for servers in [of_server if kind == EP else None]
-        for late_s in [measure_lateness(kinds.of_kind(traffic, kind), division, params, servers)]
+        for seen in [kinds.of_kind(traffic, kind)]
+        for late_s in [measure_lateness(seen, division, of_server, params, all_with_all=kind == EP)]
     ]
     if pipelined:
         pipeline, found = kinds.of_kind(traffic, PP), dict(needs)
@@ -113,6 +110,24 @@ def measure_compute_time(
         shown = (division.endpoints, role, seconds, mates, chain)
         measured.append(ComputeTime(*shown, absolute=True, turn_s=turn_s, needs=found, hidden=hidden))
     return tuple(measured)
+
+
+def _exchanging(traffic: Traffic, kinds: PairKinds, params: ComputeTimeParams) -> Bool:
+    """Mask the pairs that exchange data inside a step's operations, bool[pairs].
+
+    They may carry gradients as well, which are more bytes in fewer bursts.
+    """
+    bursts, inner = (
+        np.bincount(traffic.pair, weights, minlength=len(kinds.kind))
+        for weights in (None, np.isin(kinds.burst, _INNER))
+    )
+    return np.asarray(inner > params.half * bursts)
+
+
+def _of_two(traffic: Traffic, division: Division) -> Bool:
+    """Mask the pairs of ranks that exchange with nobody else, bool[pairs]."""
+    label = joined_by(traffic.pair_src, traffic.pair_dst, division)
+    return np.asarray(np.bincount(label)[label[division.rows_of(traffic.pair_src)]] == 2)
 
 
 def _ends_of_ring(pipeline: Traffic, division: Division, role: Int32) -> Bool:

@@ -27,14 +27,14 @@ def joined_by(src: Int32, dst: Int32, division: Division) -> Int32:
 
 
 def measure_lateness(
-    collective: Traffic, division: Division, params: ComputeTimeParams, of_server: Int32 | None = None
+    collective: Traffic, division: Division, of_server: Int32, params: ComputeTimeParams, *, all_with_all: bool
 ) -> Float64:
     """Sum how much later than its peers a rank joins collectives, float64[m, k], in seconds.
 
-    Parameters: `of_server` int32[m], in exchanges of all with all, numbers the endpoints by server and stage.
+    Parameters: `of_server` int32[m] numbers the endpoints by server and stage; `all_with_all`, each exchanges with all.
 
-    1. Find the rounds of each communicator, see `_rounds_of`.
-    2. A rank is late in a round by how long after the median of its communicator it first takes part; in exchanges see
+    1. Find who is compared, see `_compared`, and the rounds of each, see `_rounds_of`.
+    2. A rank is late in a round by how long after the median of those it first takes part; in exchanges see
        `_late_in_exchange`.
     3. Take away the lateness that is carried on from the round before.
     4. In steps in which most pairs have other rounds, compare how long ranks move data, see `_by_moving_time`.
@@ -45,22 +45,38 @@ def measure_lateness(
     bursts = collective.take(inside)
     sides = [division.rows_of(side) for side in (collective.pair_src, collective.pair_dst)]
     label = joined_by(collective.pair_src, collective.pair_dst, division)
+    label = _compared(label, of_server, all_with_all=all_with_all)
     joined = _rows_by(label)
     cell = bursts.pair.astype(np.int64) * steps + step[inside]  # sorted: bursts of a pair are in order
     place, otherwise = _rounds_of(bursts, cell, label[sides[0]], steps, params)
     size = len(division.endpoints), steps, int(place.max(initial=-1)) + 1
     kept = np.flatnonzero(place >= 0)
     of_round, at = cell[kept] % steps * size[2] + place[kept], bursts.start_ns[kept].astype(np.float64)
-    if of_server is None:
-        late = _first(size[0], steps * size[2], [(side[bursts.pair[kept]], of_round) for side in sides], at)
+    if all_with_all:
+        late = _late_in_exchange(size, bursts.pair[kept], of_round, at, sides, (label, of_server), params)
     else:
-        late = _late_in_exchange(size, bursts.pair[kept], of_round, at, sides, of_server, params)
+        late = _first(size[0], steps * size[2], [(side[bursts.pair[kept]], of_round) for side in sides], at)
     late = late.reshape(size)
     for rows in joined:
         late[rows] -= robust.median(late[rows], axis=0)[None]
     late = _added(late, params)
     late_s = np.where((~np.isnan(late)).any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
     return _by_moving_time(late_s, bursts, cell, otherwise, joined, sides, params)
+
+
+def _compared(label: Int32, of_server: Int32, *, all_with_all: bool) -> Int32:
+    """Label the ranks that are compared with one another, int32[m].
+
+    They are those of a communicator, `label` int32[m]. Two ranks that exchange with nobody else are late together and
+    show no order between them: they are compared with all such that their servers join, and so are those of exchanges
+    of all with all, in which servers wait for one another.
+    """
+    communicators = int(label.max(initial=-1)) + 1
+    together = np.full(len(label), all_with_all) | (np.bincount(label)[label] == 2)
+    server = np.unique(of_server, return_inverse=True)[1].astype(np.int32) + np.int32(communicators)
+    nodes = int(server.max(initial=-1)) + 1
+    joined = components(nodes, label[together], server[together])
+    return np.where(together, joined[label] + np.int32(nodes), label)
 
 
 def _rows_by(label: Int32) -> list[Int64]:
@@ -135,28 +151,23 @@ def _late_in_exchange(
     of_round: Int64,
     at: Float64,
     sides: Sequence[Int64],
-    of_server: Int32,
+    labels: tuple[Int32, Int32],
     params: ComputeTimeParams,
 ) -> Float64:
     """Return how late each rank is in each round, float64[m, k x rounds].
 
     It is in ns, and NaN where the rank has no part in it.
     Parameters: `size`, m, k and rounds; `of_pair` int32[n] and `of_round` int64[n], the pair and the round of bursts
-    that begin `at` float64[n]; `sides` int64[pairs] each, the rows of a pair's ends. Ranks that exchange with one
-    another, or share a server with such, are compared.
+    that begin `at` float64[n]; `sides` int64[pairs] each, the rows of a pair's ends; `labels` int32[m] each, the ranks
+    that are compared, see `_compared`, and their servers.
     """
+    together, server = labels
     late = np.full((size[0], size[1] * size[2]), np.nan)
-    used, which = np.unique(np.concatenate(sides), return_inverse=True)
-    server = np.unique(of_server[used], return_inverse=True)[1].astype(np.int32)
-    ends = which.reshape(2, -1).astype(np.int32)
-    first = np.int32(server.max(initial=-1) + 1)  # a node for each server comes before those of ranks
-    ranks = np.arange(len(used), dtype=np.int32) + first
-    nodes = np.concatenate([server, ends[0] + first]), np.concatenate([ranks, ends[1] + first])
-    for pairs in _rows_by(components(int(first) + len(used), *nodes)[first:][ends[0]]):
+    for pairs in _rows_by(together[sides[0]]):
         rows = np.flatnonzero(np.isin(of_pair, pairs))
         begin = _first(len(pairs), late.shape[1], [(np.searchsorted(pairs, of_pair[rows]), of_round[rows])], at[rows])
-        members, local = np.unique(ends[:, pairs], return_inverse=True)
-        late[used[members]] = _explained(begin, local.reshape(2, -1), server[members], params)
+        members, ends = np.unique(np.stack([side[pairs] for side in sides]), return_inverse=True)
+        late[members] = _explained(begin, ends.reshape(2, -1), server[members], params)
     return late
 
 
