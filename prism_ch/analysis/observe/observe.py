@@ -94,6 +94,6 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     timeouts = infer_timeouts(read, params.timeouts)
     # A window without any flow is worked only where those who wait for more have given up.
     until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
-    coarse = coarse_pairs(bursts, params.merged)
+    coarse = coarse_pairs(bursts, flows, timeouts, params.merged)
     exporters = exporters.closing_after(timeouts)
     return Observed(window, until_ns, seen.flows, new, flows, counted, bursts, coarse, timeouts, exporters, known)

@@ -25,6 +25,7 @@ import numpy as np
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_numbers
 from prism_ch.core.graph import components
+from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.flow import FlowBatch
@@ -118,14 +119,23 @@ def _is_cut_at_longest(found: _Silences, longest_s: Float64, params: TimeoutPara
     return cut
 
 
-def coarse_pairs(traffic: Traffic, params: MergedParams) -> Bool:
-    """Mask the pairs whose records run on for much longer than a message takes, bool[pairs]."""
+def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params: MergedParams) -> Bool:
+    """Mask the pairs whose records run on for much longer than a message takes, bool[pairs].
+
+    Parameters: `flows` that the bursts are of, and `timeouts` of their exporters. One whose records of a flow part
+    silences as short as those inside bursts joins nothing: its messages wait, each for the one before it.
+    """
     pairs = len(traffic.pair_src)
+    parts = timeouts.idle_at_most_s < params.burst_gap_ns / 1e9
+    may_join, others = np.zeros(pairs, dtype=bool), ~parts[flows.exporter]
+    rows = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src[others], flows.dst[others])
+    may_join[rows[rows >= 0]] = True
     span_s = traffic.span_ns() / 1e9
     covered_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
     bursts = np.bincount(traffic.pair, minlength=pairs)
     without_pause = covered_s >= params.nearly_all * span_s
-    return np.asarray((span_s >= params.min_span_s) & without_pause & (covered_s >= params.message_s * bursts))
+    long = (span_s >= params.min_span_s) & (covered_s >= params.message_s * bursts)
+    return np.asarray(long & without_pause & may_join)
 
 
 def merged_training(traffic: Traffic, topology: Topology, coarse: Bool, recurring: Bool, params: MergedParams) -> Bool:

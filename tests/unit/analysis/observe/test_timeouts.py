@@ -160,8 +160,8 @@ def names(seen: Traffic, mask: np.ndarray) -> set[tuple[int, int]]:
 
 def training(flows: Sequence[Flow], where: Topology) -> set[tuple[int, int]]:
     """The pairs whose records run on and show training."""
-    seen = traffic(flows)
-    merged = coarse_pairs(seen, MERGED)
+    seen, records = traffic(flows), batch(flows)
+    merged = coarse_pairs(seen, records, infer_timeouts(records, PARAMS), MERGED)
     return names(seen, merged_training(seen, where, merged, ~merged, MERGED))
 
 
@@ -169,8 +169,8 @@ class TestMerged:
     """Which pairs' records run on."""
 
     def merged(self, flows: Sequence[Flow]) -> set[tuple[int, int]]:
-        seen = traffic(flows)
-        return names(seen, coarse_pairs(seen, MERGED))
+        seen, records = traffic(flows), batch(flows)
+        return names(seen, coarse_pairs(seen, records, infer_timeouts(records, PARAMS), MERGED))
 
     def test_one_record_of_minutes_does(self) -> None:
         assert self.merged(long([(0, 1)])) == {(0, 1)}
@@ -183,6 +183,16 @@ class TestMerged:
 
     def test_a_transfer_of_some_seconds_does_not(self) -> None:
         assert self.merged([Flow(0, 1, 0, 20_000, 100 * GB)]) == set()
+
+    def test_messages_that_wait_for_one_another_do_not(self) -> None:
+        """They follow at once, of any length: the exporter parts what is next to no silence."""
+        lengths = [5_000, 5_000, 1] * 8
+        starts = accumulate((length + 0.02 for length in lengths), initial=0.0)
+        flows = [Flow(0, 1, start, length) for start, length in zip(starts, lengths, strict=False)]
+        assert self.merged(flows) == set()
+
+    def test_what_is_cut_at_an_active_timeout_does(self) -> None:
+        assert self.merged(cut(120_000, 10_000, pause_ms=0.02)) == {(0, 1)}
 
     def test_bursts_of_a_job_that_mostly_communicates_do_not(self) -> None:
         assert self.merged([Flow(0, 1, start, 950) for start in every(1000, 100)]) == set()
