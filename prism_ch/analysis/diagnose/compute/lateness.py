@@ -109,7 +109,7 @@ def _rounds_of(
     whole[pair, step] = counts == rounds[communicator[pair]]
     agreed = np.zeros((len(rounds), steps))
     np.add.at(agreed, communicator, whole)
-    most = agreed >= params.half * np.bincount(communicator, minlength=len(rounds))[:, None]
+    most = agreed > params.half * np.bincount(communicator, minlength=len(rounds))[:, None]
     number = np.arange(len(cell)) - np.repeat(starts, counts)
     owner = communicator[bursts.pair].astype(np.int64) * steps + cell % steps
     known = np.repeat(whole[pair, step], counts)
