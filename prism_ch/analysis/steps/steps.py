@@ -131,7 +131,7 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     after = _after_nearest(reference, end) if mine is None else _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
-    step = _number(line, moment, step_ns, params, None if next_ns is None else (end, next_ns))
+    step = _number(line, moment, step_ns, params, (sequences.start_ns[ends], end), next_ns)
     steps = int(step.max()) + 1
     result = np.full((lines, steps), np.iinfo(np.int64).min)
     np.maximum.at(result, (line, step), end)
@@ -205,12 +205,17 @@ def _after_same_step(reference: Int64, next_ns: Int64, end: Int64) -> Int64:
 
 
 def _number(
-    line: Int32, moment: Int64, step_ns: float, params: DivideParams, pause: tuple[Int64, Int64] | None = None
+    line: Int32,
+    moment: Int64,
+    step_ns: float,
+    params: DivideParams,
+    bursts: tuple[Int64, Int64],
+    next_ns: Int64 | None = None,
 ) -> Int64:
     """Return the step of each end, int64[n].
 
-    Parameters: `moment` int64[n] is without its line's usual distance; `pause`, on pipelines, each end itself and when
-    its link begins the next step, int64[n] each.
+    Parameters: `moment` int64[n] is without its line's usual distance; `bursts`, when the burst that ends the step
+    starts and ends, int64[n] each; `next_ns` int64[n], on pipelines, when its link begins the next step.
     """
     order = np.argsort(moment, kind="stable")
     opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns])
@@ -219,12 +224,14 @@ def _number(
     clusters = int(cluster.max()) + 1
     seen = np.zeros((clusters, int(line.max()) + 1), dtype=bool)
     seen[cluster, line] = True
-    centre = robust.median_by(cluster.astype(np.int32), moment)
-    if pause is None:
-        return _join_delayed(seen, centre, step_ns, params)[cluster]
-    last_ns, begin_ns = np.full(clusters, np.iinfo(np.int64).min), np.full(clusters, np.iinfo(np.int64).max)
-    np.maximum.at(last_ns, cluster, pause[0])
-    np.minimum.at(begin_ns, cluster, pause[1])
+    last_ns, start_ns = np.full((2, clusters), np.iinfo(np.int64).min)
+    np.maximum.at(last_ns, cluster, bursts[1])
+    if next_ns is None:
+        np.maximum.at(start_ns, cluster, bursts[0])
+        centre = robust.median_by(cluster.astype(np.int32), moment)
+        return _join_delayed(seen, centre, (start_ns, last_ns), step_ns, params)[cluster]
+    begin_ns = np.full(clusters, np.iinfo(np.int64).max)
+    np.minimum.at(begin_ns, cluster, next_ns)
     return _join_before_next(seen, last_ns, begin_ns)[cluster]
 
 
@@ -246,12 +253,19 @@ def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
     return number
 
 
-def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DivideParams) -> Int64:
+def _join_delayed(
+    seen: Bool, centre: Float64, bursts: tuple[Int64, Int64], step_ns: float, params: DivideParams
+) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
-    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time. A slow GPU delays
-    its own stage: neighbours without a common line are one step if the later comes well before those lines end again.
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `bursts`, the
+    last moments at which bursts that end it start and end, int64[clusters] each.
+
+    Neighbours without a common line may be one step. A slow network makes the bursts of one line last: they started
+    before the other's ended, as no stage closes the next step before all have closed this one. A slow GPU delays its
+    own stage: the later comes well before those lines end again.
     """
+    start_ns, last_ns = bursts
     number = np.arange(len(seen))
     in_common = (seen[1:] & seen[:-1]).any(axis=1)
     for later in np.flatnonzero(~in_common) + 1:
@@ -262,7 +276,8 @@ def _join_delayed(seen: Bool, centre: Float64, step_ns: float, params: DividePar
         # Lost records make single lines miss a step, so that two of them seem to take turns; never several at once.
         several = min(np.count_nonzero(earlier), np.count_nonzero(seen[later])) > 1
         share = params.delay_share if several else params.same_boundary
-        if centre[later] - centre[first] < share * (until - centre[first]):
+        lasts = start_ns[later] < last_ns[first:later].max()
+        if lasts or centre[later] - centre[first] < share * (until - centre[first]):
             number[later:] -= 1
     return number
 

@@ -123,6 +123,14 @@ class TestClosingBursts:
         ]
         assert ends_ms(divided(flows)) == pytest.approx(ends)
 
+    def test_a_stage_whose_bursts_last_ends_each_step_once(self) -> None:
+        """From step 10 to 11 a slow NIC makes the bursts of the first stage last three steps; the last ends before."""
+        ends = [float(1000 * (n + 1) + 3000 * min(max(n - 9, 0), 2)) for n in range(20)]
+        early = [1000 * (n + 1) - 50 + 3000 * min(max(n - 10, 0), 2) for n in range(20)]
+        length_ms = [3080 if n in (10, 11) else 40 for n in range(20)]
+        lasting = [flow for n in range(20) for flow in ring([0, 1], [ends[n]], length_ms=length_ms[n])]
+        assert ends_ms(divided(lasting + ring([2, 3], early))) == pytest.approx(ends)
+
 
 class TestEdges:
     def test_a_first_step_cut_by_the_edge_is_there_but_not_whole(self) -> None:
