@@ -13,10 +13,13 @@ from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.longest_path import longest_source
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.core import intervals
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ReplayParams
 from prism_ch.model.result import PHASES
+
+#: After any time.
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,13 @@ def measure_idle(graph: ExecutionGraph, attempt: RebuiltAttempt, params: ReplayP
     share = np.divide(bubbles, waited, out=np.ones_like(waited), where=waited > 0).clip(max=1.0)
     phases, division, new = attempt.rebuilt.timeline, attempt.division, len(attempt.rebuilt.steps)
     computing = phases.take(phases.phase == PHASES.index("compute"))
-    row, start, end = _of_endpoints(graph, waits, division)
     of_span = division.rows_of(computing.endpoint)
-    parts = intervals.cut(row, start, end, of_span.astype(np.int32), computing.start_ns, computing.end_ns)
+    spans = of_span.astype(np.int32), computing.start_ns, computing.end_ns
     cell = of_span * new + computing.step - attempt.first_new
-    cells = len(division.endpoints) * new
-    idle_ns = intervals.union_length(cell[parts.span].astype(np.int32), parts.start, parts.end, cells)
+    idle_ns = np.zeros(len(division.endpoints) * new)
+    for apart in _of_endpoints(graph, waits, division):
+        parts = intervals.cut(*apart, *spans)
+        idle_ns += np.bincount(cell[parts.span], weights=parts.end - parts.start, minlength=len(idle_ns))
     seconds = np.where(np.append(False, graph.known)[-new:], idle_ns.reshape(-1, new) / 1e9, np.nan)
     unknown = np.full((len(division.endpoints), 1), np.nan)
     return Idle(seconds, seconds * np.concatenate([unknown, share[graph.unit]], axis=1)[:, -new:])
@@ -125,22 +129,31 @@ def _last_ready(graph: ExecutionGraph) -> Int64:
 
 def _of_endpoints(
     graph: ExecutionGraph, waits: _Waits, division: Division
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], Int64, Int64]:
-    """Return the waits of endpoints: rows of the division, start and end in nanoseconds."""
-    base = graph.base_ns[None].astype(np.float64)
-    order = np.argsort(waits.unit, kind="stable")
-    first = np.searchsorted(waits.unit[order], np.arange(len(graph.role) + 1))
-    rows, starts, ends = [], [], []
-    begin = graph.at[graph.begins] + base
-    for row, unit in enumerate(graph.unit.tolist()):
-        mine = order[first[unit] : first[unit + 1]]
-        start, end = waits.start[mine] + base, waits.end[mine] + base
-        own_end = division.end_ns[row, :-1].astype(np.float64)
-        start = np.concatenate([start, own_end[None]])
-        end = np.concatenate([end, begin[graph.role[unit]][None]])
-        kept = (end > start) & graph.known
-        rows.append(np.full(np.count_nonzero(kept), row, dtype=np.int32))
-        starts.append(start[kept])
-        ends.append(end[kept])
-    start_ns, end_ns = (np.rint(np.concatenate(each)).astype(np.int64) for each in (starts, ends))
-    return np.concatenate(rows), start_ns, end_ns
+) -> tuple[tuple[Int32, Int64, Int64], tuple[Int32, Int64, Int64]]:
+    """Return when endpoints wait inside steps, and between them; no two overlap.
+
+    Each is rows of the division, int32[n], and start and end in nanoseconds, int64[n].
+    """
+    steps, base = graph.steps, graph.base_ns[None]
+    begin = np.rint(graph.at[graph.begins]).astype(np.int64) + base
+    start, end = np.rint(waits.start).astype(np.int64) + base, np.rint(waits.end).astype(np.int64) + base
+    start = np.maximum(start, begin[graph.role[waits.unit]])  # what came before is waiting of the step before
+    which, step = np.nonzero((end > start) & graph.known)
+    cell = (waits.unit[which] * steps + step).astype(np.int32)
+    united = intervals.merge(cell, start[which, step], end[which, step])
+    # All endpoints of a unit wait together, until their own ends of steps, after which they wait for the next.
+    first = np.searchsorted(united.group, np.arange(len(graph.role) + 1) * steps)
+    count = np.diff(first)[graph.unit]
+    row = np.repeat(np.arange(len(count), dtype=np.int32), count)
+    of_unit = np.arange(len(row)) - np.repeat(np.cumsum(count) - count - first[graph.unit], count)
+    next_ns, own_end = begin[graph.role[graph.unit]], division.end_ns
+    between = (next_ns > own_end[:, :-1]) & graph.known
+    until = np.where(np.append(between[:, 1:], np.zeros((len(count), 1), dtype=bool), axis=1), own_end[:, 1:], _NEVER)
+    begins, ends = united.start[of_unit], united.end[of_unit]
+    ends = np.minimum(ends, until[row, united.group[of_unit] % steps])
+    kept = ends > begins
+    rest = np.nonzero(between)
+    return (
+        (row[kept], begins[kept], ends[kept]),
+        (rest[0].astype(np.int32), own_end[:, :-1][rest], next_ns[rest]),
+    )
