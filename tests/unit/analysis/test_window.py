@@ -303,7 +303,10 @@ class TestWaitingForOneRank:
         assert whole - 1 <= len(found.steps) <= whole
         [slow_steps] = findings(found)
         assert (slow_steps.kind, slow_steps.severity) == ("slow_step", "critical")
-        assert "root_cause" not in slow_steps.evidence
+        # Each rank exchanges with the one on its rail alone: they are late together.
+        assert slow_steps.evidence["last_ready_any_of"] == ["10.21.0.1", "10.21.0.2"]
+        assert slow_steps.cause is not None
+        assert slow_steps.cause.kind == "slow_gpu"
 
 
 class TestOneLook:
