@@ -39,3 +39,7 @@ class InputError(PrismError):
 
 class GrafanaError(PrismError):
     """A dashboard or a query for Grafana can't be used, or Grafana refused."""
+
+
+class ClusterError(PrismError):
+    """The machines that the analysis is spread over can't be reached, or can't go on."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from prism_ch.errors import SettingsError
 
 #: The default database: a folder under the working directory.
 DEFAULT_URL = "chdb://./prism-data"
+#: The executor that is this process itself.
+LOCAL = "local"
+
+_SCHEDULER = re.compile(r"dask://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -136,6 +141,25 @@ class GrafanaSettings(BaseModel):
     links: GrafanaLinksSettings = GrafanaLinksSettings()
 
 
+class AnalysisSettings(BaseModel):
+    """How windows are analysed; the table [analysis] of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: Where the jobs of a window are worked: `local`, in this process, or `dask://HOST:PORT`, on the workers of a Dask
+    #: scheduler. Needs `pip install 'prism-ch[cluster]'`.
+    executor: str = LOCAL
+
+    @field_validator("executor")
+    @classmethod
+    def _is_local_or_scheduler(cls, executor: str) -> str:
+        """Require the address of a scheduler, unless the work stays here."""
+        match = _SCHEDULER.fullmatch(executor)
+        if executor != LOCAL and (match is None or not 0 < int(match[1]) < 65_536):
+            raise ValueError("is local, or dask://HOST:PORT, for example dask://scheduler:8786")
+        return executor
+
+
 class Settings(BaseModel):
     """All settings with their defaults; other names are refused."""
 
@@ -150,6 +174,7 @@ class Settings(BaseModel):
     #: Whether each window replays its steps, for `gpu_steps.idle_s`, `.bubble_s`, `what_if`, and what a slow GPU costs
     #: a job that never was healthy. The analysis of a window takes about a third longer then.
     replay: bool = True
+    analysis: AnalysisSettings = AnalysisSettings()
     serve: ServeSettings = ServeSettings()
     grafana: GrafanaSettings = GrafanaSettings()
 
@@ -158,6 +183,7 @@ class Settings(BaseModel):
 ENVIRONMENT = {
     "PRISM_CH_URL": ("url",),
     "PRISM_CH_REPLAY": ("replay",),
+    "PRISM_CH_EXECUTOR": ("analysis", "executor"),
     "PRISM_CH_GRAFANA_URL": ("grafana", "url"),
     "PRISM_CH_GRAFANA_USER": ("grafana", "user"),
     "PRISM_CH_GRAFANA_PASSWORD": ("grafana", "password"),

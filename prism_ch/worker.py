@@ -12,6 +12,7 @@ import numpy as np
 
 from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.publish import unchanged
+from prism_ch.analysis.executor import Executor
 from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.analysis.replay.attempts import graph_of
@@ -137,6 +138,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     patient: bool = False,
     allow_missing: bool = False,
     kept: KeptMemory | None = None,
+    executor: Executor | None = None,
 ) -> AnalysisReport:
     """Work every window that is not yet worked or has changed, oldest first.
 
@@ -146,7 +148,8 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     `force`, work the windows within the bounds whether they have changed or not; `progress`, see Progress;
     `stop`, asked after each window, leaves the others for later; `patient`, wait while another worker is at the windows
     of this database, else raises ClaimedError; `allow_missing`, work worked windows again also where flows that have
-    landed are gone; `kept`, what the call before this one left known.
+    landed are gone; `kept`, what the call before this one left known; `executor`, which works the jobs, see
+    analyse_window.
     Raises StoreError where the database fails, or flows or rows of the topology are gone. A window that fails is noted
     in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
@@ -165,7 +168,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
             if progress is not None:
                 progress(len(reports), len(reports) + 1 + left)
             is_whole = claim.window.end_ns <= arrived_until_ns
-            reports.append(_work(store, claim, params, kept, is_whole=is_whole))
+            reports.append(_work(store, claim, params, kept, executor, is_whole=is_whole))
             if stop():
                 break
     if progress is not None and reports:
@@ -189,11 +192,17 @@ def _refuse_missing(store: Store, claim: Claim, window_s: int) -> None:
         )
 
 
-def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params = DEFAULT_PARAMS) -> WindowReport | None:
+def look_ahead(
+    store: Store,
+    settings: Settings,
+    until_ns: int,
+    params: Params = DEFAULT_PARAMS,
+    executor: Executor | None = None,
+) -> WindowReport | None:
     """Work what has arrived after the last finished window, before its window closes.
 
     What it publishes is replaced when the window is worked as a whole; the ledger does not know of it. Returns None
-    where nothing is finished yet, or much is left to do first.
+    where nothing is finished yet, or much is left to do first. `executor` is that of analyse_window.
     Raises ClaimedError while another worker is at the windows of this database, StoreError where the database fails.
     """
     start_ns = new_from_ns(store, settings.window_s)
@@ -202,7 +211,7 @@ def look_ahead(store: Store, settings: Settings, until_ns: int, params: Params =
     with new_worker(store) as worker:
         claim = claim_window(store, Window(start_ns, until_ns), worker=worker)
         try:
-            return _work(store, claim, _chosen(params, settings), KeptMemory(), is_whole=True, is_ahead=True)
+            return _work(store, claim, _chosen(params, settings), KeptMemory(), executor, is_whole=True, is_ahead=True)
         finally:
             end_claim(store, claim.revision, worker)
 
@@ -296,7 +305,14 @@ def left_windows(
 
 
 def _work(
-    store: Store, claim: Claim, params: Params, kept: KeptMemory, *, is_whole: bool, is_ahead: bool = False
+    store: Store,
+    claim: Claim,
+    params: Params,
+    kept: KeptMemory,
+    executor: Executor | None,
+    *,
+    is_whole: bool,
+    is_ahead: bool = False,
 ) -> WindowReport:
     """Read, analyse and publish one window, and then record it as worked. One that `is_ahead` is not recorded."""
     clock = [time.perf_counter()]
@@ -304,7 +320,7 @@ def _work(
         stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))
         memory, flows = _read(stored, kept, params, is_whole=is_whole)
         clock.append(time.perf_counter())
-        found, known = analyse_window(flows, memory, stored.topology, params)
+        found, known = analyse_window(flows, memory, stored.topology, params, executor)
         clock.append(time.perf_counter())
         revision = stored.publish(found, memory)
     except Exception as error:

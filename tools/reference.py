@@ -88,6 +88,7 @@ def settings_page() -> str:
     parts = [_head("Settings", what)]
     tables: list[tuple[str, type[BaseModel]]] = [
         ("the top of the file", settings.Settings),
+        ("`[analysis]`", settings.AnalysisSettings),
         ("`[serve]`", settings.ServeSettings),
         ("`[serve.users.NAME]`", settings.UserSettings),
         ("`[grafana]`", settings.GrafanaSettings),

@@ -184,11 +184,12 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
     """
     if from_ns is not None and to_ns is not None and from_ns >= to_ns:
         raise UsageError("--from must be before --to")
+    from prism_ch.cluster.choice import chosen_executor
     from prism_ch.report.summary import read_coverage, why_no_job
     from prism_ch.worker import analyse as analyse_windows
     from prism_ch.worker import left_windows
 
-    with session.store() as store:
+    with session.store() as store, chosen_executor(session.settings().analysis) as executor:
         left = left_windows(store, session.settings(), from_ns=from_ns, to_ns=to_ns, force=force)
         if left:
             click.echo(
@@ -205,6 +206,7 @@ def analyse(session: Session, from_ns: int | None, to_ns: int | None, *, force: 
                 progress=report_progress,
                 patient=True,
                 allow_missing=allow_missing,
+                executor=executor,
             )
         flows = sum(window.flows for window in report.windows)
         if not report.windows:
@@ -234,20 +236,22 @@ def run(session: Session, files: tuple[str, ...], topology_file: str) -> int:
 
     Exits with 1 if no line of the topology or no flow record could be used, or if a file could not be read to its end.
     """
+    from prism_ch.cluster.choice import chosen_executor
     from prism_ch.ingest.files import land_files
     from prism_ch.ingest.topology_file import load_topology
     from prism_ch.report.summary import read_facts, summarise
     from prism_ch.store.migrate import migrate
     from prism_ch.worker import analyse as analyse_windows
 
-    with session.store(may_be_new=True) as store:
+    settings = session.settings()
+    with session.store(may_be_new=True) as store, chosen_executor(settings.analysis) as executor:
         migrate(store)
         status = print_topology(load_topology(store, session.path(topology_file)), topology_file)
         with progress("landing files") as report_progress:
             landed = land_files(store, [session.path(file) for file in files], progress=report_progress)
         status = max(status, print_landing(landed))
         with progress("analysing windows") as report_progress:
-            analyse_windows(store, session.settings(), progress=report_progress, patient=True)
+            analyse_windows(store, settings, progress=report_progress, patient=True, executor=executor)
         facts = read_facts(store)
     click.echo()
     emit(summarise(facts, report_columns()))

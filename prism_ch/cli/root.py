@@ -18,10 +18,11 @@ from prism_ch.cli.service import doctor, hash_password, serve
 from prism_ch.cli.session import shared_options
 from prism_ch.cli.simulation import simulate
 from prism_ch.cli.what_if import what_if
+from prism_ch.cli.worker import worker
 
 _COMMANDS = [
     migrate, ingest, topology, analyse, run, incidents, jobs, steps, what_if, tables, sql, export, report, serve,
-    doctor, hash_password, retention, tenants, grafana, simulate,
+    worker, doctor, hash_password, retention, tenants, grafana, simulate,
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from prism_ch.cluster.choice import chosen_executor
 from prism_ch.daemon.health import HealthMonitor
 from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext, TaskRunner, TaskState
@@ -33,7 +34,8 @@ class Daemon:
     """The service: one thread for each task, woken by the schedule.
 
     The constructor raises SettingsError if the spool can't be used, StoreError if the database can't be reached or has
-    another version's schema. While the service runs, such errors make tasks rest and try again.
+    another version's schema, ClusterError if Dask is needed and not installed. While the service runs, such errors make
+    tasks rest and try again.
     """
 
     def __init__(self, settings: Settings, schedule: Schedule, tasks: Mapping[str, Task] = TASKS) -> None:
@@ -47,6 +49,7 @@ class Daemon:
             spool = None if settings.serve.spool is None else Spool(settings.serve.spool)
             if spool is not None:
                 opened.callback(spool.close)
+            self._executor = opened.enter_context(chosen_executor(settings.analysis))
             self._opened = opened.pop_all()
         self._spool = spool
         self._watch, self._kept = Watch(), KeptMemory()
@@ -105,7 +108,9 @@ class Daemon:
         connection = connect(self._settings.url) if store is None else store
         stopping, watch = self._stopping.is_set, self._watch
         write, compare, kept = self.health.write, self.health.compare_rows, self._kept
-        return TaskContext(connection, self._settings, self._spool, stopping, write, compare, watch, kept)
+        return TaskContext(
+            connection, self._settings, self._spool, stopping, write, compare, watch, kept, self._executor
+        )
 
 
 class ClockWatch:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from prism_ch.analysis.executor import Executor
 from prism_ch.assets import asset
 from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.watch import KNOWN_S, ExporterArrival, JobSilence, Watch
@@ -41,7 +42,7 @@ class TaskContext:
 
     `stopping` returns whether the service is stopping; `write_health` writes its checks and measures to the database;
     `compare_rows` compares ledgers with the rows that are there; `watch` knows who is silent; `kept` is what is known
-    after the window that was worked last.
+    after the window that was worked last; `executor` works the jobs of windows, None for this process.
     """
 
     store: Store
@@ -52,6 +53,7 @@ class TaskContext:
     compare_rows: Callable[[Store], int]
     watch: Watch = field(default_factory=Watch)
     kept: KeptMemory = field(default_factory=KeptMemory)
+    executor: Executor | None = None
 
     def time_slice(self) -> Callable[[], bool]:
         """Return a function that becomes true when the task should stop for now."""
@@ -91,7 +93,7 @@ def look_at_silence(context: TaskContext) -> int:
     began_s = time.monotonic()
     if not watch.is_due(jobs, exporters, until_ns, began_s):
         return 0
-    report = look_ahead(store, context.settings, until_ns)
+    report = look_ahead(store, context.settings, until_ns, executor=context.executor)
     watch.looked(began_s, time.monotonic())
     return int(report is not None)
 
@@ -111,6 +113,7 @@ def _analyse(context: TaskContext, from_ns: int | None) -> int:
         arrived_until_ns=context.watch.arrived_until_ns(_arrivals(context)) or 0,
         stop=context.time_slice(),
         kept=context.kept,
+        executor=context.executor,
     )
     if report.windows:
         context.watch.window_worked()

@@ -29,6 +29,15 @@ def test_each_source_wins_over_the_one_below(monkeypatch: pytest.MonkeyPatch, tm
     assert load_settings("chdb:///from-argument").url == "chdb:///from-argument"
 
 
+def test_executor_is_local_or_a_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert load_settings().analysis.executor == "local"
+    config = tmp_path / "prism.toml"
+    config.write_text('[analysis]\nexecutor = "dask://[2001:db8::1]:8786"\n')
+    assert load_settings(config=config).analysis.executor == "dask://[2001:db8::1]:8786"
+    monkeypatch.setenv("PRISM_CH_EXECUTOR", "dask://scheduler:8786")
+    assert load_settings(config=config).analysis.executor == "dask://scheduler:8786"
+
+
 def test_settings_are_frozen_and_do_not_print_the_url() -> None:
     settings = Settings(url="clickhouse://u:hunter2@h/prism")
     assert "hunter2" not in repr(settings)
@@ -43,6 +52,9 @@ def test_settings_are_frozen_and_do_not_print_the_url() -> None:
         ("window_s = 0", "window_s: Input should be greater than or equal to 1"),
         ("url = 'clickhouse://u:hunter2@h'\nlateness_s = 'x'", "lateness_s: Input should be a valid integer"),
         ("window_s =", "is no TOML"),
+        ("[analysis]\nexecutor = 'dask://scheduler'", "analysis.executor: Value error, is local, or dask://HOST:PORT"),
+        ("[analysis]\nexecutor = 'tcp://scheduler:8786'", "is local, or dask://HOST:PORT"),
+        ("[analysis]\nexecutor = 'dask://scheduler:87860'", "is local, or dask://HOST:PORT"),
     ],
 )
 def test_a_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, complaint: str) -> None:

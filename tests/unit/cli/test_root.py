@@ -114,4 +114,4 @@ def test_help_does_not_wait_for_the_engine() -> None:
     code = "import sys; from prism_ch.cli import main; main(['--help']); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "prism_ch.cli.root" in loaded
-    assert {"chdb", "numpy", "scipy", "pyarrow", "clickhouse_connect"}.isdisjoint(loaded)
+    assert {"chdb", "numpy", "scipy", "pyarrow", "clickhouse_connect", "dask", "distributed"}.isdisjoint(loaded)

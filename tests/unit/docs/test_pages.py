@@ -59,10 +59,10 @@ def test_reference_holds_every_command_and_option() -> None:
 def test_reference_holds_every_setting() -> None:
     page = (reference.FOLDER / "settings.md").read_text(encoding="utf-8")
     models = (
-        settings.Settings, settings.ServeSettings, settings.UserSettings, settings.GrafanaSettings,
-        settings.GrafanaDatabaseSettings, settings.GrafanaLinksSettings,
+        settings.Settings, settings.AnalysisSettings, settings.ServeSettings, settings.UserSettings,
+        settings.GrafanaSettings, settings.GrafanaDatabaseSettings, settings.GrafanaLinksSettings,
     )  # fmt: skip
-    tables = ("serve", "grafana", "database", "links")
+    tables = ("analysis", "serve", "grafana", "database", "links")
     names = [name for model in models for name in model.model_fields if name not in tables]
     assert [name for name in (*names, *settings.ENVIRONMENT) if f"`{name}`" not in page] == []
 
