@@ -194,18 +194,8 @@ def grow(run: Run, x: float, log_weight: float) -> Run:
     )
 
 
-def fold(runs: list[Run], max_run: int) -> list[Run]:
-    """Replace the runs of at least `max_run` data by the heaviest, with their whole mass."""
-    old = [run for run in runs if run.length >= max_run]
-    if len(old) < 2:
-        return runs
-    heaviest = max(old, key=lambda run: run.log_joint)
-    both = heaviest._replace(log_joint=log_sum([run.log_joint for run in old]))
-    return [both] + [run for run in runs if run.length < max_run]
-
-
 def run_lengths(
-    data: Sequence[float], prior: tuple[float, float, float, float], expected_run: float, max_run: int | None = None
+    data: Sequence[float], prior: tuple[float, float, float, float], expected_run: float
 ) -> list[dict[int, float]]:
     """Return at each datum the posterior of the run length, by BOCD run by run.
 
@@ -216,8 +206,6 @@ def run_lengths(
     posterior = []
     for x in data:
         evidence = log_sum([run.log_joint for run in runs]) if runs else -math.log(hazard)
-        if max_run is not None:
-            runs = fold(runs, max_run)
         runs.append(Run(*prior, length=0, log_joint=evidence))
         runs = [grow(run, x, math.log(hazard) if run.length == 0 else math.log1p(-hazard)) for run in runs]
         total = log_sum([run.log_joint for run in runs])

@@ -6,6 +6,9 @@ data of a run are normal with a mean and variance of their own, drawn from a Nor
 data the next follows a Student t law (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007,
 section 3).
 
+Where the runs that may be alive become many, the lightest are dropped and neighbours merged. What that is proved to
+change, and what it is measured to, stands with `Changepoints.error_bound` and `detect`.
+
 Where this departs from Adams & MacKay: they let x_t still belong to the run that ends at t, so that P(r_t = 0 | x_1..t)
 is h whatever the data. Here the datum itself opens the new run and is scored under the prior,
 
@@ -18,17 +21,19 @@ earlier data of the run that x_t belongs to. The first datum of a sequence begin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 from prism_ch.core.arrays import Float64, Int32, Int64
 from prism_ch.core.robust import MEAN_AD_TO_SD, mad_by, median_by
+from prism_ch.core.run_filter import Limits, RunFilter
 
-#: Runs times sequences that one block holds in each of its arrays: what the second-level cache keeps.
-BLOCK_CELLS = 16_384
+#: Runs times sequences that one block holds in each of its arrays. Fewer cost more calls for each datum, and more fall
+#: out of the cache: `python -m bench.bocd` shows what is best.
+BLOCK_CELLS = 65_536
 
 #: A prior is worth a tenth of a datum for the mean, and two for the variance: the data soon outweigh it.
 KAPPA0, ALPHA0 = 0.1, 1.0
@@ -66,11 +71,21 @@ class Changepoints:
     """What is known at each datum from it and those before it.
 
     `new_run_mass` float64[n], in 0..1: the posterior mass that a run began at the datum. `map_run_length` int32[n]: the
-    most probable number of earlier data in the datum's run.
+    most probable number of earlier data in the datum's run; of runs merged into one, that of the heaviest.
+
+    `error_bound` float64[n], >= 0: what dropping and merging runs has cost until then in the datum's sequence, each in
+    total variation; 0 where all is exact. What it proves: a run's future depends on its law alone, so that to drop one
+    of mass m changes the law of all that follows by at most m, and to merge two by at most the mass of both times the
+    cost of `merge_pairs`. Added up (each step compared with the same filter that from there on is exact), the law by
+    which this filter predicts a sequence and the model's own differ by at most the mean of `error_bound`; and
+    `new_run_mass` is off by at most twice that on average over sequences as the model makes them. It says nothing of
+    one sequence alone, nor of data that the model would not make: the posterior of a run that was merged while light
+    may be off by more if unlikely data then favour it. What is measured is smaller by orders of magnitude.
     """
 
     new_run_mass: Float64
     map_run_length: Int32
+    error_bound: Float64
 
 
 def robust_prior(values: Float64, offsets: Int64, floor: float = 1e-3) -> Prior:
@@ -96,48 +111,66 @@ def robust_prior(values: Float64, offsets: Int64, floor: float = 1e-3) -> Prior:
 
 
 def detect(
-    values: Float64, offsets: Int64, prior: Prior | None = None, *, expected_run: float = 100.0, max_run: int = 256
+    values: Float64,
+    offsets: Int64,
+    prior: Prior | None = None,
+    *,
+    expected_run: float = 100.0,
+    max_run: int = 64,
+    old_runs: int = 32,
+    dropped_mass: float = 1e-30,
 ) -> Changepoints:
     """Return the new-run mass and the most probable run length at every datum.
 
     Parameters: `values` float64[n], finite, all sequences end to end; `offsets` int64[k+1], sequence i is
     values[offsets[i]:offsets[i+1]] and may be empty; `prior`, by default `robust_prior(values, offsets)`, which has
-    seen the whole sequence; `expected_run` > 1, the mean number of data in a run, 1 / h; `max_run` >= 1.
+    seen the whole sequence; `expected_run` > 1, the mean number of data in a run, 1 / h; `max_run` >= 1, `old_runs` >=
+    2 and `dropped_mass` in 0..1, below.
     Raises ValueError on NaN or infinite values, on offsets that do not divide the values, or on a datum absurdly far
     (1e140 deviations) from its prior.
 
-    Exact for the first `max_run` data of a sequence. From then on the runs of more than `max_run` data are kept as one:
-    their masses are added, the statistics (and the length) are those of the heaviest of them. So what is replaced is
-    the prediction of old and less probable runs, by that of another with the same newest `max_run` data. On stationary
-    normal data and with `max_run` 64 that moves new_run_mass by 1e-4 on average and by more than 0.01 at one datum in
-    a thousand or fewer, at strays of about four deviations.
+    1. Keep every run of up to `max_run` data, so that all is exact until a sequence has more.
+    2. Every few data drop those of the older runs whose mass is less than `dropped_mass`.
+    3. While more than `old_runs` of them are left, drop or merge where it costs least.
 
-    Time and memory: O(n max_run) and O(n + block). Sequences of like length are advanced together, so that Python loops
-    over the time index of each block and never over data.
+    Neighbouring old runs predict all but the same, so that merging them keeps far more of the posterior than leaving
+    out the oldest does. How far new_run_mass is from the exact one, with these limits and with wider ones, is printed
+    by `python -m bench.bocd`. The results of a sequence do not depend on the others.
+
+    Time and memory: O(n (max_run + old_runs)) and O(n + block). Sequences of like length are advanced together, so that
+    Python loops over the time index of each block and never over data.
     """
     lengths = _check_sequences(values, offsets)
     if not expected_run > 1 or not np.isfinite(expected_run):
         raise ValueError(f"expected_run is {expected_run}; a run must be expected to last more than 1 datum")
     if max_run < 1:
         raise ValueError(f"max_run is {max_run}; at least 1 datum of a run must be remembered")
+    if old_runs < 2:
+        raise ValueError(f"old_runs is {old_runs}; at least 2 older runs must be kept")
+    if not 0 <= dropped_mass < 1:
+        raise ValueError(f"dropped_mass is {dropped_mass}; a mass that is dropped lies in 0..1")
     law = robust_prior(values, offsets) if prior is None else prior
     standard = _standardise(values, lengths, law)
 
+    limits = Limits(max_run, old_runs, dropped_mass)
     mass = np.empty(len(values))
     run_length = np.empty(len(values), dtype=np.int32)
+    error_bound = np.empty(len(values))
     by_length = np.argsort(-lengths, kind="stable")
     done = 0
     while done < len(lengths):
         longest = int(lengths[by_length[done]])
-        size = max(1, BLOCK_CELLS // max(1, min(longest, max_run)))
+        most = max(1, BLOCK_CELLS // max(1, min(longest, max_run + old_runs)))
+        size = math.ceil((len(lengths) - done) / math.ceil((len(lengths) - done) / most))  # blocks of like width
         block = by_length[done : done + size]
-        runs = _Runs(len(block), law, 1 / expected_run, min(max_run, max(longest, 1)))
+        runs = RunFilter(len(block), law.kappa0, law.alpha0, 1 / expected_run, longest, limits)
         for rows in _advance(offsets[block], lengths[block]):
             runs.observe(standard[rows])
             mass[rows] = runs.new_run_mass
             run_length[rows] = runs.map_run_length()
+            error_bound[rows] = runs.error_bound[: len(rows)]
         done += size
-    return Changepoints(mass, run_length)
+    return Changepoints(mass, run_length, error_bound)
 
 
 def _check_sequences(values: Float64, offsets: Int64) -> Int64:
@@ -168,130 +201,3 @@ def _advance(first: Int64, lengths: Int64) -> Iterator[Int64]:
         while lengths[alive - 1] <= t:
             alive -= 1
         yield first[:alive] + t
-
-
-class _Runs:
-    """The runs that may be alive in each sequence of a block: their sufficient statistics and joint log probabilities.
-
-    A row of the arrays is a run, by its first datum, oldest first; a column is a sequence. So nothing moves as runs
-    grow: what depends on a run's length is tabulated, longest first, and laid beside the newest rows. The joint log
-    probability of a run of m data is in closed form (Murphy, section 3, the marginal likelihood)
-
-        start + (m-1) log(1-h) + log Gamma(alpha_m) - log Gamma(alpha_0) + log(kappa_0 / kappa_m) / 2 - m/2 log 2 pi
-        + alpha_0 log beta_0 - alpha_m log beta_m,     with alpha_m = alpha_0 + m/2 and kappa_m = kappa_0 + m,
-
-    where start = log h + log P(all data before the run). The buffers are twice as high as needed; rows slide back,
-    all at once, when they reach the end.
-    """
-
-    def __init__(self, width: int, prior: Prior, hazard: float, max_run: int) -> None:
-        self.kappa0, self.alpha0, self.max_run = prior.kappa0, prior.alpha0, max_run
-        self.log_hazard, self.log_survival = float(np.log(hazard)), float(np.log1p(-hazard))
-        length = np.arange(max_run, 0, -1.0)[:, None]  # data in the run, the newest counted
-        self.gain = 1 / (self.kappa0 + length)
-        self.half_kappa = (self.kappa0 + length - 1) / 2
-        self.shape = self.alpha0 + length / 2
-        self.constant = self._constant(length)
-        self.mean, self.beta, self.start, self.log_joint, self.work = np.empty((5, 2 * max_run, width))
-        self.oldest, self.next = 0, 0
-        self.old: Float64 | None = None  # mean, beta, start, length and log joint probability, float64[5, alive]
-        self.log_evidence = np.full(width, -self.log_hazard)  # so that the first datum begins a run for certain
-        self.new_run_mass = np.empty(width)
-
-    def observe(self, x: Float64) -> None:
-        """Take the next datum, standardised, of the first len(x) sequences; the others have ended."""
-        alive = len(x)
-        if self.next - self.oldest == self.max_run:
-            self._fold_oldest(alive)
-        if self.next == len(self.mean):
-            self._slide_back()
-        self._begin_runs(alive)
-
-        rows, table = self._rows(), slice(self.oldest - self.next, None)
-        mean, beta = self.mean[rows, :alive], self.beta[rows, :alive]
-        joint, work = self.log_joint[rows, :alive], self.work[rows, :alive]
-        np.subtract(x, mean, out=joint)
-        np.multiply(joint, self.gain[table], out=work)
-        mean += work
-        work *= joint
-        work *= self.half_kappa[table]
-        beta += work
-        np.log(beta, out=work)
-        work *= self.shape[table]
-        np.add(self.start[rows, :alive], self.constant[table], out=joint)
-        joint -= work
-        self._observe_old(x)
-        self._normalise(alive)
-
-    def map_run_length(self) -> Int64:
-        alive = len(self.new_run_mass)
-        joint = self.log_joint[self._rows(), :alive]
-        row = np.argmax(joint, axis=0)
-        length: Int64 = len(joint) - 1 - row
-        if self.old is not None:
-            older = self.old[4] > joint[row, np.arange(alive)]
-            length[older] = self.old[3, older] - 1
-        return length
-
-    def _rows(self) -> slice:
-        return slice(self.oldest, self.next)
-
-    def _constant(self, length: Float64) -> Float64:
-        kappa0, alpha0 = self.kappa0, self.alpha0
-        gammas = gammaln(alpha0 + length / 2) - gammaln(alpha0) + alpha0 * np.log(alpha0)  # beta_0 = alpha_0
-        roots = np.log(kappa0 / (kappa0 + length)) / 2 - length / 2 * np.log(2 * np.pi)
-        return np.asarray(gammas + roots + (length - 1) * self.log_survival)
-
-    def _begin_runs(self, alive: int) -> None:
-        self.mean[self.next, :alive] = 0
-        self.beta[self.next, :alive] = self.alpha0
-        self.start[self.next, :alive] = self.log_hazard + self.log_evidence[:alive]
-        self.next += 1
-
-    def _slide_back(self) -> None:
-        """Move the rows to the front of their buffers, at most half in use."""
-        for column in (self.mean, self.beta, self.start):
-            column[: self.next - self.oldest] = column[self._rows()]
-        self.next -= self.oldest
-        self.oldest = 0
-
-    def _fold_oldest(self, alive: int) -> None:
-        """Add the oldest run to the old runs; the heavier lends its statistics."""
-        run = np.empty((5, alive))
-        for entry, column in zip((0, 1, 2, 4), (self.mean, self.beta, self.start, self.log_joint), strict=True):
-            run[entry] = column[self.oldest, :alive]
-        run[3] = self.max_run
-        if self.old is None:
-            self.old = run
-        else:
-            old = self.old[:, :alive]
-            both = np.logaddexp(old[4], run[4])
-            self.old = np.where(old[4] > run[4], old, run)
-            self.old[2] += both - self.old[4]
-        self.oldest += 1
-
-    def _observe_old(self, x: Float64) -> None:
-        if self.old is None:
-            return
-        mean, beta, start, length, joint = self.old
-        distance = x - mean
-        kappa = self.kappa0 + length
-        gained = distance / (kappa + 1)
-        mean += gained
-        beta += distance * gained * kappa / 2
-        length += 1
-        joint[:] = start + self._constant(length) - (self.alpha0 + length / 2) * np.log(beta)
-
-    def _normalise(self, alive: int) -> None:
-        """Sum the joint probabilities over the runs, in logarithms, and take the new run's share."""
-        joint, work = self.log_joint[self._rows(), :alive], self.work[self._rows(), :alive]
-        top = joint.max(axis=0)
-        if self.old is not None:
-            np.maximum(top, self.old[4], out=top)
-        np.subtract(joint, top, out=work)
-        np.exp(work, out=work)
-        total = work.sum(axis=0)
-        if self.old is not None:
-            total += np.exp(self.old[4] - top)
-        self.log_evidence = top + np.log(total)
-        self.new_run_mass = work[-1] / total

@@ -29,9 +29,13 @@ def prior_of(mu0: float, kappa0: float, alpha0: float, beta0: float) -> bocd.Pri
 def assert_equals_naive(
     data: list[float], prior: tuple[float, float, float, float], expected_run: float, max_run: int
 ) -> None:
+    """Without dropping, and with as many older runs as there can be, all is exact."""
     values, offsets = ragged([data])
-    found = bocd.detect(values, offsets, prior_of(*prior), expected_run=expected_run, max_run=max_run)
-    for t, posterior in enumerate(naive.run_lengths(data, prior, expected_run, max_run)):
+    found = bocd.detect(
+        values, offsets, prior_of(*prior), expected_run=expected_run, max_run=max_run, old_runs=200, dropped_mass=0
+    )
+    assert not found.error_bound.any()
+    for t, posterior in enumerate(naive.run_lengths(data, prior, expected_run)):
         assert found.new_run_mass[t] == pytest.approx(posterior[0], rel=TOLERANCE, abs=TOLERANCE)
         # Where two run lengths are equally probable but for rounding, either is right.
         assert posterior[int(found.map_run_length[t])] >= max(posterior.values()) - TOLERANCE
@@ -93,15 +97,31 @@ def test_batch_equals_single_in_any_order(data: list[list[float]], max_run: int,
         np.testing.assert_allclose(together.new_run_mass[rows_of_one], alone.new_run_mass, rtol=1e-9, atol=1e-12)
 
 
+def test_sequences_do_not_affect_each_other() -> None:
+    """Runs of the first are dropped early; the second needs all its rows, and those after it end sooner."""
+    noise = np.random.default_rng(4)
+    changing = np.tile([0.0] * 8 + [5.0], 40) + noise.normal(0, 0.03, 360)
+    data = [changing, noise.normal(size=360), noise.normal(size=200), noise.normal(size=90), changing[:300]]
+    together = bocd.detect(*ragged([list(one) for one in data]), prior_of(0, 0.1, 1, 1))
+    alone = [bocd.detect(*ragged([list(one)]), prior_of(0, 0.1, 1, 1)) for one in data]
+    np.testing.assert_allclose(
+        together.new_run_mass, np.concatenate([one.new_run_mass for one in alone]), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_array_equal(together.map_run_length, np.concatenate([one.map_run_length for one in alone]))
+    np.testing.assert_allclose(
+        together.error_bound, np.concatenate([one.error_bound for one in alone]), rtol=1e-6, atol=1e-15
+    )
+
+
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = np.random.default_rng(3)
     lengths = noise.integers(0, 60, 50)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     values = noise.normal(size=int(offsets[-1]))
-    whole = bocd.detect(values, offsets, max_run=16)
+    whole = bocd.detect(values, offsets, max_run=8, old_runs=6)
     monkeypatch.setattr(bocd, "BLOCK_CELLS", 40)
-    parts = bocd.detect(values, offsets, max_run=16)
-    np.testing.assert_array_equal(whole.new_run_mass, parts.new_run_mass)
+    parts = bocd.detect(values, offsets, max_run=8, old_runs=6)
+    np.testing.assert_allclose(whole.new_run_mass, parts.new_run_mass, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(whole.map_run_length, parts.map_run_length)
 
 
@@ -135,16 +155,80 @@ def test_quiet_data_never_look_like_a_new_run() -> None:
     assert np.mean(found.new_run_mass[3:]) < 0.01
 
 
-def test_folding_old_runs_costs_little() -> None:
-    """The figures of the docstring."""
-    sequences, length = 40, 800
-    values = np.random.default_rng(7).normal(2.0, 0.05, sequences * length)
+def drawn_from_model(
+    noise: np.random.Generator, sequences: int, length: int, prior: tuple[float, float, float], expected_run: float
+) -> Float64:
+    """Draw sequences as the model makes them, about 0; `prior` is kappa0, alpha0, beta0."""
+    kappa0, alpha0, beta0 = prior
+    begins = noise.random((sequences, length)) < 1 / expected_run
+    begins[:, 0] = True
+    run = np.cumsum(begins.ravel()) - 1
+    precision = noise.gamma(alpha0, 1 / beta0, run[-1] + 1)
+    mean = noise.normal(0, 1 / np.sqrt(kappa0 * precision))
+    return np.asarray(mean[run] + noise.normal(size=len(run)) / np.sqrt(precision[run]))
+
+
+@pytest.mark.parametrize("limits", [(1, 2, 0.0), (4, 6, 0.0), (4, 200, 1e-3), (20, 16, 1e-30), (64, 32, 1e-30)])
+@pytest.mark.parametrize("prior", [(0.1, 1.0, 1.0), (1.0, 5.0, 2.0)])
+def test_bound_holds_on_average_over_the_model(
+    limits: tuple[int, int, float], prior: tuple[float, float, float]
+) -> None:
+    sequences, length, expected_run = 60, 260, 50.0
+    values = drawn_from_model(np.random.default_rng(11), sequences, length, prior, expected_run)
     offsets = np.arange(sequences + 1) * length
-    exact = bocd.detect(values, offsets, max_run=length)
-    folded = bocd.detect(values, offsets, max_run=64)
-    error = np.abs(exact.new_run_mass - folded.new_run_mass)
-    assert error.mean() < 1.5e-4
-    assert np.mean(error > 0.01) < 1e-3
+    law = prior_of(0, *prior)
+    exact = bocd.detect(values, offsets, law, expected_run=expected_run, max_run=length)
+    max_run, old_runs, dropped_mass = limits
+    found = bocd.detect(
+        values, offsets, law, expected_run=expected_run, max_run=max_run, old_runs=old_runs, dropped_mass=dropped_mass
+    )
+    error = np.abs(found.new_run_mass - exact.new_run_mass).reshape(sequences, length).mean(axis=0)
+    bound = found.error_bound.reshape(sequences, length)
+    assert (np.diff(bound, axis=1) >= 0).all()
+    assert error.max() > 0
+    assert (error <= 2 * bound.mean(axis=0) + TOLERANCE).all()
+    assert not bound[:, :max_run].any()
+
+
+shapes = st.sampled_from(["normal", "constant", "jumps", "strays", "drift", "whole"])
+
+
+def shaped(shape: str, noise: np.random.Generator, length: int) -> Float64:
+    """Draw data that the model makes, and data that it would not."""
+    values = noise.normal(size=length)
+    if shape == "constant":
+        values[:] = 0.7
+    elif shape == "jumps":
+        values = np.repeat(noise.normal(0, 30, length // 20 + 1), 20)[:length] + 0.1 * values
+    elif shape == "strays":
+        values[noise.random(length) < 0.05] *= 100
+    elif shape == "drift":
+        values = np.cumsum(values)
+    elif shape == "whole":
+        values = np.round(values)
+    return values
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shape=shapes,
+    seed=st.integers(0, 10_000),
+    length=st.integers(1, 220),
+    kappa0=st.floats(0.01, 10),
+    alpha0=st.floats(0.5, 10),
+    beta0=st.floats(1e-2, 1e2),
+    expected_run=st.floats(1.5, 1e3),
+)
+def test_merging_changes_little_on_any_data(
+    shape: str, seed: int, length: int, kappa0: float, alpha0: float, beta0: float, expected_run: float
+) -> None:
+    """Nothing is proved of one sequence that the model need not make; the defaults are far from this tolerance."""
+    values, offsets = ragged([list(shaped(shape, np.random.default_rng(seed), length))])
+    prior = prior_of(0, kappa0, alpha0, beta0)
+    exact = bocd.detect(values, offsets, prior, expected_run=expected_run, max_run=length)
+    found = bocd.detect(values, offsets, prior, expected_run=expected_run)
+    np.testing.assert_allclose(found.new_run_mass, exact.new_run_mass, rtol=0, atol=1e-3)
+    assert 0 <= found.error_bound[-1] < 0.1
 
 
 def test_robust_prior_has_the_width_of_most_data() -> None:
@@ -171,6 +255,10 @@ def test_refuses_what_it_cannot_use() -> None:
         bocd.detect(np.zeros(2), ends, expected_run=1.0)
     with pytest.raises(ValueError, match="max_run is 0"):
         bocd.detect(np.zeros(2), ends, max_run=0)
+    with pytest.raises(ValueError, match="old_runs is 1"):
+        bocd.detect(np.zeros(2), ends, old_runs=1)
+    with pytest.raises(ValueError, match="dropped_mass is nan"):
+        bocd.detect(np.zeros(2), ends, dropped_mass=float("nan"))
     with pytest.raises(ValueError, match="beta0 must be positive"):
         prior_of(0, 1, 1, 0)
     with pytest.raises(ValueError, match="mu0 must be finite"):
