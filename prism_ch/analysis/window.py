@@ -11,7 +11,7 @@ from prism_ch.analysis.continuity.continuity import Continued, JobsAround, conti
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.continuity.unseen import holes_of, with_holes
-from prism_ch.analysis.diagnose.context import JobContext
+from prism_ch.analysis.diagnose.context import ExaminedJob, JobContext
 from prism_ch.analysis.diagnose.diagnose import diagnose
 from prism_ch.analysis.diagnose.network.localise import NetworkView
 from prism_ch.analysis.diagnose.network.sharing import join_shared
@@ -47,11 +47,21 @@ Kept: TypeAlias = Held[Output | JobFailure]
 
 @dataclass(frozen=True, slots=True)
 class ShownJob:
-    """A job that a window shows, held where it was examined, and what is slow in the network of each attempt."""
+    """A job that a window shows, held where it was examined, and what is slow in the network of each attempt.
+
+    `around` holds what it is examined by, `holes` are the spans of which the window's records are missing.
+    """
 
     job_id: str
-    context: Kept[JobContext | None]
+    examined: Kept[ExaminedJob | None]
     network: tuple[tuple[Finding, ...], ...]
+    around: Held[JobsAround]
+    holes: tuple[Hole, ...]
+
+    @property
+    def given(self) -> tuple[object, ...]:
+        """What its further stages are given."""
+        return self.around, self.holes, self.examined, self.network
 
 
 def examine(
@@ -74,14 +84,14 @@ def examine(
         (shared, seen.holes, tuple(one.attempt for one in job), tuple(one.steps for one in job))
         for job in continued.jobs
     ]
-    contexts = apart.spread(_examined, names, given)
-    views = apart.tell(_network_views, names, [(one,) for one in contexts])
-    shown = [(name, held, job) for name, held, job in zip(names, contexts, views, strict=True) if job is not None]
+    examined = apart.spread(_examined, names, given)
+    views = apart.tell(_network_views, names, [(one,) for one in examined])
+    shown = [(name, held, job) for name, held, job in zip(names, examined, views, strict=True) if job is not None]
     looked_at = [view for _, _, job in shown for view in job if view is not None]
     found = iter(find_slow_network(looked_at, topology) if looked_at else ())
     jobs = [
-        ShownJob(name, context, tuple(() if view is None else next(found) for view in job))
-        for name, context, job in shown
+        ShownJob(name, held, tuple(() if view is None else next(found) for view in job), shared, seen.holes)
+        for name, held, job in shown
     ]
     return seen, continued, jobs
 
@@ -89,7 +99,7 @@ def examine(
 def job_contexts(flows: WindowFlows, topology: Topology, params: Params, apart: Apart) -> list[JobContext]:
     """Return what detectors look at of each job in a window's flows. Jobs that fail are left out."""
     _, _, jobs = examine(flows, topology, params, apart)
-    told = apart.tell(_with_network, [one.job_id for one in jobs], [(one.context, one.network) for one in jobs])
+    told = apart.tell(_in_context, [one.job_id for one in jobs], [one.given for one in jobs])
     return [one for one in told if one is not None]
 
 
@@ -98,20 +108,23 @@ def _examined(
     holes: tuple[Hole, ...],
     attempts: tuple[RecognisedJob, ...],
     steps: tuple[AttemptSteps, ...],
-) -> JobContext | None:
+) -> ExaminedJob | None:
     """Rebuild a job's new steps. Returns None if the window holds nothing of it."""
     seen, params = replace(around.seen, holes=holes), around.params
     job = [replace(one, attempt=attempt) for one, attempt in zip(steps, attempts, strict=True)]
     rebuilt = rebuild_job(job, around.traffic, seen.known, holes_of(job, seen, params), params)
-    return None if rebuilt is None else JobContext.of(rebuilt, seen, around.topology, params)
+    return None if rebuilt is None else ExaminedJob.of(rebuilt, seen, around.topology, params)
 
 
-def _network_views(job: JobContext | None) -> tuple[NetworkView | None, ...] | None:
+def _network_views(job: ExaminedJob | None) -> tuple[NetworkView | None, ...] | None:
     return None if job is None else job.look_at_network()
 
 
-def _with_network(job: JobContext, network: tuple[tuple[Finding, ...], ...]) -> JobContext:
-    return job.with_network(network)
+def _in_context(
+    around: JobsAround, holes: tuple[Hole, ...], job: ExaminedJob, network: tuple[tuple[Finding, ...], ...]
+) -> JobContext:
+    seen = replace(around.seen, holes=holes)
+    return job.among(seen, around.topology, around.params).with_network(network)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +141,11 @@ class DescribedJob:
     replays: tuple[ReplayedAttempt, ...]
 
 
-def _described(job: JobContext, network: tuple[tuple[Finding, ...], ...]) -> DescribedJob:
+def _described(
+    around: JobsAround, holes: tuple[Hole, ...], examined: ExaminedJob, network: tuple[tuple[Finding, ...], ...]
+) -> DescribedJob:
     """Diagnose what slows a job. Its steps are replayed as they were, if windows are to."""
-    job = job.with_network(network)
+    job = _in_context(around, holes, examined, network)
     found = diagnose(job)
     graphs = [graph_of(attempt) if attempt.params.replay.every_window else None for attempt in job.attempts]
     idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
@@ -172,7 +187,7 @@ def analyse_window(
     apart = Apart(LocalExecutor(_JOBS_AT_ONCE) if executor is None else executor)
     seen, continued, jobs = examine(flows, topology, params, apart)
     names = [one.job_id for one in jobs]
-    held = apart.spread(_described, names, [(one.context, one.network) for one in jobs])
+    held = apart.spread(_described, names, [one.given for one in jobs])
     shown = [one for one in apart.tell(_without_replays, names, [(one,) for one in held]) if one is not None]
     replays = dict(zip(names, held, strict=True)) if params.replay.every_window else {}
     revisions = [one.revision for one in shown]

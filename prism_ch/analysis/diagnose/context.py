@@ -45,7 +45,6 @@ class AttemptContext:
     place: Place
     known: tuple[Finding, ...]
     usual: UsualComputeTime
-    seen: Observed
     topology: Topology
     params: Params
     steps_seen: StepsSeen
@@ -104,11 +103,50 @@ class AttemptContext:
 
 
 @dataclass(frozen=True, slots=True)
-class JobContext:
-    """A job as a window shows it.
+class ExaminedJob:
+    """A job as a window shows it, without the traffic of others: that is large, and the same for all jobs.
 
     `not_slow` bool[steps] masks those of its steps that are long for another reason than slowness, and `moved` is what
-    its steps moved. `seen` is all that the window shows, `found` what earlier detectors found.
+    its steps moved.
+    """
+
+    job: ContinuedJob
+    attempts: tuple[AttemptContext, ...]
+    not_slow: Bool
+    moved: Moved
+
+    @classmethod
+    def of(cls, job: ContinuedJob, seen: Observed, topology: Topology, params: Params) -> ExaminedJob:
+        """Look at a job; `seen` holds the findings on switches that were open before."""
+        stays = () if job.before is None else tuple(filter(is_of_steps, job.before.findings))
+        attempts = []
+        for one in job.attempts:
+            settled = job.memory if one.is_settled else None
+            usual = UsualComputeTime() if settled is None else settled.usual_compute
+            begins = one.division.steps == len(one.rebuilt.steps)
+            place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
+            known = (*stays, *seen.known.findings)
+            shown = StepsSeen.of(one, seen.flows, job.holes, params.stops)
+            attempts.append(AttemptContext(one, place, known, usual, topology, params, shown))
+        steps_seen = [one.steps_seen for one in attempts]
+        mask = not_slow(steps_seen, job.steps, params.stops)
+        return cls(job, tuple(attempts), mask, what_moved(steps_seen, params))
+
+    def look_at_network(self) -> tuple[NetworkView | None, ...]:
+        """Measure how long the traffic of each attempt takes for its bytes."""
+        return tuple(one.look_at_network() for one in self.attempts)
+
+    def among(self, seen: Observed, topology: Topology, params: Params) -> JobContext:
+        """Return it with all that the window shows."""
+        return JobContext(self.job, self.attempts, self.not_slow, self.moved, seen, topology, params)
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """A job as a window shows it, among others.
+
+    `job`, `attempts`, `not_slow` and `moved` are those of ExaminedJob. `seen` is all that the window shows, `found`
+    what earlier detectors found.
     """
 
     job: ContinuedJob
@@ -122,24 +160,8 @@ class JobContext:
 
     @classmethod
     def of(cls, job: ContinuedJob, seen: Observed, topology: Topology, params: Params) -> JobContext:
-        """Look at a job; `seen` holds the findings on switches that were open before."""
-        stays = () if job.before is None else tuple(filter(is_of_steps, job.before.findings))
-        attempts = []
-        for one in job.attempts:
-            settled = job.memory if one.is_settled else None
-            usual = UsualComputeTime() if settled is None else settled.usual_compute
-            begins = one.division.steps == len(one.rebuilt.steps)
-            place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
-            known = (*stays, *seen.known.findings)
-            shown = StepsSeen.of(one, seen.flows, job.holes, params.stops)
-            attempts.append(AttemptContext(one, place, known, usual, seen, topology, params, shown))
-        steps_seen = [one.steps_seen for one in attempts]
-        mask = not_slow(steps_seen, job.steps, params.stops)
-        return cls(job, tuple(attempts), mask, what_moved(steps_seen, params), seen, topology, params)
-
-    def look_at_network(self) -> tuple[NetworkView | None, ...]:
-        """Measure how long the traffic of each attempt takes for its bytes."""
-        return tuple(one.look_at_network() for one in self.attempts)
+        """Look at a job, see ExaminedJob."""
+        return ExaminedJob.of(job, seen, topology, params).among(seen, topology, params)
 
     def with_network(self, found: Sequence[tuple[Finding, ...]]) -> JobContext:
         """Add what is slow in the network of each attempt, by all jobs together."""

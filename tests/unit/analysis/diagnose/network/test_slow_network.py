@@ -294,7 +294,7 @@ class TestOneRootCause:
         context = JobContext.of(
             continued_job([rebuilt_attempt(seen, kinds, divided)]), observed(batch([])), WHERE, Params()
         )
-        views = [view for view in context.look_at_network() if view is not None]
+        views = [view for one in context.attempts if (view := one.look_at_network()) is not None]
         context = context.with_network(find_slow_network(views, WHERE))
         return [*slow_network(context), *slow_groups(context)]
 
