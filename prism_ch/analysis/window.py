@@ -75,8 +75,8 @@ def examine(
     """
     seen, topology = with_right_tenants(observe(flows, topology, params), topology, params.recognise)
     around = JobsAround(seen, JobTraffic.of(seen, topology, params), topology, params)
+    shared = apart.share(replace(around, seen=seen.for_jobs()))  # it may travel while jobs are recognised
     attempts = recognise(around.traffic, seen.known.active, topology, params.recognise)
-    shared = apart.share(around)
     continued = continue_jobs(attempts, around, shared, apart)
     seen = with_holes(seen, continued, params)
     names = [job[0].attempt.job_id for job in continued.jobs]

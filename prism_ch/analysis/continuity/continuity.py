@@ -119,7 +119,7 @@ def continue_jobs(
 ) -> Continued:
     """Divide attempts into steps, and put those of each job together.
 
-    Parameters: `shared` holds what is `around`.
+    Parameters: `shared` holds what is `around` jobs.
 
     1. Divide the time of each attempt into steps.
     2. Join attempts whose steps keep their distance: they are parts of one, divided again as a whole.

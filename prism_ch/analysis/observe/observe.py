@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.bursts import elect, read_bursts
@@ -73,6 +75,10 @@ class Observed:
     known: KnownJobs
     holes: tuple[Hole, ...] = ()
     strays: Mapping[int, str] = field(default_factory=dict)
+
+    def for_jobs(self) -> Observed:
+        """Return it without observations by the exporters' clocks: no job is examined by them."""
+        return replace(self, read=self.read.take(np.empty(0, dtype=np.int64)))
 
 
 def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
