@@ -3,7 +3,8 @@
 1. What many calls are given is sent once, to one worker; others get it from one another.
 2. A job's first call goes to the worker that has least to do, by the size of what the calls are given.
 3. Its later calls go where its state is, unless that worker is gone.
-4. Results are fetched from the workers, not by way of the scheduler.
+4. Calls of one worker are put together to a few tasks: a task costs a scheduler and a worker about a millisecond each.
+5. Results are fetched from the workers, not by way of the scheduler.
 
 All that a call rests on is known to the scheduler, so it has what a lost worker held computed again elsewhere.
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from prism_ch.analysis.executor import Given, Held
 from prism_ch.cluster.address import installed_version, require_dask, scheduler_address
-from prism_ch.cluster.packed import Call, Packed, Place, call, unpack
+from prism_ch.cluster.packed import Batch, Call, Packed, Place, call_each, unpack
 from prism_ch.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ Output = TypeVar("Output")
 ANSWER_S = 10.0
 #: How long a window waits for a worker while there is none, in seconds: a worker that is started anew takes about 5.
 NO_WORKER_S = 30.0
+#: Into how many tasks the calls of a worker are put, for each of its threads: what a lost worker had left is shared out
+#: by tasks.
+_TASKS = 4
 #: How often it is asked whether there are workers, in seconds, while results are awaited.
 _LOOK_S = 1.0
 
@@ -45,12 +49,27 @@ _LOOK_S = 1.0
 class _Remote(Held[Output]):
     """A value on a worker of a client's scheduler.
 
-    `home` is the worker that later calls go to, empty for what is shared.
+    It is one row of what a task returned, or all of that where it is shared. `home` is the worker that later calls go
+    to, empty for what is shared.
     """
 
     client: Client
     future: Future[Any]
     home: str = ""
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A packed call, and the held values that it is given, in the order of their places."""
+
+    packed: Packed[Call]
+    held: tuple[_Remote[Any], ...]
+
+    @property
+    def state(self) -> _Remote[Any] | None:
+        """What it goes on from: the first of them that is not shared."""
+        return next((one for one in self.held if one.home), None)
 
 
 class DaskExecutor:
@@ -96,44 +115,54 @@ class DaskExecutor:
         if not given:
             return []
         calls = [_packed(work, arguments) for arguments in given]
-        client = next((one.client for _, held in calls for one in held), None) or self._connected()
+        client = next((one.client for call in calls for one in call.held), None) or self._connected()
+        started: dict[int, _Remote[Output]] = {}
         with self._clear_errors(client):
-            homes = self._homes(client, calls)
-            rows = defaultdict(list)
-            for row, home in enumerate(homes):
-                rows[home].append(row)
-            futures: dict[int, Future[Any]] = {}
-            for home, mine in rows.items():
-                packed, held = [calls[row][0] for row in mine], [[one.future for one in calls[row][1]] for row in mine]
+            for home, tasks in self._tasks(client, calls).items():
+                batches, held = zip(*(_batch([calls[row] for row in rows]) for rows in tasks), strict=True)
                 key = f"call-{uuid.uuid4().hex}"
-                started = client.map(call, packed, held, pure=False, key=key, workers=[home], allow_other_workers=True)
-                futures |= dict(zip(mine, started, strict=True))
-        return [_Remote(client, futures[row], home) for row, home in enumerate(homes)]
+                futures = client.map(
+                    call_each, batches, held, pure=False, key=key, workers=[home], allow_other_workers=True
+                )
+                for future, rows in zip(futures, tasks, strict=True):
+                    started |= {row: _Remote(client, future, home, place) for place, row in enumerate(rows)}
+        return [started[row] for row in range(len(calls))]
 
     def results(self, held: Sequence[Held[Output]]) -> list[Output]:
         """Return held values."""
         if not held:
             return []
         remote = [cast("_Remote[Output]", one) for one in held]
-        client, futures = remote[0].client, [one.future for one in remote]
+        client, futures = remote[0].client, {one.future.key: one.future for one in remote}
         with self._clear_errors(client):
-            return list(client.sync(self._gathered, client, futures))
+            found = dict(zip(futures, client.sync(self._gathered, client, list(futures.values())), strict=True))
+        returned = ((one.row, found[one.future.key]) for one in remote)
+        return [value if row is None else value[row] for row, value in returned]
 
-    def _homes(self, client: Client, calls: Sequence[tuple[Packed[Call], list[_Remote[Any]]]]) -> list[str]:
-        """Choose a worker for each call.
+    def _tasks(self, client: Client, calls: Sequence[_Call]) -> dict[str, list[list[int]]]:
+        """Put calls together to tasks. Returns the rows of each, by worker.
 
-        That is where its state is, else the worker that has least to do, large calls first.
+        Calls whose state one task returned are one again; new ones go to the worker that has least to do, large ones
+        first.
         """
-        homes = [next((one.home for one in held if one.home), "") for _, held in calls]
-        new = [row for row, home in enumerate(homes) if not home]
+        tasks: dict[str, dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
+        new = []
+        for row, one in enumerate(calls):
+            if one.state is None:
+                new.append(row)
+            else:
+                tasks[one.state.home][one.state.future.key].append(row)
         if new:
             threads = self._workers(client)
             load = dict.fromkeys(threads, 0.0)
-            weight = {row: 1 + calls[row][0].array_bytes for row in new}
+            weight = {row: 1 + calls[row].packed.array_bytes for row in new}
+            count = dict.fromkeys(threads, 0)
             for row in sorted(new, key=weight.__getitem__, reverse=True):
-                homes[row] = min(load, key=lambda home: (load[home] + weight[row]) / threads[home])
-                load[homes[row]] += weight[row]
-        return homes
+                home = min(load, key=lambda home: (load[home] + weight[row]) / threads[home])
+                tasks[home][count[home] % (_TASKS * threads[home])].append(row)
+                load[home] += weight[row]
+                count[home] += 1
+        return {home: list(rows.values()) for home, rows in tasks.items()}
 
     def _workers(self, client: Client) -> dict[str, int]:
         """Return the threads of each worker, by address, once there is one."""
@@ -262,8 +291,8 @@ def _version_there(client: Client) -> str:
         return ""
 
 
-def _packed(work: Callable[..., object], arguments: Given) -> tuple[Packed[Call], list[_Remote[Any]]]:
-    """Pack a call, and return it with the held values that it is given."""
+def _packed(work: Callable[..., object], arguments: Given) -> _Call:
+    """Pack a call, with places for the held values that it is given."""
     held: list[_Remote[Any]] = []
 
     def placed(argument: object) -> object:
@@ -273,4 +302,12 @@ def _packed(work: Callable[..., object], arguments: Given) -> tuple[Packed[Call]
         return tuple(map(placed, argument)) if type(argument) is tuple else argument
 
     places = tuple(map(placed, arguments))
-    return Packed.of((work, places)), held
+    return _Call(Packed.of((work, places)), tuple(held))
+
+
+def _batch(calls: Sequence[_Call]) -> tuple[Batch, list[Future[Any]]]:
+    """Put calls together, and return them with the tasks that they go on from."""
+    futures = {one.future.key: one.future for call in calls for one in call.held}
+    number = {key: place for place, key in enumerate(futures)}
+    places = tuple(tuple((number[one.future.key], one.row) for one in call.held) for call in calls)
+    return Batch(tuple(call.packed for call in calls), places), list(futures.values())

@@ -34,7 +34,8 @@ def work_for(scheduler: str, *, threads: int, memory_limit: str) -> None:
     """
     address = scheduler_address(scheduler)
     require_dask()
-    from dask.utils import parse_bytes  # noqa: PLC0415 - the extra may be missing
+    from dask.config import set as dask_config  # noqa: PLC0415 - the extra may be missing
+    from dask.utils import parse_bytes  # noqa: PLC0415
 
     if memory_limit != "auto":
         try:
@@ -42,7 +43,9 @@ def work_for(scheduler: str, *, threads: int, memory_limit: str) -> None:
         except ValueError as error:
             raise UsageError(f"--memory-limit takes auto or a size such as 4GiB, not {memory_limit}") from error
     import_module("prism_ch.analysis.window")  # the first job is not to wait for it
-    asyncio.run(_work(scheduler, address, threads, memory_limit))
+    # Samples of its stack are taken all the time, for a dashboard that it does not have.
+    with dask_config({"distributed.worker.profile.enabled": False}):
+        asyncio.run(_work(scheduler, address, threads, memory_limit))
 
 
 async def _work(name: str, address: str, threads: int, memory_limit: str) -> None:

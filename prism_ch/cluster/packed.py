@@ -60,8 +60,28 @@ def unpack(packed: Packed[Output]) -> Output:
     return packed.value()
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls that one task makes, one after the other.
+
+    `places` has, for each held value that a call is given, the number of the task that it comes from, and its row in
+    what that task returned; None if it is all of that.
+    """
+
+    calls: tuple[Packed[Call], ...]
+    places: tuple[tuple[tuple[int, int | None], ...], ...]
+
+
+def call_each(batch: Batch, held: Sequence[Any]) -> list[object]:
+    """Make the calls of a batch; `held` is what tasks before it returned."""
+    return [
+        call(packed, [held[number] if row is None else held[number][row] for number, row in places])
+        for packed, places in zip(batch.calls, batch.places, strict=True)
+    ]
+
+
 def call(packed: Packed[Call], held: Sequence[object]) -> object:
-    """Call a packed function with its arguments: the task of each call."""
+    """Call a packed function with its arguments, some of which are held."""
     work, arguments = packed.value()
     return work(*(_filled(one, held) for one in arguments))
 
