@@ -55,10 +55,11 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md pages and dashboards over a week; a trace of 1,024 GPUs
+bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md pages and dashboards over a week; what a Dask cluster gives and costs; a trace of 1,024 GPUs
 	@$(BIN)/python -m bench.throughput
 	@$(BIN)/python -m bench.questions
 	@$(BIN)/python -m bench.endpoint
+	@$(BIN)/python -m bench.cluster
 	@$(BIN)/python -m bench.perfetto
 	@$(BIN)/python -m bench.pages
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.dashboards.check --bench

@@ -1,0 +1,181 @@
+"""What a Dask cluster gives and costs: the same windows here, on one worker and on two. Part of `make bench`.
+
+Windows of 40 jobs are read once and then analysed by turns: in this process, and by `prism-ch worker` processes of two
+schedulers, one of which has one worker and the other two. Printed are medians, their ratios, the CPU time of each
+process, and what is sent. On a machine with other work the ratios say little: CPU time does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from bench.throughput import note
+from prism_ch import worker
+from prism_ch.analysis.executor import Executor, LocalExecutor
+from prism_ch.analysis.observe.observe import WindowFlows
+from prism_ch.analysis.window import analyse_window
+from prism_ch.cluster.executor import DaskExecutor
+from prism_ch.cluster.packed import Packed
+from prism_ch.ingest.files import land_files
+from prism_ch.ingest.topology_file import load_topology
+from prism_ch.model.memory import WindowMemory
+from prism_ch.model.params import Params
+from prism_ch.model.topology import Topology
+from prism_ch.settings import Settings
+from prism_ch.simulate import generate, textbook, write
+from prism_ch.store.client import connect
+from prism_ch.store.migrate import migrate
+from prism_ch.worker import analyse
+from tests.spread import Cluster, cluster
+
+_JOBS = 40
+#: The first windows of a recording are of young jobs; those after them are as in a running service.
+_MINUTES = 5
+#: What two workers should gain over one, and one worker cost over none.
+_GAIN, _COST = 1.7, 1.1
+
+
+class Window(NamedTuple):
+    """What a window is analysed with."""
+
+    flows: WindowFlows
+    memory: WindowMemory
+    topology: Topology
+    params: Params
+
+
+def main() -> None:
+    """Make the windows, analyse them by turns, print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
+    parser.add_argument("--gpus", type=int, default=16, help="of each job (default: 16)")
+    parser.add_argument("--repeats", type=int, default=3, help="of each window (default: 3)")
+    chosen = parser.parse_args()
+    windows = read_windows(chosen.gpus)[2:]
+    with ExitStack() as stack:
+        clusters = {number: stack.enter_context(cluster(workers=number)) for number in (1, 2)}
+        spread = {number: stack.enter_context(DaskExecutor(one.address)) for number, one in clusters.items()}
+        executors: dict[str, Executor] = {
+            "local": LocalExecutor(2),
+            "1 worker": spread[1],
+            "2 workers": spread[2],
+        }
+        seconds, cpu_s = measure(windows, executors, clusters, chosen.repeats)
+        sent = Counted(clusters[1].address)
+        with sent:
+            analyse_window(*windows[-1], sent)
+    report(seconds, cpu_s, windows)
+    print(f"\n{'sent in a window':<22}{'MB':>8}")
+    for name, size in sent.bytes.items():
+        print(f"{name:<22}{size / 1e6:>8.1f}")
+
+
+def read_windows(gpus: int) -> list[Window]:
+    """Analyse a recording once, and return what each of its windows was analysed with."""
+    note(f"simulating {_MINUTES} minutes of {_JOBS} jobs")
+    scenario = textbook(
+        gpus * _JOBS, 2, 2, gpus // 4, jobs=_JOBS, microbatches=16, step_s=1.0, duration_s=60.0 * _MINUTES, seed=3
+    )
+    windows: list[Window] = []
+
+    def noted(*arguments: Any) -> Any:
+        windows.append(Window(*arguments[:4]))
+        return analyse_window(*arguments)
+
+    with tempfile.TemporaryDirectory() as folder, patch.object(worker, "analyse_window", noted):
+        write(generate(scenario), Path(folder))
+        with connect(f"chdb://{folder}/data") as store:
+            migrate(store)
+            load_topology(store, str(Path(folder) / "topology.csv"))
+            land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
+            note("reading the windows")
+            analyse(store, Settings(url="chdb://-"))
+    return windows
+
+
+def measure(
+    windows: Sequence[Window], executors: Mapping[str, Executor], clusters: Mapping[int, Cluster], repeats: int
+) -> tuple[dict[str, list[float]], dict[tuple[str, str], float]]:
+    """Analyse windows with each executor in turn. Returns seconds by executor, and CPU seconds by role, too."""
+    seconds: dict[str, list[float]] = {name: [] for name in executors}
+    cpu_s: dict[tuple[str, str], float] = defaultdict(float)
+    roles = {
+        "coordinator": [os.getpid()],
+        "schedulers": [one.scheduler.pid for one in clusters.values() if one.scheduler],
+        "workers": [each.pid for one in clusters.values() for each in one.alive],
+    }
+    for executor in executors.values():  # which imports, and connects
+        analyse_window(*windows[0], executor)
+    for turn in range(repeats):
+        note(f"turn {turn + 1} of {repeats}")
+        for window in windows:
+            for name, executor in executors.items():
+                before = {role: sum(map(_cpu_s, processes)) for role, processes in roles.items()}
+                began = time.perf_counter()
+                analyse_window(*window, executor)
+                seconds[name].append(time.perf_counter() - began)
+                for role, processes in roles.items():
+                    cpu_s[name, role] += sum(map(_cpu_s, processes)) - before[role]
+    return seconds, cpu_s
+
+
+def _cpu_s(process: int) -> float:
+    """Return the CPU time that a process has taken, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def report(
+    seconds: Mapping[str, list[float]], cpu_s: Mapping[tuple[str, str], float], windows: Sequence[Window]
+) -> None:
+    """Print medians, CPU seconds of a window, and the two ratios with their bounds."""
+    flows = statistics.median(len(one.flows.flows) for one in windows)
+    print(f"{_JOBS} jobs, {flows:,.0f} flows looked at in a window")
+    print(f"{'':<12}{'seconds':>9}{'CPU s:':>8}{'coordinator':>13}{'scheduler':>11}{'workers':>9}")
+    for name, each in seconds.items():
+        used = [cpu_s[name, role] / len(each) for role in ("coordinator", "schedulers", "workers")]
+        print(f"{name:<12}{statistics.median(each):>9.2f}{'':>8}{used[0]:>13.2f}{used[1]:>11.2f}{used[2]:>9.2f}")
+    median = {name: statistics.median(each) for name, each in seconds.items()}
+    gain, cost = median["1 worker"] / median["2 workers"], median["1 worker"] / median["local"]
+    print(f"2 workers are {gain:.2f} times as fast as 1 (bound: at least {_GAIN})")
+    print(f"1 worker takes {cost:.2f} times as long as no cluster (bound: at most {_COST})")
+
+
+class Counted(DaskExecutor):
+    """Counts the bytes of what it shares, calls and fetches."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.bytes: Counter[str] = Counter()
+
+    def share(self, value: Any) -> Any:
+        self.bytes["shared traffic"] += Packed.of(value).size_bytes
+        return super().share(value)
+
+    def start(self, work: Any, given: Any) -> Any:
+        for arguments in given:
+            own = tuple(one for one in arguments if not _is_held(one))
+            self.bytes["arguments of calls"] += Packed.of((work, own)).size_bytes
+        return super().start(work, given)
+
+    def results(self, held: Any) -> Any:
+        found = super().results(held)
+        self.bytes["results"] += sum(Packed.of(one).size_bytes for one in found)
+        return found
+
+
+def _is_held(argument: object) -> bool:
+    return any(map(_is_held, argument)) if type(argument) is tuple else hasattr(argument, "future")
+
+
+if __name__ == "__main__":
+    main()
