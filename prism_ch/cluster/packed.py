@@ -81,7 +81,7 @@ def call_each(batch: Batch, held: Sequence[Any]) -> list[object]:
 
 
 def call(packed: Packed[Call], held: Sequence[object]) -> object:
-    """Call a packed function with its arguments, some of which are held."""
+    """Call a packed function with its arguments, and those that are held."""
     work, arguments = packed.value()
     return work(*(_filled(one, held) for one in arguments))
 
