@@ -11,8 +11,9 @@ import numpy as np
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
 from prism_ch.analysis.diagnose.compute.last_ready import LastReady, find_last_ready
-from prism_ch.analysis.diagnose.compute.slow_gpus import before_slow, find_slow_gpus, recall, remember
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
 from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
+from prism_ch.analysis.diagnose.compute.usual_compute import before_slow, recall, remember
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.localise import NetworkView, look_at
 from prism_ch.analysis.diagnose.network.queue_pairs import by_queue_pair

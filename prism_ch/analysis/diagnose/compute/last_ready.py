@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
-from prism_ch.analysis.diagnose.compute.slow_gpus import Comparison, compare, ranks_together
+from prism_ch.analysis.diagnose.compute.slow_gpus import ranks_together
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.core import robust
 from prism_ch.core.significance import spread_of

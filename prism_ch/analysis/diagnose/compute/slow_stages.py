@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare_with_past
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
-from prism_ch.analysis.diagnose.compute.slow_gpus import Comparison, compare_with_past
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import Measured, Place, confidence_in, identity, make_finding, severity
 from prism_ch.core import robust

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.compute.comparison import compare
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
-from prism_ch.analysis.diagnose.compute.slow_gpus import compare
 from prism_ch.analysis.diagnose.episodes import carry_on
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.imbalance import find_imbalance, find_uneven_stages

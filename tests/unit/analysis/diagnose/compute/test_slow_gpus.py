@@ -9,8 +9,9 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.compute.comparison import compare
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import compare, find_slow_gpus
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, recall, remember
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
+from prism_ch.analysis.diagnose.compute.usual_compute import recall, remember
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
