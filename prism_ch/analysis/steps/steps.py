@@ -131,7 +131,10 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     after = _after_nearest(reference, end) if mine is None else _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
-    step = _number(line, moment, step_ns, params, (sequences.start_ns[ends], end), next_ns)
+    if next_ns is None:
+        step = _number(line, moment, _due(sequences, ends) - lag[line], step_ns, params)
+    else:
+        step = _number_on_pipelines(line, moment, (end, next_ns), step_ns, params)
     steps = int(step.max()) + 1
     result = np.full((lines, steps), np.iinfo(np.int64).min)
     np.maximum.at(result, (line, step), end)
@@ -204,35 +207,50 @@ def _after_same_step(reference: Int64, next_ns: Int64, end: Int64) -> Int64:
     return end - reference[np.minimum(np.searchsorted(next_ns, end), len(reference) - 1)]
 
 
-def _number(
-    line: Int32,
-    moment: Int64,
-    step_ns: float,
-    params: DivideParams,
-    bursts: tuple[Int64, Int64],
-    next_ns: Int64 | None = None,
-) -> Int64:
+def _due(sequences: Sequences, ends: Bool) -> Int64:
+    """Return when bursts that end steps would end if they lasted as usual, int64[ends]."""
+    line, start, end = sequences.line[ends], sequences.start_ns[ends], sequences.end_ns[ends]
+    usual_ns = np.nan_to_num(robust.quantile_by(line, (end - start).astype(np.float64), 0.25, len(sequences)))
+    return np.minimum(end, start + usual_ns[line].astype(np.int64))
+
+
+def _number(line: Int32, moment: Int64, due: Int64, step_ns: float, params: DivideParams) -> Int64:
     """Return the step of each end, int64[n].
 
-    Parameters: `moment` int64[n] is without its line's usual distance; `bursts`, when the burst that ends the step
-    starts and ends, int64[n] each; `next_ns` int64[n], on pipelines, when its link begins the next step.
+    Parameters: `moment` int64[n] and `due`, see `_due`, are without their line's usual distance.
+    """
+    cluster, seen = _clusters(line, moment, step_ns, params)
+    centre, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
+    return _join_delayed(seen, centre, due_at, step_ns, params)[cluster]
+
+
+def _number_on_pipelines(
+    line: Int32, moment: Int64, pause: tuple[Int64, Int64], step_ns: float, params: DivideParams
+) -> Int64:
+    """Return the step of each end of links, int64[n].
+
+    Parameters: `moment` int64[n], without its line's usual distance; `pause`, each end itself and when its link begins
+    the next step, int64[n] each.
+    """
+    cluster, seen = _clusters(line, moment, step_ns, params)
+    last_ns, begin_ns = np.full(len(seen), np.iinfo(np.int64).min), np.full(len(seen), np.iinfo(np.int64).max)
+    np.maximum.at(last_ns, cluster, pause[0])
+    np.minimum.at(begin_ns, cluster, pause[1])
+    return _join_before_next(seen, last_ns, begin_ns)[cluster]
+
+
+def _clusters(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> tuple[Int64, Bool]:
+    """Pool moments that lie close together.
+
+    Returns the cluster of each, int64[n], rising with time, and which lines have one in it, bool[clusters, lines].
     """
     order = np.argsort(moment, kind="stable")
     opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns])
     cluster = np.empty(len(order), dtype=np.int64)
     cluster[order] = np.cumsum(opens) - 1
-    clusters = int(cluster.max()) + 1
-    seen = np.zeros((clusters, int(line.max()) + 1), dtype=bool)
+    seen = np.zeros((int(cluster.max()) + 1, int(line.max()) + 1), dtype=bool)
     seen[cluster, line] = True
-    last_ns, start_ns = np.full((2, clusters), np.iinfo(np.int64).min)
-    np.maximum.at(last_ns, cluster, bursts[1])
-    if next_ns is None:
-        np.maximum.at(start_ns, cluster, bursts[0])
-        centre = robust.median_by(cluster.astype(np.int32), moment)
-        return _join_delayed(seen, centre, (start_ns, last_ns), step_ns, params)[cluster]
-    begin_ns = np.full(clusters, np.iinfo(np.int64).max)
-    np.minimum.at(begin_ns, cluster, next_ns)
-    return _join_before_next(seen, last_ns, begin_ns)[cluster]
+    return cluster, seen
 
 
 def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
@@ -253,19 +271,15 @@ def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
     return number
 
 
-def _join_delayed(
-    seen: Bool, centre: Float64, bursts: tuple[Int64, Int64], step_ns: float, params: DivideParams
-) -> Int64:
+def _join_delayed(seen: Bool, centre: Float64, due: Float64, step_ns: float, params: DivideParams) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
-    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `bursts`, the
-    last moments at which bursts that end it start and end, int64[clusters] each.
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `due`, when it
+    would be if no burst lasted longer than usual.
 
-    Neighbours without a common line may be one step. A slow network makes the bursts of one line last: they started
-    before the other's ended, as no stage closes the next step before all have closed this one. A slow GPU delays its
-    own stage: the later comes well before those lines end again.
+    A slow GPU delays its own stage, and a slow network makes its bursts last: neighbours without a common line are one
+    step if the later comes, or is due, well before those lines end again.
     """
-    start_ns, last_ns = bursts
     number = np.arange(len(seen))
     in_common = (seen[1:] & seen[:-1]).any(axis=1)
     for later in np.flatnonzero(~in_common) + 1:
@@ -276,8 +290,7 @@ def _join_delayed(
         # Lost records make single lines miss a step, so that two of them seem to take turns; never several at once.
         several = min(np.count_nonzero(earlier), np.count_nonzero(seen[later])) > 1
         share = params.delay_share if several else params.same_boundary
-        lasts = start_ns[later] < last_ns[first:later].max()
-        if lasts or centre[later] - centre[first] < share * (until - centre[first]):
+        if min(centre[later], due[later]) - centre[first] < share * (until - centre[first]):
             number[later:] -= 1
     return number
 
