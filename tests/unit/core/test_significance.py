@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from prism_ch.core.significance import corrected_score, quickest_runs, spread_of, trailing_low_median
+from prism_ch.core.significance import (
+    better_of_rows,
+    corrected_score,
+    quickest_runs,
+    spread_of,
+    trailing_low_median,
+)
 
 
 def test_seen_once_a_deviate_is_what_it_is() -> None:
@@ -63,3 +69,9 @@ class TestQuickestRuns:
     @pytest.mark.parametrize("values", [[], [1.0] * 5, [np.nan] * 9, [1.0] * 4 + [np.nan] * 4])
     def test_too_few_values_show_nothing(self, values: list[float]) -> None:
         assert quickest_runs(np.array([values]), np.array([2.0]), 5, 0.02, 5.0).tolist() == [-1]
+
+
+def test_few_better_values_in_a_row_show_what_is_usual() -> None:
+    values = np.random.default_rng(2).normal([[1.0] * 6 + [1.15] * 60, [1.0] * 60 + [1.15] * 6], 0.005)
+    assert better_of_rows(values, 5, 0.02, 5.0) == pytest.approx([1.0, 1.0], abs=0.01)
+    assert np.isnan(better_of_rows(np.full((1, 9), np.nan), 5, 0.02, 5.0)).all()

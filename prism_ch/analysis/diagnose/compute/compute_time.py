@@ -19,7 +19,7 @@ from prism_ch.analysis.diagnose.compute.between_messages import between_messages
 from prism_ch.analysis.diagnose.compute.lateness import joined_by, measure_lateness
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.core.significance import quickest_runs
+from prism_ch.core.significance import better_of_rows
 from prism_ch.model.columns import Bool, Float64, Int32
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
@@ -57,16 +57,8 @@ class ComputeTime:
     hidden: Bool | None = None
 
     def usual_s(self, params: ComputeTimeParams) -> Float64:
-        """Return what each rank computes in its better steps, float64[m], in seconds.
-
-        That is the lower quartile. Where fewer of the steps are better, as of a young job, some in a row show it.
-        """
-        usual_s, chance = robust.quantile_of_rows(self.seconds, 0.25), (params.compute_jitter, params.min_score)
-        first = quickest_runs(self.seconds, usual_s, params.reference_steps, *chance)
-        rows = np.flatnonzero(first >= 0)
-        quicker = first[rows, None] + np.arange(params.reference_steps)
-        usual_s[rows] = robust.median(self.seconds[rows[:, None], quicker], axis=1)
-        return usual_s
+        """Return what each rank computes in its better steps, float64[m], in seconds."""
+        return better_of_rows(self.seconds, params.reference_steps, params.compute_jitter, params.min_score)
 
 
 def measure_compute_time(

@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
-from prism_ch.core.significance import spread_of, trailing_low_median
+from prism_ch.core.significance import better_of_rows, spread_of, trailing_low_median
 from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import TimePerByteParams
@@ -68,7 +68,8 @@ def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
 def over_past(times: TimePerByte, remembered: Float64, params: TimePerByteParams) -> Delay:
     """Compare each row of steady volume with its better steps, or with `remembered`, see `remembered_s_per_byte`."""
     logs = times.log_s_per_byte
-    own = np.fmin(robust.quantile_of_rows(logs, 0.25), remembered)
+    better = better_of_rows(np.exp(logs), params.reference_steps, params.network_jitter, params.min_score)
+    own = np.fmin(np.log(better), remembered)
     usual = np.broadcast_to(own[:, None], logs.shape)
     excess = np.where(times.steady[:, None], times.beyond(usual), np.nan)
     # What has been slow for most of the time spreads no wider than its changes from step to step do.
