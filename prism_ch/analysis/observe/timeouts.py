@@ -122,20 +122,29 @@ def _is_cut_at_longest(found: _Silences, longest_s: Float64, params: TimeoutPara
 def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params: MergedParams) -> Bool:
     """Mask the pairs whose records run on for much longer than a message takes, bool[pairs].
 
-    Parameters: `flows` that the bursts are of, and `timeouts` of their exporters. One whose records of a flow part
-    silences as short as those inside bursts joins nothing: its messages wait, each for the one before it.
+    Parameters: `flows` that the bursts are of, and `timeouts` of their exporters.
+
+    1. A pair moves data without a pause, for most of the time in records that are long, or cut at an active timeout.
+    2. Messages may be long, too, where each waits for the one before it: an exporter whose records of a flow part
+       silences as short as those inside bursts joins nothing.
     """
     pairs = len(traffic.pair_src)
-    parts = timeouts.idle_at_most_s < params.burst_gap_ns / 1e9
-    may_join, others = np.zeros(pairs, dtype=bool), ~parts[flows.exporter]
-    rows = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src[others], flows.dst[others])
-    may_join[rows[rows >= 0]] = True
     span_s = traffic.span_ns() / 1e9
-    covered_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
-    bursts = np.bincount(traffic.pair, minlength=pairs)
-    without_pause = covered_s >= params.nearly_all * span_s
-    long = (span_s >= params.min_span_s) & (covered_s >= params.message_s * bursts)
-    return np.asarray(long & without_pause & may_join)
+    burst_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
+    without_pause = (span_s >= params.min_span_s) & (burst_s >= params.nearly_all * span_s)
+    pair = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src, flows.dst)
+    records = np.flatnonzero(pair >= 0)
+    pair, exporter = pair[records], flows.exporter[records]
+    record_s = (flows.end_ns - flows.start_ns)[records] / 1e9
+    in_long_s, in_all_s = (
+        np.bincount(pair, weights=record_s * counted, minlength=pairs) for counted in (record_s >= params.message_s, 1)
+    )
+    long = in_long_s >= params.half * in_all_s
+    is_cut, may_join = np.zeros((2, pairs), dtype=bool)
+    is_cut[pair[~np.isnan(timeouts.active_s[exporter])]] = True
+    may_join[pair[~(timeouts.idle_at_most_s[exporter] < params.burst_gap_ns / 1e9)]] = True
+    long |= is_cut & (burst_s >= params.message_s * np.bincount(traffic.pair, minlength=pairs))
+    return np.asarray(without_pause & long & may_join)
 
 
 def merged_training(traffic: Traffic, topology: Topology, coarse: Bool, recurring: Bool, params: MergedParams) -> Bool:

@@ -191,6 +191,12 @@ class TestMerged:
         flows = [Flow(0, 1, start, length) for start, length in zip(starts, lengths, strict=False)]
         assert self.merged(flows) == set()
 
+    def test_short_records_that_follow_at_once_do_not(self) -> None:
+        """A slow NIC moves bucket after bucket, and rests where a microbatch ends: no exporter cuts like that."""
+        starts = [700.0 * n + 100 * (n // 3) for n in range(60)]
+        flows = [Flow(0, 1, start, 699.9 - 40 * (n % 4)) for n, start in enumerate(starts)]
+        assert self.merged(flows) == set()
+
     def test_what_is_cut_at_an_active_timeout_does(self) -> None:
         assert self.merged(cut(120_000, 10_000, pause_ms=0.02)) == {(0, 1)}
 
