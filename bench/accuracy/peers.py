@@ -72,18 +72,20 @@ _FLOOR = 1e-3
 _PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
-def _fast_bocpd(series: Float64, threshold: float) -> Int64:
+def fast_bocpd(
+    series: Float64, threshold: float, *, expected_run: float = PARAMS.expected_run, max_run: int = 256
+) -> Int64:
     """Return where fast-bocpd's probability of a changepoint passes a threshold.
 
-    Its prior and hazard are chosen here.
+    Its prior is chosen here, as are its hazard and what it truncates to, unless given.
     """
     library = import_module("fast_bocpd")
     model = library.GaussianNIG(mu0=0.0, kappa0=0.1, alpha0=1.0, beta0=1.0)
-    with library.BOCPD(model, library.ConstantHazard(PARAMS.expected_run), max_run_length=256) as detector:
+    with library.BOCPD(model, library.ConstantHazard(expected_run), max_run_length=max_run) as detector:
         return np.flatnonzero(np.asarray(detector.batch_update(series)) > threshold)
 
 
-def _ruptures(kernel: str) -> Detector:
+def pelt(kernel: str) -> Detector:
     """Return PELT with a kernel's cost, for segments of any length."""
 
     def detect(series: Float64, penalty: float) -> Int64:
@@ -95,7 +97,7 @@ def _ruptures(kernel: str) -> Detector:
     return detect
 
 
-def _focus(series: Float64, threshold: float) -> Int64:
+def focus(series: Float64, threshold: float) -> Int64:
     """Return where FOCuS detects a change from the median; it restarts after each."""
     library = import_module("changepoint_online")
     found, began = [], 0
@@ -112,8 +114,8 @@ def _focus(series: Float64, threshold: float) -> Int64:
 LONGER = Tuned("gaps longer than x medians", "x", (1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0), 1.5, longer_than)
 
 PEERS = (
-    Tuned("fast-bocpd", "threshold", (0.1, 0.2, 0.3, 0.5, 0.7, 0.9), 0.3, _detecting(_fast_bocpd), "fast-bocpd"),
-    Tuned("ruptures PELT l2", "penalty", (0.1, 0.3, *_PENALTIES), 1.0, _detecting(_ruptures("linear")), "ruptures"),
-    Tuned("ruptures PELT rbf", "penalty", (0.3, *_PENALTIES[:3]), 1.0, _detecting(_ruptures("rbf")), "ruptures"),
-    Tuned("changepoint-online FOCuS", "threshold", _PENALTIES, 10.0, _detecting(_focus), "changepoint-online"),
+    Tuned("fast-bocpd", "threshold", (0.1, 0.2, 0.3, 0.5, 0.7, 0.9), 0.3, _detecting(fast_bocpd), "fast-bocpd"),
+    Tuned("ruptures PELT l2", "penalty", (0.1, 0.3, *_PENALTIES), 1.0, _detecting(pelt("linear")), "ruptures"),
+    Tuned("ruptures PELT rbf", "penalty", (0.3, *_PENALTIES[:3]), 1.0, _detecting(pelt("rbf")), "ruptures"),
+    Tuned("changepoint-online FOCuS", "threshold", _PENALTIES, 10.0, _detecting(focus), "changepoint-online"),
 )

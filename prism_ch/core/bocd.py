@@ -116,9 +116,9 @@ def detect(
     prior: Prior | None = None,
     *,
     expected_run: float = 100.0,
-    max_run: int = 64,
+    max_run: int = 32,
     old_runs: int = 32,
-    dropped_mass: float = 1e-30,
+    dropped_mass: float = 1e-60,
 ) -> Changepoints:
     """Return the new-run mass and the most probable run length at every datum.
 
@@ -130,7 +130,9 @@ def detect(
     (1e140 deviations) from its prior.
 
     1. Keep every run of up to `max_run` data, so that all is exact until a sequence has more.
-    2. Every few data drop those of the older runs whose mass is less than `dropped_mass`.
+    2. Every few data drop those of the older runs whose mass is less than `dropped_mass`. By default hardly anything
+       brings them back; 1e-12 is faster where runs end plainly, but strays under a vague prior can favour such a run
+       again.
     3. While more than `old_runs` of them are left, drop or merge where it costs least.
 
     Neighbouring old runs predict all but the same, so that merging them keeps far more of the posterior than leaving
