@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core.arrays import Float64, Int32, Int64
-from prism_ch.core.robust import MEAN_AD_TO_SD, mad_by, median_by
+from prism_ch.core.robust import MAD_TO_SD, MEAN_AD_TO_SD, quantile_of_rows
 from prism_ch.core.run_filter import Limits, RunFilter
 
 #: Runs times sequences that one block holds in each of its arrays. Fewer cost more calls for each datum, and more fall
@@ -101,13 +101,16 @@ def robust_prior(values: Float64, offsets: Int64, floor: float = 1e-3) -> Prior:
     Raises ValueError on what `detect` refuses.
     """
     lengths = _check_sequences(values, offsets)
-    sequence = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    centre = median_by(sequence, values, len(lengths))
-    spread = mad_by(sequence, values, len(lengths))
-    deviation = np.abs(values - centre[sequence])
-    mean_deviation = np.bincount(sequence, deviation, len(lengths)) / np.maximum(lengths, 1)
+    centre, spread, mean_deviation = np.zeros((3, len(lengths)))
+    for length in np.unique(lengths[lengths > 0]).tolist():  # sorting rows is far faster than sorting by sequence
+        alike = np.flatnonzero(lengths == length)
+        rows = values[offsets[alike][:, None] + np.arange(length)]
+        centre[alike] = quantile_of_rows(rows, 0.5)
+        deviation = np.abs(rows - centre[alike][:, None])
+        spread[alike] = MAD_TO_SD * quantile_of_rows(deviation, 0.5)
+        mean_deviation[alike] = deviation.mean(axis=1)
     spread = np.maximum(np.where(spread > 0, spread, MEAN_AD_TO_SD * mean_deviation), floor)
-    return Prior(np.where(lengths > 0, centre, 0.0), ALPHA0 * spread**2)
+    return Prior(centre, ALPHA0 * spread**2)
 
 
 def detect(
