@@ -223,7 +223,7 @@ def _cost_of_peer(peer: Peer, data: Data, repeats: int) -> float:
 
 
 def _judge(what: str, value: float, bound: float, *, holds: bool) -> None:
-    print(f"  {'holds' if holds else 'NOT HELD':9} {what}: {value:.2g}, bound {bound:g}")
+    print(f"  {'holds' if holds else 'NOT HELD':9} {what}: {value:.3g}, bound {bound:g}")
 
 
 def main() -> None:
