@@ -55,10 +55,11 @@ format: $(VENV)/.stamp-dev ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; the questions of sql/README.md pages and dashboards over a week; what a Dask cluster gives and costs; a trace of 1,024 GPUs; changepoints beside other libraries
+bench: $(VENV)/.stamp-dev ## flows a second, against ClickHouse's own insert and read; how costs grow; the questions of sql/README.md pages and dashboards over a week; what a Dask cluster gives and costs; a trace of 1,024 GPUs; changepoints beside other libraries
 	@$(MAKE) --no-print-directory $(VENV)/.stamp-bench || echo 'Without the peers: their rows will say so.' >&2
 	@$(BIN)/python -m bench.bocd
 	@$(BIN)/python -m bench.throughput
+	@$(BIN)/python -m bench.growth
 	@$(BIN)/python -m bench.questions
 	@$(BIN)/python -m bench.endpoint
 	@$(BIN)/python -m bench.cluster
