@@ -2,12 +2,14 @@
 
 Windows of 40 jobs are read once and then analysed by turns: in this process, and by `prism-ch worker` processes of two
 schedulers, one of which has one worker and the other two. Printed are medians, their ratios, the CPU time of each
-process, and what is sent. On a machine with other work the ratios say little: CPU time does.
+process, what is sent, and what larger clusters with such traffic would need, by arithmetic. On a machine with other
+work the ratios say little: CPU time does.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import tempfile
@@ -15,9 +17,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
+
+import numpy as np
 
 from bench.throughput import note
 from prism_ch import worker
@@ -41,6 +46,8 @@ from tests.spread import Cluster, cluster
 _JOBS = 40
 #: The first windows of a recording are of young jobs; those after them are as in a running service.
 _MINUTES = 5
+#: The sizes of cluster that the arithmetic is done for, in GPUs.
+_LARGER = (640, 10_000, 100_000, 1_000_000)
 #: What two workers should gain over one, and one worker cost over none.
 _GAIN, _COST = 1.7, 1.1
 
@@ -53,6 +60,44 @@ class Window(NamedTuple):
     topology: Topology
     params: Params
 
+    @property
+    def new(self) -> int:
+        """How many of its flows are its own."""
+        return int(np.count_nonzero(self.flows.flows.end_ns >= self.flows.window.start_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a window with new `flows` of `gpus` costs: CPU seconds of the two roles, and bytes that are shared."""
+
+    window_s: float
+    flows: float
+    gpus: int
+    coordinator_s: float
+    worker_s: float
+    shared_bytes: float
+
+    def needs(self, gpus: int) -> tuple[float, int, int, float]:
+        """Return flow records a second, coordinators, workers, and bytes of traffic that each worker holds.
+
+        1. A coordinator has a window's length for what is not spread: `coordinator_s` grows with the flows.
+        2. What workers do is shared out evenly.
+        3. A worker holds the traffic of its coordinator's windows.
+        """
+        times = gpus / self.gpus
+        coordinators = math.ceil(times * self.coordinator_s / self.window_s)
+        workers = math.ceil(times * self.worker_s / self.window_s)
+        return times * self.flows / self.window_s, coordinators, workers, times * self.shared_bytes / coordinators
+
+    def table(self) -> str:
+        """Write what clusters of several sizes need, as Markdown."""
+        header = ("GPUs", "flow records/s", "coordinators", "workers", "GB on each worker")
+        lines = [
+            f"{gpus:,} | {rate:,.0f} | {first:,} | {second:,} | {size / 1e9:,.2f}"
+            for gpus, (rate, first, second, size) in ((gpus, self.needs(gpus)) for gpus in _LARGER)
+        ]
+        return "\n".join(f"| {line} |" for line in (" | ".join(header), " | ".join(["---:"] * len(header)), *lines))
+
 
 def main() -> None:
     """Make the windows, analyse them by turns, print."""
@@ -60,7 +105,8 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=16, help="of each job (default: 16)")
     parser.add_argument("--repeats", type=int, default=3, help="of each window (default: 3)")
     chosen = parser.parse_args()
-    windows = read_windows(chosen.gpus)[2:]
+    windows, database_s = read_windows(chosen.gpus)
+    windows = windows[2:]
     with ExitStack() as stack:
         clusters = {number: stack.enter_context(cluster(workers=number)) for number in (1, 2)}
         spread = {number: stack.enter_context(DaskExecutor(one.address)) for number, one in clusters.items()}
@@ -77,10 +123,23 @@ def main() -> None:
     print(f"\n{'sent in a window':<22}{'MB':>8}")
     for name, size in sent.bytes.items():
         print(f"{name:<22}{size / 1e6:>8.1f}")
+    costs = Costs(
+        60.0,
+        statistics.fmean(one.new for one in windows),
+        chosen.gpus * _JOBS,
+        database_s + cpu_s["1 worker", "coordinator"] / len(seconds["1 worker"]),
+        cpu_s["1 worker", "workers"] / len(seconds["1 worker"]),
+        sent.bytes["shared traffic"],
+    )
+    print(f"\nA window is read and written in {database_s:.2f} s. What larger clusters with such traffic would need:")
+    print(costs.table())
 
 
-def read_windows(gpus: int) -> list[Window]:
-    """Analyse a recording once, and return what each of its windows was analysed with."""
+def read_windows(gpus: int) -> tuple[list[Window], float]:
+    """Analyse a recording once, and return what each of its windows was analysed with.
+
+    Returns also the seconds that a window is read and written in, the median.
+    """
     note(f"simulating {_MINUTES} minutes of {_JOBS} jobs")
     scenario = textbook(
         gpus * _JOBS, 2, 2, gpus // 4, jobs=_JOBS, microbatches=16, step_s=1.0, duration_s=60.0 * _MINUTES, seed=3
@@ -98,8 +157,8 @@ def read_windows(gpus: int) -> list[Window]:
             load_topology(store, str(Path(folder) / "topology.csv"))
             land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
             note("reading the windows")
-            analyse(store, Settings(url="chdb://-"))
-    return windows
+            done = analyse(store, Settings(url="chdb://-")).windows
+    return windows, statistics.median(one.seconds["read"] + one.seconds["write"] for one in done)
 
 
 def measure(

@@ -39,11 +39,11 @@ class Cluster:
         self.scheduler = self._process(command, "scheduler.log", **environment)
         until(lambda: "Scheduler at" in self._log("scheduler.log"), self.scheduler)
 
-    def add_workers(self, number: int) -> None:
+    def add_workers(self, number: int, **environment: str) -> None:
         """Start workers, and wait until they have joined."""
         for _ in range(number):
             command = [sys.executable, "-m", "prism_ch", "worker", self.address]
-            self.workers.append(self._process(command, f"worker-{len(self.workers)}.log"))
+            self.workers.append(self._process(command, f"worker-{len(self.workers)}.log", **environment))
         for one in range(len(self.workers) - number, len(self.workers)):
             until(partial(self._has_joined, one), self.workers[one])
 

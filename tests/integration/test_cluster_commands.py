@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import pytest
 
 from prism_ch.analysis.apart import Apart
@@ -88,6 +90,46 @@ def test_stopped_worker_leaves_and_says_so() -> None:
         lines = made.log_of(0).splitlines()
         assert [line.split(" ", 5)[4] for line in lines] == ["joined", "stopped"]
         assert all(line.startswith("time=") and "level=INFO" in line for line in lines)
+
+
+def _dies(_: object = None) -> int:
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_call_that_ends_every_worker_is_an_error() -> None:
+    with cluster(workers=4) as made, DaskExecutor(made.address) as spread:
+        with pytest.raises(ClusterError, match="at work on 4 workers that ended, one after the other"):
+            spread.results(spread.start(_dies, [()]))
+        assert made.alive == []
+
+
+@pytest.mark.slow
+def test_tls_is_that_of_dask_s_configuration(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    certificate, key = str(tmp_path / "tls.pem"), str(tmp_path / "tls.key")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    tls = {"default-scheme": "tls", "require-encryption": "true", "tls.ca-file": certificate}
+    for role in ("scheduler", "worker", "client"):
+        tls |= {f"tls.{role}.cert": certificate, f"tls.{role}.key": key}
+    environment = {
+        f"DASK_DISTRIBUTED__COMM__{name.replace('.', '__').replace('-', '_').upper()}": value
+        for name, value in tls.items()
+    }
+    made = Cluster(tmp_path)
+    try:
+        made.start_scheduler(**environment)
+        made.add_workers(1, **environment)
+        mine = {f"distributed.comm.{name}": value for name, value in tls.items()}
+        with dask.config.set(mine), DaskExecutor(made.address) as spread:
+            assert spread.results(spread.start(_sum, [(1, (2,))])) == [3]
+        assert "worker=tls://" in made.log_of(0)
+        with DaskExecutor(made.address) as plain, pytest.raises(ClusterError, match="no scheduler answers"):
+            plain.share(1)
+    finally:
+        made.close()
 
 
 def test_scheduler_without_workers_is_an_error(idle: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
