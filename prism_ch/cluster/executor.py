@@ -1,6 +1,6 @@
 """Works each job of a window on one of the workers of a Dask scheduler.
 
-1. What many calls are given is sent once, to one worker; others get it from one another.
+1. What many calls are given is sent once, to one worker; the others get it from one another at once.
 2. A job's first call goes to the worker that has least to do, by the size of what the calls are given.
 3. Its later calls go where its state is, unless that worker is gone.
 4. Calls of one worker are put together to a few tasks: a task costs a scheduler and a worker about a millisecond each.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from prism_ch.analysis.executor import Given, Held
 from prism_ch.cluster.address import installed_version, require_dask, scheduler_address
-from prism_ch.cluster.packed import Batch, Call, Packed, Place, call_each, unpack
+from prism_ch.cluster.packed import Batch, Call, Packed, Place, arrived, call_each, unpack
 from prism_ch.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -102,12 +102,22 @@ class DaskExecutor:
     def share(self, value: Output) -> Held[Output]:
         """Hold a large value that many calls are given."""
         from dask.config import set as dask_config  # noqa: PLC0415 - the extra may be missing
+        from distributed import fire_and_forget  # noqa: PLC0415
 
         client = self._connected()
+        workers = self._workers(client)
         packed = Packed.of(value)
         log.debug("shared scheduler=%s bytes=%d", self._name, packed.size_bytes)
         with self._clear_errors(client), dask_config({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            [future] = client.map(unpack, [packed], pure=False, key=f"share-{uuid.uuid4().hex}")
+            key = f"share-{uuid.uuid4().hex}"
+            [future] = client.map(unpack, [packed], pure=False, key=key)
+            # Each worker fetches it from another as soon as there is one, not once its first call waits for it.
+            for number, home in enumerate(workers if len(workers) > 1 else ()):
+                fire_and_forget(
+                    client.submit(
+                        arrived, future, pure=False, key=f"{key}-{number}", workers=[home], allow_other_workers=True
+                    )
+                )
         return _Remote(client, future)
 
     def start(self, work: Callable[..., Output], given: Sequence[Given]) -> Sequence[Held[Output]]:

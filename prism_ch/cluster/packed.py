@@ -60,6 +60,10 @@ def unpack(packed: Packed[Output]) -> Output:
     return packed.value()
 
 
+def arrived(value: object) -> None:
+    """Have a worker fetch what is shared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Calls that one task makes, one after the other.
