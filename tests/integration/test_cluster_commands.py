@@ -15,6 +15,7 @@ import pytest
 from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.executor import Executor, LocalExecutor
 from prism_ch.cluster import executor as module
+from prism_ch.cluster.address import require_dask
 from prism_ch.cluster.executor import DaskExecutor
 from prism_ch.errors import ClusterError
 from prism_ch.model.memory import JobFailure
@@ -122,6 +123,7 @@ def test_tls_is_that_of_dask_s_configuration(tmp_path: Path) -> None:
     try:
         made.start_scheduler(**environment)
         made.add_workers(1, **environment)
+        require_dask()  # its defaults come before what is set here for a while
         mine = {f"distributed.comm.{name}": value for name, value in tls.items()}
         with dask.config.set(mine), DaskExecutor(made.address) as spread:
             assert spread.results(spread.start(_sum, [(1, (2,))])) == [3]
