@@ -58,7 +58,8 @@ SETTABLE = MappingProxyType({
     "session_timezone": re.compile(r"[A-Za-z]{1,20}([/_+-][A-Za-z0-9_+-]{1,30}){0,3}"),
 })  # fmt: skip
 
-#: Formats of a result; those that read a schema or a template from a file are not among them.
+#: Formats of a result; those that read a schema or a template from a file are not among them, nor is XML: the engine
+#: ends, and all that it serves, where it is to write the extremes of texts.
 FORMATS = frozenset({
     "Arrow", "ArrowStream", "CSV", "CSVWithNames", "CSVWithNamesAndTypes", "JSON", "JSONColumns",
     "JSONColumnsWithMetadata", "JSONCompact", "JSONCompactColumns", "JSONCompactEachRow",
@@ -69,7 +70,7 @@ FORMATS = frozenset({
     "Pretty", "PrettyCompact", "PrettyCompactMonoBlock", "PrettyCompactNoEscapes", "PrettyMonoBlock", "PrettyNoEscapes",
     "PrettySpace", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "TSV", "TSVRaw", "TSVWithNames",
     "TSVWithNamesAndTypes", "TabSeparated", "TabSeparatedRaw", "TabSeparatedWithNames",
-    "TabSeparatedWithNamesAndTypes", "Values", "Vertical", "XML",
+    "TabSeparatedWithNamesAndTypes", "Values", "Vertical",
 })  # fmt: skip
 
 _WORDS_TEXT = """

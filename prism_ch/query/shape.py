@@ -16,7 +16,7 @@ _BLOCK_FORMATS = NUMBERING_FORMATS | {
 }  # fmt: skip
 #: Formats that tell how many rows there were before LIMIT: at least, as the engine stops reading at the end of a block.
 COUNTING_FORMATS = frozenset({
-    "JSON", "JSONColumnsWithMetadata", "JSONCompact", "JSONCompactStrings", "JSONStrings", "XML",
+    "JSON", "JSONColumnsWithMetadata", "JSONCompact", "JSONCompactStrings", "JSONStrings",
 })  # fmt: skip
 _SELECT = re.compile(r"\s*(?:\(|(?:FROM|SELECT|WITH)\b)", re.IGNORECASE)
 _ENUMERATION = re.compile(r"Enum(?:8|16)\((?:'(?:[^'\\]|\\.)*' = -?\d+(?:, )?)+\)")

@@ -152,7 +152,7 @@ def test_an_error_far_into_a_result_tells_a_tenant_no_value(two: OwnEndpoint) ->
 
 
 @pytest.mark.parametrize(
-    "result_format", ["JSON", "JSONCompact", "JSONStrings", "JSONCompactStrings", "JSONColumnsWithMetadata", "XML"]
+    "result_format", ["JSON", "JSONCompact", "JSONStrings", "JSONCompactStrings", "JSONColumnsWithMetadata"]
 )
 def test_no_format_counts_what_was_read_of_others(two: OwnEndpoint, result_format: str) -> None:
     question = "SELECT job_id FROM steps SETTINGS output_format_write_statistics = 1"
