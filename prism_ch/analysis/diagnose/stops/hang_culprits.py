@@ -172,7 +172,7 @@ def find_hang_culprits(
     progress = _progress(sends, pairs, begin_ns, step_s, params)
     if len(begin_ns) > params.enough + 1:
         before = _progress(sends, pairs, begin_ns[:-1], step_s, params)
-        if any(not one.anybody for one in _of_collectives(before, pairs, params, idle=True)):
+        if _some_are_idle(before, pairs, params):
             begin_ns, progress = begin_ns[:-1], before
     exchanges, waiting = _of_exchange(progress, pairs, params)
     messages = [one for one in _of_pipeline(progress, pairs, params) if not np.isin(one.endpoints, waiting).all()]
@@ -227,6 +227,18 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
     seen = np.bincount(pair[before] * steps + step[before], minlength=count * steps).reshape(count, steps)
     lost = np.maximum(usual[:, None] - seen, 0).sum() / max(int(usual.sum()) * steps, 1)
     return _Progress(np.maximum(usual - done, 0), due_s, made_s, sent > 0, int(usual.sum()), float(lost), together_s)
+
+
+def _some_are_idle(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> bool:
+    """Return whether ranks took no part in a step while others did.
+
+    They sent nothing to those with whom they exchange gradients, or in whose pipeline they are.
+    """
+    piped = np.flatnonzero((pairs.kind == PP) & ((progress.left > 0) | progress.touched))
+    links = _Links.of(pairs, piped)
+    idle = links.all_of(~progress.touched[piped]) & progress.missed(links.sums(progress.left[piped]), params)
+    in_pipeline = bool(idle.any() and progress.touched[piped].any())
+    return in_pipeline or any(not one.anybody for one in _of_collectives(progress, pairs, params, idle=True))
 
 
 def _of_pipeline(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> list[_Candidate]:

@@ -82,6 +82,16 @@ def test_who_takes_no_part_while_its_peers_do_is_named(missing: int, known: int)
     assert found.due_ns == last[0].start_ns
 
 
+@pytest.mark.parametrize("known", [20, 21])
+def test_a_pipeline_that_misses_a_step_names_who_begins_it(known: int) -> None:
+    """Replicas inside servers share no link: the others end the step, and wait for that one unseen."""
+    messages = [(0, 1, 200.0), (1, 0, 500.0), (2, 3, 200.0), (3, 2, 500.0), (4, 5, 200.0), (5, 4, 500.0)]
+    sent = [Flow(src, dst, step * 1000 + at) for step in range(21) for src, dst, at in messages]
+    flows = [flow for flow in sent if flow.start_ms < 20_000 or flow.src not in {2, 3}]
+    found = culprits(flows, {(src, dst): PP for src, dst, _ in messages}, steps=known)
+    assert (found.endpoints.tolist(), found.anybody, found.begun) == ([2], False, True)
+
+
 @pytest.mark.parametrize("missing", [1, 2])
 @pytest.mark.parametrize("sends_on", [False, True])
 def test_exchange_over_pairs_of_two_kinds_names_who_is_missing(missing: int, sends_on: bool) -> None:
