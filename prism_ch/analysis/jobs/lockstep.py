@@ -52,7 +52,7 @@ def join_lockstep(
     were_one = _were_one(attempts, left, right, known)
     share = np.where(were_one, 1 / params.half, 1) * params.little
     listed = list(zip(left.tolist(), right.tolist(), strict=True))
-    measured = [_drift(end_ns[one], end_ns[other]) for one, other in listed]
+    measured = [_drift(end_ns[one], end_ns[other], params) for one, other in listed]
     if bursts:
         rest = _Rest(end_ns, bursts, params)
         measured = [min(pair, rest.wait(*rows), key=itemgetter(1)) for pair, rows in zip(measured, listed, strict=True)]
@@ -76,12 +76,13 @@ def join_lockstep(
     return [replace(whole, follows=name.get(whole.follows, whole.follows)) for whole in wholes], of_parts
 
 
-def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
+def _drift(one_ns: Int64, other_ns: Int64, params: RecogniseParams) -> tuple[int, float]:
     """Return how many steps two series have in common, and how much their distance varies.
 
     Parameters: `one_ns` int64[n] and `other_ns` int64[m], rising, ends of steps. The variance is a share of that of
     the null model, infinite if nothing shows that: durations that have nothing to do with one another add up to a
-    random walk, whose variance about its mean over n steps is n / 6 of that of a step.
+    random walk, whose variance about its mean over n steps is n / 6 of that of a step. One step in which the distance
+    changes more than by chance is left out of both: where a part gets slow, the other waits for it from there on.
     """
     if not len(one_ns) or not len(other_ns):
         return 0, np.inf
@@ -90,10 +91,23 @@ def _drift(one_ns: Int64, other_ns: Int64) -> tuple[int, float]:
     steps = min(len(one), len(other))
     if steps < _LEAST_STEPS:
         return steps, np.inf
-    walk = (np.var(np.diff(one)) + np.var(np.diff(other))) * steps / 6
+    kept = _is_usual(np.diff(other[:steps] - one[:steps]), params)
+    walk = sum(float(np.var(np.diff(each[:steps])[kept])) for each in (one, other)) * steps / 6
     # A step of the one ends nearest to that of the other which it is, or to the one after it.
     apart = [other[1:steps] - one[: steps - 1], other[:steps] - one[:steps], other[: steps - 1] - one[1:steps]]
-    return steps, float(min(np.var(each) for each in apart) / walk) if walk else np.inf
+    changes = [np.diff(each) for each in apart]
+    varies = [np.var(np.concatenate([[0], np.cumsum(np.where(_is_usual(each, params), each, 0))])) for each in changes]
+    return steps, float(min(varies) / walk) if walk else np.inf
+
+
+def _is_usual(changes: Int64, params: RecogniseParams) -> Bool:
+    """Mask changes of a distance, bool[n], but for the largest if no chance."""
+    usual = np.ones(len(changes), dtype=bool)
+    if len(changes) >= params.judged_steps:
+        largest = int(np.argmax(np.abs(changes)))
+        spread = robust.MAD_TO_SD * float(robust.median(np.abs(changes)))
+        usual[largest] = np.abs(changes[largest]) <= params.min_score * spread
+    return usual
 
 
 @dataclass(frozen=True, slots=True)

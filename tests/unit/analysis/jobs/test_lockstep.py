@@ -105,14 +105,21 @@ def test_the_part_that_is_known_gives_its_name() -> None:
     assert joined([ends(1), ends(1, part=1)], [known_job("b", PARTS[1], steps=5)]) == [([0, 1, 2, 3], "b")]
 
 
-def test_what_slows_one_part_moves_its_ends_and_parts_no_job() -> None:
-    # Steps 26 and later are 12 % longer, and the second part ends them at another place.
-    slow = np.clip(np.arange(STEPS) - 25, 0, None)
+@pytest.mark.parametrize("since", [10, 26])
+def test_what_slows_one_part_moves_its_ends_and_parts_no_job(since: int) -> None:
+    # Later steps are 12 % longer, and the second part ends them at another place.
+    slow = np.clip(np.arange(STEPS) - since + 1, 0, None)
     first, second = ends(1), ends(1, part=1)
     moved = [first + slow * 120_000_000, second + slow * 120_000_000 - (slow > 0) * 160_000_000]
     whole = [known_job("a", [0, 1, 2, 3], steps=26)]
-    assert joined(moved) == APART
+    assert joined(moved) == [([0, 1, 2, 3], "a")]
     assert joined(moved, whole) == [([0, 1, 2, 3], "a")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_stop_of_one_of_two_like_jobs_joins_them_not(seed: int) -> None:
+    stopped = ends(seed) + np.where(np.arange(STEPS) > 15, 7 * 10**9, 0)
+    assert joined([stopped, ends(100 + seed)]) == APART
 
 
 def test_what_follows_a_part_follows_the_whole() -> None:
