@@ -129,6 +129,8 @@ MANY = SampleCluster(
 )  # fmt: skip
 
 _ACME_LARGE = (Episode(0.55, 0.6, 0.35, 5, 3), Episode(0.99, 1, 0.5, 9, 6, "slow_nic"))
+#: Seconds a step takes, from the shortest known to the longest.
+_STEPS_S = (0.3, 1.2, 5.0, 22.0, 90.0)
 #: A week of 2,880 GPUs.
 LARGE = SampleCluster(
     hours=168,
@@ -142,7 +144,7 @@ LARGE = SampleCluster(
         SampleJob("job-7b21d9", "o'hara labs", 64, 4, 31.0, (Episode(0.3, 0.31, 0.2, 2, 1),), pause_at=0.5),
         SampleJob("job-c44e02", "acme", 32, 2, 24.0, (Episode(0.95, 1, 0.12, 4, 0),)),
         SampleJob("job-e93b58", "zenith", 32, 4, 36.0, status="stalled", ended_s=420),
-        *(SampleJob(f"job-2a{n:04x}", ("acme", "zenith")[n % 2], 20, 1, 20.0 + n) for n in range(5)),
+        *(SampleJob(f"job-2a{n:04x}", ("acme", "zenith")[n % 2], 20, 1, step_s) for n, step_s in enumerate(_STEPS_S)),
     ),
 )
 
