@@ -65,6 +65,15 @@ def last_rows(starts: Int64, rows: int) -> Int64:
     return np.append(starts[1:], rows)[: len(starts)] - 1
 
 
+def ranges(first: Int64, count: Int64) -> Int64:
+    """Count up from each first number, all ranges end to end.
+
+    From 5 and 0, of which there are 2 and 3, come 5, 6, 0, 1, 2.
+    Parameters: `first`, `count` int64[n], counts >= 0. Returns int64[sum of the counts].
+    """
+    return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+
+
 def order_by(*keys: npt.NDArray[Any]) -> Int64:
     """Sort rows stably by columns, the most significant first; return their order, int64[n].
 

@@ -20,6 +20,7 @@ from prism_ch.core.arrays import (
     group_search,
     last_rows,
     order_by,
+    ranges,
     run_starts,
 )
 
@@ -145,7 +146,7 @@ def cut(group: Int32, start: Int64, end: Int64, span_group: Int32, span_start: I
     stop = group_search(span_group, span_start, group, end - 1)  # one past the last that starts before the end
     count = np.maximum(stop - first, 0)
     row = np.repeat(np.arange(len(start), dtype=np.int64), count)
-    span = np.arange(len(row), dtype=np.int64) - np.repeat(np.cumsum(count) - count - first, count)
+    span = ranges(first, count)
     begin, finish = clip(start[row], end[row], span_start[span], span_end[span])
     kept = finish > begin
     return Cuts(row[kept], span[kept], begin[kept], finish[kept])

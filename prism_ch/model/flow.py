@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from prism_ch.core.arrays import order_by
+from prism_ch.core.arrays import order_by, ranges
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16
 
 #: What a batch is sorted by, the most significant first.
@@ -55,8 +55,7 @@ class FlowBatch(Columns):
         if not len(ends):
             return np.empty(0, dtype=np.int64)
         first, stop = (np.searchsorted(self.src, ends, side) for side in ("left", "right"))
-        count = stop - first
-        rows = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        rows = ranges(first, stop - first)
         dst = self.dst[rows]
         return np.asarray(rows[ends[np.minimum(np.searchsorted(ends, dst), len(ends) - 1)] == dst])
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prism_ch.core.arrays import ranges
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 
 
@@ -58,8 +59,7 @@ class Traffic:
     def rows_of(self, pairs: Int64) -> Int64:
         """Return the rows of the bursts of some pairs, int64[k] for rising int64[m]."""
         first, stop = (np.searchsorted(self.pair, pairs, side) for side in ("left", "right"))
-        count = stop - first
-        return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        return ranges(first, stop - first)
 
     def span_ns(self) -> Int64:
         """Return each pair's time from first to last moment, int64[pairs]; 0 without a burst."""

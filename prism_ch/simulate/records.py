@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, ranges, run_starts
 from prism_ch.core.intervals import merge
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import FOREVER_NS
@@ -91,8 +91,7 @@ def observe(flows: Flows, scenario: Scenario, network: Network) -> Observed:
 
 def pieces_of(counts: Int64) -> tuple[Int64, Int64]:
     """Divide rows into `counts` pieces each; return row and number of each piece."""
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(counts)), counts), ranges(np.zeros_like(counts), counts)
 
 
 def first_records(flows: Flows, observation: Observation, network: Network, seed: list[int]) -> Records:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import group_search, order_by, run_numbers, run_starts
+from prism_ch.core.arrays import group_search, order_by, ranges, run_numbers, run_starts
 from prism_ch.core.density import densest
 from prism_ch.core.graph import components, levels
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -214,7 +214,7 @@ def _sightings(seen: FlowBatch, five_tuple: Int64) -> _Sightings:
     after = np.searchsorted(five_tuple[begin], five_tuple[begin], side="right") - number - 1
     others = np.minimum(after, _MAX_SWITCHES - 1)
     left = np.repeat(number, others)
-    right = left + 1 + _count_up(others)
+    right = ranges(number + 1, others)
     exporter, exporters = seen.exporter[begin], len(seen.exporters)
     key = exporter[left] * np.int64(exporters) + exporter[right]
     order = np.argsort(key, kind="stable")
@@ -276,7 +276,7 @@ def _candidates(sightings: _Sightings, within_ns: int) -> tuple[Int64, Int64, In
     most = max(_MAX_CANDIDATES / max(pairs, 1), _MIN_CANDIDATES)
     some = _sample(pair, count, most, pairs, _SILVER)
     before, begin, pair, count = before[some], begin[some], pair[some], count[some]
-    after = np.repeat(begin, count) + _count_up(count)
+    after = ranges(begin, count)
     looked_at = np.bincount(pair, minlength=pairs).astype(np.float64)
     return np.repeat(before, count), after, np.repeat(pair, count), looked_at
 
@@ -302,11 +302,6 @@ def _sample(pair: Int32, cost: Int64 | None, most: float, pairs: int, step: floa
     share = np.minimum(most / np.maximum(total, 1), 1)
     turn = np.arange(len(pair)) * step
     return np.asarray(turn - np.floor(turn) < share[pair])
-
-
-def _count_up(counts: Int64) -> Int64:
-    """Count up from 0 below each count: (2, 3) gives 0, 1, 0, 1, 2."""
-    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _agreeing_levels(compared: _Compared, exporters: int, params: ClockParams) -> tuple[Float64, _Compared]:

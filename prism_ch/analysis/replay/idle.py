@@ -13,6 +13,7 @@ from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.longest_path import longest_source
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.core import intervals
+from prism_ch.core.arrays import ranges
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ReplayParams
@@ -145,7 +146,7 @@ def _of_endpoints(
     first = np.searchsorted(united.group, np.arange(len(graph.role) + 1) * steps)
     count = np.diff(first)[graph.unit]
     row = np.repeat(np.arange(len(count), dtype=np.int32), count)
-    of_unit = np.arange(len(row)) - np.repeat(np.cumsum(count) - count - first[graph.unit], count)
+    of_unit = ranges(first[graph.unit], count)
     next_ns, own_end = begin[graph.role[graph.unit]], division.end_ns
     between = (next_ns > own_end[:, :-1]) & graph.known
     until = np.where(np.append(between[:, 1:], np.zeros((len(count), 1), dtype=bool), axis=1), own_end[:, 1:], _NEVER)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.core.arrays import check_equal_length, check_groups, order_by, run_starts, segment_search
+from prism_ch.core.arrays import check_equal_length, check_groups, order_by, ranges, run_starts, segment_search
 
 
 def test_equal_lengths_are_demanded_by_name() -> None:
@@ -56,3 +56,8 @@ def test_segment_search_is_searchsorted_in_each_segment(segments: list[list[int]
     found = segment_search(values, offsets[which], offsets[which + 1], np.array(queries, dtype=np.int64))
     expected = [np.searchsorted(segments[i], query, side="right") for i, query in zip(which, queries, strict=True)]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_ranges_are_counted_up_end_to_end() -> None:
+    assert ranges(np.array([5, 7, 0]), np.array([2, 0, 3])).tolist() == [5, 6, 0, 1, 2]
+    assert ranges(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)).tolist() == []
