@@ -143,17 +143,12 @@ class ExaminedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class JobContext:
+class JobContext(ExaminedJob):
     """A job as a window shows it, among others.
 
-    `job`, `attempts`, `not_slow` and `moved` are those of ExaminedJob. `seen` is all that the window shows, `found`
-    what earlier detectors found.
+    `seen` is all that the window shows, `found` what earlier detectors found.
     """
 
-    job: ContinuedJob
-    attempts: tuple[AttemptContext, ...]
-    not_slow: Bool
-    moved: Moved
     seen: Observed
     topology: Topology
     params: Params

@@ -91,12 +91,12 @@ def _drift(one_ns: Int64, other_ns: Int64, params: RecogniseParams) -> tuple[int
     steps = min(len(one), len(other))
     if steps < _LEAST_STEPS:
         return steps, np.inf
-    kept = _is_usual(np.diff(other[:steps] - one[:steps]), params)
-    walk = sum(float(np.var(np.diff(each[:steps])[kept])) for each in (one, other)) * steps / 6
     # A step of the one ends nearest to that of the other which it is, or to the one after it.
     apart = [other[1:steps] - one[: steps - 1], other[:steps] - one[:steps], other[: steps - 1] - one[1:steps]]
     changes = [np.diff(each) for each in apart]
-    varies = [np.var(np.concatenate([[0], np.cumsum(np.where(_is_usual(each, params), each, 0))])) for each in changes]
+    kept = [_is_usual(each, params) for each in changes]
+    varies = [np.var(np.append(0, np.cumsum(each * usual))) for each, usual in zip(changes, kept, strict=True)]
+    walk = sum(float(np.var(np.diff(each[:steps])[kept[1]])) for each in (one, other)) * steps / 6
     return steps, float(min(varies) / walk) if walk else np.inf
 
 
