@@ -24,6 +24,8 @@ from unittest.mock import patch
 
 import numpy as np
 
+from bench import processes
+from bench.recordings import landed
 from bench.throughput import note
 from prism_ch import worker
 from prism_ch.analysis.executor import Executor, LocalExecutor
@@ -31,15 +33,11 @@ from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.analysis.window import analyse_window
 from prism_ch.cluster.executor import DaskExecutor
 from prism_ch.cluster.packed import Packed
-from prism_ch.ingest.files import land_files
-from prism_ch.ingest.topology_file import load_topology
 from prism_ch.model.memory import WindowMemory
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.settings import Settings
 from prism_ch.simulate import generate, textbook, write
-from prism_ch.store.client import connect
-from prism_ch.store.migrate import migrate
 from prism_ch.worker import analyse
 from tests.spread import Cluster, cluster
 
@@ -152,10 +150,7 @@ def read_windows(gpus: int) -> tuple[list[Window], float]:
 
     with tempfile.TemporaryDirectory() as folder, patch.object(worker, "analyse_window", noted):
         write(generate(scenario), Path(folder))
-        with connect(f"chdb://{folder}/data") as store:
-            migrate(store)
-            load_topology(store, str(Path(folder) / "topology.csv"))
-            land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
+        with landed(Path(folder)) as store:
             note("reading the windows")
             done = analyse(store, Settings(url="chdb://-")).windows
     return windows, statistics.median(one.seconds["read"] + one.seconds["write"] for one in done)
@@ -178,19 +173,13 @@ def measure(
         note(f"turn {turn + 1} of {repeats}")
         for window in windows:
             for name, executor in executors.items():
-                before = {role: sum(map(_cpu_s, processes)) for role, processes in roles.items()}
+                before = {role: sum(map(processes.cpu_s, numbers)) for role, numbers in roles.items()}
                 began = time.perf_counter()
                 analyse_window(*window, executor)
                 seconds[name].append(time.perf_counter() - began)
-                for role, processes in roles.items():
-                    cpu_s[name, role] += sum(map(_cpu_s, processes)) - before[role]
+                for role, numbers in roles.items():
+                    cpu_s[name, role] += sum(map(processes.cpu_s, numbers)) - before[role]
     return seconds, cpu_s
-
-
-def _cpu_s(process: int) -> float:
-    """Return the CPU time that a process has taken, in seconds."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def report(

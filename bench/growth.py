@@ -9,6 +9,7 @@ landed and analysed, each in a process of its own: printed are CPU time, memory,
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,18 +21,16 @@ from typing import TypeVar
 
 import numpy as np
 
+from bench.processes import peak_bytes
 from bench.profile import Samples, Worked, profile
+from bench.recordings import landed
 from bench.throughput import note
-from prism_ch.ingest.files import land_files
-from prism_ch.ingest.topology_file import load_topology
 from prism_ch.model.columns import Float64
 from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, write
 from prism_ch.simulate.draws import MIB, Draws, textbook_job
 from prism_ch.simulate.job import GradientSync, Job, Layout
 from prism_ch.simulate.scenario import Cluster
-from prism_ch.store.client import connect
-from prism_ch.store.migrate import migrate
 from prism_ch.worker import analyse
 
 Output = TypeVar("Output")
@@ -80,9 +79,8 @@ def mixed(servers: int, duration_s: float, seed: int = 5) -> Scenario:
     counts: list[int] = []
     while sum(counts) < servers:
         counts.append(min(_JOB_SERVERS[len(counts) % len(_JOB_SERVERS)], servers - sum(counts)))
-    steps_s = draws.shuffled(range(len(counts)))
-    for number, count in enumerate(counts):
-        step_s = float(np.geomspace(*_STEPS_S, len(counts))[steps_s[number]])
+    steps_s = np.geomspace(*_STEPS_S, len(counts))[draws.shuffled(range(len(counts)))].tolist()
+    for number, (count, step_s) in enumerate(zip(counts, steps_s, strict=True)):
         sync = _SYNCS[number % len(_SYNCS)]
         piped = sync.mode in ("allreduce", "distributed_optimizer") and count % 2 == 0
         layout = Layout(tp=8, pp=2, dp=count // 2) if piped else Layout(tp=8, dp=count)
@@ -96,7 +94,7 @@ def mixed(servers: int, duration_s: float, seed: int = 5) -> Scenario:
         )
         jobs.append(job)
         first += count
-    return draws.scenario(jobs, steps_s[0] + 1.0, duration_s=duration_s, phases=False)
+    return draws.scenario(jobs, max(steps_s), duration_s=duration_s, phases=False)
 
 
 def sized(gpus: int) -> Scenario:
@@ -147,25 +145,15 @@ def _apart(work: Callable[[int, str], Output], gpus: int, folder: str) -> Output
 
 
 def _simulate(gpus: int, folder: str) -> None:
-    write(generate(sized(gpus)), Path(folder) / "minute")
+    write(generate(sized(gpus)), Path(folder))
 
 
 def _measure(gpus: int, folder: str) -> Minute:
-    with connect(f"chdb://{folder}/data") as store:
-        migrate(store)
-        load_topology(store, f"{folder}/minute/topology.csv")
-        land_files(store, [f"{folder}/minute/flows/*.parquet"])
+    with landed(Path(folder)) as store:
         begin_s = time.process_time()
         report = analyse(store, Settings(url="chdb://-"))
         cpu_s = time.process_time() - begin_s
-    return Minute(gpus, sum(one.flows for one in report.windows), cpu_s, _peak_gib())
-
-
-def _peak_gib() -> float:
-    """Return the most memory in use so far. What getrusage() returns counts that of a parent, too."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    [peak_kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(peak_kib) / 2**20
+    return Minute(gpus, sum(one.flows for one in report.windows), cpu_s, peak_bytes(os.getpid()) / 2**30)
 
 
 def _print_sizes(minutes: Sequence[Minute]) -> None:

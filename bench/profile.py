@@ -29,21 +29,19 @@ from unittest.mock import patch
 
 import numpy as np
 
+from bench.recordings import landed
 from bench.throughput import note
 from prism_ch import worker
 from prism_ch.analysis.lookback import FlowSource, read_window
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.assets import asset
-from prism_ch.ingest.files import land_files
-from prism_ch.ingest.topology_file import load_topology
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_span import FlowSpan
 from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, textbook, write
-from prism_ch.store.client import Store, connect
+from prism_ch.store.client import Store
 from prism_ch.store.kept_memory import KeptMemory
-from prism_ch.store.migrate import migrate
 from prism_ch.store.statements import statement
 from prism_ch.worker import DEFAULT_PARAMS, WindowReport, analyse
 
@@ -131,12 +129,8 @@ def profile(scenario: Scenario, samples: Samples) -> list[Worked]:
     note(f"profiling {scenario.name}, {scenario.duration_s:.0f} s")
     with tempfile.TemporaryDirectory() as folder:
         write(generate(scenario), Path(folder))
-        with connect(f"chdb://{folder}/data") as store:
-            migrate(store)
-            load_topology(store, str(Path(folder) / "topology.csv"))
-            land_files(store, [str(Path(folder) / "flows" / "*.parquet")])
-            with _counted(samples), _rows_read() as rows:
-                return _work(store, samples, rows)
+        with landed(Path(folder)) as store, _counted(samples), _rows_read() as rows:
+            return _work(store, samples, rows)
 
 
 def _work(store: Store, samples: Samples, rows: list[tuple[Rows, Rows]]) -> list[Worked]:

@@ -11,15 +11,17 @@ from pathlib import Path
 from bench.attack import connections, memory, ruin, tenants
 from bench.attack.target import Held, attacked
 
-#: What is done to a service, in this order; each takes the service and when to end, on the steady clock.
-PHASES = {
+#: What is done to one service, in this order; each takes the service and when to end, on the steady clock.
+TOGETHER = {
     "statements": memory.hostile_statements,
     "interference": tenants.interference,
     "bombs": memory.bombs,
     "connections": connections.silent_connections,
     "kills": ruin.kills,
-    "damage": ruin.damage,
 }
+#: What is done to another: what came over HTTP lies in no file, from which the doctor could bring it back.
+APART = {"damage": ruin.damage}
+PHASES = TOGETHER | APART
 
 
 def main() -> int:
@@ -30,10 +32,8 @@ def main() -> int:
     parser.add_argument("--memory-gib", type=float, default=4.0, help="memory of the service, where groups can be made")
     chosen = parser.parse_args()
     names = chosen.only or list(PHASES)
-    # What came over HTTP lies in no file, from which the doctor could bring it back: damage is done to one by itself.
-    together = [name for name in names if name != "damage"], [name for name in names if name == "damage"]
     found: list[Held] = []
-    for phases in filter(None, together):
+    for phases in filter(None, ([name for name in names if name in group] for group in (TOGETHER, APART))):
         with (
             tempfile.TemporaryDirectory(prefix="prism-ch-") as home,
             attacked(Path(home), int(chosen.memory_gib * 2**30)) as target,

@@ -13,6 +13,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Self
 
+from bench.processes import peak_bytes
 from tests.damage import FLOWS, TOPOLOGY
 from tests.e2e.commands import prism_ch_process
 from tests.e2e.service import Service
@@ -73,9 +74,7 @@ class Target:
     def peak_bytes(self) -> int:
         """Return the most memory that it has had in use."""
         assert self.service.process is not None
-        status = Path(f"/proc/{self.service.process.pid}/status").read_text(encoding="ascii")
-        [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-        return int(peak) * 1024
+        return peak_bytes(self.service.process.pid)
 
 
 class Others:
