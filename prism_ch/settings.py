@@ -18,7 +18,9 @@ DEFAULT_URL = "chdb://./prism-data"
 #: The executor that is this process itself.
 LOCAL = "local"
 
-_SCHEDULER = re.compile(r"dask://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+#: A host and a port, two groups of an address.
+HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})"
+_SCHEDULER = re.compile(f"dask://{HOST_AND_PORT}")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -155,7 +157,7 @@ class AnalysisSettings(BaseModel):
     def _is_local_or_scheduler(cls, executor: str) -> str:
         """Require the address of a scheduler, unless the work stays here."""
         match = _SCHEDULER.fullmatch(executor)
-        if executor != LOCAL and (match is None or not 0 < int(match[1]) < 65_536):
+        if executor != LOCAL and (match is None or not 0 < int(match[2]) < 65_536):
             raise ValueError("is local, or dask://HOST:PORT, for example dask://scheduler:8786")
         return executor
 

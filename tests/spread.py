@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prism_ch.cluster.executor import DaskExecutor
-from tests.e2e.service import free_port
+from tests.e2e.service import free_port, until
 
 _ROOT = Path(__file__).parents[1]
 #: Nothing takes so long unless it hangs, in seconds.
@@ -37,7 +36,7 @@ class Cluster:
         options = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
         command = [sys.executable, "-m", "dask", "scheduler", *options]
         self.scheduler = self._process(command, "scheduler.log", **environment)
-        until(lambda: "Scheduler at" in self._log("scheduler.log"), self.scheduler)
+        until(lambda: "Scheduler at" in self._log("scheduler.log"), self.scheduler, _PATIENCE_S)
 
     def add_workers(self, number: int, **environment: str) -> None:
         """Start workers, and wait until they have joined."""
@@ -45,7 +44,7 @@ class Cluster:
             command = [sys.executable, "-m", "prism_ch", "worker", self.address]
             self.workers.append(self._process(command, f"worker-{len(self.workers)}.log", **environment))
         for one in range(len(self.workers) - number, len(self.workers)):
-            until(partial(self._has_joined, one), self.workers[one])
+            until(partial(self._has_joined, one), self.workers[one], _PATIENCE_S)
 
     @property
     def alive(self) -> list[subprocess.Popen[bytes]]:
@@ -95,15 +94,6 @@ class Cluster:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
-
-
-def until(what: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
-    """Wait until something holds; fails where it never does, or a process has ended."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not what():
-        assert process.poll() is None, "the process has ended"
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.05)
 
 
 @contextmanager

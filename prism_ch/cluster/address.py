@@ -9,9 +9,10 @@ from importlib.util import find_spec
 
 from prism_ch import __version__
 from prism_ch.errors import ClusterError
+from prism_ch.settings import HOST_AND_PORT
 
 #: How the settings write it, or Dask's own scheduler prints it.
-_ADDRESS = re.compile(r"(?:(dask|tcp|tls)://)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})/?")
+_ADDRESS = re.compile(f"(?:(dask|tcp|tls)://)?{HOST_AND_PORT}/?")
 
 
 def scheduler_address(text: str) -> str:

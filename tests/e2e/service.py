@@ -28,9 +28,11 @@ def free_port() -> int:
         return port
 
 
-def until(what: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
+def until(
+    what: Callable[[], object], process: subprocess.Popen[Any] | None = None, patience_s: float = PATIENCE_S
+) -> None:
     """Wait until something holds; fails where it never does, or the process it depends on has ended."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not what():
         assert process is None or process.poll() is None, "the service has ended"
         assert time.monotonic() < deadline, "it never came to that"
