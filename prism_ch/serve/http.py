@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,6 +32,9 @@ from prism_ch.serve.pages import PATHS
 from prism_ch.serve.users import Users
 
 log = logging.getLogger(__name__)
+
+#: After this long, in seconds, what a client has not read of its last answer is dropped.
+_LAST_WORDS_S = 1.0
 
 
 def application(
@@ -124,7 +129,7 @@ def listening(
     except (OSError, ValueError) as error:
         opened.close()
         raise SettingsError(f"{certificate}, {key}: can't be used for TLS: {error}") from error
-    server = uvicorn.Server(config)
+    server = _Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="http", daemon=True)
     with opened:
         thread.start()
@@ -134,7 +139,24 @@ def listening(
             yield bound
         finally:
             server.should_exit = True
-            thread.join(timeout=3)
+            thread.join(timeout=5)
+
+
+class _Server(uvicorn.Server):
+    """A server that closes, once it stops, also connections whose clients don't read what was sent.
+
+    The event loop can't be closed while something is left to be written.
+    """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop as the library does, then close what is still open after a while."""
+        await super().shutdown(sockets)
+        until_s = time.monotonic() + _LAST_WORDS_S
+        while self.server_state.connections:
+            await asyncio.sleep(0.02)
+            if time.monotonic() > until_s:
+                for connection in self.server_state.connections:
+                    connection.transport.abort()
 
 
 class _Front:
