@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from prism_ch.analysis.executor import Executor
 from prism_ch.assets import asset
 from prism_ch.daemon.spool import Spool
-from prism_ch.daemon.watch import KNOWN_S, ExporterArrival, JobSilence, Watch
+from prism_ch.daemon.watch import SINCE_S, ExporterArrival, JobSilence, Watch
 from prism_ch.errors import ClaimedError, PrismError, SettingsError
 from prism_ch.settings import Settings, read_toml, validated
 from prism_ch.store.client import Store
@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 
 #: A task stops after this long, in seconds, and does the rest at its next tick.
 _TIME_SLICE_S = 30.0
-#: Who sent nothing for longer than this, in seconds, is not asked for.
-_SINCE_S = 3 * round(KNOWN_S)
 _SHIPPED = "scheduler/schedule.toml"
 
 
@@ -80,7 +78,7 @@ def analyse_closed(context: TaskContext) -> int:
 
 
 def _arrivals(context: TaskContext) -> list[ExporterArrival]:
-    return [ExporterArrival(*row) for row in context.store.rows(statement("exporter_arrivals"), {"since": _SINCE_S})]
+    return [ExporterArrival(*row) for row in context.store.rows(statement("exporter_arrivals"), {"since": SINCE_S})]
 
 
 def look_at_silence(context: TaskContext) -> int:
@@ -89,7 +87,7 @@ def look_at_silence(context: TaskContext) -> int:
     until_ns = watch.arrived_until_ns(exporters)
     if until_ns is None:
         return 0
-    jobs = [JobSilence(*row) for row in store.rows(statement("job_silence"), {"since": _SINCE_S})]
+    jobs = [JobSilence(*row) for row in store.rows(statement("job_silence"), {"since": SINCE_S})]
     began_s = time.monotonic()
     if not watch.is_due(jobs, exporters, until_ns, began_s):
         return 0

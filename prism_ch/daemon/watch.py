@@ -8,9 +8,11 @@ whether more will come. So each tick asks who is silent, and up to when records 
    arrivals; then what ended one such distance ago would have come.
 3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent a third as long
    again; and once a window was worked, which replaces what was seen in between.
-4. A job that sends again after a pause that is half a step longer than usual ones is looked at once it has for half a
-   step, too, and again as above for some steps: only what comes after a stop shows what it was.
-5. Looking takes a quarter of the time at most.
+4. A pair that trains sends once in each step. Where one has not for half a step longer, while others of its job have, a
+   part of the job stands still: that is looked at as silence is.
+5. A job that sends again after a pause that is half a step longer than usual ones, or whose parts all do, is looked at
+   once it has for half a step, too, and again as above for some steps: only what comes after a stop shows what it was.
+6. Looking takes a quarter of the time at most.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ PROMPT_S = 4.0
 SILENCE_S = 5.0
 #: Who is silent for longer than this, in seconds, is left to the windows as they close.
 KNOWN_S = 60.0
+#: Who sent nothing for longer than this, in seconds, is not asked for.
+SINCE_S = 3 * round(KNOWN_S)
 #: Each look comes this many times as long after the silence began as the one before.
 _AGAIN = 1.3
 #: How much longer than a look the pause after it is.
@@ -59,26 +63,35 @@ class ExporterArrival:
 class JobSilence:
     """Up to when a job's flows are analysed, and when the newest one ended; nanoseconds since the epoch.
 
-    `step_s` is its usual step in seconds.
+    `quiet_ns` is when the newest flow of the pair ended that has been silent for longest. `step_s` is its usual step in
+    seconds.
     """
 
     job_id: str
     status: str
     known_ns: int
     last_ns: int
+    quiet_ns: int
     step_s: float
+
+    @property
+    def part_stands(self) -> bool:
+        """Whether a part of it stands still while others go on."""
+        return self.last_ns - self.quiet_ns > 1.5 * self.step_s * 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
     """The newest flow of a job, and the first one after its latest pause, 0 without any.
 
-    `pauses_s` are the seconds between the newest flows of which it was heard one after the other.
+    `pauses_s` are the seconds between the newest flows of which it was heard one after the other; `part_stands` is
+    whether a part of it stood still.
     """
 
     last_ns: int
     resumed_ns: int = 0
     pauses_s: tuple[float, ...] = ()
+    part_stands: bool = False
 
     def then(self, job: JobSilence) -> _Heard:
         """Return what is heard now."""
@@ -88,8 +101,9 @@ class _Heard:
         # As long as its pauses are not known they may last a step, of which only the end is seen.
         known = len(self.pauses_s) >= _ENOUGH
         paused = pause_s > (_usual(self.pauses_s) if known else job.step_s) + job.step_s / 2
-        resumed_ns = job.last_ns if paused else self.resumed_ns
-        return _Heard(job.last_ns, resumed_ns, (*self.pauses_s, pause_s)[-_REMEMBERED:])
+        goes_on = paused or (self.part_stands and not job.part_stands)
+        resumed_ns = job.last_ns if goes_on else self.resumed_ns
+        return _Heard(job.last_ns, resumed_ns, (*self.pauses_s, pause_s)[-_REMEMBERED:], job.part_stands)
 
 
 class Watch:
@@ -165,9 +179,10 @@ def _usual(distances_s: Sequence[float]) -> float:
 
 def _silent(jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int) -> Iterator[_Look]:
     """Yield who is silent since when, and for how many seconds."""
-    for name, last_ns in (
-        *((job.job_id, job.last_ns) for job in jobs),
-        *((f"exporter {one.exporter}", one.last_ns) for one in exporters),
+    for name, last_ns, heard_ns in (
+        *((job.job_id, job.last_ns, until_ns) for job in jobs),
+        *((f"{job.job_id} part", job.quiet_ns, job.last_ns) for job in jobs if job.part_stands),
+        *((f"exporter {one.exporter}", one.last_ns, until_ns) for one in exporters),
     ):
-        if until_ns - last_ns <= KNOWN_S * 1e9:
-            yield (name, last_ns), (until_ns - last_ns) / 1e9, SILENCE_S
+        if heard_ns - last_ns <= KNOWN_S * 1e9:
+            yield (name, last_ns), (heard_ns - last_ns) / 1e9, SILENCE_S

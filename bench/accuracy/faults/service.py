@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from bench.accuracy.faults.stream import read_flows, read_topology
-from prism_ch.daemon.watch import ExporterArrival, JobSilence, Watch
+from prism_ch.daemon.watch import SINCE_S, ExporterArrival, JobSilence, Watch
 from prism_ch.model.columns import Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
+from prism_ch.model.result import PAIR_KINDS
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
@@ -66,7 +67,7 @@ class _Arrivals:
     def __init__(self, flows: FlowBatch) -> None:
         self._flows = flows
         self._ends: list[Int64] = [np.sort(flows.end_ns[flows.exporter == n]) for n in range(len(flows.exporters))]
-        self._of_job: dict[tuple[str, int], Int64] = {}
+        self._of_pair = _ends_of_pairs(flows)
 
     def closed_until_ns(self, now_ns: int) -> int:
         """Return up to when windows close: when nothing comes any more, all that have passed."""
@@ -88,15 +89,24 @@ class _Arrivals:
         """List the jobs that have not ended, with their newest flow."""
         found = []
         for job_id, job in results.jobs.items():
-            record, members = job.last.job, job.last.members.endpoint
-            key = (job_id, len(members))
-            if key not in self._of_job:
-                inside = np.isin(self._flows.src, members) & np.isin(self._flows.dst, members)
-                self._of_job[key] = np.sort(self._flows.end_ns[inside])
-            if record.status != "ended":
-                last_ns = _newest(self._of_job[key], now_ns)
-                found.append(JobSilence(job_id, record.status, record.last_seen_ns, last_ns, record.step_s_median))
+            record, pairs = job.last.job, job.last.pairs
+            trains = pairs.kind != PAIR_KINDS.index("other")
+            ends = zip(pairs.src[trains].tolist(), pairs.dst[trains].tolist(), strict=True)
+            newest = [_newest(self._of_pair[pair], now_ns) for pair in ends]
+            sent = [last_ns for last_ns in newest if now_ns - last_ns < SINCE_S * _SECOND]
+            if record.status != "ended" and sent:
+                known_ns, step_s = record.last_seen_ns, record.step_s_median
+                found.append(JobSilence(job_id, record.status, known_ns, max(sent), min(sent), step_s))
         return found
+
+
+def _ends_of_pairs(flows: FlowBatch) -> dict[tuple[int, int], Int64]:
+    """Return when the flows of each pair ended, int64[flows], rising."""
+    order = np.lexsort((flows.end_ns, flows.dst, flows.src))
+    src, dst, ends = flows.src[order], flows.dst[order], flows.end_ns[order]
+    first = np.flatnonzero(np.diff(src, prepend=-1) | np.diff(dst, prepend=-1))
+    names = zip(src[first].tolist(), dst[first].tolist(), strict=True)
+    return dict(zip(names, np.split(ends, first[1:]), strict=True))
 
 
 def _newest(ends: Int64, now_ns: int) -> int:

@@ -16,7 +16,8 @@ def arrival(now_s: float, received_s: float, last_s: float, exporter: str = "lea
 
 
 def job(last_s: float, known_s: float = 0.0, status: str = "running") -> JobSilence:
-    return JobSilence("job", status, T0_NS + round(known_s * SECOND), T0_NS + round(last_s * SECOND), step_s=2.0)
+    last_ns = T0_NS + round(last_s * SECOND)
+    return JobSilence("job", status, T0_NS + round(known_s * SECOND), last_ns, last_ns, step_s=2.0)
 
 
 def until_s(watch: Watch, *exporters: ExporterArrival) -> float | None:
@@ -80,7 +81,8 @@ def looks_of_resumed(watch: Watch, last_s: dict[int, float], *, step_s: float) -
     """The seconds at which a job whose newest flow ended then and then is looked at, all of it having arrived."""
     looks = []
     for at, newest_s in last_s.items():
-        one = JobSilence("job", "running", T0_NS, T0_NS + round(newest_s * SECOND), step_s)
+        last_ns = T0_NS + round(newest_s * SECOND)
+        one = JobSilence("job", "running", T0_NS, last_ns, last_ns, step_s)
         if watch.is_due([one], [], one.last_ns, float(at)):
             looks.append(at)
     return looks
@@ -102,6 +104,27 @@ def test_job_in_its_usual_rhythm_is_not_looked_at() -> None:
     """Something of it ends once in each step of 3 s."""
     last_s = {at: 3.0 * (at // 3) for at in range(60)}
     assert looks_of_resumed(Watch(), last_s, step_s=3.0) == []
+
+
+def looks_of_part(quiet_s: dict[int, float], *, step_s: float) -> list[int]:
+    """The seconds at which a job is looked at that sends all the time, but for one pair."""
+    watch, looks = Watch(), []
+    for at, quiet in quiet_s.items():
+        last_ns, quiet_ns = T0_NS + at * SECOND, T0_NS + round(quiet * SECOND)
+        one = JobSilence("job", "running", T0_NS, last_ns, quiet_ns, step_s)
+        if watch.is_due([one], [], last_ns, float(at)):
+            looks.append(at)
+    return looks
+
+
+def test_part_of_a_job_that_stands_still_is_looked_at_and_when_it_goes_on() -> None:
+    """One pair sends nothing from second 10 to second 20; the others send on."""
+    quiet_s = {at: at - 3.0 if at < 13 else 10.0 if at < 20 else at - 3.0 for at in range(30)}
+    assert looks_of_part(quiet_s, step_s=4.0) == [17, 22, 23, 24, 26, 28]
+
+
+def test_part_of_a_job_that_sends_in_every_step_is_not_looked_at() -> None:
+    assert looks_of_part({at: 10.0 * (at // 10) - 4 for at in range(60)}, step_s=10.0) == []
 
 
 def test_silent_exporter_is_looked_at() -> None:
