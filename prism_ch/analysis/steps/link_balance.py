@@ -97,7 +97,9 @@ def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, par
     )
     if step.strength < params.half:
         return None
-    return np.rint(bursts * step.period_s / span_s).astype(np.int64)
+    # Where nothing is sent for longer than a step, the job rests, or its records are missing: no step passes.
+    sends_s = float(np.minimum(np.diff(np.sort(traffic.start_ns)) / 1e9, step.period_s).sum())
+    return np.rint(bursts * step.period_s / sends_s).astype(np.int64)
 
 
 def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> tuple[Bool, Bool]:

@@ -117,7 +117,7 @@ def looks_of_part(quiet_s: dict[int, float], *, step_s: float) -> list[int]:
     return looks
 
 
-def test_part_of_a_job_that_stands_still_is_looked_at_and_when_it_goes_on() -> None:
+def test_part_of_a_job_that_stands_still_is_looked_at() -> None:
     """One pair sends nothing from second 10 to second 20; the others send on."""
     quiet_s = {at: at - 3.0 if at < 13 else 10.0 if at < 20 else at - 3.0 for at in range(30)}
     assert looks_of_part(quiet_s, step_s=4.0) == [17, 22, 23, 24, 26, 28]

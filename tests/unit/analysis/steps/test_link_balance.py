@@ -156,3 +156,12 @@ def test_steps_of_a_known_job_stay_whole_while_a_stage_is_slow() -> None:
     found = work(batch(shaken(flows, 1, ms=0.1)), topology(2), 10).only.steps
     assert len(found) == 110
     assert found.duration_s[1:] == pytest.approx([0.85] * 79 + [1.55] * 30, abs=0.002)
+
+
+@pytest.mark.parametrize("microbatches", [4, 8])
+def test_a_hole_longer_than_many_steps_cuts_no_step_around_it(microbatches: int) -> None:
+    starts = [start for start in every(1000, 70) if not 20_000 <= start < 50_000]
+    seen = traffic(shaken(pipeline([0, 1], starts, microbatches=microbatches), 1, ms=0.5))
+    found = divide(seen, typed(seen, [(0, 1)]), np.array([0, 1], np.int32), PARAMS)
+    begin_ms = (found.job_end_ns()[:-1] - BEGIN_NS) / MS // 1000 * 1000
+    assert begin_ms.tolist() == starts[:-1]
