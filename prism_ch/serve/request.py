@@ -40,10 +40,16 @@ _STATUS = dict(_ERRORS.values())
 _PROTOCOL = frozenset({
     "add_http_cors_header", "buffer_size", "client_protocol_version", "close_session", "compress", "database",
     "decompress", "default_format", "enable_http_compression", "http_headers_progress_interval_ms",
-    "http_zlib_compression_level", "password", "query", "query_id", "quota_key", "role",
+    "http_zlib_compression_level", "password", "query", "query_id", "quota_key", "role", "run_query_in_background",
     "send_progress_in_http_headers", "session_check", "session_id", "session_timeout", "stacktrace", "user",
     "wait_end_of_query",
 })  # fmt: skip
+#: Parameters that may only be off, and what to do instead.
+_NOT_SPOKEN = {
+    "compress": "use Accept-Encoding",
+    "decompress": "use Content-Encoding",
+    "run_query_in_background": "leave the connection open until the statement ends, and ask",
+}
 _PARAMETERS_MAX = 1000
 _SESSION_DEFAULT_S, _SESSION_MAX_S = 60, 3600
 _VISIBLE = re.compile(r"[\x20-\x7e]{1,200}")
@@ -116,10 +122,9 @@ def parse(query_string: bytes, headers: Mapping[str, str]) -> tuple[SqlRequest, 
     Raises RequestError if they make no sense.
     """
     given = _url_parameters(query_string)
-    for name in ("compress", "decompress"):
+    for name, instead in _NOT_SPOKEN.items():
         if _is_set(given, name):
-            text = f"The parameter {name} is not spoken; use Accept-Encoding and Content-Encoding instead"
-            raise RequestError("BAD_ARGUMENTS", text)
+            raise RequestError("BAD_ARGUMENTS", f"The parameter {name} is not spoken; {instead} instead")
     parameters, settings = _parameters_and_settings(given)
     request = SqlRequest(
         statement=given.get("query", ""),

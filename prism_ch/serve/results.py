@@ -119,7 +119,8 @@ class Results:
             cost = QueryCost(elapsed_s=cost.elapsed_s)  # what was read tells of others' rows
         summary = {
             "read_rows": cost.rows, "read_bytes": cost.bytes, "written_rows": written, "written_bytes": 0,
-            "total_rows_to_read": 0, "result_rows": 0, "result_bytes": 0, "elapsed_ns": int(cost.elapsed_s * 1e9),
+            "total_rows_to_read": 0, "result_rows": cost.result_rows, "result_bytes": cost.result_bytes,
+            "elapsed_ns": int(cost.elapsed_s * 1e9),
         }  # fmt: skip
         return {
             "Content-Type": next(kind for form, kind in _CONTENT_TYPES.items() if re.fullmatch(form, result_format)),
@@ -140,14 +141,18 @@ class Results:
 
 
 def _with_progress(data: bytes, result_format: str, cost: QueryCost) -> bytes:
-    """Put a row of progress first where the engine was too quick to write one."""
-    if result_format not in REVEALING_FORMATS or b'{"progress"' in data:
+    """Put a row of progress first, in a format with progress.
+
+    Its other rows of progress are left out: the engine writes at most one, in a place that depends on the moment.
+    """
+    if result_format not in REVEALING_FORMATS:
         return data
     read = {
         "read_rows": str(cost.rows), "read_bytes": str(cost.bytes), "total_rows_to_read": str(cost.rows),
         "elapsed_ns": str(int(cost.elapsed_s * 1e9)),
     }  # fmt: skip
-    return json.dumps({"progress": read}, separators=(",", ":")).encode() + b"\n" + data
+    rows = (row for row in data.splitlines(keepends=True) if not row.startswith(b'{"progress"'))
+    return json.dumps({"progress": read}, separators=(",", ":")).encode() + b"\n" + b"".join(rows)
 
 
 def go_handshake(text: str, request: SqlRequest, server: Server) -> bytes | None:

@@ -43,11 +43,13 @@ class EngineError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """The cost of a statement: rows and bytes read, and seconds."""
+    """The cost of a statement: rows and bytes read, those of its result, and seconds."""
 
     rows: int = 0
     bytes: int = 0
     elapsed_s: float = 0.0
+    result_rows: int = 0
+    result_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Handle:
         """Run a statement and return its result, which must be small, and its cost."""
         try:
             done = self._connection.query(text, result_format, params=dict(parameters or {}))
-            return bytes(done.bytes()), QueryCost(done.rows_read(), done.bytes_read(), done.elapsed())
+            return bytes(done.bytes()), _cost_of(done)
         except (ChdbError, RuntimeError) as error:
             raise engine_error(error) from error
 
@@ -144,7 +146,7 @@ class Handle:
         )
         try:
             done = self._connection.query(text, "Null", params=dict(statement.parameters))
-            return QueryCost(done.rows_read(), done.bytes_read(), done.elapsed())
+            return _cost_of(done)
         except (ChdbError, RuntimeError) as error:
             found = engine_error(error)
             if found.code == _SYNTAX_ERROR:
@@ -174,6 +176,17 @@ class Handle:
     def close(self) -> None:
         """Give the handle back to the engine."""
         self._connection.close()
+
+
+def _cost_of(done: Any) -> QueryCost:
+    """Return the cost of a statement that is done; what chDB calls rows read are those of the result."""
+    return QueryCost(
+        rows=done.storage_rows_read(),
+        bytes=done.storage_bytes_read(),
+        elapsed_s=done.elapsed(),
+        result_rows=done.rows_read(),
+        result_bytes=done.bytes_read(),
+    )
 
 
 def engine_error(error: Exception) -> EngineError:

@@ -164,6 +164,29 @@ def test_a_result_that_is_waited_for_comes_with_its_length(served: OwnEndpoint) 
     assert int(answered.headers["content-length"]) == len(answered.body) == 22_888_890
 
 
+@pytest.mark.parametrize("result_format", ["TSV", "JSONEachRowWithProgress"])
+def test_the_summary_counts_what_was_read(served: OwnEndpoint, result_format: str) -> None:
+    answered = served.ask("SELECT number % 3 AS a, count() FROM numbers(1000) GROUP BY a", default_format=result_format)
+    summary = json.loads(answered.headers["x-clickhouse-summary"])
+    names = ["read_rows", "read_bytes", "result_rows", "result_bytes"]
+    assert [summary[name] for name in names] == ["1000", "8000", "3", "27"]
+
+
+def test_each_setting_may_be_sent_at_its_value(served: OwnEndpoint) -> None:
+    asked = served.ask("SELECT name, value FROM system.settings FORMAT JSONCompactEachRow")
+    settings = [json.loads(line) for line in asked.text.splitlines()]
+    assert len(settings) > 1000
+    for first in range(0, len(settings), 50):
+        answered = served.ask("SELECT 1", **dict(settings[first : first + 50]))
+        assert (answered.status, answered.text) == (200, "1\n")
+
+
+def test_a_statement_is_not_sent_to_the_background(served: OwnEndpoint) -> None:
+    answered = served.ask("SELECT 1", run_query_in_background=1)
+    assert (answered.status, answered.code) == (400, "36")
+    assert "run_query_in_background is not spoken" in answered.text
+
+
 @pytest.mark.parametrize("rows", [1, 300_000])
 def test_results_are_compressed_where_both_sides_want_it(served: OwnEndpoint, rows: int) -> None:
     question = f"SELECT number FROM numbers({rows})"  # noqa: S608 - of this test
