@@ -13,8 +13,11 @@ TABLE_FUNCTIONS = frozenset({
     "generate_series", "generateseries", "numbers", "numbers_mt", "sqlstandardvalues", "values", "zeros",
 })  # fmt: skip
 
-#: Views of the database that take parameters, and so look like table functions.
-PARAMETERISED_VIEWS = frozenset({"gpu_time", "pair_traffic", "switch_traffic"})
+_SPAN = "from_time = '2000-01-01 00:00:00', to_time = '2000-01-01 00:00:00'"
+#: Views of the database that take parameters, and so look like table functions; each with values for which it is empty.
+PARAMETERISED_VIEWS = MappingProxyType({
+    "gpu_time": _SPAN, "pair_traffic": f"{_SPAN}, points = 1", "switch_traffic": f"{_SPAN}, points = 1",
+})  # fmt: skip
 
 #: Tables of ClickHouse's own that an operator may read: never users, secrets, logs or other users' statements.
 SYSTEM_TABLES = frozenset({
@@ -24,7 +27,9 @@ SYSTEM_TABLES = frozenset({
     "parts_columns", "projection_parts", "projections", "replicas", "settings", "table_engines", "table_functions",
     "tables", "time_zones", "view_refreshes", "zeros",
 })  # fmt: skip
-INFORMATION_TABLES = frozenset({"columns", "schemata", "tables", "views"})
+INFORMATION_TABLES = frozenset(
+    {"columns", "key_column_usage", "referential_constraints", "schemata", "statistics", "tables", "views"}
+)
 
 #: What may follow SHOW.
 SHOWABLE = frozenset({"COLUMNS", "CREATE", "DATABASES", "FUNCTIONS", "INDEXES", "SETTINGS", "TABLES"})

@@ -15,9 +15,10 @@ from uuid import uuid4
 
 from prism_ch.errors import StoreError, UsageError
 from prism_ch.query.checked import CheckedStatement, Limits
-from prism_ch.query.gate import SyntaxUsageError, listed_only, scope
+from prism_ch.query.gate import SyntaxUsageError, scope
 from prism_ch.query.opaque import without_seen_conditions
 from prism_ch.query.shape import in_even_blocks, with_names
+from prism_ch.query.shown import as_shown
 from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
@@ -129,9 +130,10 @@ def check_statement(
     else:
         normal = _normal_form(store, checked.text)
         scope(normal, store.database, tenant=tenant, read_tree=tree)
-    if tenant is not None and _MAY_HAVE_CONDITIONS.match(normal):
+    shown = as_shown(checked.text, store.database)
+    if shown == checked.text and tenant is not None and _MAY_HAVE_CONDITIONS.match(normal):
         return without_seen_conditions(checked, normal)
-    return replace(checked, text=listed_only(checked.text, store.database))
+    return replace(checked, text=shown)
 
 
 def run(

@@ -33,10 +33,6 @@ MAX_STATEMENT_BYTES = 262_144
 READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXISTS", "EXPLAIN")
 _FIRST_WORDS = frozenset({*READING, "DESC", "("})
 # sqlglot does not parse what follows these words, so it is checked by itself.
-_SHOW_TABLES = re.compile(
-    r"SHOW\s+(?:FULL\s+)?TABLES(?:\s+(?:FROM|IN)\s+[`\"]?(?P<database>\w+)[`\"]?)?(?=\s+LIMIT\s+\d+\s*$|\s*$)",
-    re.IGNORECASE,
-)
 _UNPARSED = frozenset({"SHOW", "EXISTS", "EXPLAIN"})
 _NOT_READING = f"only reading statements are allowed: {', '.join(READING)}"
 
@@ -151,18 +147,6 @@ class _Check:
                     check_table(name, self.database, self.tenant)
             if self.tenant is not None:
                 _check_for_tenant(node)
-
-
-def listed_only(statement: str, database: str) -> str:
-    """Let SHOW TABLES list the views that people read.
-
-    With LIKE or WHERE it lists what those ask for.
-    """
-    found = _SHOW_TABLES.match(statement)
-    if found is None or found["database"] not in (None, database):
-        return statement
-    names = ", ".join(f"'{name}'" for name in sorted(tenancy.listed_views()))
-    return f"{statement[: found.end()]} WHERE name IN ({names}){statement[found.end() :]}"
 
 
 def _only_statement(sql: str) -> tuple[str, list[Token]]:

@@ -18,9 +18,10 @@ from prism_ch.store.client import Store
 from prism_ch.store.statements import quoted, split_statements, statement
 
 #: ClickHouse's own tables that a tenant may name, each with the rows it sees of them.
-TENANT_SYSTEM_TABLES = frozenset(
-    {"columns", "data_type_families", "databases", "functions", "one", "table_engines", "tables", "time_zones"}
-)
+TENANT_SYSTEM_TABLES = frozenset({
+    "columns", "data_type_families", "databases", "formats", "functions", "keywords", "one", "table_engines",
+    "table_functions", "tables", "time_zones",
+})  # fmt: skip
 
 #: What may follow SHOW for a tenant.
 TENANT_SHOWABLE = frozenset({"COLUMNS", "DATABASES", "TABLES"})

@@ -12,8 +12,9 @@ from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.query.allowed import FORMATS, SETTABLE
 from prism_ch.query.answer import LIMIT_MESSAGES, check_statement
 from prism_ch.query.checked import CheckedStatement, limits_of
-from prism_ch.query.gate import SyntaxUsageError, listed_only
+from prism_ch.query.gate import SyntaxUsageError
 from prism_ch.query.shape import COUNTING_FORMATS
+from prism_ch.query.shown import as_shown
 from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
 from prism_ch.serve.engine import Engine
 from prism_ch.serve.request import (
@@ -36,6 +37,7 @@ _Key = tuple[str, str | None, tuple[tuple[str, str], ...]]
 _REMEMBERED_MAX, _REMEMBERED_LENGTH_MAX = 1000, 10_000
 _DEFAULT_FORMAT = "TabSeparated"
 _TEXT_TIMES = 8
+_WITHOUT_FORMAT = frozenset({"EXPLAIN", "SHOW"})
 #: Clients know ClickHouse's own default database by this name; here it is the one with the tables.
 _DEFAULT_DATABASE = "default"
 
@@ -117,15 +119,15 @@ class Gate:
         body, result_format, at_end = without_format(text)
         if user.role == "operator":
             chosen = result_format or request.format or _DEFAULT_FORMAT
-            body = listed_only(body, self._store.database)
+            body = as_shown(body, self._store.database)
             settings = {**self._bound_of(chosen), **request.settings}
             return Permitted(Statement(body, chosen, request.parameters, at_end), settings)
         if is_settings_query(body):
             return _settings_query(result_format or request.format, user)
         if user.role == "collector":
             return _collector_question(body, result_format or request.format, self._store.database)
-        # Clients append FORMAT to everything, also to SHOW, after which the gate does not accept it.
-        text = body if first_word(text) == "SHOW" else text
+        # Clients append FORMAT to everything, also where the gate does not accept it.
+        text = body if first_word(text) in _WITHOUT_FORMAT else text
         key = (text, user.tenant, tuple(request.settings.items()))
         passed = self._passed.get(key)
         if passed is None:

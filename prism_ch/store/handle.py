@@ -179,7 +179,10 @@ class Handle:
 
 
 def _cost_of(done: Any) -> QueryCost:
-    """Return the cost of a statement that is done; what chDB calls rows read are those of the result."""
+    """Return the cost of a statement that is done.
+
+    What chDB calls rows read are those of the result.
+    """
     return QueryCost(
         rows=done.storage_rows_read(),
         bytes=done.storage_bytes_read(),

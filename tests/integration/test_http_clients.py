@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import sqlalchemy
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
 
+from prism_ch.query.allowed import PARAMETERISED_VIEWS
 from tests.serving import PASSWORD, OwnEndpoint
 
 ROLES = ["operator", "reader", "alpha"]
@@ -187,6 +189,27 @@ EXPLORERS = [
     ),
     "EXISTS TABLE served.steps",
     "EXISTS DATABASE served",
+    "SELECT name FROM system.functions UNION ALL SELECT name FROM system.table_functions LIMIT 10000",
+    "SELECT name FROM system.formats",
+    "SELECT keyword FROM system.keywords",
+    "SELECT constraint_name, column_name FROM information_schema.key_column_usage WHERE table_name = 'steps'",
+    "SELECT table_name FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS",
+    "SELECT index_name FROM information_schema.statistics",
+    (
+        "SELECT t.database AS TABLE_SCHEM, t.name AS TABLE_NAME, d.engine AS TYPE_SCHEM FROM system.tables AS t"
+        " JOIN system.databases d ON system.tables.database = system.databases.name WHERE t.database LIKE '%'"
+        " AND ((t.engine IN ('View')) OR (t.engine NOT IN ('Log') AND NOT t.engine LIKE 'System%'))"
+    ),
+    (
+        "SELECT trim(c.1) AS COLUMN_NAME, CAST(c.2 AS Int16) AS KEY_SEQ FROM system.tables ARRAY JOIN"
+        " arrayZip(splitByChar(',', primary_key), arrayEnumerate(splitByChar(',', primary_key))) AS c"
+        " WHERE system.tables.primary_key <> '' AND system.tables.name ILIKE 'steps' ORDER BY COLUMN_NAME"
+    ),
+    (
+        "SELECT name, attrs.c2::Nullable(Int32) AS PRECISION FROM system.data_type_families dt LEFT JOIN"
+        " (SELECT * FROM VALUES (('Bool', 1), ('Int8', 3))) AS attrs ON (dt.name = attrs.c1) WHERE alias_to == ''"
+    ),
+    "SELECT toInt32(position(type, 'Nullable(') >= 1 ? 1 : 0) AS NULLABLE FROM system.columns WHERE table = 'steps'",
 ]
 
 
@@ -197,6 +220,41 @@ def test_what_explorers_ask_is_answered(served: OwnEndpoint, role: str) -> None:
         assert answered.status == 200, (statement, answered.text)
         assert role != "alpha" or "flows_log" not in answered.text, statement
         assert role != "alpha" or "windows" not in answered.text, statement
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_table_is_reflected_with_its_columns(served: OwnEndpoint, role: str) -> None:
+    engine = sqlalchemy.create_engine(f"clickhousedb://{role}:{PASSWORD}@127.0.0.1:{served.port}/{served.database}")
+    everything = sqlalchemy.MetaData()
+    everything.reflect(engine, views=True)
+    engine.dispose()
+    tables = {
+        name for (name,) in json.loads(served.ask("SHOW TABLES", role, default_format="JSONCompact").text)["data"]
+    }
+    assert tables <= everything.tables.keys()
+    assert {"gpu_time", "steps"} <= tables
+    assert {"tenant", "lost_gpu_s"} <= set(everything.tables["gpu_time"].columns.keys())
+
+
+def test_views_with_parameters_are_described(served: OwnEndpoint) -> None:
+    asked = "SELECT name, parameterized_view_parameters.1 FROM system.tables"
+    asked += " WHERE database = currentDatabase() AND notEmpty(parameterized_view_parameters) ORDER BY name"
+    views = json.loads(served.ask(asked, default_format="JSONCompact").text)["data"]
+    assert [name for name, _ in views] == sorted(PARAMETERISED_VIEWS)
+    for name, parameters in views:
+        assert re.findall(r"(\w+) = ", PARAMETERISED_VIEWS[name]) == parameters
+        for described in (
+            f"DESCRIBE TABLE {name}",
+            f"desc `{served.database}`.`{name}`",
+            f"DESCRIBE {name} FORMAT TSV",
+        ):
+            answered = served.ask(described, "reader")
+            assert answered.text.count("\n") > 3, answered.text
+
+
+def test_a_reader_may_give_explain_a_format(served: OwnEndpoint) -> None:
+    answered = served.ask("EXPLAIN SELECT job_id FROM steps FORMAT JSONCompact", "reader")
+    assert json.loads(answered.text)["meta"] == [{"name": "explain", "type": "String"}]
 
 
 def test_enumerations_are_text_to_pandas(served: OwnEndpoint) -> None:
@@ -224,7 +282,9 @@ def test_an_error_is_compressed_as_asked_for(served: OwnEndpoint) -> None:
 
 
 def test_one_row_of_progress_comes_first(served: OwnEndpoint) -> None:
-    slow = "SELECT number, '{\"progress\"}\\n{\"progress\"' AS text, sleep(0.1) FROM numbers(2) SETTINGS max_block_size = 1"
+    slow = (
+        'SELECT number, \'{"progress"}\\n{"progress"\' AS text, sleep(0.1) FROM numbers(2) SETTINGS max_block_size = 1'
+    )
     for role, statement in (("operator", slow), ("reader", "SELECT number FROM numbers(2)")):
         for result_format in ("JSONEachRowWithProgress", "JSONCompactEachRowWithProgress"):
             answered = served.ask(f"{statement} FORMAT {result_format}", role)

@@ -170,7 +170,7 @@ OTHERS = [
     ("SELECT * FROM flows", "flows is not offered"),
     ("SELECT * FROM switch_traffic(points = 1)", "switch_traffic is not offered"),
     ("SELECT * FROM system.parts", "system.parts is not offered"),
-    ("SELECT * FROM information_schema.referential_constraints", "is not offered"),
+    ("SELECT * FROM information_schema.character_sets", "is not offered"),
     ("SELECT 1 IN flows", "flows is not offered"),
     ("SELECT 1 IN (flows)", "flows is not offered"),
     ("WITH flows AS (SELECT 1) SELECT * FROM flows", "is the name of a table"),
