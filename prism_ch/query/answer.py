@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from prism_ch.errors import StoreError, UsageError
 from prism_ch.query.checked import CheckedStatement, Limits
-from prism_ch.query.gate import SyntaxUsageError, scope
+from prism_ch.query.gate import UNREADABLE, SyntaxUsageError, scope
 from prism_ch.query.opaque import without_seen_conditions
 from prism_ch.query.shape import in_even_blocks, with_names
 from prism_ch.query.shown import as_shown
@@ -233,10 +233,13 @@ def _public_error(error: StoreError, checked: CheckedStatement) -> StoreError:
 def _normal_form(store: Store, sql: str) -> str:
     """Return a statement as the engine reads and would write it; nothing is run.
 
+    What its strings hold that is no text, or might be read as something else, is escaped.
     Raises SyntaxUsageError, in one line, if the engine can't read it.
     """
     try:
-        return str(store.scalar(statement("normal_form"), {"sql": sql}))
+        written = store.raw(statement("normal_form"), {"sql": sql}, fmt="TSVRaw")
+        text = written.decode(errors="backslashreplace").removesuffix("\n")
+        return UNREADABLE.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in found[0].encode()), text)
     except StoreError as error:
         if not error.code:
             raise

@@ -41,17 +41,23 @@ _EXPLAIN_KIND = re.compile(
     r"^(?:(?:AST|SYNTAX|QUERY\s+TREE|PLAN|PIPELINE|ESTIMATE)\s+)?(?:[a-z_]+\s*=\s*[01]\s*,?\s*)*", re.IGNORECASE
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_ ]*")
-# ClickHouse reads curly quotes as quotes, all blanks of Unicode as blanks and its minus as one; sqlglot does not.
-_UNREADABLE = re.compile(
+#: ClickHouse reads curly quotes as quotes, all blanks of Unicode as blanks and its minus as one; sqlglot does not.
+UNREADABLE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200f\u2018-\u201d\u2028-\u202f\u205f-\u206f"
     r"\u2212\u3000\ufeff\ud800-\udfff]"
 )
+# The end of a text to some, and halves of characters, which no encoding writes.
+_UNSENDABLE = re.compile(r"[\x00\ud800-\udfff]")
 # What may stand between words. In sqlglot comments nest, in ClickHouse they end at the first `*/`.
 _BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
 _ODD_STRINGS = frozenset({
     TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.HEX_STRING,
     TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING,
 })  # fmt: skip
+# Before an expression, where no table can stand.
+_BEFORE_EXPRESSION = frozenset(
+    {"AND", "AS", "BY", "ELSE", "HAVING", "OR", "QUALIFY", "SELECT", "THEN", "WHEN", "WHERE"}
+)
 _VALUES = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.TRUE, TokenType.FALSE})
 
 
@@ -153,11 +159,12 @@ def _only_statement(sql: str) -> tuple[str, list[Token]]:
     """Return the statement of a text and its tokens. Refuses none, several and unreadable ones."""
     if len(sql.encode(errors="replace")) > MAX_STATEMENT_BYTES:
         raise UsageError(f"the statement is longer than {MAX_STATEMENT_BYTES:,} bytes; shorten it")
-    unreadable = _UNREADABLE.search(sql)
+    unreadable = UNREADABLE.search(sql)
     if unreadable:
-        raise UsageError(
+        text = (
             f"the statement holds the character U+{ord(unreadable[0]):04X}, which is not allowed; quotes are straight"
         )
+        raise UsageError(text) if _UNSENDABLE.search(sql) else SyntaxUsageError(text)
     tokens = _tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
@@ -198,15 +205,16 @@ def _without_tail(statement: str, tokens: list[Token]) -> tuple[str, list[Token]
 def _settings_clause(tokens: list[Token]) -> tuple[dict[str, str], int] | None:
     """Read `SETTINGS name = value, ...` at the end. Returns the number of its first token as well."""
     settings: dict[str, str] = {}
-    end = len(tokens)
+    end, twice = len(tokens), ""
     while end >= 4:
         word, name, equals, value = tokens[end - 4 : end]
         if equals.text != "=" or value.token_type not in _VALUES:
             return None
-        if name.text in settings:
-            raise UsageError(f"the setting {short(name.text)} is given twice")
+        twice = twice or (name.text if name.text in settings else "")
         settings[name.text] = value.text
         if _is_word(word, "SETTINGS"):
+            if twice:
+                raise UsageError(f"the setting {short(twice)} is given twice")
             return settings, end - 4
         if word.token_type is not TokenType.COMMA:
             return None
@@ -271,7 +279,7 @@ def _check_words(tokens: list[Token]) -> None:
 
 def _check_text(statement: str, tokens: list[Token]) -> None:
     """Refuse text that ClickHouse might divide into other words than sqlglot does."""
-    end = 0
+    end, is_expression = 0, False
     for token in tokens:
         if not _BETWEEN.fullmatch(statement, end, token.start):
             raise SyntaxUsageError("a comment is either /* ... */ without another in it, or -- to the end of the line")
@@ -279,8 +287,11 @@ def _check_text(statement: str, tokens: list[Token]) -> None:
         written = statement[token.start : end]
         if token.token_type in _ODD_STRINGS:
             raise SyntaxUsageError(f"write the string {short(written)} between single quotes")
-        if token.token_type is TokenType.IDENTIFIER and re.search(r"[/\\.$]", written):
+        if token.token_type is TokenType.IDENTIFIER and re.search(r"[\\$]" if is_expression else r"[/\\.$]", written):
             raise UsageError(f"{short(written)}: a name may hold no slash and no dot, as that could name a file")
+        is_word = token.token_type not in {TokenType.IDENTIFIER, TokenType.STRING}
+        # `ORDER BY` and the like are one token.
+        is_expression = is_word and token.text.upper().rpartition(" ")[2] in _BEFORE_EXPRESSION
         if token.token_type is not TokenType.STRING and "$" in written:
             raise SyntaxUsageError(f"`{short(written)}`: $ can stand in strings only")
 

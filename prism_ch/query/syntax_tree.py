@@ -19,7 +19,8 @@ _KINDS = frozenset({
     "ArrayJoin", "Asterisk", "ColumnsApplyTransformer", "ColumnsExceptTransformer", "ColumnsListMatcher",
     "ColumnsRegexpMatcher", "ColumnsReplaceTransformer", "ColumnsReplaceTransformer::Replacement",
     "ColumnsTransformerList", "DescribeQuery", "ExpressionList", "Function", "Identifier", "InterpolateElement",
-    "Literal", "OrderByElement", "QualifiedAsterisk", "SampleRatio", "SelectIntersectExceptQuery", "SelectQuery",
+    "Literal", "OrderByElement", "QualifiedAsterisk", "QualifiedColumnsListMatcher", "QualifiedColumnsRegexpMatcher",
+    "SampleRatio", "SelectIntersectExceptQuery", "SelectQuery",
     "SelectWithUnionQuery", "Subquery", "TableExpression", "TableIdentifier", "TableJoin", "TablesInSelectQuery",
     "TablesInSelectQueryElement", "WindowDefinition", "WindowListElement", "WithElement",
 })  # fmt: skip

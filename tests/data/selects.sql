@@ -198,3 +198,10 @@ SELECT * FROM steps JOIN jobs ON steps.job_id = jobs.job_id AND steps.step > 3 S
 SELECT job_id, kind, count() FROM diagnoses WHERE kind = 'slow_gpu' OR severity IN ('warning', 'critical') GROUP BY 1, 2 ORDER BY 3 DESC
 SELECT step, any(duration_s) AS d FROM steps GROUP BY step WITH TOTALS HAVING d > 0 ORDER BY step LIMIT 3
 SELECT 'it''s', 'it\\''s', "step", `step` FROM steps
+SELECT duration_s AS `Step time (s.)`, compute_s / duration_s AS "compute/step" FROM steps ORDER BY `Step time (s.)`
+SELECT max(s.duration_s) AS "s/step" FROM steps AS s GROUP BY s.job_id HAVING "s/step" > 0 ORDER BY "s/step" DESC
+SELECT step = 1, step = 2 FROM steps GROUP BY step = 1, step = 2
+SELECT hex('a\x01b'), hex(x'3108b440'), reinterpret(x'3108b440', 'Array(Float32)'), hex(b'1010')
+SELECT 'a “quoted” text – with a dash and a no-break blank', job_id FROM jobs WHERE job_id != '“'
+SELECT s.* ILIKE '%\_s' EXCEPT (duration_s) FROM steps AS s
+SELECT “job_id” FROM jobs
