@@ -52,4 +52,6 @@ def printable(name: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    # Names of files hold bytes that are no text so; other halves of a surrogate pair come from JSON.
+    handler = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", handler))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from prism_ch.daemon import spool as spools
@@ -62,6 +62,7 @@ def test_a_file_of_any_name_is_settled(spool: Spool, store: Store, name: bytes) 
 
 
 @given(st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=255))
+@example("\ud800")
 def test_fitting_names_are_valid_and_short(name: str) -> None:
     fitted = fitting_name(name)
     assert len(fitted.encode()) <= 200
