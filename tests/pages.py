@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from base64 import b64encode
 from dataclasses import dataclass, field
@@ -135,4 +136,5 @@ def is_rounded(value: float, text: str) -> bool:
     written = Decimal(found["number"].replace(",", ""))
     unit = _UNITS.get(found["unit"] or "", 1.0)
     half = 0.5 * 10.0 ** int(written.as_tuple().exponent)
-    return abs(float(written) - value / unit) <= half * (1 + 1e-9)
+    exact = value / unit
+    return abs(float(written) - exact) <= half * (1 + 1e-9) + math.ulp(exact)

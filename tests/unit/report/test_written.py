@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prism_ch.report import written
@@ -13,6 +13,7 @@ _VALUES = st.floats(1e-9, 1e9)
 
 
 @given(_VALUES)
+@example(83887.0625)
 def test_what_is_written_is_the_value_to_its_last_digit(value: float) -> None:
     for write in (written.duration, written.hours, written.share, written.excess, written.plain):
         page = read_page(f"<html><style></style><body>{write(value)}</body></html>")
