@@ -13,7 +13,7 @@ from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
 from prism_ch.analysis.diagnose.stops.hang_culprits import Sends, TrainingPairs, find_hang_culprits
 from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import StopParams
@@ -31,7 +31,8 @@ class Rests:
     """The longest rest of each step, and `payload` int64[steps, kinds], the step's bytes by kind.
 
     A rest, `start_ns` to `end_ns` int64[steps], lasts from the end of one burst to the end of the next, whichever pairs
-    they are of: a flow that has begun and waits for somebody is at rest, too.
+    they are of: a flow that has begun and waits for somebody is at rest, too. Gradients wait for nobody once all ranks
+    have begun: what they take from then on is no rest.
     """
 
     start_ns: Int64
@@ -213,23 +214,39 @@ def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
     inside = step < steps
     place = step[inside] * len(PAIR_KINDS) + kind[inside]
     payload = np.bincount(place, weights=traffic.payload[inside], minlength=steps * len(PAIR_KINDS))
-    start_ns, end_ns = longest_rests(traffic.end_ns, job_end_ns)
+    start_ns, end_ns = longest_rests(traffic.end_ns, job_end_ns, _waited_until(traffic, kind))
     return Rests(start_ns, end_ns, payload.reshape(steps, len(PAIR_KINDS)).astype(np.int64))
 
 
-def longest_rests(end_ns: Int64, job_end_ns: Int64) -> tuple[Int64, Int64]:
+def _waited_until(traffic: Traffic, kind: UInt8) -> Int64:
+    """Return up to when each burst may have waited for somebody, int64[n].
+
+    That is its end, but a reduction waits for whoever begins it last.
+    """
+    reduces = kind == DP
+    begun_ns = np.sort(traffic.start_ns[reduces])
+    last = np.searchsorted(begun_ns, traffic.end_ns[reduces]) - 1
+    until_ns = traffic.end_ns.copy()
+    until_ns[reduces] = begun_ns[np.maximum(last, 0)]
+    return until_ns
+
+
+def longest_rests(end_ns: Int64, job_end_ns: Int64, waited_ns: Int64 | None = None) -> tuple[Int64, Int64]:
     """Find the longest time in each step in which nothing ends.
 
-    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns` int64[steps], rising.
+    Parameters: `end_ns` int64[n], when something ended, in any order; `job_end_ns` int64[steps], rising; `waited_ns`
+    int64[n], up to when each may have waited for somebody, by default its end: the rest lasts no longer.
     Returns its start and end, int64[steps] each; both are the step's end if nothing ends in it.
     """
-    end = np.sort(end_ns)
-    length, since, until = np.diff(end), job_end_ns.copy(), job_end_ns.copy()
+    order = np.argsort(end_ns, kind="stable")
+    end = end_ns[order]
+    waited = np.maximum((end_ns if waited_ns is None else waited_ns)[order][1:], end[:-1])
+    length, since, until = waited - end[:-1], job_end_ns.copy(), job_end_ns.copy()
     edges = [0, *np.searchsorted(end[1:], job_end_ns, side="right").tolist()]
     for step, (low, high) in enumerate(pairwise(edges)):
         if low < high:
             longest = low + np.argmax(length[low:high])
-            since[step], until[step] = end[longest], end[longest + 1]
+            since[step], until[step] = end[longest], waited[longest]
     return since, until
 
 
@@ -267,19 +284,22 @@ def _endpoint_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tu
     gradients go inside servers, ends nothing before the next step. Returns start and end, int64[endpoints, steps] each.
     """
     steps, training = len(job_end_ns), kinds.burst != OTHER
-    members, row = np.unique(np.concatenate([traffic.src[training], traffic.dst[training]]), return_inverse=True)
-    end_ns = np.tile(traffic.end_ns[training], 2)
+    traffic, kind = traffic.take(training), kinds.burst[training]
+    members, row = np.unique(np.concatenate([traffic.src, traffic.dst]), return_inverse=True)
+    end_ns, waited_ns = (np.tile(each, 2) for each in (traffic.end_ns, _waited_until(traffic, kind)))
     order = np.lexsort((end_ns, row))
-    row, end_ns = row[order], end_ns[order]
+    row, end_ns, waited_ns = row[order], end_ns[order], waited_ns[order]
     same = np.flatnonzero(row[1:] == row[:-1]) + 1
-    step = np.searchsorted(job_end_ns, end_ns[same - 1] + (end_ns[same] - end_ns[same - 1]) // 2)
-    same, step = same[step < steps], step[step < steps]
-    cell = row[same] * steps + step
-    longest = np.lexsort((end_ns[same - 1] - end_ns[same], cell))
+    begins, ends = end_ns[same - 1], np.maximum(waited_ns[same], end_ns[same - 1])
+    step = np.searchsorted(job_end_ns, begins + (ends - begins) // 2)
+    inside = step < steps
+    row, begins, ends, step = row[same][inside], begins[inside], ends[inside], step[inside]
+    cell = row * steps + step
+    longest = np.lexsort((begins - ends, cell))
     first = longest[np.flatnonzero(np.diff(cell[longest], prepend=-1))]
-    chosen, place = same[first], (row[same[first]], step[first])
+    place = (row[first], step[first])
     since, until = np.tile(job_end_ns, (len(members), 1)), np.tile(job_end_ns, (len(members), 1))
-    since[place], until[place] = end_ns[chosen - 1], end_ns[chosen]
+    since[place], until[place] = begins[first], ends[first]
     return since, until
 
 

@@ -43,11 +43,19 @@ def test_a_step_in_which_nothing_ends_rests_for_no_time() -> None:
     assert ((until - since) // MS).tolist() == [0, 0, 2000]
 
 
-def test_waiting_flow_is_at_rest_other_traffic_not_counted() -> None:
-    flows = [*ring([0, 1], every(1000, 3, 1000)), Flow(0, 2, 1200, 10), Flow(0, 1, 2050, 900)]
-    bursts = traffic(flows)
+@pytest.mark.parametrize("other_begins_ms, rest_s", [(2960, 0.96), (2060, 0.06)])
+def test_reduction_rests_until_all_have_begun(other_begins_ms: float, rest_s: float) -> None:
+    last = [Flow(0, 1, 2050, 950), Flow(1, 0, other_begins_ms, 3000 - other_begins_ms)]
+    bursts = traffic([*ring([0, 1], every(1000, 2, 1000)), *last, Flow(0, 2, 1200, 10)])
     found = find_rests(bursts, typed(bursts, other=[(0, 2)]), ends(1000, 2000, 3000))
-    assert found.length_s.tolist() == pytest.approx([0.0, 1.0, 0.95])
+    assert found.length_s.tolist() == pytest.approx([0.0, 0.96, rest_s])
+
+
+def test_waiting_message_of_a_pipeline_is_at_rest() -> None:
+    flows = [Flow(0, 1, 960, 40), Flow(0, 1, 1960, 40), Flow(0, 1, 2050, 950)]
+    bursts = traffic(flows)
+    found = find_rests(bursts, typed(bursts, pp=[(0, 1)]), ends(1000, 2000, 3000))
+    assert found.length_s.tolist() == pytest.approx([0.0, 1.0, 1.0])
 
 
 def test_payload_is_counted_by_kind() -> None:
