@@ -125,12 +125,13 @@ def test_a_page_runs_nothing_and_is_in_no_frame(example: OwnEndpoint, path: str,
     assert policy.endswith("; frame-ancestors 'none'")
     assert answered.headers["x-content-type-options"] == "nosniff"
     assert answered.headers["cache-control"] == "private, no-cache"
-    for link in page.all("a"):
-        href = link.attributes["href"]
-        if href.startswith("/"):
-            split = urlsplit(href)
-            reached = example.ask(b"", "operator", headers=_HTML, method="GET", path=f"{split.path}?{split.query}&x=")
-            assert reached.status == 200, href
+    hrefs = [link.attributes["href"] for link in page.all("a")]
+    # One link of each kind: those of a table differ in what they name.
+    kinds = {(urlsplit(href).path, *sorted(parse_qs(urlsplit(href).query))): href for href in hrefs if href[0] == "/"}
+    for href in kinds.values():
+        split = urlsplit(href)
+        reached = example.ask(b"", "operator", headers=_HTML, method="GET", path=f"{split.path}?{split.query}&x=")
+        assert reached.status == 200, href
 
 
 def test_the_first_page_equals_sql(example: OwnEndpoint) -> None:
