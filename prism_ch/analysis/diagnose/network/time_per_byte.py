@@ -148,7 +148,8 @@ def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
     """Return the step of each burst, by the usual step ends on its site, int64[n].
 
     What is compared with one another is of one step so, though some end it by an operation too soon or too late, or run
-    its last one and the next together. Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that
+    its last one and the next together; what lasts longer than usual is of the step in which it would have ended.
+    Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that
     they end in, by the sender.
     """
     sender = division.rows_of(traffic.pair_src).clip(max=len(division.endpoints) - 1)
@@ -160,7 +161,9 @@ def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
     ends_ns = np.concatenate([usual_ns, division.end_ns])
     lines = Division(np.arange(len(ends_ns), dtype=np.int32), ends_ns, np.array(division.whole))
     line = np.where(site < 0, sites + sender, site)[traffic.pair]
-    middle_ns = (traffic.start_ns + traffic.end_ns) // 2
+    lasts_ns = traffic.end_ns - traffic.start_ns
+    usual = robust.median_by(traffic.pair, lasts_ns.astype(np.float64), len(site))
+    middle_ns = traffic.start_ns + np.minimum(lasts_ns, np.nan_to_num(usual)[traffic.pair].astype(np.int64)) // 2
     return lines.step_of(line, np.where(site[traffic.pair] < 0, traffic.end_ns - 1, middle_ns))
 
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.network.time_per_byte import communicators, find_turns
+from prism_ch.analysis.diagnose.network.time_per_byte import communicators, find_turns, measure_time_per_byte
+from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.columns import Float64
+from prism_ch.model.job import Division
 from prism_ch.model.params import TimePerByteParams
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, traffic
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, ring, topology, traffic, typed
 
 PAIRS = 4
 
@@ -110,3 +112,23 @@ def test_rows_that_vary_together_are_one_communicator() -> None:
 )
 def test_site_stays_one_where_rows_show_no_sets(sets: tuple[int, ...], changes: dict[str, int]) -> None:
     assert set(site_of(*sets, **changes)) == {0}
+
+
+def test_a_burst_that_outlasts_others_is_of_the_step_it_began() -> None:
+    """Four servers reduce on five rails; in one step one rail needs nine times as long."""
+    rails, steps, slow = 5, 12, 5
+    begins_ms = [1000.0 * step + 800.0 * (step > slow) for step in range(steps)]
+    flows, ends_ns = [], np.zeros((4 * rails, steps), np.int64)
+    for step, begin_ms in enumerate(begins_ms):
+        for rail in range(rails):
+            members = range(rail, 4 * rails, rails)
+            length_ms = 900.0 if (rail, step) == (1, slow) else 100.0
+            flows += ring(members, [begin_ms + length_ms], length_ms=length_ms)
+            ends_ns[list(members), step] = BEGIN_NS + round((begin_ms + length_ms) * MS)
+    bursts = traffic(flows)
+    kinds, divided = typed(bursts), Division(np.arange(4 * rails, dtype=np.int32), ends_ns, np.ones(steps, np.bool_))
+    groups = order(bursts, kinds, divided)
+    times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4, rails), TimePerByteParams())
+    expected = np.full((rails, steps), 0.1)
+    expected[1, slow] = 0.9
+    assert times.seconds[np.argsort(times.src[np.unique(times.row, return_index=True)[1]])] == pytest.approx(expected)
