@@ -9,8 +9,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
+from prism_ch.analysis.diagnose.network.turns import find_turns
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -145,26 +146,49 @@ def _usual(payload: Float64) -> Float64:
 
 
 def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
-    """Return the step of each burst, by the usual step ends on its site, int64[n].
+    """Return the step of each burst, by when its site goes on, int64[n].
 
     What is compared with one another is of one step so, though some end it by an operation too soon or too late, or run
     its last one and the next together; what lasts longer than usual is of the step in which it would have ended.
-    Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that
-    they end in, by the sender.
+    Parameters: `site` int32[pairs], -1 of pairs whose bursts are of the step that they end in, by the sender.
     """
     sender = division.rows_of(traffic.pair_src).clip(max=len(division.endpoints) - 1)
     sites = int(site.max(initial=-1)) + 1
-    usual_ns = np.zeros((sites, division.steps), dtype=np.int64)
+    until_ns = np.zeros((sites, division.steps), dtype=np.int64)
     for one in range(sites):
-        ends_ns = division.end_ns[np.unique(sender[site == one])]
-        usual_ns[one] = np.sort(ends_ns, axis=0)[(len(ends_ns) - 1) // 2] if len(ends_ns) else division.end_ns[0]
-    ends_ns = np.concatenate([usual_ns, division.end_ns])
+        rows = np.unique(sender[site == one])
+        mine = np.flatnonzero(site[traffic.pair] == one)
+        until_ns[one] = _goes_on_ns(sender[traffic.pair[mine]], traffic.start_ns[mine], rows, division)
+    ends_ns = np.concatenate([until_ns, division.end_ns])
     lines = Division(np.arange(len(ends_ns), dtype=np.int32), ends_ns, np.array(division.whole))
     line = np.where(site < 0, sites + sender, site)[traffic.pair]
     lasts_ns = traffic.end_ns - traffic.start_ns
-    usual = robust.median_by(traffic.pair, lasts_ns.astype(np.float64), len(site))
-    middle_ns = traffic.start_ns + np.minimum(lasts_ns, np.nan_to_num(usual)[traffic.pair].astype(np.int64)) // 2
+    usual_ns = np.nan_to_num(robust.median_by(traffic.pair, lasts_ns.astype(np.float64), len(site)))
+    middle_ns = traffic.start_ns + np.minimum(lasts_ns, usual_ns[traffic.pair].astype(np.int64)) // 2
     return lines.step_of(line, np.where(site[traffic.pair] < 0, traffic.end_ns - 1, middle_ns))
+
+
+def _goes_on_ns(sender: Int32, start_ns: Int64, rows: Int64, division: Division) -> Int64:
+    """Return the moments between two steps on a site, int64[steps].
+
+    Parameters: `sender` int32[n], rows of the division, and `start_ns` int64[n], of the site's bursts; `rows`, all of
+    its senders. Half of them have ended a step, and half begin the next one half of their usual pause later: whatever
+    a slow rail still moves before that, the others wait for.
+    """
+    if len(rows) == 0:
+        return np.asarray(division.end_ns[0])
+    ended_ns = np.sort(division.end_ns[rows], axis=0)[(len(rows) - 1) // 2]
+    begins_ns = np.full((len(rows), division.steps), np.iinfo(np.int64).max)
+    order = order_by(sender, start_ns)
+    for place, row in enumerate(rows.tolist()):
+        mine = start_ns[order[slice(*np.searchsorted(sender[order], [row, row + 1]))]]
+        after = np.searchsorted(mine, ended_ns)
+        seen = after < len(mine)
+        begins_ns[place, seen] = mine[after[seen]]
+    next_ns = np.sort(begins_ns, axis=0)[(len(rows) - 1) // 2]
+    known = next_ns < np.iinfo(np.int64).max
+    pause_ns = int(np.median(next_ns[known] - ended_ns[known])) if known.any() else 0
+    return np.asarray(np.where(known, np.maximum(ended_ns, next_ns - pause_ns // 2), ended_ns))
 
 
 def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topology) -> tuple[Int32, Int32, Int32]:
@@ -298,83 +322,3 @@ def _alike(
     _, way = np.unique(way, return_inverse=True)
     classes: Int32 = robust.size_classes(size[first], params.size_spread, way.astype(np.int32))
     return classes
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """Since when bursts move what they end with, `begun_ns` int64[n], and its bytes, `payload` float64[n].
-
-    `payload` is 0 where the beginning is not seen.
-    """
-
-    begun_ns: Int64
-    payload: Float64
-
-
-def find_turns(
-    bursts: Traffic, step: Int64, amount: Int32, site: Int32, steady: Bool, params: TimePerByteParams
-) -> Turns:
-    """Find since when bursts move what they end with.
-
-    Those of pairs that move by themselves do since they begin.
-    Parameters: `step` int64[n], sorted within a pair; of pairs, `amount` int32[pairs] numbers them by what they move,
-    `site` int32[pairs] by the communicator, -1 of those that move by themselves, and `steady` bool[pairs] are those
-    that move the same in every step: of others bursts are counted, whatever their bytes, where pairs have as many.
-
-    An operation of a communicator moves since the last of its flows began, since a flow that has begun waits for a
-    rank that is late. Where ranks are ready early some pairs run operations together into one burst, and others part
-    them.
-
-    1. Place each burst by the share of the step's bytes that it ends with: bursts at one place are of one operation.
-    2. Keep the operations that most pairs share; what ends elsewhere is not seen.
-    3. Let each burst begin with the last one of its operation, and count the bytes since the operation before.
-    """
-    begun_ns, payload = bursts.start_ns.copy(), bursts.payload.astype(np.float64)
-    joint = np.flatnonzero(site[bursts.pair] >= 0)
-    if len(joint) == 0:
-        return Turns(begun_ns, payload)
-    pair, step = bursts.pair[joint], step[joint]
-    moved = np.where(steady[pair], payload[joint], 1.0)
-    opens = run_starts(pair, step)
-    count = np.diff(np.append(opens, len(pair)))
-    total = np.repeat(np.add.reduceat(moved, opens), count)
-    after = np.cumsum(moved)
-    after = (after - np.repeat(after[opens] - moved[opens], count)) / total
-    count = np.repeat(count, count)
-    alike = (site[pair], amount[pair], step, np.where(steady[pair], 0, count))
-    order = order_by(*alike, after)
-    opens_group = np.zeros(len(order), dtype=np.int32)
-    opens_group[run_starts(*(key[order] for key in alike))] = 1
-    together = np.empty(len(order), dtype=np.int32)
-    together[order] = np.cumsum(opens_group) - 1
-    turn, shared = _number_turns(order, together, after, count, params)
-    # A pair with a lost record ends elsewhere from then on.
-    whole = total >= (1 - 0.5 / count) * robust.median_by(together, total)[together]
-    last_ns, before = np.full(len(shared), np.iinfo(np.int64).min), np.zeros(len(shared))
-    np.maximum.at(last_ns, turn[whole], begun_ns[joint][whole])
-    np.maximum.at(before, turn[whole], (after - moved / total)[whole])
-    seen = shared & (last_ns > np.iinfo(np.int64).min)
-    waited = seen[turn] & (last_ns[turn] < bursts.end_ns[joint])
-    begun_ns[joint] = np.where(waited, np.maximum(last_ns[turn], begun_ns[joint]), begun_ns[joint])
-    share = np.where(waited, np.clip((after - before[turn]) * total / moved, 0, 1), 1)
-    payload[joint] *= np.where(seen[turn], share, 0)
-    return Turns(begun_ns, payload)
-
-
-def _number_turns(
-    order: Int64, together: Int32, after: Float64, count: Int64, params: TimePerByteParams
-) -> tuple[Int64, Bool]:
-    """Return the operation of each burst, int64[n], and the mask of shared ones, bool[operations].
-
-    Parameters: `order` int64[n] sorts bursts by `together` int32[n], which numbers what moves in one step on one site,
-    and by `after` float64[n], the share of a step's bytes that a burst of a pair ends with; `count` int64[n], how many
-    bursts the pair has in the step.
-    """
-    pairs, bursts = np.bincount(together, weights=1 / count), np.bincount(together)
-    near = np.minimum(params.same_turn_share, params.same_turn_part * pairs / bursts)
-    group, place = together[order], after[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (np.diff(group) > 0) | (np.diff(place) > near[group[1:]])
-    turn = np.empty(len(order), dtype=np.int64)
-    turn[order] = np.cumsum(first) - 1
-    return turn, 2 * np.bincount(turn) > pairs[group[first]]
