@@ -137,18 +137,23 @@ def _with_operations(chain: Chain, place: int) -> Chain:
     )
 
 
-def with_prologue(chains: Sequence[Chain]) -> list[Chain]:
+def with_prologue(chains: Sequence[Chain], takes: Sequence[float]) -> list[Chain]:
     """Let stages that wait for an input do first what a step begins with.
 
-    That is the optimizer and the loading of data, which all stages do. It shows in the first stage, whose first output
-    needs no input and takes longer than the next.
+    Parameters: `takes`, of what the step before ended with, how long each stage computes on in this one; NaN for
+    nothing.
+
+    That is the optimizer, the loading of data and checkpoints, which all stages do. It shows in the first stage, whose
+    first output needs no input and takes longer than the next.
     """
     longer = [
-        float(one.lags[0].usual[0] - one.lags[1].usual[0])
-        for one in chains
+        _longer_begin(one) - np.nan_to_num(left)
+        for one, left in zip(chains, takes, strict=True)
         if len(one.outputs) > 1 and not one.outputs[0].inputs and not one.outputs[1].inputs
     ]
-    prologue = max(min(longer, default=0.0), 0.0)
+    if not longer:
+        return list(chains)
+    prologue = np.maximum(np.min(longer, axis=0), 0.0)
     found = []
     for one in chains:
         if one.outputs and one.outputs[0].inputs:
@@ -158,6 +163,19 @@ def with_prologue(chains: Sequence[Chain]) -> list[Chain]:
             one = replace(one, lags=(replace(first, lag=lag), *one.lags[1:]))  # noqa: PLW2901 - the same, completed
         found.append(one)
     return found
+
+
+def _longer_begin(chain: Chain) -> Float64:
+    """Return how much longer the first output of a stage takes than the next, float64[k].
+
+    It is as much in all steps, but for pauses of all units, longer than what is computed for an output.
+    """
+    first, second = chain.lags[:2]
+    usual = np.full(len(chain.begin), float(first.usual[0] - second.usual[0]))
+    if len(chain.units) == 1:
+        return usual  # a pause of all, or its own
+    least = (first.lag[0] - second.usual[0] * chain.speed).min(axis=0)
+    return np.where(least - usual > second.usual[0], least, usual)
 
 
 def _outputs(
@@ -236,13 +254,16 @@ def _lags(
     with np.errstate(invalid="ignore"):
         lags = _find_each(at, waited, speed, params)
         took, usual = _computed(lags)
-        counts = (usual >= params.little * np.nan_to_num(usual).max()) & (usual > 0)
+        # What a step begins with is no measure of computing: the optimizer, loading of data, a checkpoint.
+        paced = np.array([place > 0 or bool(one.inputs) for place, one in enumerate(outputs)])
+        paced = (paced if paced.any() else ~paced)[:, None, None]
+        counts = paced & (usual >= params.little * np.nan_to_num(usual).max()) & (usual > 0)
         speed = robust.median(np.where(counts, took / np.where(counts, usual, 1.0), np.nan), axis=0)
         speed = _in_range(speed, params)
         lags = _find_each(at, waited, speed, params, _plain(outputs, lags, params))
         took, usual = _computed(lags)
-        total = usual.sum(axis=0)
-        speed = _in_range(np.where(total > 0, took.sum(axis=0) / np.where(total > 0, total, 1.0), 1.0), params)
+        total, took = (np.where(paced, each, 0).sum(axis=0) for each in (usual, took))
+        speed = _in_range(np.where(total > 0, took / np.where(total > 0, total, 1.0), 1.0), params)
     return lags, speed
 
 

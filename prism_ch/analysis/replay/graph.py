@@ -10,7 +10,7 @@ each operation from a profiler; here flows show messages and rounds, and what li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain, wit
 from prism_ch.analysis.replay.collectives import Rounds, read_rounds
 from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft
 from prism_ch.analysis.replay.longest_path import Dag
+from prism_ch.analysis.replay.rest import rest_takes, with_rest
 from prism_ch.analysis.replay.round_nodes import RoundNodes
 from prism_ch.analysis.replay.turns import Turns, fill, read_turns
 from prism_ch.analysis.replay.units import by_unit, compute_together
@@ -118,12 +119,13 @@ def build_graph(
     end = np.array([(end - base)[1:] for end in of_role], dtype=np.float64)
     begins = draft.nodes(begin)
     outs, ins = _moments(turns, where.unit)
-    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), params)
+    rounds = tuple(_rounds(traffic, kinds, where, params[1]))
+    ready = _first_ready(rounds, where.role_of_unit(), begin)
+    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), ready, params)
     _draft_messages(draft, turns, where.unit, chains, arrivals)
     speed = np.ones((len(where.role_of_unit()), draft.steps))
     for one in chains:
         speed[one.chain.units] = one.chain.speed
-    rounds = tuple(_rounds(traffic, kinds, where, params[1]))
     closing = RoundNodes(draft, [one.chain for one in chains], chains, arrivals, speed, params)
     for each in rounds:
         closing.draft(each, where.role)
@@ -188,21 +190,41 @@ def _draft_chains(
     begin: Float64,
     moments: tuple[Moments, Moments],
     role_of_unit: Int64,
+    ready: Float64,
     params: tuple[ComputeTimeParams, ReplayParams],
 ) -> tuple[list[ChainNodes], dict[tuple[int, int], Int64]]:
-    """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n]."""
+    """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n].
+
+    Parameters: `ready` float64[roles, k], see `_first_ready`.
+    """
     arrivals: dict[tuple[int, int], Int64] = {}
     read = [
         read_chain(stage, np.flatnonzero(role_of_unit == stage), moments, begin[stage], params)
         for stage in range(len(begins))
     ]
+    takes = [rest_takes(read, one.stage) for one in read]
+    read = [with_rest(one, ready[one.stage], took, params[1]) for one, took in zip(read, takes, strict=True)]
+    # Without a round a step ends with the last message, and its receiver computes on that in the next.
+    left = [took if np.isnan(ready[one.stage]).all() else np.nan for one, took in zip(read, takes, strict=True)]
     chains = []
-    for node, chain in zip(begins.tolist(), with_prologue(read), strict=True):
+    for node, chain in zip(begins.tolist(), with_prologue(read, left), strict=True):
         for link, arrived in chain.arrived.items():
             arrivals[link] = draft.nodes(arrived.swapaxes(1, 2)).reshape(len(arrived), -1)
         chains.append(ChainNodes(chain, draft, node))
         chains[-1].draft(draft, arrivals)
     return chains, arrivals
+
+
+def _first_ready(rounds: Sequence[Rounds], role_of_unit: Int64, begin: Float64) -> Float64:
+    """Find when the first unit of each role takes part in its first round.
+
+    Returns float64[roles, k], NaN where a role has no rounds.
+    """
+    first = np.full(begin.shape, np.nan)
+    for one in rounds:
+        for row, at in zip(role_of_unit[one.units].tolist(), one.at[:, :, 0], strict=True):
+            first[row] = np.fmin(first[row], at)
+    return first
 
 
 def _draft_messages(

@@ -56,7 +56,7 @@ def find_lags(
     close = np.asarray(np.abs(after_last - least) <= params.explained * np.abs(least))
     middle = np.nan_to_num(robust.median(np.where(close, after_last, np.nan), axis=1))[:, None]
     usual = np.broadcast_to(np.where(close.any(axis=1, keepdims=True), middle, least), sources.shape[:2])
-    if plain is not None:
+    if plain is not None and sources.shape[1] > 1:
         usual = _with_own(passed, np.minimum(plain, usual), params)
     takes = usual[:, :, None, None]
     binding = np.argmin(passed - takes, axis=1)

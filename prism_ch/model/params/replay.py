@@ -36,6 +36,9 @@ class ReplayParams(SharedParams):
     left_share: float = 0.05
     #: A source has a lag of its own if what is left comes this regularly after it, as a share.
     regular: float = 0.05
+    #: Work was put off to the end of a step if after the last input a stage computes for more than this share of an
+    #: operation longer than for one: a schedule without bubbles leaves the gradients of weights, as long again.
+    put_off: float = 0.5
     #: The part of an output's places in the schedule in which nothing else is computed before it.
     plain_quantile: float = 0.25
     #: The quantile of the times after the last source that is computing alone: where ranks wait for something else

@@ -11,7 +11,19 @@ from prism_ch.simulate.families import FAMILIES
 from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
 
-@pytest.mark.parametrize("family", ["pipeline-1f1b", "pipeline-gpipe", "evaluation", "distributed-optimizer"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "checkpoints",
+        "distributed-optimizer",
+        "distributed-optimizer-overlap",
+        "evaluation",
+        "pipeline-1f1b",
+        "pipeline-gpipe",
+        "pipeline-without-replicas",
+        "storage-hub",
+    ],
+)
 def test_idle_time_equals_truth_within_two_percent(family: str) -> None:
     errors = healthy(family, 3)
     assert len(errors.idle) > 100
