@@ -170,7 +170,7 @@ def _of_steps(
     2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
        cause takes, or else by the share of time that the cause is known to cost.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
-    4. A step whose beginning was not seen lost the share that the next one did.
+    4. A step whose beginning was not seen lost the share that the next one did; none if that one has no length.
     """
     job, counted = seen
     steps, duration_s, share = job.steps, job.steps.duration_s, _share(slow)
@@ -190,7 +190,9 @@ def _of_steps(
     excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
     unseen = np.flatnonzero(steps.complete[:-1] == 0)
     own[unseen] |= own[unseen + 1]
-    excess_s[unseen] = duration_s[unseen] * (excess_s / duration_s)[unseen + 1]
+    next_s = duration_s[unseen + 1]
+    next_share = np.divide(excess_s[unseen + 1], next_s, out=np.zeros_like(next_s), where=next_s > 0)
+    excess_s[unseen] = duration_s[unseen] * next_share
     own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
     if not own.any():
         return cost

@@ -143,6 +143,15 @@ class TestSteps:
         assert cost(self.known, group(said("telemetry", 10, 15))).lost_s == 0
 
 
+@pytest.mark.parametrize("next_s, lost_s", [(1.5, 1.0), (0.0, 0.0)])
+def test_unseen_step_lost_the_share_of_the_next_one(next_s: float, lost_s: float) -> None:
+    known = job([1.0] * 10 + [1.5, next_s] + [1.0] * 3)
+    complete = np.where(np.arange(15) == 10, 0, 1).astype(np.uint8)
+    known = replace(known, steps=replace(known.steps, complete=complete))
+    slow = said("slow_gpu", 10, 11, slowdown=0.4)
+    assert cost(known, group(slow)).lost_s == pytest.approx(lost_s)
+
+
 def test_a_stop_costs_its_own_time_once() -> None:
     known, hang = job([1.0] * 10), said("hang", 10, 10, lost_s=20.0, end_ns=BEGIN_NS + 31_000 * MS)
     first = cost(known, group(hang))
