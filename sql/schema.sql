@@ -119,6 +119,30 @@ CREATE TABLE IF NOT EXISTS flow_csv_fields
 ENGINE = `Null`
 COMMENT 'Lines of CSV files taken apart; views on it name the fields';
 
+CREATE TABLE IF NOT EXISTS step_blocks_log
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the steps' CODEC(Delta(8), ZSTD(1)),
+    `tenant` String COMMENT 'Tenant of the job',
+    `first_step` UInt64 COMMENT 'Number of its first step' CODEC(Delta(8), ZSTD(1)),
+    `last_step` UInt64 COMMENT 'Number of its last step' CODEC(Delta(8), ZSTD(1)),
+    `start_time` DateTime64(9) COMMENT 'Earliest start of its steps, all of which start on one day, UTC' CODEC(Delta(8), ZSTD(1)),
+    `end_time` DateTime64(9) COMMENT 'Latest end of its steps, UTC' CODEC(Delta(8), ZSTD(1)),
+    `taken_s` Float64 COMMENT 'Time of its steps, seconds',
+    `is_whole` UInt8 COMMENT '1 where each of its steps was seen from its beginning',
+    `steps` Array(UInt64) COMMENT 'Numbers of its steps, in order' CODEC(Delta(8), ZSTD(1)),
+    `start_times` Array(DateTime64(9)) COMMENT 'Start of each, UTC' CODEC(Delta(8), ZSTD(1)),
+    `end_times` Array(DateTime64(9)) COMMENT 'End of each, UTC' CODEC(Delta(8), ZSTD(1)),
+    `durations_s` Array(Float64) COMMENT 'Length of each, seconds' CODEC(LZ4),
+    `complete` Array(UInt8) COMMENT '1 for each that was seen from its beginning, else 0' CODEC(ZSTD(1)),
+    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When the row was written, UTC'
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMMDD(start_time, 'UTC')
+ORDER BY (job_id, first_step, revision)
+SETTINGS index_granularity = 128, non_replicated_deduplication_window = 100
+COMMENT 'The steps of a job that one working wrote and that start on one day, packed into one row; steps_log has a row for each';
+
 CREATE TABLE IF NOT EXISTS exporters_log
 (
     `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
@@ -1056,6 +1080,47 @@ WHERE (job_id, revision) IN (
     FROM revisions
     GROUP BY job_id
 );
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS step_blocks_mv TO step_blocks_log
+(
+    `job_id` String,
+    `revision` UInt64,
+    `tenant` String,
+    `first_step` UInt64,
+    `last_step` UInt64,
+    `start_time` DateTime64(9),
+    `end_time` DateTime64(9),
+    `taken_s` Float64,
+    `is_whole` UInt8,
+    `steps` Array(UInt64),
+    `start_times` Array(DateTime64(9)),
+    `end_times` Array(DateTime64(9)),
+    `durations_s` Array(Float64),
+    `complete` Array(UInt8)
+)
+AS WITH
+    arraySort(groupArray((l.step, l.start_time, l.end_time, l.duration_s, l.complete))) AS packed
+SELECT
+    l.job_id AS job_id,
+    l.revision AS revision,
+    l.tenant AS tenant,
+    min(l.step) AS first_step,
+    max(l.step) AS last_step,
+    min(l.start_time) AS start_time,
+    max(l.end_time) AS end_time,
+    sum(CAST(round(l.duration_s * 1000000000.), 'Int64')) / 1000000000. AS taken_s,
+    min(l.complete) AS is_whole,
+    packed.1 AS steps,
+    packed.2 AS start_times,
+    packed.3 AS end_times,
+    packed.4 AS durations_s,
+    packed.5 AS complete
+FROM steps_log AS l
+GROUP BY
+    l.job_id,
+    l.revision,
+    l.tenant,
+    toDate(l.start_time, 'UTC');
 
 CREATE VIEW IF NOT EXISTS exporter_marks
 (
@@ -2806,6 +2871,48 @@ FROM
 )
 WHERE NOT is_withdrawn;
 
+CREATE VIEW IF NOT EXISTS step_blocks
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the steps',
+    `tenant` String COMMENT 'Tenant of the job',
+    `first_step` UInt64 COMMENT 'Number of its first step',
+    `last_step` UInt64 COMMENT 'Number of its last step, replaced ones too',
+    `until_step` UInt64 COMMENT 'Those of its steps count that come before this one; later ones were replaced',
+    `start_time` DateTime64(9) COMMENT 'Earliest start of its steps, all of which start on one day, UTC',
+    `end_time` DateTime64(9) COMMENT 'Latest end of its steps, UTC',
+    `taken_s` Float64 COMMENT 'Time of its steps, seconds',
+    `is_whole` UInt8 COMMENT '1 where each of its steps was seen from its beginning',
+    `steps` Array(UInt64) COMMENT 'Numbers of its steps, in order',
+    `start_times` Array(DateTime64(9)) COMMENT 'Start of each, UTC',
+    `end_times` Array(DateTime64(9)) COMMENT 'End of each, UTC',
+    `durations_s` Array(Float64) COMMENT 'Length of each, seconds',
+    `complete` Array(UInt8) COMMENT '1 for each that was seen from its beginning, else 0'
+)
+COMMENT 'Steps of a job that lie close together, packed into one row'
+AS SELECT
+    l.job_id,
+    l.revision,
+    l.tenant,
+    l.first_step,
+    l.last_step,
+    if(c.revision = 0, 18446744073709551615, c.until_step) AS until_step,
+    l.start_time,
+    l.end_time,
+    l.taken_s,
+    l.is_whole,
+    l.steps,
+    l.start_times,
+    l.end_times,
+    l.durations_s,
+    l.complete
+FROM step_blocks_log AS l
+ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.first_step < c.until_step)) AND (l.revision IN (
+    SELECT revision
+    FROM published
+));
+
 CREATE VIEW IF NOT EXISTS steps
 (
     `job_id` String COMMENT 'The job',
@@ -3191,6 +3298,227 @@ GROUP BY
     dst_leaf,
     minute;
 
+CREATE VIEW IF NOT EXISTS gpu_time_by_cause
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `step` UInt64 COMMENT 'Number of the step; of a standstill the one that did not end; of those without findings the last in the span',
+    `end_time` DateTime64(9) COMMENT 'End of it, UTC',
+    `cause` LowCardinality(String) COMMENT 'Kind of the finding that it counts to, as in losses; empty for all steps without one',
+    `gpu_s` Float64 COMMENT 'Its length over all GPUs of the job, GPU-seconds',
+    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds; all of a standstill'
+)
+COMMENT 'GPU time of jobs and what of it was lost: gpu_time_by_cause(from_time = ..., to_time = ...), one row a job for its steps without findings that ended then, and one a step with findings, or standstill'
+AS WITH
+    toDateTime({from_time:DateTime('UTC')}, 'UTC') AS since,
+    toDateTime({to_time:DateTime('UTC')}, 'UTC') AS until,
+    since - toIntervalDay(1) AS usual_since,
+    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
+    (
+        SELECT groupArray((job_id, CAST(kind, 'String'), first_step, last_step, start_time, end_time, slowdown))
+        FROM diagnoses
+        WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String')) AND (end_time >= usual_since) AND (start_time <= until)
+    ) AS found,
+    causes AS
+    (
+        SELECT
+            job_id,
+            arrayJoin(range(first_step, last_step + 1)) AS step,
+            min(if(slowdown > 0, indexOf(from_the_root, kind), length(from_the_root) + 1)) AS rank,
+            max(slowdown) AS share,
+            max(((kind IN ('restart', 'hang', 'stall')) AND (step = first_step), start_time, end_time)) AS standstill,
+            0 AS is_sum
+        FROM
+        (
+            SELECT
+                one.1 AS job_id,
+                one.2 AS kind,
+                one.3 AS first_step,
+                one.4 AS last_step,
+                one.5 AS start_time,
+                one.6 AS end_time,
+                one.7 AS slowdown
+            FROM
+            (
+                SELECT arrayJoin(found) AS one
+            )
+        )
+        GROUP BY
+            job_id,
+            step
+    ),
+    reaches AS
+    (
+        SELECT
+            one.1 AS job_id,
+            one.3 AS first_step,
+            max(one.4) OVER (PARTITION BY one.1 ORDER BY one.3 ASC) AS reach
+        FROM
+        (
+            SELECT arrayJoin(found) AS one
+        )
+    ),
+    (
+        SELECT groupArray((l.job_id, l.first_step, l.revision, l.until_step))
+        FROM
+        (
+            SELECT
+                b.job_id AS job_id,
+                b.first_step AS first_step,
+                b.last_step AS last_step,
+                b.revision AS revision,
+                b.start_time AS start_time,
+                b.end_time AS end_time,
+                b.is_whole AS is_whole,
+                if(c.revision = 0, 18446744073709551615, c.until_step) AS until_step
+            FROM step_blocks_log AS b
+            ASOF LEFT JOIN revision_cuts AS c ON (b.job_id = c.job_id) AND (b.revision < c.revision)
+            WHERE (b.start_time >= toStartOfDay(usual_since, 'UTC')) AND (b.start_time <= until) AND (b.end_time >= usual_since)
+        ) AS l
+        ASOF LEFT JOIN reaches AS r ON (l.job_id = r.job_id) AND (l.last_step >= r.first_step)
+        WHERE NOT (l.is_whole AND (l.last_step < l.until_step) AND (l.start_time >= usual_since) AND (l.end_time <= until) AND ((l.start_time >= since) OR (l.end_time < since)) AND ((r.job_id = '') OR (r.reach < l.first_step)))
+    ) AS others,
+    single AS
+    (
+        SELECT
+            s.job_id AS job_id,
+            s.step AS step,
+            s.end_time AS end_time,
+            s.duration_s AS duration_s,
+            s.complete AS complete,
+            (end_time >= since) AND (end_time <= until) AS is_shown,
+            (r.job_id != '') AND (r.reach >= s.step) AS is_concerned
+        FROM
+        (
+            SELECT
+                b.job_id AS job_id,
+                step,
+                start_at,
+                end_at AS end_time,
+                duration_s,
+                whole AS complete
+            FROM
+            (
+                SELECT *
+                FROM step_blocks_log
+                WHERE ((job_id, first_step, revision) IN (
+                    SELECT
+                        one.1,
+                        one.2,
+                        one.3
+                    FROM
+                    (
+                        SELECT arrayJoin(others) AS one
+                    )
+                )) AND (revision IN (
+                    SELECT revision
+                    FROM revisions
+                    WHERE job_id = ''
+                ))
+            ) AS b
+            INNER JOIN
+            (
+                SELECT arrayJoin(others) AS other
+            ) AS o ON (b.job_id = (o.other.1)) AND (b.first_step = (o.other.2)) AND (b.revision = (o.other.3))
+            ARRAY JOIN
+                b.steps AS step,
+                b.start_times AS start_at,
+                b.end_times AS end_at,
+                b.durations_s AS duration_s,
+                b.complete AS whole
+            WHERE (step < (o.other.4)) AND (start_at >= usual_since) AND (start_at <= until)
+        ) AS s
+        ASOF LEFT JOIN reaches AS r ON (s.job_id = r.job_id) AND (s.step >= r.first_step)
+    ),
+    of_jobs AS
+    (
+        SELECT
+            job_id,
+            quantileExactArray(0.5)(healthy) AS healthy_s,
+            arrayPushFront(groupArrayArray(p.slow), (max(p.last_step), max(p.end_time), sum(CAST(round(p.taken_s * 1000000000.), 'Int64')) / 1000000000., 1)) AS shown
+        FROM
+        (
+            SELECT
+                job_id,
+                durations_s AS healthy,
+                if(start_time >= since, last_step, 0) AS last_step,
+                if(start_time >= since, end_time, toDateTime64(0, 9)) AS end_time,
+                if(start_time >= since, taken_s, 0) AS taken_s,
+                CAST('[]', 'Array(Tuple(UInt64, DateTime64(9), Float64, UInt8))') AS slow
+            FROM step_blocks_log
+            WHERE (start_time >= toStartOfDay(usual_since, 'UTC')) AND (start_time <= until) AND (end_time >= usual_since) AND (revision IN (
+                SELECT revision
+                FROM revisions
+                WHERE job_id = ''
+            )) AND ((job_id, first_step, revision) NOT IN (
+                SELECT
+                    one.1,
+                    one.2,
+                    one.3
+                FROM
+                (
+                    SELECT arrayJoin(others) AS one
+                )
+            ))
+            UNION ALL
+            SELECT
+                job_id,
+                if((complete = 1) AND (NOT is_concerned), [duration_s], []),
+                if(is_shown AND (NOT is_concerned), step, 0),
+                if(is_shown AND (NOT is_concerned), end_time, toDateTime64(0, 9)),
+                if(is_shown AND (NOT is_concerned), duration_s, 0),
+                if(is_concerned, [(step, end_time, duration_s, 0)], [])
+            FROM single
+        ) AS p
+        GROUP BY job_id
+    ),
+    parts AS
+    (
+        SELECT
+            if(s.job_id = '', c.job_id, s.job_id) AS job_id,
+            s.job_id = '' AS is_standstill,
+            if(is_standstill, c.step, s.step) AS step,
+            if(is_standstill, c.standstill.3, s.end_time) AS end_time,
+            if(is_standstill, toUnixTimestamp64Nano(c.standstill.3) - toUnixTimestamp64Nano(c.standstill.2), 0) / 1000000000. AS stood_s,
+            s.healthy_s AS healthy_s,
+            s.duration_s AS duration_s,
+            c.rank AS rank,
+            c.share AS share
+        FROM
+        (
+            SELECT
+                job_id,
+                healthy_s,
+                one.1 AS step,
+                one.2 AS end_time,
+                one.3 AS duration_s,
+                one.4 AS is_sum
+            FROM of_jobs
+            ARRAY JOIN shown AS one
+        ) AS s
+        FULL OUTER JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step) AND (s.is_sum = c.is_sum)
+        WHERE (s.job_id != '') OR (c.standstill.1)
+    )
+SELECT
+    p.job_id AS job_id,
+    j.tenant AS tenant,
+    p.step AS step,
+    p.end_time AS end_time,
+    from_the_root[p.rank] AS cause,
+    if(p.is_standstill, p.stood_s, p.duration_s) * j.endpoints AS gpu_s,
+    multiIf(p.is_standstill, gpu_s, cause = '', 0, isNaN(p.healthy_s), (p.duration_s * p.share) * j.endpoints, greatest(p.duration_s - p.healthy_s, 0) * j.endpoints) AS lost_gpu_s
+FROM parts AS p
+INNER JOIN
+(
+    SELECT
+        job_id,
+        tenant,
+        endpoints,
+        steps
+    FROM jobs
+) AS j ON p.job_id = j.job_id
+WHERE (p.end_time >= since) AND (p.end_time <= until) AND ((NOT p.is_standstill) OR (step >= j.steps));
+
 CREATE VIEW IF NOT EXISTS diagnosed_steps
 (
     `job_id` String COMMENT 'The job',
@@ -3565,6 +3893,21 @@ LEFT JOIN job_losses AS l ON j.job_id = l.job_id
 LEFT JOIN found AS f ON j.job_id = f.job_id
 GROUP BY j.tenant;
 
+CREATE VIEW IF NOT EXISTS dead_blocks
+(
+    `job_id` String COMMENT 'The job',
+    `first_step` UInt64 COMMENT 'Number of its first step',
+    `revision` UInt64 COMMENT 'Number of a working that wrote its steps, all of which were replaced'
+)
+COMMENT 'Blocks of steps that nobody will read again'
+AS SELECT
+    l.job_id AS job_id,
+    l.first_step AS first_step,
+    l.revision AS revision
+FROM step_blocks_log AS l
+ASOF INNER JOIN final_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE l.first_step >= c.until_step;
+
 CREATE VIEW IF NOT EXISTS dead_exporters
 (
     `window_start` DateTime64(9) COMMENT 'Start of a window, UTC',
@@ -3722,7 +4065,41 @@ CREATE VIEW IF NOT EXISTS dead_revisions
     `revision` UInt64 COMMENT 'Number of a working'
 )
 COMMENT 'Rows of revisions that nobody will need again, once the other dead rows are deleted'
-AS SELECT
+AS WITH
+    still_cutting AS
+    (
+        SELECT
+            job_id,
+            revision
+        FROM
+        (
+            SELECT
+                job_id,
+                revision,
+                is_block,
+                step,
+                max(if(is_block, step, 0)) OVER (PARTITION BY job_id ORDER BY revision ASC, is_block ASC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS reached
+            FROM
+            (
+                SELECT
+                    job_id,
+                    revision,
+                    0 AS is_block,
+                    from_step AS step
+                FROM revisions
+                WHERE cuts
+                UNION ALL
+                SELECT
+                    job_id,
+                    revision,
+                    1,
+                    last_step + 1
+                FROM step_blocks_log
+            )
+        )
+        WHERE (NOT is_block) AND (reached > step)
+    )
+SELECT
     r.job_id AS job_id,
     r.revision AS revision
 FROM revisions AS r
@@ -3730,7 +4107,12 @@ INNER JOIN final_revisions AS f ON r.job_id = f.job_id
 WHERE (r.job_id != '') AND (r.revision < f.revision) AND ((NOT r.cuts) OR (r.window_start <= (
     SELECT pruned_until
     FROM prune_horizon
-)));
+))) AND ((r.job_id, r.revision) NOT IN (
+    SELECT
+        job_id,
+        revision
+    FROM still_cutting
+));
 
 CREATE VIEW IF NOT EXISTS dead_states
 (

@@ -32,6 +32,7 @@ _TTL_SETTINGS = {"materialize_ttl_after_modify": 1, "mutations_sync": 2, "alter_
 _DEAD = {
     "dead_states": ("job_members_log", "pairs_log", "groups_log", "jobs_log"),
     "dead_steps": ("timeline_log", "gpu_steps_log", "what_if_log", "steps_log"),
+    "dead_blocks": ("step_blocks_log",),
     "dead_findings": ("diagnoses_log",),
     "dead_incidents": ("incidents_log",),
     "dead_exporters": ("exporters_log",),

@@ -8,7 +8,7 @@ SELECT
     sumIf(lost_gpu_s, has(of_network, cause)) / 3600 AS "Network",
     sumIf(lost_gpu_s, has(stops, cause)) / 3600 AS "Standing still",
     sumIf(lost_gpu_s, cause != 'slow_gpu' AND NOT has(of_network, cause) AND NOT has(stops, cause)) / 3600 AS "Other"
-FROM gpu_time(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
+FROM gpu_time_by_cause(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
 WHERE cause != '' AND $__whose
 GROUP BY time
 ORDER BY time
