@@ -27,7 +27,10 @@ from tests.integration.test_results import (
 )
 from tests.revisions import write_revisions
 
-STORED = tuple(f"{name}_log" for name in ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline"))
+STORED = tuple(
+    f"{name}_log"
+    for name in ("jobs", "job_members", "pairs", "groups", "steps", "step_blocks", "gpu_steps", "timeline")
+)
 #: What is known before a window, of jobs and of the cluster, as text.
 States = list[str]
 
