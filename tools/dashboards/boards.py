@@ -38,6 +38,7 @@ _BLAMED = {
     "Other": look.color(GREY),
 }
 _NO_INCIDENT = "No incident in this time"
+_NO_SERVER = "No incident names a server in this time"
 _NOBODY = "Nobody stands out"
 _SECONDS_EACH = look.unit(look.SECONDS, 2) + look.width(100)
 
@@ -47,7 +48,7 @@ def fleet() -> Dashboard:
     question = "Is the cluster's GPU time spent on training, and if not, where is it lost?"
     board = begin("fleet", "Fleet", question, (OPERATORS,), "now-6h", ("Incidents", "Restarts"))
     board = board.with_variable(choices("tenant", "Tenant", "fleet/choose_tenant"))
-    return _overview(board, "fleet", {})
+    return _overview(board, "fleet", {}, jobs_height=8)
 
 
 def tenant() -> Dashboard:
@@ -55,10 +56,10 @@ def tenant() -> Dashboard:
     question = "What do a tenant's jobs get out of their GPUs, and what costs them the rest?"
     board = begin("tenant", "Tenant", question, (OPERATORS, TENANTS), "now-6h", ("Incidents", "Restarts"))
     board = board.with_variable(choice("tenant", "Tenant", "tenant/choose_tenant"))
-    return _overview(board, "tenant", {"Tenant": look.hidden()})
+    return _overview(board, "tenant", {"Tenant": look.hidden()}, jobs_height=5)
 
 
-def _overview(board: Dashboard, name: str, hidden: Columns) -> Dashboard:
+def _overview(board: Dashboard, name: str, hidden: Columns, jobs_height: int) -> Dashboard:
     """Add the panels on many jobs: state, incidents, jobs, lost hours; then what was when."""
     share, hours = look.SHARE, look.PLAIN
     by_cause = "GPU-hours lost over time, by what was to blame"
@@ -66,14 +67,14 @@ def _overview(board: Dashboard, name: str, hidden: Columns) -> Dashboard:
         board,
         panel.numbers_now("State", f"{name}/state", 24, columns=_STATE),
         panel.rows("Incidents, open ones first", f"{name}/incidents", 24, INCIDENTS, nothing=_NO_INCIDENT),
-        panel.rows("Jobs, stopped and slowest first", f"{name}/jobs", 24, JOBS | hidden),
+        panel.rows("Jobs, stopped and slowest first", f"{name}/jobs", 24, JOBS | hidden, height=jobs_height),
         panel.ranking("GPU-hours lost, by cause", f"{name}/lost_by_cause", 8, hours),
         panel.lines(by_cause, f"{name}/lost_over_time", 16, hours, stacked=True, bars=True, columns=_BLAMED),
     )
     kinds = panel.states(
         "Incidents by kind", f"{name}/incidents_timeline", 12, "kind", look.SEVERITY_NUMBERS, height=10
     )
-    servers = panel.rows("Servers that cost most", f"{name}/worst_servers", 24, SERVERS)
+    servers = panel.rows("Servers that cost most", f"{name}/worst_servers", 24, SERVERS, height=7, nothing=_NO_SERVER)
     slower = panel.heat_map("Slower than usual, by job", f"{name}/slower", 12, share, label="job", top=0.5)
     return folded(board, "When, and on which servers", slower, kinds, servers)
 
@@ -99,10 +100,10 @@ def job() -> Dashboard:
         board,
         panel.text_now("The job", "job/facts", 18, columns={"Usual step time": look.unit(look.SECONDS, 2)}),
         panel.numbers_now("GPU time", "job/healthy_share", 6, unit_name=share, steps=HEALTH, columns=lost),
-        panel.rows("Incidents, open ones first", "job/incidents", 24, INCIDENTS, height=6, nothing=_NO_INCIDENT),
+        panel.rows("Incidents, open ones first", "job/incidents", 24, INCIDENTS, height=7, nothing=_NO_INCIDENT),
         panel.lines("Step time against the usual", "job/step_time", 12, look.SECONDS, columns=lines),
         panel.lines("What steps consist of", "job/shares", 12, share, stacked=True, columns=parts).min(0).max(1),
-        panel.rows("Whom the others wait for", "job/who", 24, who, height=8, nothing=_NOBODY),
+        panel.rows("Whom the others wait for", "job/who", 24, who, height=6, nothing=_NOBODY),
         panel.matrix("Work beyond peers", "job/work", 24, ("GPU", "At", "Work beyond peers"), share, _WORK, first=260),
         panel.matrix(phases, "job/phases", 24, ("GPU", "At", "Phase"), look.PLAIN, in_phase, first=175),
     )
@@ -145,7 +146,7 @@ def incident() -> Dashboard:
     """Return the dashboard of one incident."""
     verdict = {
         "What is wrong": look.wrapped(330),
-        "What to do": look.wrapped_in(260),
+        "What to do": look.wrapped(260),
         "Severity": SEVERITY,
         "Status": STATUS,
         "Sure": SURE,
@@ -174,18 +175,18 @@ def incident() -> Dashboard:
     board = with_panels(
         board,
         panel.rows("What is wrong", "incident/verdict", 24, verdict, height=4, nothing="No incident is chosen"),
-        panel.numbers_now("What it costs", "incident/cost", 14, columns=cost, height=5),
-        panel.rows("Jobs that it slows or stops", "incident/jobs", 10, _CONCERNED, height=5),
+        panel.numbers_now("What it costs", "incident/cost", 14, columns=cost),
+        panel.rows("Jobs that it slows or stops", "incident/jobs", 10, _CONCERNED, height=4),
         panel.lines("Culprit against its peers: work", "incident/culprit", 12, look.SECONDS, columns=peers).min(0),
         panel.lines("Step time before, during and after", "incident/step_time", 12, look.SECONDS, columns=during),
-        panel.rows("Whom the others wait for", "incident/who", 12, who, nothing=_NOBODY),
-        panel.rows("Before and after", "incident/before_and_after", 12, parts),
+        panel.rows("Whom the others wait for", "incident/who", 12, who, height=6, nothing=_NOBODY),
+        panel.rows("Before and after", "incident/before_and_after", 12, parts, height=6),
     )
     delays, slow = "Slower for each byte, from sender to receiver", look.heat(*SLOWER)
     ends = ("Sender", "Receiver", "Slower")
-    flows = panel.rows("Flows behind it", "incident/flows", 24, _FLOWS, nothing="No records of that time are left")
+    flows = panel.rows("Flows behind it", "incident/flows", 24, _FLOWS, height=6, nothing="No records of that time are left")
     evidence = (
-        panel.rows("Findings that it rests on", "incident/findings", 24, _EVIDENCE),
+        panel.rows("Findings that it rests on", "incident/findings", 24, _EVIDENCE, height=5),
         panel.matrix(delays, "incident/delays", 24, ends, look.SHARE, slow).no_value("It rests on no delays"),
     )
     board = folded(board, "What it rests on", *evidence)

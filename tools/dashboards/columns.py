@@ -35,7 +35,7 @@ JOBS = {
 INCIDENTS = {
     "Incident": look.hidden(),
     "What is wrong": look.link("Open the incident", "incident", "incident", "Incident") + look.wrapped(300),
-    "What to do": look.wrapped_in(240),
+    "What to do": look.wrapped(240),
     "Severity": SEVERITY,
     "Status": STATUS,
     "Sure": SURE,

@@ -23,7 +23,7 @@ from tools.dashboards.wide import WideField, widen
 _LOUD = LinearSegmentedColormap.from_list("loud", [CARD, AMBER])
 FloatCells = npt.NDArray[np.float64]
 #: Heights of a table's row and of a further line in it, inches.
-_ROW, _LINE = 0.2, 0.13
+_ROW, _LINE = 0.31, 0.16
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _table(panel: Mapping[str, Any], frame: Frame, canvas: Canvas) -> None:
     widths = np.array(list(fit.column_widths(panel, columns, fit.PAGES[-1]).values()))
     starts = np.concatenate([[0], np.cumsum(widths)]) / widths.sum()
     letters = [int(share * canvas.width * 16.5) for share in np.diff(starts)]
-    top = 0.32
+    top = 0.1 + _ROW
     for place, name in enumerate(columns):
         left, title = starts[place] + 0.003, name[: letters[place]]
         axes.text(left, 1 - 0.1 / canvas.height, title, va="center", color="#6e9fff", fontsize=7)

@@ -35,9 +35,9 @@ def host() -> Dashboard:
     board = with_panels(
         board,
         panel.numbers_now("Now", "host/now", 24, columns=now),
-        panel.rows("Incidents that name it", "host/incidents", 24, INCIDENTS, height=7, nothing=nothing),
+        panel.rows("Incidents that name it", "host/incidents", 24, INCIDENTS, height=6, nothing=nothing),
         panel.matrix("Work of its GPUs beyond their peers", "host/work", 24, axes, look.SHARE, work, first=160),
-        panel.rows("Jobs on it", "host/jobs", 24, jobs, height=6),
+        panel.rows("Jobs on it", "host/jobs", 24, jobs, height=4, nothing="No job ran on it in this time"),
     )
     traffic = panel.lines("Traffic of its NICs", "host/traffic", 24, look.BITS, columns=moved).min(0)
     return folded(board, OPERATORS_ROW, traffic)
@@ -77,7 +77,7 @@ def network() -> Dashboard:
     no_paths = "No record of the last minutes names the switches it crossed"
     board = with_panels(
         board,
-        panel.rows("Incidents of the network", "network/incidents", 24, INCIDENTS, nothing=no_incident),
+        panel.rows("Incidents of the network", "network/incidents", 24, INCIDENTS, height=7, nothing=no_incident),
         panel.rows("Bus bandwidth against the usual", "network/bandwidth", 15, bandwidth, height=10, nothing=no_paths),
         panel.rows("Balance of paths", "network/balance", 9, balance, height=10, nothing=no_paths),
         panel.rows("Exporters", "network/exporters", 16, exporters),
@@ -150,7 +150,7 @@ def service() -> Dashboard:
     board = with_panels(
         board,
         panel.rows("Can it be trusted?", "service/trusted", 24, trusted, height=4),
-        panel.rows("Who is not seen", "service/unseen", 24, unseen, height=6, nothing="All jobs are wholly seen"),
+        panel.rows("Who is not seen", "service/unseen", 24, unseen, height=4, nothing="All jobs are wholly seen"),
         panel.rows("Health", "service/health", 24, health, height=7),
         panel.limits(behind, (None, BLUE), (5, AMBER), (15, RED)),
         late.min(0),

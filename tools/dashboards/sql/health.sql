@@ -5,7 +5,9 @@ SELECT fromUnixTimestamp64Milli(intDiv({end_ns:Int64}, 1000000)), 'prism-1:7', h
 FROM
 (
     SELECT arrayJoin([
+        ('configuration', 'ok', 'it can be read', ''),
         ('database', 'ok', 'it answers', ''),
+        ('windows behind', 'ok', '1', ''),
         ('disk of the database', 'warn', '14 % free', 'make room or a larger disk'),
         ('exporters', 'bad', 'leaf-0-1 is 26 s behind the others', 'look at its export queue')
     ]) AS h
