@@ -183,16 +183,16 @@ WITH
             quantileExactArray(0.5)(healthy) AS healthy_s,
             arrayPushFront(
                 groupArrayArray(p.slow),
-                (max(p.last_step), max(p.end_time), sum(round(p.taken_s * 1e9)::Int64) / 1e9, 1)
+                (max(p.shown_step), max(p.shown_end), sum(round(p.shown_s * 1e9)::Int64) / 1e9, 1)
             ) AS shown
         FROM
         (
             SELECT
                 job_id,
                 durations_s AS healthy,
-                if(start_time >= since, last_step, 0) AS last_step,
-                if(start_time >= since, end_time, toDateTime64(0, 9)) AS end_time,
-                if(start_time >= since, taken_s, 0) AS taken_s,
+                if(start_time >= since, last_step, 0) AS shown_step,
+                if(start_time >= since, end_time, toDateTime64(0, 9)) AS shown_end,
+                if(start_time >= since, taken_s, 0) AS shown_s,
                 []::Array(Tuple(UInt64, DateTime64(9), Float64, UInt8)) AS slow
             FROM step_blocks_log
             WHERE start_time >= toStartOfDay(usual_since, 'UTC') AND start_time <= until AND end_time >= usual_since

@@ -118,6 +118,17 @@ def test_losses_and_gpu_time_agree(filled: Store) -> None:
     assert filled.rows(by_step) == filled.rows(by_cause) != []
 
 
+def test_sums_by_cause_are_those_of_single_steps(filled: Store) -> None:
+    sums = "job_id, tenant, cause, round(sum(gpu_s), 3), round(sum(lost_gpu_s), 3)"
+    for since in (BEGIN, BEGIN + timedelta(minutes=75), END - timedelta(minutes=5)):
+        by_step = gpu_time(since, END)
+        packed = by_step.replace("gpu_time(", "gpu_time_by_cause(")
+        ask_for = "SELECT {} FROM {} GROUP BY ALL HAVING sum(gpu_s) > 0 ORDER BY ALL"
+        rows = filled.rows(ask_for.format(sums, packed))
+        assert rows == filled.rows(ask_for.format(sums, by_step))
+        assert max(row[4] for row in rows) > 0
+
+
 def test_each_step_counted_in_one_of_two_adjacent_spans(filled: Store) -> None:
     middle = BEGIN + timedelta(minutes=75)
     # Both ends count, but nothing ends on the very nanosecond in the middle.

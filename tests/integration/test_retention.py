@@ -212,7 +212,7 @@ def test_how_it_stands_is_told_by_class(kept: Store) -> None:
     found = {each.name: each for each in read_retention(kept)}
     assert list(found) == list(classes())
     results = found["results"]
-    assert results.rows == 4
+    assert results.rows == 5
     assert results.size_bytes > 0
     assert results.oldest_at is not None
     assert (datetime.now(UTC).replace(tzinfo=None) - results.oldest_at).days == 2

@@ -54,8 +54,7 @@ def test_sums_by_cause_are_those_of_single_steps(store: Store, seed: int) -> Non
     spans = [(-3600, 3600 * 30), (0, 60 * last // 2), (60 * last // 2, 3600), (3600 * 20, 3600 * 30)]
     for span in spans:
         assert store.rows(by_cause("gpu_time_by_cause", *span)) == store.rows(by_cause("gpu_time", *span))
-    causes = {cause for _, _, cause, _, lost in store.rows(by_cause("gpu_time_by_cause", *spans[0])) if lost > 0}
-    assert causes
+    assert {row[2] for row in store.rows(by_cause("gpu_time_by_cause", *spans[0]))} > {""}
 
 
 def test_a_block_cut_in_its_middle_stays_cut_when_pruned(store: Store) -> None:
