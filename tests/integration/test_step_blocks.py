@@ -21,7 +21,8 @@ PACKED = f"""
         SELECT job_id, tenant, until_step, steps, start_times, end_times, durations_s, complete AS whole
         FROM step_blocks
     )
-    ARRAY JOIN steps AS step, start_times AS start_time, end_times AS end_time, durations_s AS duration_s, whole AS complete
+    ARRAY JOIN
+        steps AS step, start_times AS start_time, end_times AS end_time, durations_s AS duration_s, whole AS complete
     WHERE step < until_step
     ORDER BY ALL
 """  # noqa: S608 - as above

@@ -184,7 +184,9 @@ def incident() -> Dashboard:
     )
     delays, slow = "Slower for each byte, from sender to receiver", look.heat(*SLOWER)
     ends = ("Sender", "Receiver", "Slower")
-    flows = panel.rows("Flows behind it", "incident/flows", 24, _FLOWS, height=6, nothing="No records of that time are left")
+    flows = panel.rows(
+        "Flows behind it", "incident/flows", 24, _FLOWS, height=6, nothing="No records of that time are left"
+    )
     evidence = (
         panel.rows("Findings that it rests on", "incident/findings", 24, _EVIDENCE, height=5),
         panel.matrix(delays, "incident/delays", 24, ends, look.SHARE, slow).no_value("It rests on no delays"),
