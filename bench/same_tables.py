@@ -15,7 +15,8 @@ import pyarrow as pa
 #: Views that only the program itself reads.
 INTERNAL = frozenset({
     "arrivals", "dead_blocks", "dead_exporters", "dead_findings", "dead_revisions", "dead_states", "dead_steps",
-    "exporter_marks", "final_cuts", "final_revisions", "prune_horizon", "published", "raw_horizon", "revision_cuts", "unpublished",
+    "exporter_marks", "final_cuts", "final_revisions", "prune_horizon", "published", "raw_horizon", "revision_cuts",
+    "unpublished",
 })  # fmt: skip
 
 #: Columns of any view that hold when something was done.
