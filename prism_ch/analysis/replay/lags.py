@@ -47,7 +47,8 @@ def find_lags(
     2. Where moments come later than that explains, something is computed after one source that is not after others,
        and shows in no message: it is the source after which those moments come most regularly.
     3. Go back to 2 until most moments are explained.
-    4. A lag that binds is what was measured; any other is the usual one, as far as the moment leaves room for it.
+    4. A lag that binds is what was measured. Any other differs from it by what is usual, as the same is computed after
+       each source, and as far as the moment leaves room for it.
     """
     room = at[:, None] - sources
     passed = room / speed
@@ -60,8 +61,11 @@ def find_lags(
         usual = _with_own(passed, np.minimum(plain, usual), params)
     takes = usual[:, :, None, None]
     binding = np.argmin(passed - takes, axis=1)
-    lag = np.minimum(np.rint(takes * speed), room)
-    np.put_along_axis(lag, binding[:, None], np.take_along_axis(room, binding[:, None], axis=1), axis=1)
+    bound, usually = (
+        np.take_along_axis(np.broadcast_to(each, room.shape), binding[:, None], axis=1) for each in (room, takes)
+    )
+    lag = np.minimum(np.maximum(np.rint(bound + (takes - usually) * speed), 0.0), room)
+    np.put_along_axis(lag, binding[:, None], bound, axis=1)
     return [Lags(*each) for each in zip(lag, usual, binding, strict=True)]
 
 
@@ -80,10 +84,13 @@ def _with_own(passed: Float64, plain: Float64, params: ReplayParams) -> Float64:
         centre = robust.median(after, axis=2)
         spread = robust.median(np.abs(after - centre[:, :, None]), axis=2)
         relative = spread / np.maximum(centre, 1.0)
+        # What is computed after a source takes its time in all steps: none of them comes before that.
+        sooner = passed[going] < (1 - params.explained) * centre[:, :, None, None]
+        never = np.count_nonzero(sooner, axis=(2, 3)) < enough
         # Of a queue of inputs the first that a rank falls behind with counts, whose spread is that of all after it.
-        judged = np.where(own[going], np.inf, relative if plain.shape[1] >= _QUEUE else spread)
+        judged = np.where(own[going] | ~never, np.inf, relative if plain.shape[1] >= _QUEUE else spread)
         best = (np.arange(len(going)), np.argmin(judged, axis=1))
-        regular: Bool = ~(relative[best] > params.regular)
+        regular: Bool = never[best] & ~(relative[best] > params.regular)
         going, best = going[regular], (best[0][regular], best[1][regular])
         usual[going, best[1]], own[going, best[1]] = centre[best], True
     return usual

@@ -21,6 +21,7 @@ from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
         "pipeline-1f1b",
         "pipeline-gpipe",
         "pipeline-without-replicas",
+        "production",
         "storage-hub",
     ],
 )

@@ -46,3 +46,27 @@ def test_a_source_with_a_lag_of_its_own_is_found() -> None:
     at = np.where(first_is_last, 150.0, 110.0)[None, None]
     (found,) = find_lags(at, at_source, np.ones((1, 40)), PARAMS, np.full((1, 2), 10.0))
     assert found.usual.tolist() == [50, 10]
+
+
+def test_computing_that_varies_has_no_lag_of_its_own() -> None:
+    """What is computed varies by a fifth, as sequences do in length; the second source is always last."""
+    chance = np.random.default_rng(0)
+    takes = chance.lognormal(np.log(100.0), 0.2, (1, 1, 4, 200))
+    at_source = np.concatenate([np.zeros_like(takes), chance.uniform(190, 200, takes.shape)], axis=1)
+    (found,) = find_lags((at_source[:, 1:] + takes)[:, 0], at_source, np.ones((4, 200)), PARAMS, np.full((1, 2), 100.0))
+    assert found.usual[0] <= 100
+
+
+def test_pauses_after_the_only_source_are_not_usual() -> None:
+    at = np.where(np.arange(40) % 5, 10.0, 500.0)[None, None]
+    (found,) = find_lags(at, np.zeros((1, 1, 1, 40)), np.ones((1, 40)), PARAMS, np.full((1, 1), np.inf))
+    assert found.usual.tolist() == [10]
+
+
+def test_what_took_longer_does_so_after_each_source() -> None:
+    at_source = np.stack([np.zeros((1, 9)), np.full((1, 9), 100.0)])[None]
+    at = np.full((1, 1, 9), 110.0)
+    at[..., 4] = 130.0
+    (found,) = find_lags(at, at_source, np.ones((1, 9)), PARAMS)
+    assert found.lag[:, 0, 3].tolist() == [10, 10]
+    assert found.lag[:, 0, 4].tolist() == [30, 30]
