@@ -36,7 +36,8 @@ def pipeline_ends(
 
     1. Sum what was sent over a link, one way less the other: the balance.
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
-       each pipeline whether at the least or at the most, by which way activations go.
+       each pipeline whether at the least or at the most, by which way activations go. Where a lost message shifts the
+       balance of all that comes later, take the extremes within a step.
     3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes the others
        rest after every microbatch.
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
@@ -48,9 +49,13 @@ def pipeline_ends(
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
     sent = np.cumsum(signed)
     level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
-    low, high = _extremes(level, sequences, _messages_a_step(traffic, downward, sequences, params))
-    ends = _at_rest(low, high, chain, _haste(traffic, line_of_pair, downward), sequences, params)
+    haste = _haste(traffic, line_of_pair, downward)
+    ends = _at_rest(*_extremes(level, sequences, None), chain, haste, sequences, params)
     step_volume, share = most_regular(sequences, ends, params)
+    if np.median(share) < params.nearly_all:
+        messages = _messages_a_step(traffic, downward, sequences, params)
+        ends = _at_rest(*_extremes(level, sequences, messages), chain, haste, sequences, params)
+        step_volume, share = most_regular(sequences, ends, params)
     single = (step_volume < params.one_step * 2 * message) & (known_volume > params.one_step * step_volume)
     step_volume = np.where(single, known_volume, step_volume)
     closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
@@ -105,8 +110,8 @@ def _messages_a_step(traffic: Traffic, downward: Bool, sequences: Sequences, par
 def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> tuple[Bool, Bool]:
     """Mask the bursts after which a link's balance is least, and most, bool[n] each.
 
-    Parameters: `level` float64[n], the balance; `messages` int64[links] that a link passes in a step, where that is
-    known: then the extremes within a step count, for a lost message shifts the balance of all that comes later.
+    Parameters: `level` float64[n], the balance; `messages` int64[links] that a link passes in a step: then the extremes
+    within a step count, else those of all.
     """
     low, high = np.empty(len(level), dtype=bool), np.empty(len(level), dtype=bool)
     for link, (begin, end) in enumerate(pairwise(sequences.offsets.tolist())):
