@@ -97,6 +97,11 @@ class TestSteps:
         place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), slowdown=0.4, end_ns=BEGIN_NS + 60_000 * MS)
         assert cost(self.known, group(place, job_id="")).lost_s == pytest.approx(3)
 
+    def test_a_place_costs_each_job_the_share_that_this_one_loses(self) -> None:
+        place = said("slow_switch", 0, 19, SWITCH, start_ns=0, end_ns=BEGIN_NS + 60_000 * MS, slowdown=0.4)
+        place = replace(place, jobs=("one", "two"), slowdowns=(0.1, 0.4))
+        assert cost(self.known, group(place, job_id="")).lost_s == pytest.approx(0.1 * 23)
+
     @pytest.mark.parametrize(
         "kind, last, caused, named, least_s",
         [
