@@ -1,5 +1,5 @@
 -- How much longer steps took than what is usual for their job, over time; of the 40 jobs that were slowest. A step counts
--- for all of its time. Blocks of steps that lie in one cell count whole, the steps of the others one by one.
+-- for all of its time. Blocks of steps that take less than a 20th of a cell count whole, the steps of the others one by one.
 WITH
     toUnixTimestamp($__fromTime) AS since,
     toUnixTimestamp($__toTime) AS until,
@@ -17,10 +17,13 @@ FROM
             SELECT job_id, at, quantileExactArray(0.5)(durations_s) AS took_s
             FROM
             (
-                SELECT job_id, tenant, intDiv(toUnixTimestamp(start_time), cell_s)::UInt32 AS at, durations_s
+                SELECT
+                    job_id, tenant,
+                    arrayJoin(range(intDiv(toUnixTimestamp(start_time), cell_s)::UInt32, intDiv(toUnixTimestamp(end_time), cell_s)::UInt32 + 1)) AS at,
+                    durations_s
                 FROM step_blocks
                 WHERE start_time >= $__fromTime AND end_time <= $__toTime AND last_step < until_step
-                    AND intDiv(toUnixTimestamp(start_time), cell_s) = intDiv(toUnixTimestamp(end_time), cell_s)
+                    AND 20 * (toUnixTimestamp(end_time) - toUnixTimestamp(start_time)) < cell_s
                 UNION ALL
                 SELECT
                     b.job_id, b.tenant,
@@ -31,9 +34,10 @@ FROM
                     SELECT job_id, tenant, until_step, steps, start_times, end_times, durations_s
                     FROM step_blocks
                     WHERE start_time >= toStartOfDay($__fromTime - INTERVAL 1 DAY, 'UTC') AND start_time <= $__toTime AND end_time >= $__fromTime
-                        AND NOT (
-                            start_time >= $__fromTime AND end_time <= $__toTime AND last_step < until_step
-                            AND intDiv(toUnixTimestamp(start_time), cell_s) = intDiv(toUnixTimestamp(end_time), cell_s)
+                        AND (
+                            start_time < $__fromTime OR end_time > $__toTime
+                            OR 20 * (toUnixTimestamp(end_time) - toUnixTimestamp(start_time)) >= cell_s
+                            OR (job_id, first_step, revision) IN (SELECT job_id, first_step, revision FROM step_blocks WHERE last_step >= until_step)
                         )
                 ) AS b
                 ARRAY JOIN b.steps AS step, b.start_times AS start_at, b.end_times AS end_at, b.durations_s AS took_s
