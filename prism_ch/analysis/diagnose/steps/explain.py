@@ -13,7 +13,7 @@ from prism_ch.core.significance import rank_correlation, trailing_low_median
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, Ragged, freeze, ragged
 from prism_ch.model.finding import SubjectType
 from prism_ch.model.params import DiagnoseParams
-from prism_ch.model.result import Steps
+from prism_ch.model.result import OTHER, PP, Steps
 from prism_ch.model.topology import Topology
 
 
@@ -196,6 +196,11 @@ class Moved:
             return False
         usually, now = (np.median(self.payload[rows], axis=0) for rows in (known, during))
         return bool((np.abs(now - usually) > share * np.maximum(usually, 1)).any())
+
+    def carry_activations(self, first_step: int, last_step: int) -> bool:
+        """Whether steps move other data than gradients between members: it grows with the batch."""
+        during = (self.number >= first_step) & (self.number <= last_step)
+        return bool((self.payload[during, PP:OTHER] > 0).any())
 
 
 def newest_run(duration_s: Float64, params: DiagnoseParams) -> int:

@@ -228,8 +228,8 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
        that, and not by what costs the job next to nothing.
     2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
-       them to show who is. Those came all at once, and have not passed. Where records do not show who is late, it is
-       not known whether somebody slows them.
+       them to show who is. Those came all at once, and have not passed; a larger batch would move more activations,
+       where these are seen. Where records do not show who is late, it is not known whether somebody slows them.
     """
     seen, bad, params = compared.steps, list(episode.abnormal), context.params
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
@@ -261,9 +261,10 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
     # Another amount of work makes steps longer all at once, and they stay so.
     lasts = not episode.closed and all_longer
     grows = explain.grows(seen.duration_s[bad], params)
-    other_work = moves_other or ((other_volume or (lasts and would_show)) and not grows)
+    may_be_other = lasts and not context.moved.carry_activations(first, last)
+    other_work = moves_other or ((other_volume or (may_be_other and would_show)) and not grows)
     nobodys = cause is None and other_work
-    unknown = cause is None and lasts and not (grows or nobodys or any(seen.slowest[bad].tolist()))
+    unknown = cause is None and may_be_other and not (grows or nobodys or any(seen.slowest[bad].tolist()))
     return _Reason(cause, None if nobodys else straggler, nobodys, unknown)
 
 

@@ -309,6 +309,7 @@ class TestRegimes:
     def test_steps_all_ranks_compute_longer_in_are_no_fault(
         self, shows_late: bool, honest: bool, slowdown: float, usual: bool
     ) -> None:
+        """Only gradients are moved, as many whatever the batch."""
         chance = np.random.default_rng(5)
         late_s = chance.uniform(0.01, 0.05, 100)
         extra_s = late_s if honest else chance.permutation(late_s)
@@ -316,7 +317,7 @@ class TestRegimes:
         steps = steps_of(durations_s.tolist(), -1)
         steps = replace(steps, compute_s=0.9 * steps.duration_s)
         ready = (np.zeros(70, dtype=np.int32), late_s[:70])
-        alike = Moved(np.arange(70), np.full((70, 2), 100), shows_late, *ready)
+        alike = Moved(np.arange(70), np.tile([100, 0], (70, 1)), shows_late, *ready)
         (told,) = find_slow_steps(JOB, steps.take(steps.step < 70), (), (), 4, WHERE, PARAMS, alike)
         assert told.slowdown == pytest.approx(slowdown, abs=0.02)
         assert told.baseline.other_work is usual
@@ -324,6 +325,15 @@ class TestRegimes:
         assert (told.status, "usual" in told.summary) == ("open", usual)
         (again,) = find_slow_steps(JOB, steps, (told,), (), 4, WHERE, PARAMS)
         assert (again.last_step, again.baseline.other_work, "usual" in again.summary) == (31, usual, True)
+
+    def test_longer_steps_that_move_as_many_activations_are_no_larger_batch(self) -> None:
+        steps = steps_of([1.0] * 30 + [1.5] * 40, -1)
+        steps = replace(steps, compute_s=0.9 * steps.duration_s)
+        ready = (np.zeros(70, dtype=np.int32), np.full(70, 0.01))
+        moved = Moved(np.arange(70), np.full((70, 2), 100), True, *ready)
+        (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, moved)
+        assert (told.severity, told.baseline.other_work, told.baseline.maybe_other_work) == ("critical", False, False)
+        assert "batch" not in told.summary
 
     def test_a_first_step_that_was_cut_shows_no_other_work(self) -> None:
         payload = np.full((40, 2), 100)
