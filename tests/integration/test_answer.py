@@ -102,10 +102,10 @@ def test_a_mistake_is_the_engines_own_words_on_one_line(asked: Store) -> None:
 
 
 def test_lost_connection_is_no_syntax_error(asked: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise StoreError("the ClickHouse server can't be reached")
 
-    monkeypatch.setattr(asked, "scalar", refuse)
+    monkeypatch.setattr(asked, "raw", refuse)
     with pytest.raises(StoreError, match="can't be reached"):
         answer(asked, "SELECT 1")
 

@@ -326,7 +326,7 @@ class TestRegimes:
         (again,) = find_slow_steps(JOB, steps, (told,), (), 4, WHERE, PARAMS)
         assert (again.last_step, again.baseline.other_work, "usual" in again.summary) == (31, usual, True)
 
-    def test_longer_steps_that_move_as_many_activations_are_no_larger_batch(self) -> None:
+    def test_longer_steps_with_as_many_activations_are_no_batch(self) -> None:
         steps = steps_of([1.0] * 30 + [1.5] * 40, -1)
         steps = replace(steps, compute_s=0.9 * steps.duration_s)
         ready = (np.zeros(70, dtype=np.int32), np.full(70, 0.01))
