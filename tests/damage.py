@@ -19,6 +19,12 @@ from tests.e2e.commands import Done, prism_ch, prism_ch_process
 RUN = Path(__file__).parent / "data/real_training/dp4_slow_rank"
 FLOWS, TOPOLOGY = RUN / "flows.parquet", RUN / "topology.csv"
 RESULTS = ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses", "incidents")
+#: Steps as blocks have them.
+PACKED = (
+    "SELECT 'packed', toString(tuple(job_id, tenant, step, start_at, end_at, took_s, whole)) FROM (SELECT * FROM"
+    " step_blocks) AS b ARRAY JOIN b.steps AS step, b.start_times AS start_at, b.end_times AS end_at,"
+    " b.durations_s AS took_s, b.complete AS whole WHERE step < until_step"
+)
 #: What of a doctor's lines says how the database stands, not when flows came.
 CHECKED = ("database", "files of the database", "parts", "rows of", "topology", "windows")
 #: Rounds of reading the doctor and doing what he says.
@@ -26,10 +32,9 @@ ROUNDS = 5
 
 
 def results(url: str) -> list[str]:
-    """Return every row of the results, sorted."""
-    done = prism_ch(
-        "sql", " UNION ALL ".join(map("SELECT '{0}', toString(tuple(*)) FROM {0}".format, RESULTS)), url=url
-    )
+    """Return every row of the results, and every step in blocks, sorted."""
+    of_tables = map("SELECT '{0}', toString(tuple(*)) FROM {0}".format, RESULTS)
+    done = prism_ch("sql", " UNION ALL ".join([*of_tables, PACKED]), url=url)
     assert done.status == 0, done.err
     return sorted(done.out.splitlines())
 
@@ -94,6 +99,12 @@ DAMAGE = {
     "emptied arrivals": to_parts("arrivals_log", shutil.rmtree),
     "emptied counts of files": to_parts("landing_counts_log", shutil.rmtree),
     "emptied sums": to_parts("flow_pair_1m_log", shutil.rmtree),
+    "data of blocks of steps": to_parts("step_blocks_log", flip),
+    "power cut in blocks of steps": to_parts("step_blocks_log", cut),
+    "detached part of blocks of steps": to_parts("step_blocks_log", detach),
+    "emptied blocks of steps": to_parts("step_blocks_log", shutil.rmtree),
+    "definition of blocks of steps": damaged_definition("step_blocks_log"),
+    "definition of the view that makes blocks": damaged_definition("step_blocks_mv"),
     "definition of results": damaged_definition("steps_log"),
     "definition of flows": damaged_definition("flows_log"),
 }

@@ -100,9 +100,9 @@ def doctor(session: Session, *, is_mending: bool) -> int:
 
     Each line says ok, warn or bad, and what was found; a line below it says what to do. Exits with 1 unless all is ok.
 
-    --mend sets damaged parts of tables aside, attaches whole ones, makes sums again from flows, and removes parts that
-    were set aside where no ledger misses a row. What else is gone comes back by `ingest --again`, `topology` and
-    `analyse --force`, as the checks then say.
+    --mend sets damaged parts of tables aside, attaches whole ones, makes sums again from flows and blocks of steps from
+    steps, and removes parts that were set aside where no ledger misses a row. What else is gone comes back by
+    `ingest --again`, `topology` and `analyse --force`, as the checks then say.
 
     \b
     Examples:

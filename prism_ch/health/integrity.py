@@ -10,14 +10,17 @@ from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.store.integrity import (
+    LostBlocks,
     LostFlows,
     LostResults,
     damaged_parts,
     drop_detached,
+    lost_blocks,
     lost_flows,
     lost_ledger_rows,
     lost_results,
     lost_sums,
+    pack_again,
     set_aside,
     sum_again,
     take_back,
@@ -42,6 +45,7 @@ def check_rows(store: Store, settings: Settings) -> list[Check]:
     return [
         *guarded("rows of flows", lambda: _check_flows(lost_flows(store, window_s)), _READ),
         *guarded("rows of results", lambda: [_check_results(lost_results(store))], _READ),
+        *guarded("rows of blocks", lambda: [_check_blocks(lost_blocks(store))], _READ),
         *guarded("rows of the topology", lambda: [_check_topology(lost_topology(store))], _READ),
         *guarded("rows of sums", lambda: [_check_sums(list(lost_sums(store)))], _READ),
         *guarded("rows of ledgers", lambda: _check_ledgers(lost_ledger_rows(store, window_s)), _READ),
@@ -58,7 +62,7 @@ def mend_database(store: Store, settings: Settings) -> list[str]:
 
     1. Parts that somebody detached are attached again.
     2. Parts whose files are damaged are set aside, so that the rest of their tables can be read.
-    3. Arrivals, sums and marks are made again from flows.
+    3. Arrivals, sums and marks are made again from flows, and blocks of steps from steps.
     4. Parts that are set aside are removed where no row of their table is missing any more.
     """
     done = [f"attached part {part} of {table}" for table, part in take_back(store)]
@@ -66,11 +70,14 @@ def mend_database(store: Store, settings: Settings) -> list[str]:
     set_aside(store, damaged)
     done += [f"set part {each.part} of {each.table} aside: {each.reason}" for each in damaged]
     done += [f"made {table} again from flows" for table in sum_again(store, settings.window_s)]
+    if pack_again(store):
+        done.append("made step_blocks_log again from steps")
     lacking = [
         *(each.lacking for each in lost_flows(store, settings.window_s)),
         *(each.table for each in lost_results(store)),
         *(["topology_log", "topology_loads"] if lost_topology(store) else []),
         *lost_sums(store),
+        *(["step_blocks_log"] if lost_blocks(store) else []),
         *lost_ledger_rows(store, settings.window_s),
     ]
     removed = drop_detached(store, lacking)
@@ -123,6 +130,15 @@ def _check_results(lost: Sequence[LostResults]) -> Check:
     )
     span = Window(min(each.span.start_ns for each in lost), max(each.span.end_ns for each in lost))
     return Check(name, "bad", f"{shown}, {_between(span)}", _force(span))
+
+
+def _check_blocks(lost: Sequence[LostBlocks]) -> Check:
+    name = "rows of blocks"
+    if not lost:
+        return Check(name, "ok", "all published steps are in blocks of steps")
+    present, steps = (sum(getattr(each, column) for each in lost) for column in ("present", "steps"))
+    what = f"step_blocks_log has {present:,} of {steps:,} steps of {len(lost):,} days"
+    return Check(name, "bad", what, f"{_MEND} makes them again from steps")
 
 
 def _check_topology(lost: str) -> Check:

@@ -56,6 +56,19 @@ class LostResults:
 
 
 @dataclass(frozen=True, slots=True)
+class LostBlocks:
+    """Blocks of steps that start on one day, which have fewer steps than were published.
+
+    `day_s` is the start of the day, Unix seconds; `partial` are the workings of which only some steps are in blocks.
+    """
+
+    day_s: int
+    steps: int
+    present: int
+    partial: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class DamagedPart:
     """A part of a table whose files are not what their checksums say."""
 
@@ -116,6 +129,12 @@ def lost_sums(store: Store) -> dict[str, list[int]]:
         if rows:
             found[table] = [day_s for (day_s,) in rows]
     return found
+
+
+def lost_blocks(store: Store) -> list[LostBlocks]:
+    """Return the days whose blocks of steps have fewer steps than were published."""
+    kept_s = kept_days(store)["results"] * _DAY_S
+    return [LostBlocks(*row) for row in store.rows(statement("lost_blocks"), {"kept_s": kept_s})]
 
 
 def damaged_parts(store: Store) -> list[DamagedPart]:
@@ -184,6 +203,17 @@ def sum_again(store: Store, window_s: int) -> list[str]:
             store.command(statement(how))
             made.append(table)
     return made
+
+
+def pack_again(store: Store) -> int:
+    """Pack published steps that are in no block, a day at a time. Returns the number of days."""
+    lost = lost_blocks(store)
+    for each in lost:
+        if each.partial:
+            store.command(statement("forget_blocks"), {"day_s": each.day_s, "revisions": each.partial})
+        store.command(statement("pack_steps"), {"day_s": each.day_s})
+        log.info("blocks of steps made again day_s=%d steps=%d", each.day_s, each.steps)
+    return len(lost)
 
 
 def _sum_days(store: Store, tables: dict[str, str], how: str, days: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from prism_ch import __version__
 from prism_ch.assets import asset
 from prism_ch.errors import StoreError, UsageError
 from prism_ch.store.client import Store
+from prism_ch.store.integrity import pack_again
 from prism_ch.store.retention import apply_retention
 from prism_ch.store.statements import split_statements, statement
 
@@ -52,7 +53,8 @@ def migrations() -> tuple[Migration, ...]:
 def migrate(store: Store) -> list[str]:
     """Apply missing migrations and retention, and return the names of what was applied, in order.
 
-    Tables and views that are gone are made anew. Raises StoreError as apply_migrations() does.
+    Tables and views that are gone are made anew, and blocks of steps filled from steps. Raises StoreError as
+    apply_migrations() does.
     """
     applied = apply_migrations(store)
     lost = _lost_tables(store)
@@ -61,6 +63,8 @@ def migrate(store: Store) -> list[str]:
             store.ddl(text)
         applied += [f"{name}, which was gone" for name in lost]
     apply_retention(store)
+    if lost:
+        pack_again(store)
     return applied
 
 
@@ -99,7 +103,9 @@ def require_schema(store: Store) -> None:
         )
     lost = _lost_tables(store)
     if lost:
-        raise StoreError(f"{store} has lost {', '.join(lost)}; `prism-ch migrate` makes them anew, without their rows")
+        raise StoreError(
+            f"{store} has lost {', '.join(lost)}; `prism-ch migrate` makes them anew; then `prism-ch doctor`"
+        )
 
 
 def connect_stream(store: Store, name: str) -> None:
