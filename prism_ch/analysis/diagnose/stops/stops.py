@@ -116,7 +116,8 @@ def find_connecting(
     """Return the findings, by job_id, on jobs that seem to restart, or no longer do.
 
     Their members connect before any steps show whether they go on with the job. That is over if an attempt that took
-    over from it turned out to be another job.
+    over from it turned out to be another job, and so is what seemed to be a hang: the job was killed in a step. One
+    that had hung for long was killed for that, and lost what it did.
     Parameters: `idle`, the jobs known before whose traffic in a window holds no training.
     """
     shown = {one.attempt.job_id for job in continued.jobs for one in job}
@@ -125,12 +126,8 @@ def find_connecting(
     def connecting(job: JobMemory) -> tuple[Finding, ...] | None:
         known = job.findings
         if job.job.job_id in over:
-            begun = "The job fell silent, and {:.3g} s later another one began on its endpoints."
             now = tuple(
-                replace(one, status="closed", summary=begun.format(one.observed))
-                if one.baseline.presumed and one.status == "open"
-                else one
-                for one in known
+                _taken_over(one, params.stops) if is_stop(one) and one.status == "open" else one for one in known
             )
         else:
             quiet = _known_quiet(job, seen.flows, seen)
@@ -140,6 +137,17 @@ def find_connecting(
         return None if now == known else now
 
     return _by_job(idle, apart.each(connecting, idle, _name))
+
+
+def _taken_over(stop: Finding, params: StopParams) -> Finding:
+    """Return an open stop of a job on whose endpoints another one has begun."""
+    if stop.baseline.presumed:
+        begun = f"The job fell silent, and {stop.observed:.3g} s later another one began on its endpoints."
+        return replace(stop, status="closed", summary=begun)
+    if stop.observed >= params.saving_hang_s:
+        return replace(stop, status="closed")
+    begun = "The job fell silent in the middle of a step, and another one began on its endpoints."
+    return replace(stop, status="closed", severity="info", slowdown=0.0, lost_s=0.0, summary=begun)
 
 
 def _name(job: JobMemory) -> str:

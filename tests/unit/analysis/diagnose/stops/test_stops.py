@@ -278,6 +278,18 @@ class TestRestarts:
         assert "another one began on its endpoints" in presumed.summary
         assert (len(one.steps), len(two.steps), stops(two)) == (20, 40, [])
 
+    @pytest.mark.parametrize("later_ms, loses", [(34_000, False), (100_000, True)])
+    def test_a_job_killed_in_a_step_gives_way_to_another(self, later_ms: int, loses: bool) -> None:
+        """One that hung for more than a minute before that did hang."""
+        other = shifted(renamed(job(GRID, 40, 800, microbatches=6), [2, 3, 4, 5, 6, 7]), later_ms)
+        beside = ring([8, 9], every(700, later_ms // 700 + 40))
+        flows = [*cut(job(GRID, 21), 20_400), *other, *beside]
+        found = work(batch(shaken(flows, 1, ms=0.1)), topology(10), 10)
+        (one,) = (each for each in found.jobs.values() if 0 in each.last.members.endpoint)
+        (hang,) = stops(one)
+        assert (hang.kind, hang.status, hang.lost_s > 0) == ("hang", "closed", loses)
+        assert [incident.kind for incident in found.incidents.values()] == ["hang"] * loses
+
     def test_members_left_meeting_only_replacements_seem_to_restart(self) -> None:
         meeting = [Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in (0, 1, 2) for dst in (6, 7)]
         (restart,) = stops(worked([*cut(job(GRID, 21), 20_400), *meeting], 5, until_s=40).only)
