@@ -22,6 +22,9 @@ from tests.damage import (
 )
 from tests.e2e.commands import prism_ch_process
 
+#: Blocks of steps are made again in one way, whatever became of them: `make attack` tries the other kinds, too.
+TRIED = [kind for kind in DAMAGE if "blocks" not in kind or kind.startswith(("emptied", "definition of the view"))]
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -45,7 +48,7 @@ def expected(whole: Path, elsewhere: Callable[..., Any]) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("kind", TRIED)
 def test_doctor_names_damage_and_its_words_mend_it(
     whole: Path, elsewhere: Callable[..., Any], expected: object, tmp_path: Path, kind: str
 ) -> None:
