@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
 from prism_ch.analysis.diagnose.network.turns import find_turns
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by
+from prism_ch.core.arrays import group_search, order_by
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -154,12 +154,7 @@ def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
     """
     sender = division.rows_of(traffic.pair_src).clip(max=len(division.endpoints) - 1)
     sites = int(site.max(initial=-1)) + 1
-    until_ns = np.zeros((sites, division.steps), dtype=np.int64)
-    for one in range(sites):
-        rows = np.unique(sender[site == one])
-        mine = np.flatnonzero(site[traffic.pair] == one)
-        until_ns[one] = _goes_on_ns(sender[traffic.pair[mine]], traffic.start_ns[mine], rows, division)
-    ends_ns = np.concatenate([until_ns, division.end_ns])
+    ends_ns = np.concatenate([_goes_on_ns(traffic, site, sender, division), division.end_ns])
     lines = Division(np.arange(len(ends_ns), dtype=np.int32), ends_ns, np.array(division.whole))
     line = np.where(site < 0, sites + sender, site)[traffic.pair]
     lasts_ns = traffic.end_ns - traffic.start_ns
@@ -168,27 +163,37 @@ def _step_of_site(traffic: Traffic, site: Int32, division: Division) -> Int64:
     return lines.step_of(line, np.where(site[traffic.pair] < 0, traffic.end_ns - 1, middle_ns))
 
 
-def _goes_on_ns(sender: Int32, start_ns: Int64, rows: Int64, division: Division) -> Int64:
-    """Return the moments between two steps on a site, int64[steps].
+def _goes_on_ns(traffic: Traffic, site: Int32, sender: Int64, division: Division) -> Int64:
+    """Return the moments between two steps on each site, int64[sites, steps].
 
-    Parameters: `sender` int32[n], rows of the division, and `start_ns` int64[n], of the site's bursts; `rows`, all of
-    its senders. Half of them have ended a step, and half begin the next one half of their usual pause later: whatever
-    a slow rail still moves before that, the others wait for.
+    Parameters: `site` int32[pairs], see `_step_of_site`, and `sender` int64[pairs], rows of the division. Half of a
+    site's senders have ended a step, and half begin the next one half of their usual pause later: whatever a slow rail
+    still moves before that, the others wait for.
     """
-    if len(rows) == 0:
-        return np.asarray(division.end_ns[0])
-    ended_ns = np.sort(division.end_ns[rows], axis=0)[(len(rows) - 1) // 2]
-    begins_ns = np.full((len(rows), division.steps), np.iinfo(np.int64).max)
-    order = order_by(sender, start_ns)
-    for place, row in enumerate(rows.tolist()):
-        mine = start_ns[order[slice(*np.searchsorted(sender[order], [row, row + 1]))]]
-        after = np.searchsorted(mine, ended_ns)
-        seen = after < len(mine)
-        begins_ns[place, seen] = mine[after[seen]]
-    next_ns = np.sort(begins_ns, axis=0)[(len(rows) - 1) // 2]
-    known = next_ns < np.iinfo(np.int64).max
-    pause_ns = int(np.median(next_ns[known] - ended_ns[known])) if known.any() else 0
-    return np.asarray(np.where(known, np.maximum(ended_ns, next_ns - pause_ns // 2), ended_ns))
+    sites = int(site.max(initial=-1)) + 1
+    joint = np.flatnonzero(site >= 0)
+    member, number = np.unique(site[joint] * np.int64(len(division.endpoints)) + sender[joint], return_inverse=True)
+    of_pair = np.full(len(site), -1, dtype=np.int32)
+    of_pair[joint] = number
+    rows = np.flatnonzero(of_pair[traffic.pair] >= 0)
+    rows = rows[order_by(of_pair[traffic.pair[rows]], traffic.start_ns[rows])]
+    begins, start_ns = of_pair[traffic.pair[rows]], traffic.start_ns[rows]
+    until_ns = np.tile(division.end_ns[:1], (sites, 1))
+    for one in range(sites):
+        mine = np.flatnonzero(member // len(division.endpoints) == one)
+        if len(mine) == 0:
+            continue
+        middle = (len(mine) - 1) // 2
+        ended_ns = np.sort(division.end_ns[member[mine] % len(division.endpoints)], axis=0)[middle]
+        asked = np.repeat(mine.astype(np.int32), len(ended_ns))
+        after = group_search(begins, start_ns, asked, np.tile(ended_ns - 1, len(mine)))
+        seen = (after < len(begins)) & (begins[np.minimum(after, len(begins) - 1)] == asked)
+        begins_ns = np.where(seen, start_ns[np.minimum(after, len(begins) - 1)], np.iinfo(np.int64).max)
+        next_ns = np.sort(begins_ns.reshape(len(mine), -1), axis=0)[middle]
+        known = next_ns < np.iinfo(np.int64).max
+        pause_ns = int(np.median(next_ns[known] - ended_ns[known])) if known.any() else 0
+        until_ns[one] = np.where(known, np.maximum(ended_ns, next_ns - pause_ns // 2), ended_ns)
+    return until_ns
 
 
 def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topology) -> tuple[Int32, Int32, Int32]:

@@ -54,6 +54,7 @@ def find_turns(
     total = np.repeat(np.add.reduceat(moved, opens), count)
     after = np.cumsum(moved)
     after = (after - np.repeat(after[opens] - moved[opens], count)) / total
+    begins = after - moved / total
     count = np.repeat(count, count)
     alike = (site[pair], amount[pair], step, np.where(steady[pair], 0, count))
     order = order_by(*alike, after)
@@ -66,9 +67,9 @@ def find_turns(
     whole = total >= (1 - 0.5 / count) * robust.median_by(together, total)[together]
     times = _TurnTimes.of(turn[whole], shared, begun_ns[joint][whole], bursts.end_ns[joint][whole])
     before, group, place = np.zeros(len(shared)), np.zeros(len(shared), dtype=np.int32), np.zeros(len(shared))
-    np.maximum.at(before, turn[whole], (after - moved / total)[whole])
+    np.maximum.at(before, turn[whole], begins[whole])
     group[turn], place[turn] = together, after
-    first = _first_turns(turn, (after - moved / total) + params.same_turn_share, group, np.where(times.seen, place, -1))
+    first = _first_turns(turn, begins + params.same_turn_share, group, np.where(times.seen, place, -1))
     moves_ns = times.begun_ns(first, turn, group)
     waited = times.seen[turn] & (moves_ns < bursts.end_ns[joint])
     begun_ns[joint] = np.where(waited, np.maximum(moves_ns, begun_ns[joint]), begun_ns[joint])
