@@ -70,7 +70,7 @@ class Finding:
     `confidence`, in 0..1, is the probability that the subject is right. `incident_id` names the incident that it
     belongs to, empty where it belongs to none. `lost_s` are the seconds that a job lost to a stop so far; of what is
     slow, the steps tell. `jobs` are those that a place concerns where it is no single one, and `slowdowns` the share of
-    its time that each loses.
+    its time that each loses, by job_id.
     """
 
     diagnosis_id: str
@@ -97,11 +97,11 @@ class Finding:
     incident_id: str = ""
     lost_s: float = 0.0
     jobs: tuple[str, ...] = ()
-    slowdowns: tuple[float, ...] = ()
+    slowdowns: Mapping[str, float] = field(default_factory=dict)
 
     def remembered(self) -> Finding:
         """Return what later windows know of it. What only the window that found it goes by is left out."""
-        return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=(), slowdowns=())
+        return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=(), slowdowns={})
 
     def order(self) -> tuple[int, str]:
         """Return what findings are ordered by: start and identity."""

@@ -138,7 +138,7 @@ def _on_job(group: Group, job: JobMemory) -> tuple[Finding, ...]:
 def _in_steps_of(job: JobMemory, place: Finding) -> Finding:
     """Return a place's finding as one on a job's steps, with its own loss."""
     steps = job.steps
-    slowdown = dict(zip(place.jobs, place.slowdowns, strict=False)).get(job.job.job_id, place.slowdown)
+    slowdown = place.slowdowns.get(job.job.job_id, place.slowdown)
     concerned = steps.step[(steps.end_ns > place.start_ns) & (steps.start_ns < place.end_ns)]
     first, last = (int(concerned[0]), int(concerned[-1])) if len(concerned) else (1, 0)
     return replace(place, first_step=first, last_step=last, slowdown=slowdown)

@@ -135,8 +135,8 @@ def _join(claims: Sequence[Finding], going: Finding | None) -> Finding:
     worst = max(claims, key=lambda claim: (claim.slowdown, claim.score))
     begin_ns = min(claim.start_ns for claim in claims) if going is None else going.start_ns
     slowdowns: dict[str, float] = {}
-    for job_id, slowdown in ((job_id, claim.slowdown) for claim in claims for job_id in claim.jobs):
-        slowdowns[job_id] = max(slowdowns.get(job_id, 0.0), slowdown)
+    for claim in claims:
+        slowdowns |= {job_id: max(slowdowns.get(job_id, 0.0), claim.slowdown) for job_id in claim.jobs}
     jobs = tuple(sorted(slowdowns))
     usual = {way: seconds for claim in claims for way, seconds in claim.baseline.s_per_byte.items()}
     # What each job can't tell apart, others may.
@@ -160,5 +160,5 @@ def _join(claims: Sequence[Finding], going: Finding | None) -> Finding:
         baseline=Baseline(s_per_byte=usual, jobs=jobs),
         confidence=max(claim.confidence for claim in claims),
         jobs=jobs,
-        slowdowns=tuple(slowdowns[job_id] for job_id in jobs),
+        slowdowns=slowdowns,
     )

@@ -99,7 +99,7 @@ class TestSteps:
 
     def test_a_place_costs_each_job_the_share_that_this_one_loses(self) -> None:
         place = said("slow_switch", 0, 19, SWITCH, start_ns=0, end_ns=BEGIN_NS + 60_000 * MS, slowdown=0.4)
-        place = replace(place, jobs=("one", "two"), slowdowns=(0.1, 0.4))
+        place = replace(place, jobs=("one", "two"), slowdowns={"one": 0.1, "two": 0.4})
         assert cost(self.known, group(place, job_id="")).lost_s == pytest.approx(0.1 * 23)
 
     @pytest.mark.parametrize(

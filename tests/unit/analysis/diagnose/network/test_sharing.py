@@ -83,7 +83,7 @@ def test_what_several_jobs_say_of_one_switch_is_one_finding() -> None:
     assert (one.subject, one.severity, one.status, one.first_step) == ("leaf-c", "critical", "open", 0)
     assert one.start_ns == BEGIN_NS + 10 * SECOND
     assert one.score == pytest.approx(5.0)
-    assert (one.jobs, one.slowdowns) == (("a", "b"), (CLAIM.slowdown, 0.3))
+    assert (one.jobs, one.slowdowns) == (("a", "b"), {"a": CLAIM.slowdown, "b": 0.3})
     assert one.evidence == {"jobs": ["a", "b"], "may_also_be": []}
 
 
