@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.daemon.watch import SINCE_S, ExporterArrival, JobSilence, Watch
 from prism_ch.model.columns import Int64
 from prism_ch.model.flow import FlowBatch
@@ -102,9 +103,9 @@ class _Arrivals:
 
 def _ends_of_pairs(flows: FlowBatch) -> dict[tuple[int, int], Int64]:
     """Return when the flows of each pair ended, int64[flows], rising."""
-    order = np.lexsort((flows.end_ns, flows.dst, flows.src))
+    order = order_by(flows.src, flows.dst, flows.end_ns)
     src, dst, ends = flows.src[order], flows.dst[order], flows.end_ns[order]
-    first = np.flatnonzero(np.diff(src, prepend=-1) | np.diff(dst, prepend=-1))
+    first = run_starts(src, dst)
     names = zip(src[first].tolist(), dst[first].tolist(), strict=True)
     return dict(zip(names, np.split(ends, first[1:]), strict=True))
 
