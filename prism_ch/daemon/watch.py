@@ -40,6 +40,8 @@ _ENOUGH, _REMEMBERED = 8, 64
 #: Records that come later than this after their flows, in seconds, are of the past, as files are.
 _PAST_S = 60.0
 
+#: A pair that trains sends once in each step: one that has not for so many stands still.
+_STANDS_STEPS = 1.5
 #: Steps after a pause of a job that show what it was.
 _JUDGED = 8
 
@@ -77,7 +79,7 @@ class JobSilence:
     @property
     def part_stands(self) -> bool:
         """Whether a part of it stands still while others go on."""
-        return self.last_ns - self.quiet_ns > 1.5 * self.step_s * 1e9
+        return self.last_ns - self.quiet_ns > _STANDS_STEPS * self.step_s * 1e9
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,9 @@ class StopParams(SharedParams):
     #: A job is silent for at least this long, in seconds, before it is called hung while data go to or from other
     #: machines: storage may take that long for a checkpoint.
     saving_hang_s: float = 60.0
+    #: A job that hung for this long, in seconds, before another began on its endpoints was killed for that; one that
+    #: was killed in the middle of a step leaves the same records for less.
+    killed_hang_s: float = 60.0
     #: Background traffic is a checkpoint, or loads one, from this share of the bytes on that a member moves in a usual
     #: step. Gradients are as large as the weights that a rank holds, and replicas hold the same, which are saved once;
     #: strays and control messages are far smaller.

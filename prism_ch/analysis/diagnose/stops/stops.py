@@ -144,7 +144,7 @@ def _taken_over(stop: Finding, params: StopParams) -> Finding:
     if stop.baseline.presumed:
         begun = f"The job fell silent, and {stop.observed:.3g} s later another one began on its endpoints."
         return replace(stop, status="closed", summary=begun)
-    if stop.observed >= params.saving_hang_s:
+    if stop.observed >= params.killed_hang_s:
         return replace(stop, status="closed")
     begun = "The job fell silent in the middle of a step, and another one began on its endpoints."
     return replace(stop, status="closed", severity="info", slowdown=0.0, lost_s=0.0, summary=begun)
