@@ -135,14 +135,20 @@ WITH
         SELECT one.1 AS job_id, one.3 AS first_step, max(one.4) OVER (PARTITION BY one.1 ORDER BY one.3) AS reach
         FROM (SELECT arrayJoin(found) AS one)
     ),
+    -- Blocks of which not all counts alike: their key, from which step on they don't count (0 if nobody published them), and
+    -- their last step.
     (
-        SELECT groupArray((l.job_id, l.first_step, l.revision, l.until_step))
+        SELECT groupArray((l.job_id, l.first_step, l.revision, l.until_step, l.last_step))
         FROM
         (
             SELECT
                 b.job_id AS job_id, b.first_step AS first_step, b.last_step AS last_step, b.revision AS revision,
                 b.start_time AS start_time, b.end_time AS end_time, b.is_whole AS is_whole,
-                if(c.revision = 0, 18446744073709551615, c.until_step) AS until_step
+                multiIf(
+                    b.revision NOT IN (SELECT revision FROM revisions WHERE job_id = ''), 0,
+                    c.revision = 0, 18446744073709551615,
+                    c.until_step
+                ) AS until_step
             FROM step_blocks_log AS b
             ASOF LEFT JOIN revision_cuts AS c ON b.job_id = c.job_id AND b.revision < c.revision
             WHERE b.start_time >= toStartOfDay(usual_since, 'UTC') AND b.start_time <= until AND b.end_time >= usual_since
@@ -156,25 +162,23 @@ WITH
     single AS
     (
         SELECT
-            s.job_id AS job_id, s.step AS step, s.end_time AS end_time, s.duration_s AS duration_s, s.complete AS complete,
-            end_time >= since AND end_time <= until AS is_shown,
-            r.job_id != '' AND r.reach >= s.step AS is_concerned
+            job_id, step, end_at AS end_time, duration_s, whole AS complete,
+            end_at >= since AND end_at <= until AS is_shown,
+            (job_id, step) IN (SELECT one.1, arrayJoin(range(one.3, one.4 + 1)) FROM (SELECT arrayJoin(found) AS one)) AS is_concerned
         FROM
         (
-            SELECT b.job_id AS job_id, step, start_at, end_at AS end_time, duration_s, whole AS complete
-            FROM
+            SELECT job_id, revision, steps, start_times, end_times, durations_s, complete
+            FROM step_blocks_log
+            WHERE (job_id, first_step, revision) IN (SELECT one.1, one.2, one.3 FROM (SELECT arrayJoin(others) AS one) WHERE one.2 < one.4)
+        )
+        ARRAY JOIN steps AS step, start_times AS start_at, end_times AS end_at, durations_s AS duration_s, complete AS whole
+        WHERE start_at >= usual_since AND start_at <= until
+            AND (job_id, revision, step) NOT IN
             (
-                SELECT *
-                FROM step_blocks_log
-                WHERE (job_id, first_step, revision) IN (SELECT one.1, one.2, one.3 FROM (SELECT arrayJoin(others) AS one))
-                    AND revision IN (SELECT revision FROM revisions WHERE job_id = '')
-            ) AS b
-            INNER JOIN (SELECT arrayJoin(others) AS other) AS o
-                ON b.job_id = o.other.1 AND b.first_step = o.other.2 AND b.revision = o.other.3
-            ARRAY JOIN b.steps AS step, b.start_times AS start_at, b.end_times AS end_at, b.durations_s AS duration_s, b.complete AS whole
-            WHERE step < o.other.4 AND start_at >= usual_since AND start_at <= until
-        ) AS s
-        ASOF LEFT JOIN reaches AS r ON s.job_id = r.job_id AND s.step >= r.first_step
+                SELECT one.1, one.3, arrayJoin(range(one.4, one.5 + 1))
+                FROM (SELECT arrayJoin(others) AS one)
+                WHERE one.2 < one.4 AND one.4 <= one.5
+            )
     ),
     of_jobs AS
     (
