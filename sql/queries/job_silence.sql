@@ -1,5 +1,5 @@
--- Purpose: find out since when each job that has not ended, and a part of it, sends nothing on the pairs that it trains on, as far as records have
---   arrived by now.
+-- Purpose: find out since when each job that has not ended, and a part of it, sends nothing on the pairs that it trains on, as far
+--   as records have arrived by now.
 -- Parameters: since: how far back it is looked, seconds.
 -- Result: job_id, status String; known_ns Int64, up to when its flows are analysed; last_ns Int64, the end of its newest flow;
 --   quiet_ns Int64, that of the pair that has been silent for longest; all nanoseconds since the epoch; step_s Float64, its usual
