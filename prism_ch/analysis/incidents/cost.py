@@ -99,7 +99,7 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
     What evidence places costs what it costs while it lasts: detectors want it in several steps. So do as many slow
     steps as show that they are alike. Fewer whose cause no evidence places vary by themselves, and a single one may be
-    a hiccup, unless it loses much more than any other step of its job. No stop is jitter.
+    a hiccup as others of its job, unless it loses much more than any of them. No stop is jitter.
     """
     if cause.kind in STOPS:
         return params.recent_steps
@@ -112,12 +112,16 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
 
 def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
-    """Whether a slow step loses more than hiccups, and than other steps, do."""
+    """Whether a slow step loses much more than others do.
+
+    One for which nobody is named must also lose more than hiccups do.
+    """
     history = Steps.concat([job.baseline_steps, job.steps])
     others_s = history.duration_s[(history.step != slow.first_step) & (history.complete == 1)]
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    return bool(lost_s >= params.min_lost_s and lost_s >= params.twice * most_s)
+    is_long = names_place(slow) or lost_s >= params.min_lost_s
+    return bool(is_long and lost_s >= params.twice * most_s)
 
 
 def _gpus(job: JobMemory) -> int:
