@@ -34,7 +34,7 @@ EXEMPT_COLUMNS: Mapping[str, frozenset[str]] = MappingProxyType({
 EXEMPT_EVIDENCE: frozenset[str] = frozenset()
 
 #: Views of sums of floating-point numbers, whose last digits depend on the order in which parts are read.
-SUMS = frozenset({"gpu_time_by_cause", "job_losses", "losses", "tenant_summary"})
+SUMS = frozenset({"gpu_time_by_cause", "losses", "tenant_summary"})
 _DIGITS = 9
 
 #: Parameters of the views that need some: all of time, at the coarsest resolution.

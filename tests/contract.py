@@ -60,6 +60,7 @@ _PROMISE = {
         " may_also_be Array(String); confidence Float64; start_time DateTime64(9); end_time DateTime64(9);"
         " status Enum(open, closed); severity Enum(info, warning, critical); jobs Array(String);"
         " tenants Array(String); gpus UInt32; lost_gpu_h Float64; slowdown Float64; summary String; action String"
+        " | jobs_lost_s Array(Float64); jobs_gpus Array(UInt32)"
     ),
     "diagnosed_steps": (
         "job_id String; tenant String; step UInt64; start_time DateTime64(9); end_time DateTime64(9);"

@@ -92,12 +92,13 @@ GROUP BY job_id, tenant, intDiv(step, if(job_id = 'job-one', 200, 500));
 -- Each is an incident of its own: the whole, and the part of the tenant, which is the same.
 INSERT INTO incidents_log
     (incident_id, revision, tenant, noted_time, kind, subject_type, subject, confidence, start_time, end_time, status, severity,
-     jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action)
+     jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action, costs)
 SELECT
     incident_id, revision, whose, start_time, kind, subject_type, subject, confidence, start_time, end_time, status, severity,
     [job_id], [tenant], {gpus:UInt32},
-    slowdown * {gpus:UInt32} * (toUnixTimestamp(end_time) - toUnixTimestamp(start_time)) / 3600, slowdown, summary,
-    if(kind = 'stall', 'Look at what feeds the ranks with data', 'Check clocks, temperature and power of that GPU')
+    slowdown * {gpus:UInt32} * (toUnixTimestamp(end_time) - toUnixTimestamp(start_time)) / 3600 AS lost_h, slowdown, summary,
+    if(kind = 'stall', 'Look at what feeds the ranks with data', 'Check clocks, temperature and power of that GPU'),
+    toJSONString([(job_id, {gpus:UInt32}, lost_h * 3600 / {gpus:UInt32})::Tuple(job_id String, gpus UInt32, lost_s Float64)])
 FROM diagnoses_log
 ARRAY JOIN ['', tenant] AS whose;
 

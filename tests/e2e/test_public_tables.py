@@ -191,8 +191,12 @@ def test_the_views_on_top_answer(store: Store) -> None:
     steps, slow = store.rows("SELECT count(), countIf(findings > 0) FROM diagnosed_steps")[0]
     found_on = "SELECT DISTINCT job_id, arrayJoin(range(first_step, last_step + 1)) FROM diagnoses WHERE job_id != ''"
     assert (steps, slow) == (store.scalar("SELECT sum(steps) FROM jobs"), len(store.rows(found_on)))
-    kinds = store.rows("SELECT DISTINCT job_id, kind::String FROM diagnoses ORDER BY ALL")
-    assert store.rows("SELECT job_id, cause::String FROM losses ORDER BY ALL") == kinds
+    kinds = (
+        "SELECT job_id, kind::String FROM diagnoses UNION DISTINCT"
+        " SELECT arrayJoin(jobs), kind::String FROM incidents WHERE lost_gpu_h > 0"
+    )
+    assert store.rows("SELECT job_id, cause::String FROM losses ORDER BY ALL") == sorted(store.rows(kinds))
     [(lost_h, spent_h)] = store.rows("SELECT gpu_hours_lost, gpu_hours FROM tenant_summary")
     assert 0 <= lost_h < spent_h
     assert (lost_h > 0) == bool(slow)
+    assert lost_h == pytest.approx(store.scalar("SELECT sum(lost_gpu_h) FROM incidents"), abs=1e-12)

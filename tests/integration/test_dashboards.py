@@ -109,15 +109,6 @@ def gpu_time(since: datetime, until: datetime) -> str:
     return f"gpu_time(from_time = '{since:%F %T}', to_time = '{until:%F %T}')"
 
 
-def test_losses_and_gpu_time_agree(filled: Store) -> None:
-    by_cause = (
-        "SELECT job_id, cause::String AS cause, round(gpu_hours_lost, 6) FROM losses WHERE lost_s > 0 ORDER BY ALL"
-    )
-    columns = "job_id, cause, round(sum(lost_gpu_s) / 3600, 6) AS lost"
-    by_step = f"SELECT {columns} FROM {gpu_time(BEGIN, END)} GROUP BY ALL HAVING lost > 0 ORDER BY ALL"  # noqa: S608 - times of this file
-    assert filled.rows(by_step) == filled.rows(by_cause) != []
-
-
 def test_sums_by_cause_are_those_of_single_steps(filled: Store) -> None:
     sums = "job_id, tenant, cause, round(sum(gpu_s), 3), round(sum(lost_gpu_s), 3)"
     for since in (BEGIN, BEGIN + timedelta(minutes=75), END - timedelta(minutes=5)):

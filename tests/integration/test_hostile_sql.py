@@ -249,7 +249,7 @@ COUNTING = [
     "SELECT topK(10)(tenant), sumMap(map(tenant, 1)) FROM steps", "SELECT estimateCompressionRatio(tenant) FROM steps",
     "SELECT * FROM jobs SETTINGS max_rows_to_read = 10", "SELECT * FROM jobs SETTINGS max_memory_usage = 100000",
     "SELECT * FROM jobs FORMAT JSONEachRowWithProgress", "SELECT job_id FROM jobs SETTINGS extremes = 1 FORMAT JSON",
-    "SELECT job_id FROM jobs SETTINGS output_format_write_statistics = 1 FORMAT JSON", "SELECT * FROM job_losses",
+    "SELECT job_id FROM jobs SETTINGS output_format_write_statistics = 1 FORMAT JSON", "SELECT * FROM losses",
 ]  # fmt: skip
 
 

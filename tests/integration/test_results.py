@@ -10,7 +10,8 @@ import pytest
 
 from prism_ch.errors import StoreError
 from prism_ch.model.columns import ragged
-from prism_ch.model.finding import Baseline, Finding
+from prism_ch.model.finding import Baseline, Finding, FindingKind
+from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory, JobRevision
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, PP, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
@@ -391,57 +392,57 @@ def test_diagnosed_steps_and_tenants(store: Store) -> None:
     ]
 
 
-def lasting(made: JobRevision, seconds: Sequence[float]) -> JobRevision:
-    """Let the steps of a revision take so long, one after the other."""
-    end = T0 + np.cumsum(np.array(seconds) * S).astype(np.int64)
-    return replace(made, steps=replace(made.steps, start_ns=np.append(T0, end[:-1]), end_ns=end))
+def incident(number: int, kind: FindingKind, *costs: JobCost) -> Incident:
+    """Make an incident that lasts from 5 to 50 s and cost jobs what is given."""
+    until = (T0, T0 + 5 * S, T0 + 50 * S)
+    return Incident(
+        f"i-{number}", kind, "server", "server-0", (), 0.5, *until, "open", "warning", "slow", "look", costs
+    )
 
 
 LOSSES = (
-    "SELECT cause, findings, lost_s, round(gpu_hours_lost * 3600, 9), interruptions, gap_s, members_before,"
-    " members_after FROM losses ORDER BY cause"
+    "SELECT job_id, cause, findings, lost_s, round(gpu_hours_lost * 3600, 9), interruptions, gap_s, members_before,"
+    " members_after FROM losses ORDER BY job_id, cause"
 )
 
 
-def test_no_second_is_lost_twice_and_the_root_bears_it(store: Store) -> None:
-    steps = diagnosis(1, T0, kind="slow_step", first_step=1, last_step=4)
-    group = diagnosis(2, T0, kind="slow_group", first_step=2, last_step=3)
-    nic = diagnosis(3, T0, kind="slow_nic", first_step=3, last_step=3)
-    shape = diagnosis(4, T0, kind="imbalance", first_step=0, last_step=5)
-    made = lasting(revision("one", 0, [1.0] * 6, findings=(steps, group, nic, shape)), [2, 3, 4, 5, 1, 2])
-    write_revisions(store, ENDPOINTS, window(0), 1, [made])
+def test_a_job_lost_what_its_incidents_cost_it(store: Store) -> None:
+    gpu = incident(1, "slow_gpu", JobCost("one", "red", 2, 10.5, 60.0))
+    again = incident(2, "slow_gpu", JobCost("one", "red", 2, 0.25, 30.0))
+    shared = incident(3, "slow_switch", JobCost("one", "red", 2, 30.0, 60.0), JobCost("two", "red", 2, 15.0, 60.0))
+    nothing = incident(4, "telemetry", JobCost("one", "red", 2))
+    slow = diagnosis(1, T0, first_step=1, last_step=4)
+    late = diagnosis(2, T0, kind="slow_step", first_step=2, last_step=3)
+    shape = diagnosis(3, T0, kind="imbalance")
+    one, two = revision("one", 0, [1.0] * 6, findings=(slow, late, shape)), revision("two", 0, [1.0])
+    write_revisions(store, ENDPOINTS, window(0), 1, [one, two], incidents=(gpu, again, shared, nothing))
     assert store.rows(LOSSES) == [
-        ("slow_step", 1, 1.0, 2.0, 0, 0.0, 0, 0),
-        ("slow_group", 1, 2.0, 4.0, 0, 0.0, 0, 0),
-        ("slow_nic", 1, 3.0, 6.0, 0, 0.0, 0, 0),
+        ("one", "slow_step", 1, 0.0, 0.0, 0, 0.0, 0, 0),
+        ("one", "slow_switch", 0, 30.0, 60.0, 0, 0.0, 0, 0),
+        ("one", "slow_gpu", 1, 10.75, 21.5, 0, 0.0, 0, 0),
+        ("two", "slow_switch", 0, 15.0, 30.0, 0, 0.0, 0, 0),
     ]
-    assert store.scalar("SELECT round(gpu_hours_lost * 3600, 9) FROM tenant_summary") == 12.0
+    assert store.scalar("SELECT round(gpu_hours_lost * 3600, 9) FROM tenant_summary") == 111.5
+    assert store.scalar("SELECT round(sum(lost_gpu_h) * 3600, 9) FROM incidents") == 111.5
+    spans = "SELECT DISTINCT toUnixTimestamp64Nano(first_time), toUnixTimestamp64Nano(last_time) FROM losses"
+    assert store.rows(f"{spans} WHERE findings = 0") == [(T0 + 5 * S, T0 + 50 * S)]
+    assert store.rows(f"{spans} WHERE findings > 0") == [(T0, T0 + 30 * S)]
 
 
-@pytest.mark.parametrize("view", ["losses", "tenant_summary"])
-def test_what_was_lost_is_told_from_one_reading_of_the_steps(store: Store, view: str) -> None:
-    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0] * 4)])
-    plan = [line for (line,) in store.rows(f"EXPLAIN SELECT * FROM {view}")]  # noqa: S608
-    assert len([line for line in plan if "ReadFromMergeTree" in line and "steps_log" in line]) == 1
-
-
-def test_a_stop_costs_its_step_and_one_that_lasts_itself(store: Store) -> None:
+def test_stops_of_a_job_are_counted_and_measured(store: Store) -> None:
     stall = diagnosis(1, T0, kind="stall", first_step=2, last_step=2, end_ns=T0 + 6 * S)
     members = {"members_before": 8, "members_after": 6}
     restart = diagnosis(2, T0, kind="restart", first_step=3, last_step=3, end_ns=T0 + 8 * S, evidence=members)
-    hang = diagnosis(3, T0, kind="hang", first_step=4, last_step=4, end_ns=T0 + 40 * S)
-    made = lasting(revision("one", 0, [1.0] * 4, findings=(stall, restart, hang)), [2, 2, 7, 9])
-    write_revisions(store, ENDPOINTS, window(0), 1, [made])
+    costs = (incident(1, "stall", JobCost("one", "red", 2, 5.0)), incident(2, "restart", JobCost("one", "red", 2, 7.0)))
+    made = revision("one", 0, [1.0] * 4, findings=(stall, restart))
+    write_revisions(store, ENDPOINTS, window(0), 1, [made], incidents=costs)
     assert store.rows(LOSSES) == [
-        ("stall", 1, 5.0, 10.0, 1, 6.0, 0, 0),
-        ("hang", 1, 40.0, 80.0, 1, 40.0, 0, 0),
-        ("restart", 1, 7.0, 14.0, 1, 8.0, 8, 6),
+        ("one", "stall", 1, 5.0, 10.0, 1, 6.0, 0, 0),
+        ("one", "restart", 1, 7.0, 14.0, 1, 8.0, 8, 6),
     ]
 
 
-def test_job_with_slow_steps_only_lost_what_its_findings_say(store: Store) -> None:
-    slow = diagnosis(1, T0, first_step=0, last_step=2)
-    write_revisions(
-        store, ENDPOINTS, window(0), 1, [lasting(revision("one", 0, [1.0] * 3, findings=(slow,)), [2, 3, 4])]
-    )
-    assert store.rows(LOSSES) == [("slow_gpu", 1, 1.125, 2.25, 0, 0.0, 0, 0)]
+def test_a_summary_reads_the_steps_once(store: Store) -> None:
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0] * 4)])
+    plan = [line for (line,) in store.rows("EXPLAIN SELECT * FROM tenant_summary")]
+    assert len([line for line in plan if "ReadFromMergeTree" in line and "steps_log" in line]) == 1
