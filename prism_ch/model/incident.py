@@ -12,9 +12,9 @@ from prism_ch.model.finding import FindingKind, Severity, SubjectType
 class JobCost:
     """What an incident cost one job so far.
 
-    It lost `lost_s` of the `time_s` seconds that it took while the incident lasted; steps count up to `until_ns`. The
-    lost share is taken of `least_s` seconds at the least: steps vary, and where no part of the job is named, one long
-    step is no share of its time.
+    It lost `lost_s` seconds: `unseen_s` while the incident grew and nobody saw it, the others of the `time_s` that it
+    took since; steps count up to `until_ns`. The lost share is taken of `least_s` seconds at the least: steps vary, and
+    where no part of the job is named, one long step is no share of its time.
     """
 
     job_id: str
@@ -24,6 +24,7 @@ class JobCost:
     time_s: float = 0.0
     least_s: float = 0.0
     until_ns: int = 0
+    unseen_s: float = 0.0
 
     @property
     def lost_gpu_s(self) -> float:
@@ -33,8 +34,12 @@ class JobCost:
     @property
     def share(self) -> float:
         """The lost share of the job's time while it lasts, in 0..1."""
-        taken_s = max(self.time_s, self.least_s)
-        return min(self.lost_s / taken_s, 1.0) if taken_s > 0 else 0.0
+        return min((self.lost_s - self.unseen_s) / self.taken_s, 1.0) if self.taken_s > 0 else 0.0
+
+    @property
+    def taken_s(self) -> float:
+        """The time that its share is taken of, in seconds."""
+        return max(self.time_s, self.least_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +90,6 @@ class Incident:
     @property
     def slowdown(self) -> float:
         """The lost share of those jobs' time while it lasts, in 0..1."""
-        taken_gpu_s = sum(max(cost.time_s, cost.least_s) * cost.gpus for cost in self.costs)
-        return min(self.lost_gpu_h * 3600 / taken_gpu_s, 1.0) if taken_gpu_s > 0 else 0.0
+        taken_gpu_s = sum(cost.taken_s * cost.gpus for cost in self.costs)
+        lost_gpu_s = sum((cost.lost_s - cost.unseen_s) * cost.gpus for cost in self.costs)
+        return min(lost_gpu_s / taken_gpu_s, 1.0) if taken_gpu_s > 0 else 0.0

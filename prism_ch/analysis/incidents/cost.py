@@ -10,6 +10,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
+from prism_ch.analysis.incidents.growth import grown_since
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Finding, Severity
@@ -99,7 +100,7 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
     What evidence places costs what it costs while it lasts: detectors want it in several steps. So do as many slow
     steps as show that they are alike. Fewer whose cause no evidence places vary by themselves, and a single one may be
-    a hiccup as others of its job, unless it loses much more than any of them. No stop is jitter.
+    a hiccup, unless it loses much more than any other step of its job. No stop is jitter.
     """
     if cause.kind in STOPS:
         return params.recent_steps
@@ -112,16 +113,12 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
 
 def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
-    """Whether a slow step loses much more than others do.
-
-    One for which nobody is named must also lose more than hiccups do.
-    """
+    """Whether a slow step loses more than hiccups, and than other steps, do."""
     history = Steps.concat([job.baseline_steps, job.steps])
     others_s = history.duration_s[(history.step != slow.first_step) & (history.complete == 1)]
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    is_long = names_place(slow) or lost_s >= params.min_lost_s
-    return bool(is_long and lost_s >= params.twice * most_s)
+    return bool(lost_s >= params.min_lost_s and lost_s >= params.twice * most_s)
 
 
 def _gpus(job: JobMemory) -> int:
@@ -171,7 +168,8 @@ def _of_steps(
     Parameters: `slow`, the incident's findings on the job; `seen`, the job, and which of its steps are counted already;
     `beside`, the findings of each other incident.
 
-    1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too.
+    1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too, and those that
+       grew longer bit by bit before it was seen.
     2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
        cause takes, or else by the share of time that the cause is known to cost.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
@@ -183,6 +181,10 @@ def _of_steps(
     healthy_s = _healthy_s(steps, (*slow, *(one for one in others if is_slow(one))), job)
     usual_s = _usual_s(slow, healthy_s, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
+    begins = min(one.first_step for one in slow)
+    grown = None if slow[0].kind in OF_NETWORK else _grown(job, (*slow, *others), begins, params)
+    grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
+    own |= grows
     if usual_s is None:
         told = replayed(job.job.job_id, slow[0])
         excess_s = duration_s * (share if told is None else told)
@@ -204,7 +206,8 @@ def _of_steps(
     return replace(
         cost,
         lost_s=cost.lost_s + float(excess_s[own].sum()),
-        time_s=cost.time_s + float(duration_s[own].sum()),
+        unseen_s=cost.unseen_s + float(excess_s[own & grows].sum()),
+        time_s=cost.time_s + float(duration_s[own & ~grows].sum()),
         until_ns=int(steps.end_ns[own].max()),
     )
 
@@ -246,6 +249,21 @@ def _healthy_s(steps: Steps, found: Sequence[Finding], job: JobMemory) -> Float6
     """Return how long the job's steps take on which nothing is found, in seconds, float64[n]."""
     history = Steps.concat([job.baseline_steps, steps])
     return np.asarray(history.duration_s[~_covered(history, found) & (history.complete == 1)])
+
+
+def _grown(job: JobMemory, found: Sequence[Finding], begins: int, params: IncidentParams) -> tuple[Bool, float] | None:
+    """Mask the steps that grew longer before an incident was seen, bool[n].
+
+    Parameters: `found`, all findings that are slow or stops; `begins`, the first step on which it was seen. Returns
+    them with how long steps were before, in seconds; None where none grew.
+    """
+    history = Steps.concat([job.baseline_steps, job.steps])
+    free = history.take(~_covered(history, found) & (history.complete == 1) & (history.step < begins))
+    grown = grown_since(free.step, free.duration_s, params)
+    if grown is None:
+        return None
+    since, usual_s = grown
+    return np.isin(job.steps.step, free.step[free.step > since]), usual_s
 
 
 def _covered(steps: Steps, findings: Sequence[Finding]) -> Bool:

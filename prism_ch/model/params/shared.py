@@ -47,7 +47,7 @@ class SharedParams:
     #: The lost share of time is taken over this number of steps at the least where evidence places no cause and fewer
     #: than `judged_steps` are slow: steps vary; of a recorded run on real GPUs that nothing slowed, five took 11 %
     #: longer. Of a single slow step for which a GPU or server is named it is `judged_steps`: hiccups leave the same
-    #: records. It is `slow_steps` of one that loses twice what any other does, and more than hiccups where nobody is.
+    #: records. It is `slow_steps` of a single one that loses more than hiccups do, and twice what any other does.
     severity_steps: int = 20
     #: Steps kept as the history that new ones are compared with, and again as many that stand for all older ones.
     history_steps: int = 256
@@ -101,8 +101,8 @@ class SharedParams:
 
     # Times.
 
-    #: A stop, or a single slow step for which nobody is named, that loses less time than this, in seconds, is a hiccup,
-    #: as garbage collection causes.
+    #: A stop or a single slow step that loses less time than this, in seconds, is a hiccup, as garbage collection
+    #: causes.
     min_lost_s: float = 1.0
     #: Records that last for longer hold more than a message: the largest bucket of gradients, 2 GB, takes 1.6 s at
     #: 10 Gbit/s.

@@ -129,11 +129,10 @@ class TestSteps:
         assert cost(self.known, group(one)).least_s == pytest.approx(least_s * self.known.job.step_s_median)
 
     @pytest.mark.parametrize("caused, otherwise", [(True, 8), (False, 20)])
-    @pytest.mark.parametrize("lost_s, others_s, alone", [(1.5, 1.2, True), (1.5, 2.0, False), (0.9, 1.0, None)])
+    @pytest.mark.parametrize("lost_s, others_s, alone", [(1.5, 1.2, True), (1.5, 2.0, False), (0.9, 1.0, False)])
     def test_one_step_stands_alone_if_no_other_lost_half_as_much(
-        self, caused: bool, otherwise: int, lost_s: float, others_s: float, alone: bool | None
+        self, caused: bool, otherwise: int, lost_s: float, others_s: float, alone: bool
     ) -> None:
-        alone = caused if alone is None else alone  # less than a second is nothing without a culprit
         known = job([1.0] * 9 + [others_s, 1.0 + lost_s])
         cause = Cause("slow_gpu", "10.0.100.0") if caused else None
         one = said("slow_step", 10, 10, observed=1.0 + lost_s, expected=1.0, cause=cause)
@@ -144,6 +143,18 @@ class TestSteps:
         slow = said("slow_step", 12, 12, expected=1.5)
         nic = replace(self.nic, first_step=0, last_step=19)
         assert cost(self.known, group(nic, slow)).lost_s == pytest.approx(0.4 * 23)
+
+    def test_growth_that_nobody_saw_is_lost_but_no_share(self) -> None:
+        growth_s = np.maximum(np.arange(100) - 39, 0) * 0.005
+        known = job((1.0 + growth_s).tolist())
+        whole = cost(known, group(said("slow_gpu", 80, 99)))
+        seen_s = growth_s[80:].sum()
+        assert whole.lost_s == pytest.approx(growth_s.sum(), rel=1e-3)
+        assert whole.unseen_s == pytest.approx(growth_s[:80].sum(), rel=1e-3)
+        assert whole.share == pytest.approx(seen_s / (20 + seen_s), rel=1e-3)
+        half = cost(job(known.steps.duration_s[:90].tolist()), group(said("slow_gpu", 80, 89)))
+        both = cost(known, group(said("slow_gpu", 80, 99)), before=(half,))
+        assert (both.lost_s, both.unseen_s) == pytest.approx((whole.lost_s, whole.unseen_s), rel=1e-3)
 
     def test_missing_records_cost_no_time(self) -> None:
         assert cost(self.known, group(said("telemetry", 10, 15))).lost_s == 0
