@@ -34,14 +34,13 @@ EXEMPT_COLUMNS: Mapping[str, frozenset[str]] = MappingProxyType({
 EXEMPT_EVIDENCE: frozenset[str] = frozenset()
 
 #: Views of sums of floating-point numbers, whose last digits depend on the order in which parts are read.
-SUMS = frozenset({"gpu_time_by_cause", "losses", "tenant_summary"})
+SUMS = frozenset({"gpu_time", "losses", "tenant_summary"})
 _DIGITS = 9
 
 #: Parameters of the views that need some: all of time, at the coarsest resolution.
 _SPAN = "from_time = '2000-01-01 00:00:00', to_time = '2100-01-01 00:00:00'"
 PARAMETERS: Mapping[str, str] = MappingProxyType({
     "gpu_time": _SPAN,
-    "gpu_time_by_cause": _SPAN,
     "pair_traffic": f"{_SPAN}, points = 1",
     "switch_traffic": f"{_SPAN}, points = 1",
 })  # fmt: skip

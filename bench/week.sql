@@ -23,14 +23,15 @@ FROM numbers(6 * {windows:UInt32}) ARRAY JOIN range({jobs:UInt32}) AS job;
 
 INSERT INTO incidents_log
     (incident_id, revision, tenant, noted_time, kind, subject_type, subject, confidence, start_time, end_time, status, severity,
-     jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action)
+     jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action, costs)
 SELECT
     concat('incident-', toString(number)), intDiv({windows:UInt32} * (number % 20 + 1), 20) - working AS written,
     whose, toDateTime64('2026-03-02 00:00:00', 9, 'UTC') + 60 * (written - 1) AS noted, 'slow_gpu', 'endpoint',
     concat('10.0.', toString(number), '.1'), 0.9, noted, noted + 600, if(number % 20 = 19, 'open', 'closed'),
     if(number % 3 = 0, 'critical', 'warning'), [concat('job-', toString(intDiv(number, 20) + 1))],
     [concat('tenant-', toString(intDiv(number, 20) % 8))], 64, 1.5, 0.2,
-    'Steps took 14 s instead of 10 s; the others waited for this GPU.', 'Check that GPU and its host.'
+    'Steps took 14 s instead of 10 s; the others waited for this GPU.', 'Check that GPU and its host.',
+    toJSONString([(concat('job-', toString(intDiv(number, 20) + 1)), 64, 84.375)::Tuple(job_id String, gpus UInt32, lost_s Float64)])
 FROM numbers(20 * {jobs:UInt32})
 ARRAY JOIN range(5) AS working
 ARRAY JOIN ['', concat('tenant-', toString(intDiv(number, 20) % 8))] AS whose;

@@ -3304,237 +3304,92 @@ GROUP BY
     dst_leaf,
     minute;
 
-CREATE VIEW IF NOT EXISTS gpu_time_by_cause
+CREATE VIEW IF NOT EXISTS gpu_time
 (
     `job_id` String COMMENT 'The job',
     `tenant` String COMMENT 'Tenant of the job',
-    `step` UInt64 COMMENT 'Number of the step; of a standstill the one that did not end; of those without findings the last in the span',
-    `end_time` DateTime64(9) COMMENT 'End of it, UTC',
-    `cause` LowCardinality(String) COMMENT 'Kind of the finding that it counts to, as in losses; empty for all steps without one',
-    `gpu_s` Float64 COMMENT 'Its length over all GPUs of the job, GPU-seconds',
-    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds; all of a standstill'
+    `cause` LowCardinality(String) COMMENT 'Kind of the incident that it was lost to; empty for what was not lost',
+    `incident_id` String COMMENT 'That incident; empty for what was not lost',
+    `start_time` DateTime64(9) COMMENT 'When that time begins in the span, UTC',
+    `end_time` DateTime64(9) COMMENT 'When it ends in the span, UTC',
+    `gpu_s` Float64 COMMENT 'GPU time, GPU-seconds: of a job all but what was lost, of an incident what it cost',
+    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds'
 )
-COMMENT 'GPU time of jobs and what of it was lost: gpu_time_by_cause(from_time = ..., to_time = ...), one row a job for its steps without findings that ended then, and one a step with findings, or standstill'
+COMMENT 'GPU time of jobs and what of it was lost: gpu_time(from_time = ..., to_time = ...), one row a job and one for each incident that cost it some; the cost of an incident is spread evenly over its time'
 AS WITH
-    toDateTime({from_time:DateTime('UTC')}, 'UTC') AS since,
-    toDateTime({to_time:DateTime('UTC')}, 'UTC') AS until,
-    since - toIntervalDay(1) AS usual_since,
-    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
-    (
-        SELECT groupArray((job_id, CAST(kind, 'String'), first_step, last_step, start_time, end_time, slowdown))
-        FROM diagnoses
-        WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String')) AND (end_time >= usual_since) AND (start_time <= until)
-    ) AS found,
-    causes AS
+    CAST(toUnixTimestamp(toDateTime({from_time:DateTime('UTC')}, 'UTC')), 'Int64') * 1000000000 AS since_ns,
+    CAST(toUnixTimestamp(toDateTime({to_time:DateTime('UTC')}, 'UTC')), 'Int64') * 1000000000 AS until_ns,
+    lost AS
     (
         SELECT
-            job_id,
-            arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(if(slowdown > 0, indexOf(from_the_root, kind), length(from_the_root) + 1)) AS rank,
-            max(slowdown) AS share,
-            max(((kind IN ('restart', 'hang', 'stall')) AND (step = first_step), start_time, end_time)) AS standstill,
-            0 AS is_sum
+            job,
+            max(end_ns) AS last_ns,
+            sum(CAST(round(cost_gpu_s * 1000000000.), 'Int128')) / 1000000000. AS lost_gpu_s,
+            arraySort(groupArray((CAST(kind, 'String'), incident_id, begin_ns, stop_ns, cost_gpu_s, cost_gpu_s))) AS parts
         FROM
         (
             SELECT
-                one.1 AS job_id,
-                one.2 AS kind,
-                one.3 AS first_step,
-                one.4 AS last_step,
-                one.5 AS start_time,
-                one.6 AS end_time,
-                one.7 AS slowdown
+                job,
+                kind,
+                incident_id,
+                toUnixTimestamp64Nano(start_time) AS start_ns,
+                greatest(toUnixTimestamp64Nano(end_time), start_ns + 1) AS end_ns,
+                greatest(start_ns, since_ns) AS begin_ns,
+                least(end_ns, until_ns) AS stop_ns,
+                ((part_s * part_gpus) * (stop_ns - begin_ns)) / (end_ns - start_ns) AS cost_gpu_s
             FROM
             (
-                SELECT arrayJoin(found) AS one
-            )
-        )
-        GROUP BY
-            job_id,
-            step
-    ),
-    reaches AS
-    (
-        SELECT
-            one.1 AS job_id,
-            one.3 AS first_step,
-            max(one.4) OVER (PARTITION BY one.1 ORDER BY one.3 ASC) AS reach
-        FROM
-        (
-            SELECT arrayJoin(found) AS one
-        )
-    ),
-    (
-        SELECT groupArray((l.job_id, l.first_step, l.revision, l.until_step, l.last_step))
-        FROM
-        (
-            SELECT
-                b.job_id AS job_id,
-                b.first_step AS first_step,
-                b.last_step AS last_step,
-                b.revision AS revision,
-                b.start_time AS start_time,
-                b.end_time AS end_time,
-                b.is_whole AS is_whole,
-                multiIf((b.revision NOT IN (
-                    SELECT revision
-                    FROM revisions
-                    WHERE job_id = ''
-                )), 0, c.revision = 0, 18446744073709551615, c.until_step) AS until_step
-            FROM step_blocks_log AS b
-            ASOF LEFT JOIN revision_cuts AS c ON (b.job_id = c.job_id) AND (b.revision < c.revision)
-            WHERE (b.start_time >= toStartOfDay(usual_since, 'UTC')) AND (b.start_time <= until) AND (b.end_time >= usual_since)
-        ) AS l
-        ASOF LEFT JOIN reaches AS r ON (l.job_id = r.job_id) AND (l.last_step >= r.first_step)
-        WHERE NOT (l.is_whole AND (l.last_step < l.until_step) AND (l.start_time >= usual_since) AND (l.end_time <= until) AND ((l.start_time >= since) OR (l.end_time < since)) AND ((r.job_id = '') OR (r.reach < l.first_step)))
-    ) AS others,
-    single AS
-    (
-        SELECT
-            job_id,
-            step,
-            end_at AS end_time,
-            duration_s,
-            whole AS complete,
-            (end_at >= since) AND (end_at <= until) AS is_shown,
-            (job_id, step) IN (
                 SELECT
-                    one.1,
-                    arrayJoin(range(one.3, (one.4) + 1))
-                FROM
-                (
-                    SELECT arrayJoin(found) AS one
-                )
-            ) AS is_concerned
-        FROM
-        (
-            SELECT
-                job_id,
-                revision,
-                steps,
-                start_times,
-                end_times,
-                durations_s,
-                complete
-            FROM step_blocks_log
-            WHERE (job_id, first_step, revision) IN (
-                SELECT
-                    one.1,
-                    one.2,
-                    one.3
-                FROM
-                (
-                    SELECT arrayJoin(others) AS one
-                )
-                WHERE (one.2) < (one.4)
+                    kind,
+                    incident_id,
+                    start_time,
+                    end_time,
+                    jobs,
+                    jobs_lost_s,
+                    jobs_gpus
+                FROM incidents
             )
+            ARRAY JOIN
+                jobs AS job,
+                jobs_lost_s AS part_s,
+                jobs_gpus AS part_gpus
+            WHERE (part_s > 0) AND (stop_ns > begin_ns)
         )
-        ARRAY JOIN
-            steps AS step,
-            start_times AS start_at,
-            end_times AS end_at,
-            durations_s AS duration_s,
-            complete AS whole
-        WHERE (start_at >= usual_since) AND (start_at <= until) AND ((job_id, revision, step) NOT IN (
-            SELECT
-                one.1,
-                one.3,
-                arrayJoin(range(one.4, (one.5) + 1))
-            FROM
-            (
-                SELECT arrayJoin(others) AS one
-            )
-            WHERE ((one.2) < (one.4)) AND ((one.4) <= (one.5))
-        ))
+        GROUP BY job
     ),
-    of_jobs AS
+    held AS
     (
         SELECT
-            job_id,
-            quantileExactArray(0.5)(healthy) AS healthy_s,
-            arrayPushFront(groupArrayArray(p.slow), (max(p.shown_step), max(p.shown_end), sum(CAST(round(p.shown_s * 1000000000.), 'Int64')) / 1000000000., 1)) AS shown
+            j.job_id AS job_id,
+            j.tenant AS tenant,
+            l.parts AS lost,
+            greatest(toUnixTimestamp64Nano(j.first_seen), since_ns) AS begin_ns,
+            least(greatest(toUnixTimestamp64Nano(j.last_seen), l.last_ns), until_ns) AS stop_ns,
+            greatest((((stop_ns - begin_ns) / 1000000000.) * j.endpoints) - l.lost_gpu_s, 0) AS healthy_gpu_s
         FROM
         (
             SELECT
                 job_id,
-                durations_s AS healthy,
-                if(start_time >= since, last_step, 0) AS shown_step,
-                if(start_time >= since, end_time, toDateTime64(0, 9)) AS shown_end,
-                if(start_time >= since, taken_s, 0) AS shown_s,
-                CAST('[]', 'Array(Tuple(UInt64, DateTime64(9), Float64, UInt8))') AS slow
-            FROM step_blocks_log
-            WHERE (start_time >= toStartOfDay(usual_since, 'UTC')) AND (start_time <= until) AND (end_time >= usual_since) AND (revision IN (
-                SELECT revision
-                FROM revisions
-                WHERE job_id = ''
-            )) AND ((job_id, first_step, revision) NOT IN (
-                SELECT
-                    one.1,
-                    one.2,
-                    one.3
-                FROM
-                (
-                    SELECT arrayJoin(others) AS one
-                )
-            ))
-            UNION ALL
-            SELECT
-                job_id,
-                if((complete = 1) AND (NOT is_concerned), [duration_s], []),
-                if(is_shown AND (NOT is_concerned), step, 0),
-                if(is_shown AND (NOT is_concerned), end_time, toDateTime64(0, 9)),
-                if(is_shown AND (NOT is_concerned), duration_s, 0),
-                if(is_concerned, [(step, end_time, duration_s, 0)], [])
-            FROM single
-        ) AS p
-        GROUP BY job_id
-    ),
-    parts AS
-    (
-        SELECT
-            if(s.job_id = '', c.job_id, s.job_id) AS job_id,
-            s.job_id = '' AS is_standstill,
-            if(is_standstill, c.step, s.step) AS step,
-            if(is_standstill, c.standstill.3, s.end_time) AS end_time,
-            if(is_standstill, toUnixTimestamp64Nano(c.standstill.3) - toUnixTimestamp64Nano(c.standstill.2), 0) / 1000000000. AS stood_s,
-            s.healthy_s AS healthy_s,
-            s.duration_s AS duration_s,
-            c.rank AS rank,
-            c.share AS share
-        FROM
-        (
-            SELECT
-                job_id,
-                healthy_s,
-                one.1 AS step,
-                one.2 AS end_time,
-                one.3 AS duration_s,
-                one.4 AS is_sum
-            FROM of_jobs
-            ARRAY JOIN shown AS one
-        ) AS s
-        FULL OUTER JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step) AND (s.is_sum = c.is_sum)
-        WHERE (s.job_id != '') OR (c.standstill.1)
+                tenant,
+                first_seen,
+                last_seen,
+                endpoints
+            FROM jobs
+        ) AS j
+        LEFT JOIN lost AS l ON j.job_id = l.job
+        WHERE stop_ns >= begin_ns
     )
 SELECT
-    p.job_id AS job_id,
-    j.tenant AS tenant,
-    p.step AS step,
-    p.end_time AS end_time,
-    from_the_root[p.rank] AS cause,
-    if(p.is_standstill, p.stood_s, p.duration_s) * j.endpoints AS gpu_s,
-    multiIf(p.is_standstill, gpu_s, cause = '', 0, isNaN(p.healthy_s), (p.duration_s * p.share) * j.endpoints, greatest(p.duration_s - p.healthy_s, 0) * j.endpoints) AS lost_gpu_s
-FROM parts AS p
-INNER JOIN
-(
-    SELECT
-        job_id,
-        tenant,
-        endpoints,
-        steps
-    FROM jobs
-) AS j ON p.job_id = j.job_id
-WHERE (p.end_time >= since) AND (p.end_time <= until) AND ((NOT p.is_standstill) OR (step >= j.steps));
+    job_id,
+    tenant,
+    part.1 AS cause,
+    part.2 AS incident_id,
+    fromUnixTimestamp64Nano(part.3, 'UTC') AS start_time,
+    fromUnixTimestamp64Nano(part.4, 'UTC') AS end_time,
+    part.5 AS gpu_s,
+    part.6 AS lost_gpu_s
+FROM held
+ARRAY JOIN arrayPushFront(lost, ('', '', begin_ns, stop_ns, healthy_gpu_s, 0.)) AS part;
 
 CREATE VIEW IF NOT EXISTS losses
 (
@@ -3673,97 +3528,6 @@ SELECT
     f.found.5 AS summaries
 FROM steps AS s
 LEFT JOIN on_steps AS f ON (s.job_id = f.job_id) AND (s.step = f.step);
-
-CREATE VIEW IF NOT EXISTS gpu_time
-(
-    `job_id` String COMMENT 'The job',
-    `tenant` String COMMENT 'Tenant of the job',
-    `step` UInt64 COMMENT 'Number of the step; of a standstill the one that did not end',
-    `start_time` DateTime64(9) COMMENT 'Start of the step or standstill, UTC',
-    `end_time` DateTime64(9) COMMENT 'End of it, UTC',
-    `duration_s` Float64 COMMENT 'From start to end, seconds',
-    `cause` LowCardinality(String) COMMENT 'Kind of the finding that it counts to, as in losses; empty where there is none',
-    `gpu_s` Float64 COMMENT 'Its length over all GPUs of the job, GPU-seconds',
-    `lost_gpu_s` Float64 COMMENT 'What of that was lost, GPU-seconds; all of a standstill'
-)
-COMMENT 'GPU time of jobs and what of it was lost: gpu_time(from_time = ..., to_time = ...), one row a step or standstill that ended then'
-AS WITH
-    toDateTime({from_time:DateTime('UTC')}, 'UTC') AS since,
-    toDateTime({to_time:DateTime('UTC')}, 'UTC') AS until,
-    ['restart', 'hang', 'stall', 'slow_gpu', 'slow_nic', 'slow_link', 'slow_switch', 'congestion', 'slow_group', 'slow_step'] AS from_the_root,
-    causes AS
-    (
-        SELECT
-            job_id,
-            arrayJoin(range(first_step, last_step + 1)) AS step,
-            min(if(slowdown > 0, indexOf(from_the_root, CAST(kind, 'String')), length(from_the_root) + 1)) AS rank,
-            max(slowdown) AS share,
-            max(((kind IN ('restart', 'hang', 'stall')) AND (step = first_step), start_time, end_time)) AS standstill
-        FROM diagnoses
-        WHERE (job_id != '') AND has(from_the_root, CAST(kind, 'String')) AND (end_time >= (since - toIntervalDay(1))) AND (start_time <= until)
-        GROUP BY
-            job_id,
-            step
-    ),
-    parts AS
-    (
-        SELECT
-            if(s.job_id = '', c.job_id, s.job_id) AS job_id,
-            s.job_id = '' AS is_standstill,
-            if(is_standstill, c.step, s.step) AS step,
-            c.rank AS rank,
-            c.share AS share,
-            if(is_standstill, c.standstill.2, s.start_time) AS start_time,
-            if(is_standstill, c.standstill.3, s.end_time) AS end_time,
-            (s.complete = 1) AND (c.rank = 0) AS is_healthy,
-            if(is_standstill, (toUnixTimestamp64Nano(end_time) - toUnixTimestamp64Nano(start_time)) / 1000000000., s.duration_s) AS duration_s
-        FROM
-        (
-            SELECT
-                job_id,
-                step,
-                start_time,
-                end_time,
-                duration_s,
-                complete
-            FROM steps
-            WHERE (start_time >= (since - toIntervalDay(1))) AND (start_time <= until)
-        ) AS s
-        FULL OUTER JOIN causes AS c ON (s.job_id = c.job_id) AND (s.step = c.step)
-        WHERE (s.job_id != '') OR (c.standstill.1)
-    ),
-    of_jobs AS
-    (
-        SELECT
-            job_id,
-            quantileExactIf(0.5)(duration_s, is_healthy) AS healthy_s,
-            groupArrayIf((step, start_time, end_time, duration_s, rank, is_standstill, share), (end_time >= since) AND (end_time <= until)) AS shown
-        FROM parts
-        GROUP BY job_id
-    )
-SELECT
-    o.job_id AS job_id,
-    j.tenant AS tenant,
-    part.1 AS step,
-    part.2 AS start_time,
-    part.3 AS end_time,
-    part.4 AS duration_s,
-    from_the_root[part.5] AS cause,
-    duration_s * j.endpoints AS gpu_s,
-    multiIf(part.6, gpu_s, cause = '', 0, isNaN(o.healthy_s), (duration_s * (part.7)) * j.endpoints, greatest(duration_s - o.healthy_s, 0) * j.endpoints) AS lost_gpu_s
-FROM of_jobs AS o
-INNER JOIN
-(
-    SELECT
-        job_id,
-        tenant,
-        endpoints,
-        steps,
-        step_s_median
-    FROM jobs
-) AS j ON o.job_id = j.job_id
-ARRAY JOIN o.shown AS part
-WHERE (NOT (part.6)) OR (step >= j.steps);
 
 CREATE VIEW IF NOT EXISTS job_timeline
 (

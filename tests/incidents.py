@@ -51,12 +51,14 @@ def incident(  # noqa: PLR0913 - the columns of an incident
     """Write an incident, or with `tenant` that tenant's part; times are seconds since the epoch, by default now."""
     store.command(
         "INSERT INTO incidents_log (incident_id, revision, tenant, noted_time, kind, subject_type, subject, confidence,"
-        " start_time, end_time, status, severity, jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action)"
+        " start_time, end_time, status, severity, jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action, costs)"
         " SELECT {id:String}, {revision:UInt64}, {tenant:String}, start_time, {kind:String}, {type:String},"
         " {subject:String}, 0.9,"
         " fromUnixTimestamp({start:UInt32}) AS start_time, fromUnixTimestamp({end:UInt32}), {status:String},"
         " {severity:String}, {jobs:Array(String)}, {tenants:Array(String)}, 8 * length({jobs:Array(String)}),"
-        " {lost:Float64}, 0.2, {summary:String}, 'Look there.'",
+        " {lost:Float64}, 0.2, {summary:String}, 'Look there.',"
+        " toJSONString(arrayMap(job -> CAST((job, 8, {lost:Float64} * 450 / length({jobs:Array(String)})),"
+        " 'Tuple(job_id String, gpus UInt32, lost_s Float64)'), {jobs:Array(String)}))",
         {
             "id": incident_id,
             "tenant": tenant,

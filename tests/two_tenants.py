@@ -27,7 +27,7 @@ ALPHA = Tenant("alpha", 10_007, 2031, 3, 1)
 BRAVO = Tenant("bravo", 970_931, 2029, 53, 2)
 
 #: Views with a span of time as parameters, among those that tenants may name.
-SPAN_VIEWS = frozenset({"gpu_time", "gpu_time_by_cause"})
+SPAN_VIEWS = frozenset({"gpu_time"})
 
 
 def fill(store: Store, tenants: Sequence[Tenant] = (ALPHA, BRAVO)) -> None:

@@ -16,7 +16,7 @@ TABLE_FUNCTIONS = frozenset({
 _SPAN = "from_time = '2000-01-01 00:00:00', to_time = '2000-01-01 00:00:00'"
 #: Views of the database that take parameters, and so look like table functions; each with values for which it is empty.
 PARAMETERISED_VIEWS = MappingProxyType({
-    "gpu_time": _SPAN, "gpu_time_by_cause": _SPAN,
+    "gpu_time": _SPAN,
     "pair_traffic": f"{_SPAN}, points = 1", "switch_traffic": f"{_SPAN}, points = 1",
 })  # fmt: skip
 

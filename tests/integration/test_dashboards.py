@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from prism_ch.grafana.organisations import shipped_dashboards
 from prism_ch.grafana.queries import Query, Selection, TimeRange, queries
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
-from prism_ch.store.statements import split_statements
 from tests.incidents import incident as wrong
 from tools.dashboards import ask
 from tools.dashboards.check import Report, check, time_queries
@@ -22,8 +20,6 @@ from tools.dashboards.sample import SMALL, fill
 
 END_S = int(time.time()) // 3600 * 3600
 EVERY = TimeRange.until(END_S, SMALL.hours * 3600)
-END = datetime.fromtimestamp(END_S, UTC)
-BEGIN = END - timedelta(hours=SMALL.hours)
 
 
 @pytest.fixture(scope="module")
@@ -103,62 +99,6 @@ def test_timing_reports_quantiles_and_bounds(filled: Store) -> None:
         re.fullmatch(r"bounds: p95 200 ms, longest 1,000 ms; a query of nothing takes \d+ ms here", line)
         for line in report
     )
-
-
-def gpu_time(since: datetime, until: datetime) -> str:
-    return f"gpu_time(from_time = '{since:%F %T}', to_time = '{until:%F %T}')"
-
-
-def test_sums_by_cause_are_those_of_single_steps(filled: Store) -> None:
-    sums = "job_id, tenant, cause, round(sum(gpu_s), 3), round(sum(lost_gpu_s), 3)"
-    for since in (BEGIN, BEGIN + timedelta(minutes=75), END - timedelta(minutes=5)):
-        by_step = gpu_time(since, END)
-        packed = by_step.replace("gpu_time(", "gpu_time_by_cause(")
-        ask_for = "SELECT {} FROM {} GROUP BY ALL HAVING sum(gpu_s) > 0 ORDER BY ALL"
-        rows = filled.rows(ask_for.format(sums, packed))
-        assert rows == filled.rows(ask_for.format(sums, by_step))
-        assert max(row[4] for row in rows) > 0
-
-
-def test_each_step_counted_in_one_of_two_adjacent_spans(filled: Store) -> None:
-    middle = BEGIN + timedelta(minutes=75)
-    # Both ends count, but nothing ends on the very nanosecond in the middle.
-    spans = (gpu_time(BEGIN, middle), gpu_time(middle, END), gpu_time(BEGIN, END))
-    sql = "SELECT job_id, tenant, cause, step, start_time, end_time, round(gpu_s, 6) FROM {} ORDER BY ALL"
-    first, second, both = (filled.rows(sql.format(span)) for span in spans)
-    assert first
-    assert second
-    assert sorted(first + second) == both
-
-
-def test_job_slow_all_through_compared_with_the_day_before(filled: Store) -> None:
-    late = gpu_time(END - timedelta(minutes=5), END)
-    rows = filled.rows(
-        f"SELECT cause, sum(lost_gpu_s) / sum(gpu_s) FROM {late} WHERE job_id = 'job-c44e02' GROUP BY cause"  # noqa: S608 - as above
-    )
-    assert rows == [("slow_gpu", pytest.approx(0.12 / 1.12, rel=0.05))]
-
-
-ALL_SLOW = """
-    -- Steps of 20 s, none of them seen whole; the last two have a finding.
-    INSERT INTO steps_log (job_id, revision, tenant, step, start_time, end_time, duration_s, complete)
-    WITH {end:UInt32} - 80 + number * 20 AS start_s
-    SELECT 'job', 1, 'alpha', number, toDateTime(start_s), toDateTime(start_s + 20), 20, 0 FROM numbers(4);
-    INSERT INTO diagnoses_log
-        (job_id, revision, diagnosis_id, tenant, kind, first_step, last_step, start_time, end_time, slowdown)
-    SELECT 'job', 1, 'one', 'alpha', 'slow_gpu', 2, 3, toDateTime({end:UInt32} - 40), toDateTime({end:UInt32}), 0.25;
-    INSERT INTO jobs_log (job_id, revision, tenant, first_seen, last_seen, endpoints, steps, step_s_median)
-    SELECT 'job', 1, 'alpha', toDateTime({end:UInt32} - 80), toDateTime({end:UInt32}), 8, 4, 15;
-    INSERT INTO revisions (job_id, revision, window_start, cuts, next_step, last_time)
-    SELECT arrayJoin(['', 'job']), 1, toDateTime({end:UInt32} - 80), 0, 4, toDateTime({end:UInt32});
-"""
-
-
-def test_job_without_healthy_steps_lost_what_its_findings_say(store: Store) -> None:
-    for made in split_statements(ALL_SLOW):
-        store.command(made, {"end": END_S})
-    sql = f"SELECT step, cause, gpu_s, lost_gpu_s FROM {gpu_time(BEGIN, END)} ORDER BY step"  # noqa: S608 - as above
-    assert store.rows(sql) == [(0, "", 160, 0), (1, "", 160, 0), (2, "slow_gpu", 160, 40), (3, "slow_gpu", 160, 40)]
 
 
 def _panel(filled: Store, uid: str, title: str, **chosen: str) -> list[list[object]]:

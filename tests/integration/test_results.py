@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -440,6 +441,42 @@ def test_stops_of_a_job_are_counted_and_measured(store: Store) -> None:
         ("one", "stall", 1, 5.0, 10.0, 1, 6.0, 0, 0),
         ("one", "restart", 1, 7.0, 14.0, 1, 8.0, 8, 6),
     ]
+
+
+def spans_of_time(store: Store, since_s: int, until_s: int) -> list[tuple[Any, ...]]:
+    """Return job, cause, and GPU-seconds had and lost in a span that begins and ends so long after T0."""
+    since, until = (f"{datetime.fromtimestamp(T0 // S + at, UTC):%F %T}" for at in (since_s, until_s))
+    return store.rows(
+        "SELECT job_id, cause, round(sum(gpu_s), 6), round(sum(lost_gpu_s), 6)"  # noqa: S608 - of this test
+        f" FROM gpu_time(from_time = '{since}', to_time = '{until}') GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def test_gpu_time_is_what_jobs_had_and_what_incidents_cost(store: Store) -> None:
+    gpu = incident(1, "slow_gpu", JobCost("one", "red", 2, 9.0, 45.0))
+    shared = incident(2, "slow_switch", JobCost("one", "red", 2, 4.5), JobCost("two", "red", 2, 0.9))
+    jobs = [revision("one", 0, [1.0] * 6), revision("two", 0, [1.0])]  # seen for 100 s
+    write_revisions(store, ENDPOINTS, window(0), 1, jobs, incidents=(gpu, shared))
+    assert spans_of_time(store, -3600, 3600) == [
+        ("one", "", 200 - 27, 0.0),
+        ("one", "slow_gpu", 18.0, 18.0),
+        ("one", "slow_switch", 9.0, 9.0),
+        ("two", "", 200 - 1.8, 0.0),
+        ("two", "slow_switch", 1.8, 1.8),
+    ]
+    parts = [spans_of_time(store, begin, begin + 10) for begin in range(-10, 120, 10)]
+    for job in ("one", "two"):
+        assert sum(row[2] for part in parts for row in part if row[0] == job) == pytest.approx(200)
+    lost = [sum(row[3] for row in part) for part in parts]
+    assert sum(lost) == pytest.approx(28.8)
+    assert lost[3] == pytest.approx(28.8 * 10 / 45)  # evenly, from 5 to 50 s
+    assert lost[0] == lost[-1] == 0
+
+
+def test_time_of_a_job_that_stands_still_goes_on(store: Store) -> None:
+    hang = replace(incident(1, "hang", JobCost("one", "red", 2, 160.0)), start_ns=T0 + 100 * S, end_ns=T0 + 260 * S)
+    write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0])], incidents=(hang,))
+    assert spans_of_time(store, -3600, 3600) == [("one", "", 200.0, 0.0), ("one", "hang", 320.0, 320.0)]
 
 
 def test_a_summary_reads_the_steps_once(store: Store) -> None:

@@ -1,7 +1,5 @@
 """Blocks of steps hold what steps_log holds, row by row, whatever is replaced, pruned, lost or older."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from prism_ch.assets import asset
@@ -13,7 +11,7 @@ from prism_ch.store.migrate import migrate
 from prism_ch.store.retention import prune
 from prism_ch.store.statements import split_statements
 from tests.integration.test_prune import finish, publish
-from tests.integration.test_results import ENDPOINTS, T0, S, revision, window
+from tests.integration.test_results import ENDPOINTS, revision, window
 from tests.revisions import write_revisions
 
 _COLUMNS = "job_id, tenant, step, start_time, end_time, duration_s, complete"
@@ -32,15 +30,6 @@ PACKED = f"""
 """  # noqa: S608 - as above
 
 
-def by_cause(view: str, since_s: int, until_s: int) -> str:
-    """Return a statement that sums up a view of GPU time."""
-    since, until = (f"{datetime.fromtimestamp(T0 // S + at, UTC):%F %T}" for at in (since_s, until_s))
-    return f"""
-        SELECT job_id, tenant, cause, round(sum(gpu_s), 6), round(sum(lost_gpu_s), 6) FROM
-        {view}(from_time = '{since}', to_time = '{until}') GROUP BY ALL HAVING sum(gpu_s) > 0 ORDER BY ALL
-    """  # noqa: S608 - as above
-
-
 def delete(store: Store, where: str) -> None:
     store.command(f"ALTER TABLE step_blocks_log DELETE WHERE {where}", settings={"mutations_sync": 1})
 
@@ -54,16 +43,6 @@ def test_blocks_hold_the_steps_that_count(store: Store, seed: int) -> None:
     assert prune(store) > 0
     assert store.rows(PACKED) == store.rows(SINGLE) == before
     assert prune(store) == 0
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_sums_by_cause_are_those_of_single_steps(store: Store, seed: int) -> None:
-    last = publish(store, seed)
-    store.command("ALTER TABLE diagnoses_log UPDATE slowdown = 0.25 WHERE 1", settings={"mutations_sync": 1})
-    spans = [(-3600, 3600 * 30), (0, 60 * last // 2), (60 * last // 2, 3600), (3600 * 20, 3600 * 30)]
-    for span in spans:
-        assert store.rows(by_cause("gpu_time_by_cause", *span)) == store.rows(by_cause("gpu_time", *span))
-    assert {row[2] for row in store.rows(by_cause("gpu_time_by_cause", *spans[0]))} > {""}
 
 
 def test_a_block_cut_in_its_middle_stays_cut_when_pruned(store: Store) -> None:

@@ -1,21 +1,19 @@
--- Jobs in the span, stalled and slowest first: their latest 20 steps against what is usual for them, what they lost, and what is open.
+-- Jobs in the span, stalled and slowest first: the steps of their latest window against what is usual for them, what they lost, and what is open.
 WITH
+    spent AS
     (
-        SELECT groupArray((job_id, lost_gpu_h, last_step))
-        FROM
-        (
-            SELECT job_id, sum(lost_gpu_s) / 3600 AS lost_gpu_h, maxIf(step, lost_gpu_s < gpu_s OR cause = '') AS last_step
-            FROM gpu_time_by_cause(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
-            GROUP BY job_id
-        )
-    ) AS of_span,
-    spent AS (SELECT one.1 AS job_id, one.2 AS lost_gpu_h FROM (SELECT arrayJoin(of_span) AS one)),
+        SELECT job_id, sum(lost_gpu_s) / 3600 AS lost_gpu_h
+        FROM gpu_time(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
+        GROUP BY job_id
+    ),
     latest AS
     (
-        SELECT job_id, quantileExact(0.5)(duration_s) AS step_s
-        FROM steps
-        WHERE (job_id, step) IN (SELECT one.1, arrayJoin(range((one.3 - least(one.3, 19))::UInt64, one.3 + 1)) FROM (SELECT arrayJoin(of_span) AS one))
-            AND end_time >= $__fromTime AND end_time <= $__toTime
+        SELECT
+            job_id,
+            argMax((durations_s, steps, until_step), (least(last_step, until_step - 1), revision)) AS newest,
+            arrayReduce('quantileExact(0.5)', arrayFilter((took_s, at) -> at < newest.3, newest.1, newest.2)) AS step_s
+        FROM step_blocks
+        WHERE start_time <= $__toTime AND end_time >= $__fromTime
         GROUP BY job_id
     ),
     found AS

@@ -16,5 +16,5 @@ SELECT
     open_incidents AS "Open incidents",
     sum(lost_gpu_s) / 3600 AS "GPU-hours lost",
     if(sum(gpu_s) > 0, 1 - sum(lost_gpu_s) / sum(gpu_s), NULL) AS "GPU time healthy"
-FROM gpu_time_by_cause(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
+FROM gpu_time(from_time = toDateTime($__fromTime, 'UTC'), to_time = toDateTime($__toTime, 'UTC'))
 WHERE $__whose

@@ -3,7 +3,7 @@
 -- Parameters: none.
 INSERT INTO incidents_log
     (incident_id, revision, tenant, noted_time, kind, subject_type, subject, may_also_be, confidence, start_time, end_time, status,
-     severity, jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action)
+     severity, jobs, tenants, gpus, lost_gpu_h, slowdown, summary, action, costs)
 WITH
     found AS
     (
@@ -29,8 +29,9 @@ WITH
         SELECT
             incident_id, whose,
             any(cause) AS cause, any(since) AS since, any(until) AS until, any(on_jobs) AS on_jobs,
-            arraySort(groupArray(job_id)) AS jobs, arraySort(groupUniqArray(owner)) AS tenants, sum(gpus) AS gpus
-        FROM concerned
+            arraySort(groupArray(job_id)) AS jobs, arraySort(groupUniqArray(owner)) AS tenants, sum(gpus) AS gpus,
+            groupArray((job_id, c.gpus::UInt32)) AS members
+        FROM concerned AS c
         ARRAY JOIN ['', owner] AS whose
         GROUP BY incident_id, whose
     )
@@ -47,5 +48,11 @@ SELECT
         cause.1 = 'telemetry', 'Look at its export queue',
         cause.2 IN ('switch', 'link'), 'Look at its ports, cables and counters',
         'Check it, or take it out of service'
+    ),
+    toJSONString(
+        arrayMap(
+            one -> (one.1, one.2, cause.5 * (toUnixTimestamp64Milli(until) - toUnixTimestamp64Milli(since)) / 1000)::Tuple(job_id String, gpus UInt32, lost_s Float64),
+            members
+        )
     )
 FROM parts;
