@@ -57,8 +57,9 @@ def quickest_runs(values: Float64, usual: Float64, width: int, floor: float, min
     """
     if values.shape[1] <= width:
         return np.full(len(values), -1)
-    medians = np.median(sliding_window_view(values, width, axis=1), axis=2)
-    medians[np.isnan(medians)] = np.inf
+    # The upper one of an even number: of as many on two levels half and half show none. NaN comes last.
+    runs = np.sort(sliding_window_view(values, width, axis=1), axis=2)
+    medians = np.where(np.isnan(runs[..., -1]), np.inf, runs[..., width // 2])
     first = medians.argmin(axis=1)
     changes = np.abs(np.diff(values, axis=1)) / np.sqrt(2)
     spread = np.maximum(robust.MAD_TO_SD * robust.median(changes, axis=1), floor * usual)

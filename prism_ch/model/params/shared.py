@@ -38,8 +38,8 @@ class SharedParams:
     min_count: int = 8
     #: A slow rank or link is slow in this many steps at the least; a single one is a hiccup.
     slow_steps: int = 2
-    #: Steps outside an episode that show what steps cost without it.
-    reference_steps: int = 5
+    #: Steps outside an episode that show what steps cost without it: a job that gets slow soon has no more of them.
+    reference_steps: int = 4
     #: The newest steps, which stand for what is so now: enough to see what repeats in them.
     recent_steps: int = 16
     #: Steps by which a job has settled: most layouts repeat within a few.

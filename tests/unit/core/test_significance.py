@@ -66,6 +66,12 @@ class TestQuickestRuns:
         values = np.stack([np.random.default_rng(seed).normal(1, 0.05, 64) for seed in range(50)])
         assert (quickest_runs(values, np.ones(50), 5, 0.02, 5.0) == -1).all()
 
+    def test_half_of_a_run_does_not_make_it_quick(self) -> None:
+        values = np.array([[1.0] * 2 + [1.2] * 60]) + np.random.default_rng(1).normal(0, 0.002, 62)
+        assert quickest_runs(values, np.array([1.2]), 4, 0.02, 5.0).tolist() == [-1]
+        values[0, 2] = 1.0
+        assert quickest_runs(values, np.array([1.2]), 4, 0.02, 5.0).tolist() == [0]
+
     @pytest.mark.parametrize("values", [[], [1.0] * 5, [np.nan] * 9, [1.0] * 4 + [np.nan] * 4])
     def test_too_few_values_show_nothing(self, values: list[float]) -> None:
         assert quickest_runs(np.array([values]), np.array([2.0]), 5, 0.02, 5.0).tolist() == [-1]

@@ -15,7 +15,7 @@ from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import Measured, Place, confidence_in, identity, make_finding, severity
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.job import Division
 from prism_ch.model.topology import Topology
@@ -34,7 +34,8 @@ def find_slow_stages(
 
     1. Compare each rank with its own past, less what changed for most ranks.
     2. A stage is slow in a step if nearly all of its ranks work longer, and hardly any of the others half as much:
-       some of what they wait for may pass for work.
+       some of what they wait for may pass for work. What changed for most ranks counts there: of another amount of work
+       stages need not take the same part.
     3. A stage within one server is left to `find_slow_gpus`: its server explains as much.
     """
     params = place.params.compute
@@ -47,7 +48,8 @@ def find_slow_stages(
         before[:] = np.nan
     compared = compare_with_past(times, float(np.median(step_seconds(division))), before, params)
     found = []
-    for stage, slow in _slow_steps(compared, place):
+    own_s = np.fmin(times.usual_s(params), before)
+    for stage, slow in _slow_steps(compared, own_s, place):
         rows = np.flatnonzero(times.role == stage)
         if len(np.unique(topology.server[times.endpoints[rows]])) == 1:
             continue
@@ -63,11 +65,14 @@ def find_slow_stages(
     return tuple(found)
 
 
-def _slow_steps(compared: Comparison, place: Place) -> Iterator[tuple[int, Bool]]:
-    """List the stages with the steps in which they alone are slow, bool[steps]."""
+def _slow_steps(compared: Comparison, own_s: Float64, place: Place) -> Iterator[tuple[int, Bool]]:
+    """List the stages with the steps in which they alone are slow, bool[steps].
+
+    Parameters: `own_s` float64[m], what each rank usually computes, in seconds.
+    """
     params, role = place.params, compared.times.role
-    longer: Bool = np.nan_to_num(compared.excess) >= params.small_excess
-    extra_s = np.nan_to_num(compared.times.seconds - compared.usual)
+    extra_s = np.nan_to_num(compared.times.seconds - own_s[:, None])
+    longer = extra_s >= params.small_excess * np.nan_to_num(own_s)[:, None]
     hit = compared.score > 0
     for stage in np.unique(role).tolist():
         mine = role == stage

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from bench.accuracy.faults.stream import read_flows, read_topology
+from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
+from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
+from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.model.finding import Finding
+from prism_ch.model.params import DiagnoseParams
 from prism_ch.simulate import generate, textbook
 from prism_ch.simulate.subjects import read_fault
+from tests.unit.analysis.build import division, topology
 from tests.unit.chain import work
 
 
@@ -18,8 +24,8 @@ def found(factor: float, span: tuple[str, str], stage: int = 1, seed: int = 1) -
     scenario = textbook(32, 4, 2, 4, step_s=1.0, duration_s=50, seed=seed)
     fault = read_fault(("slow_stage", f"job-00/stage/{stage}", str(factor), *span), scenario)
     made = generate(replace(scenario, faults=(fault,)))
-    topology = read_topology(made.topology)
-    return list(work(read_flows(made.flows, topology), topology, 20).only.findings.values())
+    known = read_topology(made.topology)
+    return list(work(read_flows(made.flows, known), known, 20).only.findings.values())
 
 
 @pytest.mark.parametrize("stage, seed", [(0, 1), (1, 2)])
@@ -34,3 +40,18 @@ def test_a_slow_stage_is_named_and_slows_the_steps(stage: int, seed: int) -> Non
 
 def test_a_stage_that_is_slow_from_the_first_step_is_no_fault() -> None:
     assert [one for one in found(1.33, ("0", "-")) if one.kind != "imbalance"] == []
+
+
+@pytest.mark.parametrize(
+    "first, second, slow", [(1.0, 1.33, {1}), (1.1, 1.5, {1}), (1.84, 2.1, set()), (1.3, 1.3, set())]
+)
+def test_stages_need_not_take_the_same_part_of_other_work(first: float, second: float, slow: set[int]) -> None:
+    role = np.repeat(np.arange(2, dtype=np.int32), 4)
+    seconds = np.random.default_rng(3).normal(1, 0.003, (8, 24))
+    seconds[:, 12:] *= np.where(role == 0, first, second)[:, None]
+    each = np.arange(8, dtype=np.int32)
+    times = ComputeTime(each, role, seconds, each, each, absolute=True)
+    ends_ms = np.cumsum(1000 * np.where(np.arange(24) < 12, 1.0, second)).astype(int)
+    divided = division(range(8), ends_ms.tolist())
+    stages = find_slow_stages((times,), divided, Place("job", 0, DiagnoseParams()), topology(8), {})
+    assert {one.subject for one in stages} == {f"job/stage/{stage}" for stage in slow}
