@@ -181,8 +181,7 @@ def _of_steps(
     healthy_s = _healthy_s(steps, (*slow, *(one for one in others if is_slow(one))), job)
     usual_s = _usual_s(slow, healthy_s, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
-    begins = min(one.first_step for one in slow)
-    grown = None if slow[0].kind in OF_NETWORK else _grown(job, (*slow, *others), begins, params)
+    grown = None if slow[0].kind in OF_NETWORK else _grown(job, slow, others, params)
     grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
     own |= grows
     if usual_s is None:
@@ -251,19 +250,27 @@ def _healthy_s(steps: Steps, found: Sequence[Finding], job: JobMemory) -> Float6
     return np.asarray(history.duration_s[~_covered(history, found) & (history.complete == 1)])
 
 
-def _grown(job: JobMemory, found: Sequence[Finding], begins: int, params: IncidentParams) -> tuple[Bool, float] | None:
+def _grown(
+    job: JobMemory, slow: Sequence[Finding], others: Sequence[Finding], params: IncidentParams
+) -> tuple[Bool, float] | None:
     """Mask the steps that grew longer before an incident was seen, bool[n].
 
-    Parameters: `found`, all findings that are slow or stops; `begins`, the first step on which it was seen. Returns
-    them with how long steps were before, in seconds; None where none grew.
+    They lead up to it: where its first steps are longer by much more, something else slows them. Parameters: `slow` and
+    `others`, its findings and those of others. Returns them with how long steps were before, in seconds; None where
+    none grew.
     """
     history = Steps.concat([job.baseline_steps, job.steps])
-    free = history.take(~_covered(history, found) & (history.complete == 1) & (history.step < begins))
-    grown = grown_since(free.step, free.duration_s, params)
-    if grown is None:
+    free = ~_covered(history, (*slow, *others)) & (history.complete == 1)
+    before = history.take(free & (history.step < min(one.first_step for one in slow)))
+    grown, own_s = grown_since(before.step, before.duration_s, params), job.steps.duration_s[_covered(job.steps, slow)]
+    if grown is None or not len(own_s):
         return None
     since, usual_s = grown
-    return np.isin(job.steps.step, free.step[free.step > since]), usual_s
+    few = params.judged_steps
+    last_s, first_s = (float(np.median(one)) for one in (before.duration_s[-few:], own_s[:few]))
+    if last_s - usual_s < params.half * (first_s - usual_s):
+        return None
+    return np.isin(job.steps.step, before.step[before.step > since]), usual_s
 
 
 def _covered(steps: Steps, findings: Sequence[Finding]) -> Bool:

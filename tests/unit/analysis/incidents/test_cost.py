@@ -156,6 +156,13 @@ class TestSteps:
         both = cost(known, group(said("slow_gpu", 80, 99)), before=(half,))
         assert (both.lost_s, both.unseen_s) == pytest.approx((whole.lost_s, whole.unseen_s), rel=1e-3)
 
+    def test_what_grows_and_something_else_are_two_things(self) -> None:
+        lengths_s = 1.0 + np.maximum(np.arange(100) - 39, 0) * 0.001
+        lengths_s[90] = 2.0
+        found = cost(job(lengths_s.tolist()), group(said("slow_gpu", 90, 90)))
+        assert found.lost_s == pytest.approx(1.0, abs=0.06)
+        assert found.unseen_s == 0
+
     def test_missing_records_cost_no_time(self) -> None:
         assert cost(self.known, group(said("telemetry", 10, 15))).lost_s == 0
 
