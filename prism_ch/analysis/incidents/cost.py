@@ -81,7 +81,9 @@ def costs_of(
     for job_id in sorted(concerned & jobs.keys()):
         job = jobs[job_id]
         least_s = _least_steps(group.cause, job, params) * job.job.step_s_median
-        cost = replace(known.get(job_id, JobCost(job_id, job.job.tenant, _gpus(job))), least_s=least_s)
+        cost = known.get(job_id, JobCost(job_id, job.job.tenant, 0))
+        # A young job may turn out to be larger; one that goes on with fewer GPUs lost what it lost with more.
+        cost = replace(cost, gpus=max(cost.gpus, _gpus(job)), least_s=least_s)
         own = group.of_job(job_id)
         if group.is_telemetry:
             known[job_id] = cost

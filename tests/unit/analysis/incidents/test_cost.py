@@ -156,6 +156,13 @@ class TestSteps:
         both = cost(known, group(said("slow_gpu", 80, 99)), before=(half,))
         assert (both.lost_s, both.unseen_s) == pytest.approx((whole.lost_s, whole.unseen_s), rel=1e-3)
 
+    def test_a_job_that_turns_out_larger_lost_more(self) -> None:
+        first = cost(self.known, group(self.nic))
+        whole = known_job("one", range(8), steps=1)
+        larger = replace(self.known, members=whole.members, gpu_steps=whole.gpu_steps)
+        assert cost(larger, group(self.nic), before=(first,)).lost_gpu_s == 2 * first.lost_gpu_s
+        assert cost(self.known, group(self.nic), before=(replace(first, gpus=8),)).gpus == 8
+
     def test_what_grows_and_something_else_are_two_things(self) -> None:
         lengths_s = 1.0 + np.maximum(np.arange(100) - 39, 0) * 0.001
         lengths_s[90] = 2.0
