@@ -8,6 +8,7 @@ those of the server that explains most of what is late.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -219,15 +220,32 @@ def _added(late: Float64, params: ComputeTimeParams) -> Float64:
         return late
     varies = late - robust.median(late, axis=1)[:, None]
     usual = params.min_score * robust.mad(varies.reshape(len(late), -1), axis=1)[:, None, None]
-    varies = np.clip(varies, -usual, usual)
-    before, after = varies[:, :, :-1], varies[:, :, 1:]
-    both = ~np.isnan(before + after)
-    together = np.where(both, before * after, 0).sum(axis=(1, 2))
-    alone = np.where(both, before * before, 0).sum(axis=(1, 2))
-    carried = robust.median(np.divide(together, alone, out=np.full(len(late), np.nan), where=alone > 0))
     added = late.copy()
-    added[:, :, 1:] -= np.clip(np.nan_to_num(carried), 0, 1) * late[:, :, :-1]
+    added[:, :, 1:] -= _carried(np.clip(varies, -usual, usual), params) * late[:, :, :-1]
     return added
+
+
+def _carried(varies: Float64, params: ComputeTimeParams) -> float:
+    """Return the share of lateness that is carried on to the next round, 0..1.
+
+    Parameters: `varies` float64[m, k, rounds], by how much a rank is later in a round than it usually is. Clocks and
+    ticks blur it, and what is blurred correlates less with what follows. What is two rounds apart is as blurred as what
+    is one round apart: by how much less it correlates is what is not carried on. Where neither correlates beyond
+    chance, nothing is.
+    """
+    rounds = np.lib.stride_tricks.sliding_window_view(varies, min(varies.shape[2], 3), axis=2)
+    rounds = np.where(np.isnan(rounds).any(axis=3, keepdims=True), 0.0, rounds)
+    products = [(rounds[..., 0] * rounds[..., apart]).sum(axis=(1, 2)) for apart in range(rounds.shape[3])]
+    shares = [_median_ratio(after, before) for before, after in pairwise(products)]
+    by_chance = params.min_score / np.sqrt(rounds[..., 0].size)
+    share = shares[1] if len(shares) > 1 and shares[0] > by_chance else shares[0]
+    return float(np.clip(share, 0, 1))
+
+
+def _median_ratio(after: Float64, before: Float64) -> float:
+    """Return the median of quotients, 0 where there is none."""
+    ratio = np.divide(after, before, out=np.full(len(before), np.nan), where=before > 0)
+    return float(np.nan_to_num(robust.median(ratio)))
 
 
 def _by_moving_time(

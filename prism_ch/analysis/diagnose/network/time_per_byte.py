@@ -203,7 +203,9 @@ def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topolo
     places: list[tuple[int, int, tuple[int, ...]]] = []
     for group in groups.groups:
         mine = (kinds.kind == group.kind) & np.isin(traffic.pair_src, group.members)
-        if group.kind in {PP, OTHER} or not mine.any():
+        # Whether one pair of a communicator is slow, or waits for the others, only these show. They may be of another
+        # kind: a ring of context may run on pairs that carry gradients, too.
+        if group.kind in {PP, OTHER} or np.count_nonzero(mine) == 1 or not mine.any():
             continue
         row[mine] = len(number)
         number.append(group.group_id)

@@ -210,8 +210,10 @@ def find_past_stops(
     for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.attempt.first_new)).tolist():
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
-        slowdown = (rest_s - usual_s) / max(params.stops.recent_steps * seen.step_s, rest_s)
-        stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, rest_s - usual_s, slowdown)
+        # A part of the job may stop after others, and go on before: its step tells what that cost.
+        lost_s = max(float(seen.duration_s[row]) - seen.step_s, rest_s - usual_s)
+        slowdown = lost_s / max(params.stops.recent_steps * seen.step_s, rest_s)
+        stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, lost_s, slowdown)
         if _met_anew(seen, span, around, params.stops):
             found.append(_describe_restart(stop, len(seen.endpoints)))
         elif seen.number[row] in usual:

@@ -381,8 +381,12 @@ def test_lateness_beyond_a_step_is_ignored() -> None:
     assert scores(3.0) == [False] * 8
 
 
-@pytest.mark.parametrize("carried", [True, False], ids=["carried on", "caught up with"])
-def test_lateness_that_is_carried_on_counts_once(carried: bool) -> None:
+@pytest.mark.parametrize(
+    "carried, blur_ms",
+    [(True, 0.0), (True, 3.0), (False, 0.0)],
+    ids=["carried on", "carried on, by blurred clocks", "caught up with"],
+)
+def test_lateness_that_is_carried_on_counts_once(carried: bool, blur_ms: float) -> None:
     """Two rings of four, of which one rank works 10 ms longer before each of eight rounds, in every step."""
     chance = np.random.default_rng(9)
     flows = []
@@ -395,7 +399,7 @@ def test_lateness_that_is_carried_on_counts_once(carried: bool) -> None:
             for rank in range(8):
                 other = rank // 4 * 4 + (rank + 1) % 4
                 begin = 1000 * step + 115 * turn
-                at = begin + 20 + max(late[rank], late[other])
+                at = begin + 20 + max(late[rank], late[other]) + (chance.normal(0, blur_ms) if blur_ms else 0)
                 flows.append(Flow(rank, other, at, begin + 112 - at, MB))
     seen = traffic(flows)
     kind = np.full(8, CP, np.uint8)

@@ -7,9 +7,10 @@ import pytest
 
 from prism_ch.analysis.diagnose.network.time_per_byte import communicators, measure_time_per_byte
 from prism_ch.analysis.roles.stage_order import order
-from prism_ch.model.job import Division
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
-from tests.unit.analysis.build import BEGIN_NS, MS, ring, topology, traffic, typed
+from prism_ch.model.result import CP, DP
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, ring, topology, traffic, typed
 
 
 def site_of(*sets: int, noise: float = 0.0002, steps: int = 40) -> list[int]:
@@ -54,3 +55,18 @@ def test_a_burst_that_outlasts_others_is_of_the_step_it_began() -> None:
     expected = np.full((rails, steps), 0.1)
     expected[1, slow] = 0.9
     assert times.seconds[np.argsort(times.src[np.unique(times.row, return_index=True)[1]])] == pytest.approx(expected)
+
+
+def test_one_pair_of_a_communicator_alone_is_not_measured() -> None:
+    """Rings of context run on pairs that carry gradients, but for the one that closes each."""
+    ends_ms = [1000.0 * step for step in range(1, 13)]
+    waits = [Flow(last, last - 3, end - 500, 90, MB) for end in ends_ms for last in (3, 7)]
+    bursts = traffic([*ring(range(8), ends_ms, length_ms=100), *waits])
+    closes = bursts.pair_src - bursts.pair_dst == 3
+    kind = np.where(closes, CP, DP).astype(np.uint8)
+    kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(8), ends_ms)
+    groups = order(bursts, kinds, divided)
+    times = measure_time_per_byte(bursts, kinds, divided, groups, topology(8), TimePerByteParams())
+    assert {(src, dst) for src, dst in zip(times.src.tolist(), times.dst.tolist(), strict=True)} == {
+        (rank, (rank + 1) % 8) for rank in range(8)
+    }

@@ -28,6 +28,7 @@ from tests.unit.analysis.build import (
     job,
     known_job,
     observed,
+    pipeline,
     rebuilt_attempt,
     renamed,
     ring,
@@ -163,6 +164,20 @@ class TestStalls:
         assert (stall.kind, stall.subject_type, stall.subject) == ("stall", "endpoint", WHERE.endpoints[3])
         assert stall.severity == "critical"
         assert f"waited for {WHERE.endpoints[3]}" in stall.summary
+
+    def test_a_late_replica_costs_what_its_step_takes_longer(self) -> None:
+        """The others send on for half of a step, before they wait for it."""
+        late_ms, flows = 6_000, []
+        for step in range(40):
+            at_ms = 1000 * step + late_ms * (step > 20)
+            waits_ms = late_ms * (step == 20)
+            for replica in range(4):
+                own_ms = at_ms + waits_ms * (replica == 1)
+                flows += pipeline([2 * replica, 2 * replica + 1], [own_ms], microbatches=4)
+            for stage in range(2):
+                flows += ring(range(stage, 8, 2), [at_ms + waits_ms + 900])
+        (stall,) = stops(work(batch(flows), topology(8), 60).only)
+        assert stall.lost_s == pytest.approx(6, abs=0.1)
 
     def test_storage_during_a_pause_is_named(self) -> None:
         saving = [Flow(member, 7, 20_500 + 100 * member, 400, 900 * MB) for member in range(6)]
