@@ -103,7 +103,8 @@ def find_readiness(
         alone = np.where(queued, np.minimum(np.nan_to_num(clear) * speed, piece), alone)
     lag = np.where(np.isinf(sources), sources, np.rint(alone * pieces[:, :, None] + before))
     plain = ~hidden & ~queued
-    lag = lag + np.where(plain, seen.at - (sources + lag).max(axis=0), 0)[None]
+    with np.errstate(invalid="ignore"):  # of a unit that waits for nothing it stays unknown, NaN
+        lag = lag + np.where(plain, seen.at - (sources + lag).max(axis=0), 0)[None]
     comes = sources + lag
     took = np.take_along_axis(lag, comes.argmax(axis=0)[None], axis=0)[0]
     return Readiness(comes.max(axis=0), lag, took, ~queued)
