@@ -34,7 +34,12 @@ class JobCost:
     @property
     def share(self) -> float:
         """The lost share of the job's time while it lasts, in 0..1."""
-        return min((self.lost_s - self.unseen_s) / self.taken_s, 1.0) if self.taken_s > 0 else 0.0
+        return min(self.seen_s / self.taken_s, 1.0) if self.taken_s > 0 else 0.0
+
+    @property
+    def seen_s(self) -> float:
+        """What it lost since somebody saw it, in seconds."""
+        return self.lost_s - self.unseen_s
 
     @property
     def taken_s(self) -> float:
@@ -91,5 +96,5 @@ class Incident:
     def slowdown(self) -> float:
         """The lost share of those jobs' time while it lasts, in 0..1."""
         taken_gpu_s = sum(cost.taken_s * cost.gpus for cost in self.costs)
-        lost_gpu_s = sum((cost.lost_s - cost.unseen_s) * cost.gpus for cost in self.costs)
+        lost_gpu_s = sum(cost.seen_s * cost.gpus for cost in self.costs)
         return min(lost_gpu_s / taken_gpu_s, 1.0) if taken_gpu_s > 0 else 0.0

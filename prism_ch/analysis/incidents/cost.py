@@ -116,8 +116,7 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
 def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
     """Whether a slow step loses more than hiccups, and than other steps, do."""
-    history = Steps.concat([job.baseline_steps, job.steps])
-    others_s = history.duration_s[(history.step != slow.first_step) & (history.complete == 1)]
+    others_s = _healthy(job, [slow]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
     return bool(lost_s >= params.min_lost_s and lost_s >= params.twice * most_s)
@@ -180,7 +179,7 @@ def _of_steps(
     job, counted = seen
     steps, duration_s, share = job.steps, job.steps.duration_s, _share(slow)
     others = [one for found in beside for one in found]
-    healthy_s = _healthy_s(steps, (*slow, *(one for one in others if is_slow(one))), job)
+    healthy_s = _healthy(job, (*slow, *(one for one in others if is_slow(one)))).duration_s
     usual_s = _usual_s(slow, healthy_s, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
     grown = None if slow[0].kind in OF_NETWORK else _grown(job, slow, others, params)
@@ -246,10 +245,10 @@ def _usual_s(slow: Sequence[Finding], healthy_s: Float64, params: IncidentParams
     return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.repeats else None
 
 
-def _healthy_s(steps: Steps, found: Sequence[Finding], job: JobMemory) -> Float64:
-    """Return how long the job's steps take on which nothing is found, in seconds, float64[n]."""
-    history = Steps.concat([job.baseline_steps, steps])
-    return np.asarray(history.duration_s[~_covered(history, found) & (history.complete == 1)])
+def _healthy(job: JobMemory, found: Sequence[Finding]) -> Steps:
+    """Return the job's known whole steps on which nothing is found."""
+    history = Steps.concat([job.baseline_steps, job.steps])
+    return history.take(~_covered(history, found) & (history.complete == 1))
 
 
 def _grown(
@@ -261,9 +260,8 @@ def _grown(
     `others`, its findings and those of others. Returns them with how long steps were before, in seconds; None where
     none grew.
     """
-    history = Steps.concat([job.baseline_steps, job.steps])
-    free = ~_covered(history, (*slow, *others)) & (history.complete == 1)
-    before = history.take(free & (history.step < min(one.first_step for one in slow)))
+    healthy = _healthy(job, (*slow, *others))
+    before = healthy.take(healthy.step < min(one.first_step for one in slow))
     grown, own_s = grown_since(before.step, before.duration_s, params), job.steps.duration_s[_covered(job.steps, slow)]
     if grown is None or not len(own_s):
         return None
