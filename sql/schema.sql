@@ -3325,7 +3325,7 @@ AS WITH
             job,
             max(end_ns) AS last_ns,
             sum(CAST(round(cost_gpu_s * 1000000000.), 'Int128')) / 1000000000. AS lost_gpu_s,
-            arraySort(groupArray((CAST(kind, 'String'), incident_id, begin_ns, stop_ns, cost_gpu_s, cost_gpu_s))) AS parts
+            arraySort(groupArray((CAST(kind, 'String'), incident_id, begin_ns, stop_ns, cost_gpu_s))) AS parts
         FROM
         (
             SELECT
@@ -3387,9 +3387,9 @@ SELECT
     fromUnixTimestamp64Nano(part.3, 'UTC') AS start_time,
     fromUnixTimestamp64Nano(part.4, 'UTC') AS end_time,
     part.5 AS gpu_s,
-    part.6 AS lost_gpu_s
+    if(cause = '', 0, gpu_s) AS lost_gpu_s
 FROM held
-ARRAY JOIN arrayPushFront(lost, ('', '', begin_ns, stop_ns, healthy_gpu_s, 0.)) AS part;
+ARRAY JOIN arrayPushFront(lost, ('', '', begin_ns, stop_ns, healthy_gpu_s)) AS part;
 
 CREATE VIEW IF NOT EXISTS losses
 (

@@ -23,7 +23,7 @@ WITH
             max(end_ns) AS last_ns,
             sum(round(cost_gpu_s * 1e9)::Int128) / 1e9 AS lost_gpu_s,
             -- In one order, as sums depend on it in their last digit.
-            arraySort(groupArray((kind::String, incident_id, begin_ns, stop_ns, cost_gpu_s, cost_gpu_s))) AS parts
+            arraySort(groupArray((kind::String, incident_id, begin_ns, stop_ns, cost_gpu_s))) AS parts
         FROM
         (
             SELECT
@@ -53,8 +53,6 @@ WITH
     )
 SELECT
     job_id, tenant, part.1 AS cause, part.2 AS incident_id, fromUnixTimestamp64Nano(part.3, 'UTC') AS start_time,
-    fromUnixTimestamp64Nano(part.4, 'UTC') AS end_time, part.5 AS gpu_s, part.6 AS lost_gpu_s
+    fromUnixTimestamp64Nano(part.4, 'UTC') AS end_time, part.5 AS gpu_s, if(cause = '', 0, gpu_s) AS lost_gpu_s
 FROM held
-ARRAY JOIN arrayPushFront(lost, ('', '', begin_ns, stop_ns, healthy_gpu_s, 0.)) AS part;
-
-DROP VIEW IF EXISTS gpu_time_by_cause;
+ARRAY JOIN arrayPushFront(lost, ('', '', begin_ns, stop_ns, healthy_gpu_s)) AS part;
