@@ -114,8 +114,11 @@ class Result:
         self._descriptor = descriptor
         self._future = future
 
-    async def beginning(self) -> tuple[bytes, bool]:
-        """Read up to one pipe's capacity; return it and whether it is all."""
+    async def beginning(self, is_enough: Callable[[bytes], bool] | None = None) -> tuple[bytes, bool]:
+        """Read up to one pipe's capacity; return it and whether it is all.
+
+        Parameters: `is_enough`, whether what has been read of a statement that goes on can be sent already.
+        """
         for _ in range(_WAITS):
             await asyncio.wait([self._future], timeout=_FIRST_WAIT_S / _WAITS)
             if self._future.done() or _pending_bytes(self._descriptor) > PIPE_BYTES // 2:
@@ -126,6 +129,8 @@ class Result:
             if not piece:
                 return bytes(data), True
             data += piece
+            if is_enough is not None and not self._future.done() and is_enough(bytes(data)):
+                break
         return bytes(data), False
 
     async def piece(self) -> bytes:

@@ -17,6 +17,7 @@ from prism_ch.query.shape import COUNTING_FORMATS
 from prism_ch.query.shown import as_shown
 from prism_ch.query.tenancy import REVEALING_FORMATS, REVEALING_SETTINGS
 from prism_ch.serve.engine import Engine
+from prism_ch.serve.progress_rows import INTERVAL_US
 from prism_ch.serve.request import (
     Insert,
     RequestError,
@@ -36,7 +37,6 @@ _Key = tuple[str, str | None, tuple[tuple[str, str], ...]]
 
 _REMEMBERED_MAX, _REMEMBERED_LENGTH_MAX = 1000, 10_000
 _DEFAULT_FORMAT = "TabSeparated"
-_TEXT_TIMES = 8
 _WITHOUT_FORMAT = frozenset({"EXPLAIN", "SHOW"})
 #: Clients know ClickHouse's own default database by this name; here it is the one with the tables.
 _DEFAULT_DATABASE = "default"
@@ -120,7 +120,7 @@ class Gate:
         if user.role == "operator":
             chosen = result_format or request.format or _DEFAULT_FORMAT
             body = as_shown(body, self._store.database)
-            settings = {**self._bound_of(chosen), **request.settings}
+            settings = {**_pace_of(chosen), **request.settings}
             return Permitted(Statement(body, chosen, request.parameters, at_end), settings)
         if is_settings_query(body):
             return _settings_query(result_format or request.format, user)
@@ -135,15 +135,10 @@ class Gate:
         chosen = passed.format or result_format or request.format or _DEFAULT_FORMAT
         if chosen not in FORMATS or (user.tenant is not None and chosen in REVEALING_FORMATS):
             raise RequestError("UNKNOWN_FORMAT", f"The format {chosen} is not offered")
-        settings = {**self._bound_of(chosen), **passed.settings}
+        settings = {**_pace_of(chosen), **passed.settings}
         if user.tenant is not None and chosen in COUNTING_FORMATS:
             settings = {"exact_rows_before_limit": "1", **settings}
         return Permitted(Statement(passed.text, chosen, request.parameters), settings)
-
-    def _bound_of(self, result_format: str) -> dict[str, str]:
-        """Bound the result in a format that is kept whole. As text it may be some times as long."""
-        is_kept = result_format in REVEALING_FORMATS
-        return {"max_result_bytes": str(self._statement_bytes // _TEXT_TIMES)} if is_kept else {}
 
     def _check(self, key: _Key) -> CheckedStatement:
         text, tenant, settings = key
@@ -160,6 +155,11 @@ class Gate:
         if len(text) <= _REMEMBERED_LENGTH_MAX:
             self._passed[key] = passed
         return passed
+
+
+def _pace_of(result_format: str) -> dict[str, str]:
+    """Have a statement report its progress often, where its format shows it."""
+    return {"interactive_delay": str(INTERVAL_US)} if result_format in REVEALING_FORMATS else {}
 
 
 def is_settings_query(text: str) -> bool:

@@ -15,6 +15,7 @@ from prism_ch.query.tenancy import REVEALING_FORMATS
 from prism_ch.serve.engine import PIPE_BYTES, Engine, Result
 from prism_ch.serve.exchange import Exchange
 from prism_ch.serve.permission import public_error
+from prism_ch.serve.progress_rows import has_progress, has_rows, progress_first, progress_of_whole
 from prism_ch.serve.request import RequestError, SqlRequest, first_word, is_query, without_format
 from prism_ch.serve.users import User
 from prism_ch.store.handle import EngineError, Handle, QueryCost, Statement
@@ -60,32 +61,45 @@ class Results:
         Raises EngineError if it fails before the first byte. If it fails later, its error is the last piece, and the
         response has no end.
         """
-        # To a pipe the engine writes no progress.
-        if first_word(statement.text) not in LONG or statement.format in REVEALING_FORMATS:
+        shows_progress = statement.format in REVEALING_FORMATS
+        if first_word(statement.text) not in LONG:
             data, cost = await engine.whole_result(handle, statement)
-            await self.send(_with_progress(data, statement.format, cost), statement.format, cost)
+            data = progress_of_whole(data, cost) if shows_progress else data
+            await self.send(data, statement.format, cost)
             return
         if statement.format in NUMBERING_FORMATS:
             statement = replace(statement, text=await engine.run(partial(_with_names, handle, statement)))
         if self._user.tenant is not None:
             statement = replace(statement, text=in_even_blocks(statement.text, statement.format))
         async with engine.result(handle, statement) as result:
-            data, whole = await result.beginning()
-            if whole:
+            data, whole = await result.beginning(has_progress if shows_progress else None)
+            if whole and shows_progress:
+                await self._send_with_progress(result, data, statement.format)
+            elif whole:
                 cost = await result.cost()
                 if not data and statement.format == "Native":
                     data = await engine.run(lambda: _describe(handle, statement))
                 await self.send(data, statement.format, cost)
-            elif self._request.waits_for_end:
-                await self._send_at_end(result, data, statement.format)
             else:
-                await self._send_as_it_comes(result, data, statement.format)
+                send = self._send_at_end if self._request.waits_for_end else self._send_as_it_comes
+                await send(result, progress_first(data) if shows_progress else data, statement.format)
 
     async def send(self, data: bytes, result_format: str, cost: QueryCost, written: int = 0) -> None:
         """Send a whole result."""
         headers = self._headers(result_format, cost, written)
         await self._exchange.start(200, headers, compress=self._request.accepts_compression, size=len(data))
         await self._exchange.end(data)
+
+    async def _send_with_progress(self, result: Result, data: bytes, result_format: str) -> None:
+        """Send a whole result with its progress. An error after its first rows comes behind them."""
+        try:
+            cost = await result.cost()
+        except EngineError:
+            if self._request.waits_for_end or not has_rows(data):
+                raise
+            await self._send_as_it_comes(result, progress_first(data), result_format)
+        else:
+            await self.send(progress_of_whole(data, cost), result_format, cost)
 
     async def _send_as_it_comes(self, result: Result, data: bytes, result_format: str) -> None:
         headers = self._headers(result_format, QueryCost(), 0)
@@ -138,21 +152,6 @@ class Results:
         tag = self._tag.encode()
         mark = b"__exception__"
         return b"\r\n".join([b"", mark, tag, message + b"%d %s" % (len(message), tag), mark, b""])
-
-
-def _with_progress(data: bytes, result_format: str, cost: QueryCost) -> bytes:
-    """Put a row of progress first, in a format with progress.
-
-    Its other rows of progress are left out: the engine writes at most one, in a place that depends on the moment.
-    """
-    if result_format not in REVEALING_FORMATS:
-        return data
-    read = {
-        "read_rows": str(cost.rows), "read_bytes": str(cost.bytes), "total_rows_to_read": str(cost.rows),
-        "elapsed_ns": str(int(cost.elapsed_s * 1e9)),
-    }  # fmt: skip
-    rows = (row for row in data.splitlines(keepends=True) if not row.startswith(b'{"progress"'))
-    return json.dumps({"progress": read}, separators=(",", ":")).encode() + b"\n" + b"".join(rows)
 
 
 def go_handshake(text: str, request: SqlRequest, server: Server) -> bytes | None:

@@ -281,18 +281,6 @@ def test_an_error_is_compressed_as_asked_for(served: OwnEndpoint) -> None:
     assert "UNKNOWN_IDENTIFIER" in served.ask("SELECT nothing", "reader", headers=accepting).text
 
 
-def test_one_row_of_progress_comes_first(served: OwnEndpoint) -> None:
-    slow = (
-        'SELECT number, \'{"progress"}\\n{"progress"\' AS text, sleep(0.1) FROM numbers(2) SETTINGS max_block_size = 1'
-    )
-    for role, statement in (("operator", slow), ("reader", "SELECT number FROM numbers(2)")):
-        for result_format in ("JSONEachRowWithProgress", "JSONCompactEachRowWithProgress"):
-            answered = served.ask(f"{statement} FORMAT {result_format}", role)
-            lines = [json.loads(line) for line in answered.text.splitlines()]
-            assert [next(iter(line)) for line in lines] == ["progress", "meta", "row", "row"]
-            assert {"read_rows", "read_bytes", "elapsed_ns"} <= set(lines[0]["progress"])
-
-
 def test_an_insert_answers_as_a_statement_without_result(served: OwnEndpoint) -> None:
     served.ask("CREATE TABLE IF NOT EXISTS of_formats (a UInt8) ENGINE = Memory")
     for rows in (
