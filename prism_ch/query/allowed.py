@@ -10,7 +10,7 @@ from prism_ch.assets import asset
 
 #: Table functions that make rows out of their arguments alone.
 TABLE_FUNCTIONS = frozenset({
-    "generate_series", "generateseries", "numbers", "numbers_mt", "sqlstandardvalues", "values", "zeros",
+    "generate_series", "generateseries", "numbers", "numbers_mt", "sqlstandardvalues", "values", "zeros", "zeros_mt",
 })  # fmt: skip
 
 _SPAN = "from_time = '2000-01-01 00:00:00', to_time = '2000-01-01 00:00:00'"
@@ -96,7 +96,7 @@ _WORDS = frozenset(_WORDS_TEXT.split())
 
 # What may be put behind the name of an aggregate function, several of them too.
 _COMBINATOR = re.compile(
-    r"(if|array|map|simplestate|state|merge|mergestate|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null)$"
+    r"(if|array|map|simplestate|state|merge|mergestate|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null|tuple)$"
 )
 
 

@@ -128,8 +128,10 @@ def check_statement(
         checked = check(_normal_form(store, sql), read_tree=tree)
         normal = checked.text
     else:
-        normal = _normal_form(store, checked.text)
-        scope(normal, store.database, tenant=tenant, read_tree=tree)
+        written = _normal_form(store, checked.text)
+        normal = scope(written, store.database, tenant=tenant, read_tree=tree).text
+        if normal != written:
+            checked = replace(checked, text=normal)
     shown = as_shown(checked.text, store.database)
     if shown == checked.text and tenant is not None and _MAY_HAVE_CONDITIONS.match(normal):
         return without_seen_conditions(checked, normal)

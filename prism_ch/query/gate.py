@@ -23,8 +23,9 @@ from sqlglot.tokens import Token, TokenType
 from prism_ch.errors import UsageError
 from prism_ch.query import allowed, tenancy
 from prism_ch.query.checked import CheckedStatement, Limits, engine_settings, limits_of
+from prism_ch.query.membership import ColumnAfterInError, as_column, check_member
 from prism_ch.query.syntax_tree import check_tree
-from prism_ch.query.tables import check_table, existence, is_defined, short, table_names
+from prism_ch.query.tables import check_table, existence, is_defined, member_names, short, table_names
 
 #: Longest statement, in bytes; also ClickHouse's own limit.
 MAX_STATEMENT_BYTES = 262_144
@@ -107,8 +108,7 @@ class _Check:
         """Return the statement to run; raise UsageError unless it only reads."""
         first = tokens[0].text.upper()
         if first not in _UNPARSED:
-            self._query(statement, tokens)
-            return statement
+            return self._query(statement, tokens)
         rest, tokens = _only_statement(statement[len(first) :])
         if first == "EXISTS":
             return existence(tokens, self.database, self.tenant)
@@ -119,11 +119,21 @@ class _Check:
             raise UsageError("EXPLAIN shows how much is stored of other tenants, so it is for operators")
         else:
             query = _EXPLAIN_KIND.sub("", rest, count=1)
-            self._query(query, _tokens(query))
+            rest = rest.removesuffix(query) + self._query(query, _tokens(query))
         return f"{first} {rest}"
 
-    def _query(self, sql: str, tokens: list[Token]) -> None:
-        """Refuse all but one SELECT or DESCRIBE over harmless tables and functions."""
+    def _query(self, sql: str, tokens: list[Token]) -> str:
+        """Return one SELECT or DESCRIBE over harmless tables and functions; refuse all else."""
+        try:
+            self._check(sql, tokens)
+        except ColumnAfterInError as refused:
+            written = as_column(sql, tokens, refused.name)
+            if written == sql:
+                raise
+            return self._query(written, _tokens(written))
+        return sql
+
+    def _check(self, sql: str, tokens: list[Token]) -> None:
         if tokens and tokens[0].text.upper() == "FROM":
             raise SyntaxUsageError("SELECT comes before FROM")
         if not tokens or tokens[0].text.upper() not in _FIRST_WORDS - _UNPARSED:
@@ -148,9 +158,10 @@ class _Check:
             raise UsageError(_NOT_READING)
         for node in tree.walk():
             _check_node(node)
-            for name in table_names(node):
-                if len(name) > 1 or not is_defined(node, name[0]):
-                    check_table(name, self.database, self.tenant)
+            for names, check in ((table_names(node), check_table), (member_names(node), check_member)):
+                for name in names:
+                    if len(name) > 1 or not is_defined(node, name[0]):
+                        check(name, self.database, self.tenant)
             if self.tenant is not None:
                 _check_for_tenant(node)
 
@@ -256,6 +267,7 @@ def _check_words(tokens: list[Token]) -> None:
     """Refuse functions not known to be harmless, called or only named as an argument."""
     named = {name.text for word, name in pairwise(tokens) if word.text.upper() == "AS"}
     lambdas = named if any(token.token_type is TokenType.ARROW for token in tokens) else frozenset[str]()
+    defined = _with_columns(tokens)
     for before, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         quoted = token.token_type is TokenType.IDENTIFIER
         if not quoted and not _WORD.fullmatch(token.text):
@@ -264,7 +276,8 @@ def _check_words(tokens: list[Token]) -> None:
         is_column = before is not None and before.text.upper() in {".", "AS"}
         if following and following.token_type is TokenType.L_PAREN:
             # `AS name (a, b)` names columns, `AS MATERIALIZED (` a query, `x -> x + 1 AS name` a function of its own.
-            is_own = name in lambdas or (before is not None and before.text.upper() == "AS")
+            is_named = before is not None and before.text.upper() == "AS"
+            is_own = name in lambdas or is_named or token.start in defined
             if is_own and not allowed.is_refused_function(name, as_word=False):
                 continue
             if not allowed.may_be_called(name, as_word=not quoted) and name not in allowed.PARAMETERISED_VIEWS:
@@ -275,6 +288,21 @@ def _check_words(tokens: list[Token]) -> None:
     for colon, kind in pairwise(tokens):
         if colon.token_type is TokenType.COLON and kind.text.lower() == "identifier":
             raise UsageError("a parameter can't stand for a name; write the name itself")
+
+
+def _with_columns(tokens: list[Token]) -> frozenset[int]:
+    """Find where names begin that WITH defines with names of columns."""
+    kinds = [token.token_type for token in tokens]
+    found = []
+    for at, (kind, following) in enumerate(zip(kinds, kinds[2:], strict=False)):
+        if kind is not TokenType.R_PAREN or following is not TokenType.L_PAREN or tokens[at + 1].text.upper() != "AS":
+            continue
+        first = at - 1
+        while first > 1 and (kinds[first] is TokenType.COMMA or _PLAIN_NAME.fullmatch(tokens[first].text)):
+            first -= 1
+        if kinds[first] is TokenType.L_PAREN:
+            found.append(tokens[first - 1].start)
+    return frozenset(found)
 
 
 def _check_text(statement: str, tokens: list[Token]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,6 +12,7 @@ from sqlglot.tokens import Token, TokenType
 
 from prism_ch.errors import UsageError
 from prism_ch.query import tenancy
+from prism_ch.query.membership import check_member
 from prism_ch.query.tables import check_table, short, table_function
 
 #: The nodes that a reading statement consists of; a tree with any other is refused.
@@ -58,12 +59,13 @@ def check_tree(tree: str, tokens: Sequence[Token], database: str, tenant: str | 
     if shown != (words["SELECT"], words["IN"] + sum(words[word] for word in words if word.endswith(" IN"))):
         raise UsageError("a SELECT or IN of the statement could not be looked into, so it isn't run")
     defined = {first.text for first, word in pairwise(tokens) if word.text.upper() == "AS"}
-    for name in _tables(nodes):
+    for name, check in _tables(nodes):
         if len(name) > 1 or name[0] not in defined or name[0] in tenancy.known_names():
-            check_table(name, database, tenant)
+            check(name, database, tenant)
 
 
 _QUOTED = frozenset({TokenType.IDENTIFIER, TokenType.STRING})
+_CheckName = Callable[[Sequence[str], str, str | None], None]
 
 
 def _read(line: str) -> _Node:
@@ -77,8 +79,11 @@ def _name(node: _Node) -> str:
     return re.sub(r" \((alias|children) .*", "", node.text)
 
 
-def _tables(nodes: Sequence[_Node]) -> Iterator[list[str]]:
-    """Yield the tables that a tree names, each as its dotted parts. Refuses table functions."""
+def _tables(nodes: Sequence[_Node]) -> Iterator[tuple[list[str], _CheckName]]:
+    """Yield the tables that a tree names, and what checks each name. Refuses table functions.
+
+    A name is its dotted parts.
+    """
     above: list[_Node] = []
     arguments: dict[int, int] = {}
     for node in nodes:
@@ -87,13 +92,13 @@ def _tables(nodes: Sequence[_Node]) -> Iterator[list[str]]:
         arguments[node.depth] = arguments.get(node.depth, 0) + 1
         within = above[-2].kind if len(above) > 1 else ""
         if node.kind == "TableIdentifier":
-            yield _name(node).split(".")
+            yield _name(node).split("."), check_table
         elif within == "TableExpression" and node.kind == "Function":
-            yield from table_function(_name(node))
+            yield from ((name, check_table) for name in table_function(_name(node)))
         elif within == "TableExpression" and node.kind not in {"Subquery", "SampleRatio"}:
             raise UsageError(f"{short(node.text)} can't stand where a table is expected")
         elif node.kind == "Identifier" and arguments[node.depth] > 1 and _is_argument_of_in(above):
-            yield _name(node).split(".")
+            yield _name(node).split("."), check_member
 
 
 def _is_argument_of_in(above: Sequence[_Node]) -> bool:

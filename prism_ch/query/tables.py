@@ -68,7 +68,7 @@ def existence(tokens: Sequence[Token], database: str, tenant: str | None) -> str
 
 
 def table_names(node: exp.Expr) -> Iterator[list[str]]:
-    """Yield the tables that a node names, each as its dotted parts. Refuses table functions."""
+    """Yield the tables that FROM and JOIN name, each as its dotted parts. Refuses table functions."""
     if isinstance(node, exp.Table):
         source = node.this
         alias = node.args.get("alias")
@@ -79,10 +79,14 @@ def table_names(node: exp.Expr) -> Iterator[list[str]]:
             yield [part.name for part in node.parts]
         else:
             raise UsageError(f"{short(node.sql('clickhouse'))} can't stand where a table is expected")
-    elif isinstance(node, exp.In):
-        # `x IN name` and `x IN (name)` read a table where there is one, though they parse as a column.
+
+
+def member_names(node: exp.Expr) -> Iterator[list[str]]:
+    """Yield the name after IN, as its dotted parts. It may be a table's, though it parses as a column."""
+    if isinstance(node, exp.In):
         among = node.expressions
         source = node.args.get("field") or (among[0] if len(among) == 1 else None)
+        source = source.unnest() if source is not None else None
         if isinstance(source, exp.Column):
             yield [part.name for part in source.parts]
 

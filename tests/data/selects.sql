@@ -205,3 +205,16 @@ SELECT hex('a\x01b'), hex(x'3108b440'), reinterpret(x'3108b440', 'Array(Float32)
 SELECT 'a “quoted” text – with a dash and a no-break blank', job_id FROM jobs WHERE job_id != '“'
 SELECT s.* ILIKE '%\_s' EXCEPT (duration_s) FROM steps AS s
 SELECT “job_id” FROM jobs
+SELECT j.job_id FROM jobs AS j, steps AS s WHERE j.job_id IN (s.job_id) AND s.step NOT IN (j.steps)
+SELECT j.job_id FROM jobs AS j WHERE j.job_id IN j.job_id AND j.job_id GLOBAL IN ((j.job_id))
+SELECT count() FROM jobs WHERE job_id IN (job_id) OR `jobs`.`job_id` IN `jobs`.`job_id`
+SELECT count() FROM jobs WHERE job_id IN ({database}.jobs.job_id)
+SELECT uniq(1, 2, 3), count() FROM jobs AS j WHERE j.job_id IN (j.job_id) AND job_id IN (job_id)
+SELECT DISTINCT j.job_id FROM jobs AS j JOIN steps AS s ON j.job_id IN (s.job_id)
+SELECT (10007, 2) AS ids, steps IN ids FROM jobs
+SELECT arrayFilter(x -> x IN (job_id), ['a', job_id]) FROM jobs
+SELECT job_id, endpoint IN slowest_endpoints FROM (SELECT *, slowest_endpoint AS endpoint FROM steps)
+WITH a(x) AS (SELECT job_id FROM jobs), b(x, y) AS (SELECT job_id, step FROM steps) SELECT count() FROM b WHERE x IN a
+WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT max(n) FROM t
+WITH ['a', 'b'] AS ids SELECT count() FROM jobs WHERE job_id IN ids
+SELECT sumTuple((step, duration_s)) FROM steps

@@ -133,6 +133,51 @@ def test_the_engines_tree_opens_nothing_to_a_tenant(filled: Store, sql: str) -> 
         check_statement(filled, sql, tenant=ALPHA.name)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count() FROM steps AS s JOIN jobs AS j ON s.job_id IN (j.job_id)",
+        "SELECT count() FROM steps AS s WHERE s.step NOT IN (s.step) OR s.job_id IN s.job_id",
+        "SELECT NULL IN t.a, 1 NOT IN (t.a), t.a IN t.a FROM (SELECT CAST(NULL, 'Nullable(UInt8)') AS a) AS t",
+        "SELECT 1 IN t.a, 3 IN (t.b) FROM (SELECT materialize([1, 2]) AS a, (3, 4) AS b) AS t",
+        "WITH t AS (SELECT 1 AS a) SELECT (1, 2) AS ids, 1 IN ids, 1 IN t, 3 IN (ids) FROM t",
+    ],
+)
+def test_a_column_after_in_is_that_column(filled: Store, sql: str) -> None:
+    assert run(filled, check_statement(filled, sql), "TSV") == filled.raw(sql, fmt="TSV")
+
+
+@pytest.fixture
+def notes(filled: Store) -> Iterator[list[str]]:
+    """Make a table that belongs to no tenant; yield how it could be named."""
+    filled.command("CREATE DATABASE IF NOT EXISTS other", use_database=False)
+    for name in ("notes", "other.notes"):
+        filled.command(f"CREATE OR REPLACE TABLE {name} ENGINE = Memory AS SELECT 'bravo-job' AS text")
+    own = filled.database
+    yield ["notes", '"notes"', "j.notes", f"{own}.notes", f"`{own}`.`notes`", "other.notes", "`other`.notes"]
+    filled.command("DROP TABLE notes")
+    filled.command("DROP DATABASE other SYNC", use_database=False)
+
+
+@pytest.mark.parametrize("tenant", [None, ALPHA.name])
+def test_a_name_after_in_reaches_no_table_of_others(filled: Store, notes: list[str], tenant: str | None) -> None:
+    own = filled.database
+    # Without a tenant all tables of the own database may be read.
+    names = [name for name in notes if tenant is not None or name.startswith(("j", "other", "`other"))]
+    texts = [
+        f"SELECT 'bravo-job' {word} {brackets.format(name)}{more} FROM jobs AS {alias}"  # noqa: S608 - of this test
+        for name in names
+        for brackets in ("{}", "({})", "(({}))", "( ( ( {} ) ) )", "(/**/{})")
+        for word in ("IN", "GLOBAL NOT IN")
+        for more in ("", ", uniq(1, 2, 3)", ", 1 IN (j.steps)")
+        for alias in ("j", own, "notes", "other")
+    ]
+    for text in texts:
+        with pytest.raises((StoreError, UsageError)):  # noqa: PT012 - whichever of both refuses it
+            run(filled, check_statement(filled, text, tenant=tenant), "TSV")
+            pytest.fail(text)
+
+
 def test_a_parameter_is_bound_where_sqlglot_can_not_parse(filled: Store) -> None:
     found = answer(filled, "SELECT uniq(1, 2, 3), {a:String} AS a, {b:UInt8}", parameters={"a": "NULL", "b": 7})
     assert found.rows == (("1", "NULL", "7"),)
