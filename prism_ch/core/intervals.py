@@ -220,15 +220,18 @@ def _sorted_edges(
     edge = np.concatenate((span_start, span_end, begin, finish))
     opening = 2 * label.astype(np.int64) + 1
     code = np.concatenate((np.zeros(2 * len(spans), dtype=np.int64), opening, opening + 1))
-    codes = int(code.max(initial=0)) + 1
-    longest = int((span_end - span_start).max(initial=0)) + 1
-    if len(spans) * longest * codes >= 2**63:
+    code_bits = int(code.max(initial=0)).bit_length()
+    low_bits = int((span_end - span_start).max(initial=0)).bit_length() + code_bits
+    if len(spans).bit_length() + low_bits > 63:
         order = np.lexsort((edge, line))
         return line[order], edge[order], code[order]
-    packed = np.sort((line * np.int64(longest) + (edge - span_start[line])) * codes + code)
-    place, code = np.divmod(packed, codes)
-    line = (place // longest).astype(np.int32)
-    return line, place - line * np.int64(longest) + span_start[line], code
+    packed = line.astype(np.int64) << low_bits
+    packed |= (edge - span_start[line]) << code_bits
+    packed |= code
+    packed.sort()
+    line = (packed >> low_bits).astype(np.int32)
+    code = packed & ((1 << code_bits) - 1)
+    return line, ((packed >> code_bits) & ((1 << (low_bits - code_bits)) - 1)) + span_start[line], code
 
 
 def _order_of(group: Int32, start: Int64, end: Int64) -> Int64:

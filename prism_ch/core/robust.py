@@ -106,8 +106,7 @@ def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | Non
     count = check_groups(group, groups)
     present = ~np.isnan(column)
     line, column = group[present], column[present]
-    order = np.lexsort((column, line))
-    line, column = line[order], column[order]
+    column = _sorted_by_group(line, column)
     size = np.bincount(line, minlength=count)
     first = np.cumsum(size) - size
     result = np.full(count, np.nan)
@@ -119,6 +118,20 @@ def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | Non
     high = column[first[known] + np.minimum(lower + 1, size[known] - 1)]
     result[known] = np.where(low == high, low, low * (1 - share) + high * share)
     return result
+
+
+def _sorted_by_group(group: Int32, values: Float64) -> Float64:
+    """Sort values by group, and within each, float64[n].
+
+    Group and rank among all are packed into one number: numbers sort many times faster than rows do by two keys.
+    """
+    steps = np.diff(group)
+    if bool(((steps > 0) | ((steps == 0) & (values[1:] >= values[:-1]))).all()):
+        return values
+    order = np.argsort(values)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return np.asarray(values[order[np.sort(group * np.int64(len(order)) + rank) % len(order)]])
 
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:

@@ -30,19 +30,25 @@ def corrected_score(deviates: npt.ArrayLike, comparisons: float) -> Float64:
     return np.asarray(-special.ndtri_exp(np.minimum(log_tail, np.log(0.5))))
 
 
-def trailing_low_median(values: Float64, width: int) -> Float64:
-    """Return the lower median of `width` values up to each, along the last axis.
+def low_median(values: Float64) -> Float64:
+    """Return the lower median along the last axis, without it.
 
     NaN if fewer than half of them are known, or one of several. Half of the values have to be high for it to be high:
     a single stray does not lift it, of two neither alone.
     """
-    if width == 1:
-        return values
-    padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)
-    ordered = np.sort(sliding_window_view(padded, width, axis=-1), axis=-1)  # NaN last
+    width = values.shape[-1]
+    ordered = np.sort(values, axis=-1)  # NaN last
     known = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
     low = np.take_along_axis(ordered, np.maximum(known - 1, 0) // 2, axis=-1)
     return np.asarray(np.where(known >= max((width + 1) // 2, min(width, 2)), low, np.nan)[..., 0])
+
+
+def trailing_low_median(values: Float64, width: int) -> Float64:
+    """Return the lower median of `width` values up to each, along the last axis, see `low_median`."""
+    if width == 1:
+        return values
+    padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)
+    return low_median(sliding_window_view(padded, width, axis=-1))
 
 
 def quickest_runs(values: Float64, usual: Float64, width: int, floor: float, min_score: float) -> Int64:

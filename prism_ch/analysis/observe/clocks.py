@@ -33,6 +33,8 @@ _MAX_OBSERVATIONS = 1000
 _MAX_CANDIDATES, _MIN_CANDIDATES = 200_000, 1000
 #: Multiples of these, less their whole parts, fall evenly (Weyl, 1916): samples that no period of the traffic meets.
 _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
+#: Rows that a sample is taken from at a time.
+_ROWS_AT_ONCE = 1 << 16
 
 _SECOND_NS = 10**9
 
@@ -266,15 +268,14 @@ def _candidates(sightings: _Sightings, within_ns: int) -> tuple[Int64, Int64, In
     """
     pairs, end_ns = len(sightings.first), sightings.seen.end_ns
     length = sightings.length[sightings.left]
-    row = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    place = np.flatnonzero(_sample(sightings.pair[row], None, _MAX_OBSERVATIONS, pairs, _GOLDEN))
-    row = row[place]
+    share = _share(sightings.pair, length, _MAX_OBSERVATIONS, pairs)
+    row, place = _sampled(share, length)
     before = (sightings.begin[sightings.left] - (np.cumsum(length) - length))[row] + place
     partner, pair = sightings.right[row].astype(np.int32), sightings.pair[row]
     begin = group_search(sightings.of, end_ns, partner, end_ns[before] - within_ns - 1)
     count = group_search(sightings.of, end_ns, partner, end_ns[before] + within_ns) - begin
     most = max(_MAX_CANDIDATES / max(pairs, 1), _MIN_CANDIDATES)
-    some = _sample(pair, count, most, pairs, _SILVER)
+    some = _turn(0, len(pair), _SILVER) < _share(pair, count, most, pairs)
     before, begin, pair, count = before[some], begin[some], pair[some], count[some]
     after = ranges(begin, count)
     looked_at = np.bincount(pair, minlength=pairs).astype(np.float64)
@@ -296,12 +297,33 @@ def _differences(
     return pair[order], difference[order], weight[order]
 
 
-def _sample(pair: Int32, cost: Int64 | None, most: float, pairs: int, step: float) -> Bool:
-    """Mask an even sample of each pair's rows, of a total cost of `most`."""
-    total = np.bincount(pair, cost, pairs)
-    share = np.minimum(most / np.maximum(total, 1), 1)
-    turn = np.arange(len(pair)) * step
-    return np.asarray(turn - np.floor(turn) < share[pair])
+def _share(pair: Int32, cost: Int64, most: float, pairs: int) -> Float64:
+    """Return what share of its rows a sample of each row's pair holds, of a total cost of `most`, float64[n]."""
+    return np.asarray(np.minimum(most / np.maximum(np.bincount(pair, cost, pairs), 1), 1)[pair])
+
+
+def _sampled(share: Float64, length: Int64) -> tuple[Int64, Int64]:
+    """Sample runs of rows evenly, a share float64[runs] of each; return run and row, int64[m] each.
+
+    Of many rows few are taken, so that they are looked at some at a time, which stay in the processor's cache.
+    """
+    end = np.cumsum(length)
+    total = int(end[-1]) if len(end) else 0
+    taken = [np.empty(0, dtype=np.int64)]
+    for first in range(0, total, _ROWS_AT_ONCE):
+        rows = min(_ROWS_AT_ONCE, total - first)
+        begin, last = np.searchsorted(end, (first, first + rows - 1), side="right")
+        runs = slice(begin, last + 1)
+        inside = np.minimum(end[runs], first + rows) - np.maximum(end[runs] - length[runs], first)
+        taken.append(first + np.flatnonzero(_turn(first, rows, _GOLDEN) < np.repeat(share[runs], inside)))
+    place = np.concatenate(taken)
+    return np.searchsorted(end, place, side="right"), place
+
+
+def _turn(first: int, rows: int, step: float) -> Float64:
+    """Return where in its turn of 0 to 1 each row is, float64[rows], evenly over any of them in a row."""
+    turn = np.arange(first, first + rows) * step
+    return np.asarray(turn - np.floor(turn))
 
 
 def _agreeing_levels(compared: _Compared, exporters: int, params: ClockParams) -> tuple[Float64, _Compared]:

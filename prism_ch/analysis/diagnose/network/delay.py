@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
-from prism_ch.core.significance import better_of_rows, spread_of, trailing_low_median
+from prism_ch.core.significance import better_of_rows, low_median, spread_of
 from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import TimePerByteParams
@@ -55,8 +55,7 @@ def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
     for like in np.flatnonzero(np.bincount(times.like) >= params.enough).tolist():
         rows = times.like == like
         alone = times.group[rows].min() < 0
-        low = trailing_low_median(logs[rows].T, int(rows.sum()))[:, -1]
-        usual[rows] = robust.median(logs[rows], axis=0) if alone else low
+        usual[rows] = robust.median(logs[rows], axis=0) if alone else low_median(logs[rows].T)
     excess = times.beyond(usual)
     spread = np.empty(len(excess))
     for like in np.unique(times.like).tolist():
