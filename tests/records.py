@@ -25,7 +25,7 @@ COLUMNS = (
     "sampling_rate",
 )
 
-_TYPES = {
+TYPES = {
     "time_flow_start_ns": pa.int64(),
     "time_flow_end_ns": pa.int64(),
     "src_port": pa.uint16(),
@@ -73,7 +73,7 @@ def json_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def table(rows: Sequence[Mapping[str, Any]], **types: pa.DataType) -> pa.Table:
     """Return records as a table; its types are the contract's, or those given."""
-    wanted = {name: pa.string() for name in COLUMNS} | _TYPES | types
+    wanted = {name: pa.string() for name in COLUMNS} | TYPES | types
     return pa.table({name: pa.array([row[name] for row in rows], wanted[name]) for name in COLUMNS})
 
 

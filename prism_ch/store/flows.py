@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Bool, Int32
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.topology import Topology
 from prism_ch.store.client import Store
-from prism_ch.store.statements import statement
+from prism_ch.store.pull import PLANS, PullPlan
 
 #: Stands between the switches of a way, see read_flows.sql.
 _BETWEEN = "\n"
-#: What tells no record from another: merges fold records that are alike but for these.
-_NOT_OF_RECORD = ("exporters", "way", "ways")
+#: What tells a record from another, in the order that records are read in; merges fold those that are alike in it.
+_RECORD = (
+    "src", "dst", "start_ns", "end_ns", "src_port", "dst_port", "proto", "bytes", "packets", "exporter",
+)  # fmt: skip
 #: More addresses are not sent as a parameter, of which a server takes 128 KiB.
 _MAX_ADDRESSES = 2000
 
@@ -31,13 +33,14 @@ def read_flows(
     *,
     endpoints: npt.NDArray[np.integer[Any]] | None = None,
     crossing: bool = False,
+    plan: PullPlan = PLANS[0],
 ) -> FlowBatch:
     """Read the flows that end in [from_ns, to_ns) between endpoints of a topology.
 
     Exact repeats are dropped.
 
     Parameters: `topology`, read from this store; `endpoints`, rows of it: only flows between two of these, or if
-    `crossing`, between one of these and one that is not.
+    `crossing`, between one of these and one that is not; `plan`, who orders and folds them.
     Returns the batch sorted by (src, dst, start_ns, end_ns, src_port, dst_port, proto, bytes, packets, exporter).
     """
     wanted = np.arange(len(topology)) if endpoints is None else np.unique(endpoints)
@@ -50,11 +53,11 @@ def read_flows(
         "addresses": [topology.endpoints[row] for row in wanted] if few else [],
         "ends": 1 if crossing else 2,
     }
-    table = store.arrow(statement("read_flows"), parameters).unify_dictionaries().combine_chunks()
+    table = store.arrow(plan.statement, parameters).unify_dictionaries().combine_chunks()
     if not table.num_rows:
         return FlowBatch.empty()
     rows = {topology.endpoints[row]: int(row) for row in (range(len(topology)) if crossing else wanted)}
-    exporter, exporters = _codes(table["sampler_address"])
+    exporter, exporters = _codes_in_order(table["sampler_address"])
     way, ways = _ways(table["way"])
     batch = FlowBatch(
         start_ns=table["time_flow_start_ns"].to_numpy(),
@@ -72,7 +75,11 @@ def read_flows(
         way=way,
         ways=ways,
     )
-    usable = (batch.src >= 0) & (batch.dst >= 0) & _is_new(batch)
+    if not plan.orders:
+        batch = batch.take(order_by(*(getattr(batch, name) for name in _RECORD), batch.way))
+    usable = (batch.src >= 0) & (batch.dst >= 0)
+    if not plan.folds:
+        usable &= _is_new(batch)
     if crossing:
         usable &= np.isin(batch.src, wanted) != np.isin(batch.dst, wanted)
     return batch if usable.all() else batch.take(usable)
@@ -83,9 +90,18 @@ def _codes(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:
     return merged.indices.to_numpy().astype(np.int32), tuple(merged.dictionary.to_pylist())
 
 
+def _codes_in_order(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:
+    """Return the number of each row's text, int32[n], and the texts, in their order."""
+    codes, texts = _codes(column)
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    number = np.empty(len(texts), dtype=np.int32)
+    number[order] = np.arange(len(texts), dtype=np.int32)
+    return number[codes], tuple(texts[row] for row in order)
+
+
 def _ways(column: pa.ChunkedArray) -> tuple[Int32, tuple[tuple[str, ...], ...]]:
     """Return each flow's way, int32[n], -1 if unknown, and each way's switches."""
-    codes, texts = _codes(column)
+    codes, texts = _codes_in_order(column)
     known = [number for number, text in enumerate(texts) if text]
     place = np.full(len(texts), -1, dtype=np.int32)
     place[known] = np.arange(len(known), dtype=np.int32)
@@ -101,6 +117,6 @@ def _rows(column: pa.ChunkedArray, rows: dict[str, int]) -> Int32:
 def _is_new(batch: FlowBatch) -> Bool:
     """Mask the rows of a sorted batch that differ from the row before them, bool[n]."""
     differs = np.ones(len(batch), dtype=bool)
-    columns = [getattr(batch, field.name) for field in fields(batch) if field.name not in _NOT_OF_RECORD]
+    columns = [getattr(batch, name) for name in _RECORD]
     differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return differs

@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import canonical_address, load_topology
@@ -14,12 +17,14 @@ from prism_ch.model.topology import Topology
 from prism_ch.store import flows
 from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
+from prism_ch.store.pull import PLANS, PullPlan
 from prism_ch.store.topology import read_topology
-from tests.records import T0_NS, record, write, write_parquet
+from tests.records import COLUMNS, T0_NS, TYPES, record, write, write_parquet
 
 ENDPOINTS = ("10.0.0.1", "10.0.0.10", "10.0.0.9", "2001:db8::1")
 MINUTE_NS = 60 * 10**9
 FIELDS = ("start_ns", "end_ns", "src", "dst", "src_port", "dst_port", "proto", "bytes", "packets")
+SCHEMA = pa.schema([(name, TYPES.get(name, pa.string())) for name in COLUMNS] + [("path", pa.list_(pa.string()))])
 #: Start of the minute that T0_NS is in.
 M0_NS = T0_NS // MINUTE_NS * MINUTE_NS
 
@@ -70,7 +75,8 @@ def some_records(seed: int, count: int) -> list[dict[str, Any]]:
     return made
 
 
-def test_the_same_as_the_slow_way(store: Store, topology: Topology, tmp_path: Path) -> None:
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+def test_the_same_as_the_slow_way(store: Store, topology: Topology, tmp_path: Path, plan: PullPlan) -> None:
     records = some_records(seed=1, count=2000)
     # In several parts, so that repeats meet only when they are read.
     for number in range(3):
@@ -83,8 +89,35 @@ def test_the_same_as_the_slow_way(store: Store, topology: Topology, tmp_path: Pa
         (0, M0_NS),
     ]
     for from_ns, to_ns in spans:
-        batch = read_flows(store, topology, from_ns, to_ns)
+        batch = read_flows(store, topology, from_ns, to_ns, plan=plan)
         assert rows(batch) == expected(records, topology, from_ns, to_ns), (from_ns, to_ns)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_each_operator_gives_the_same_in_both_forms(store: Store, topology: Topology, data: st.DataObject) -> None:
+    """Property: whoever orders and folds, the columns are equal to the last digit, ways and names of exporters too."""
+    times = st.integers(M0_NS, M0_NS + 5)
+    one = st.builds(
+        lambda ends, start_ns, end_ns, more: {
+            **record(0), "src_addr": ends[0], "dst_addr": ends[1], **more,
+            "time_flow_start_ns": min(start_ns, end_ns), "time_flow_end_ns": max(start_ns, end_ns),
+        },
+        st.permutations((*ENDPOINTS, "10.9.9.9")), times, times,
+        st.fixed_dictionaries({
+            "src_port": st.integers(0, 1), "proto": st.sampled_from([6, 17]), "bytes": st.integers(1, 2),
+            "sampler_address": st.sampled_from(["192.0.2.10", "192.0.2.9", "192.0.2.1"]),
+            "path": st.sampled_from([[], ["b"], ["a", "b"], ["a"]]),
+        }),
+    )  # fmt: skip
+    store.command("TRUNCATE TABLE flows_log")
+    for part in data.draw(st.lists(st.lists(one, min_size=1, max_size=20), max_size=4)):  # repeats meet when read
+        store.insert("flows_log", pa.Table.from_pylist(part, SCHEMA))
+    first, *others = (read_flows(store, topology, 0, 2**63 - 1, plan=plan) for plan in PLANS)
+    for other in others:
+        assert (other.exporters, other.ways) == (first.exporters, first.ways)
+        for name in (*FIELDS, "exporter", "way"):
+            assert getattr(other, name).tolist() == getattr(first, name).tolist(), name
 
 
 def test_only_between_some_endpoints(

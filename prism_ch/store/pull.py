@@ -1,0 +1,88 @@
+"""Which operators of a pull of flows the engine works, and which are worked here: each has both forms.
+
+They give the same rows in the same order, to the last digit, so that nothing but the cost depends on the choice.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal, TypeAlias
+
+from prism_ch.store.statements import statement
+
+#: What is chosen among: all plans by what they cost, or the one that leaves most to the engine, or to this process.
+Pushdown: TypeAlias = Literal["auto", "engine", "here"]
+
+#: Pulls of fewer rows do not show what a row costs.
+_ENOUGH_ROWS = 50_000
+#: How often each plan is tried before the cheapest is kept to: the median of three does not heed one stray.
+_TRIALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PullPlan:
+    """Whether the engine orders the rows, and whether it folds exact repeats as well; what it does not is done here."""
+
+    orders: bool = True
+    folds: bool = False
+
+    @property
+    def name(self) -> str:
+        """Say who does what."""
+        if not self.orders:
+            return "ordered and folded here"
+        return "ordered and folded by the engine" if self.folds else "ordered by the engine, folded here"
+
+    @property
+    def statement(self) -> str:
+        """Return the statement that pulls flows by this plan."""
+        return _statement(orders=self.orders, folds=self.folds)
+
+
+#: All plans; the first is taken where nothing is known of what they cost.
+PLANS = (PullPlan(), PullPlan(folds=True), PullPlan(orders=False))
+_AMONG: dict[Pushdown, tuple[PullPlan, ...]] = {"auto": PLANS, "engine": PLANS[1:2], "here": PLANS[2:]}
+
+
+@cache
+def _statement(*, orders: bool, folds: bool) -> str:
+    """Leave the order out of read_flows.sql, or fold repeats by it, whose keys are all that makes a record.
+
+    Of repeats the first by the last key, their way, is kept, which is no part of a record.
+    """
+    text = statement("read_flows")
+    before, _, rest = text.partition("ORDER BY")
+    keys, _, settings = rest.partition("SETTINGS")
+    record = keys.rpartition(",")[0]
+    order = f"ORDER BY{keys}" if orders else ""
+    return f"{before}{order}{f'LIMIT 1 BY{record} ' if folds else ''}SETTINGS{settings}"
+
+
+@dataclass(slots=True)
+class PullCosts:
+    """What pulls have cost, in seconds of the processor for each row, by plan."""
+
+    row_s: dict[PullPlan, list[float]] = field(default_factory=dict)
+
+    def note(self, plan: PullPlan, rows: int, cost_s: float) -> None:
+        """Note what a pull has cost, if it is large enough to show what a row costs."""
+        if rows >= _ENOUGH_ROWS:
+            self.row_s.setdefault(plan, []).append(cost_s / rows)
+            del self.row_s[plan][:-_TRIALS]
+
+    def choose(self, pushdown: Pushdown = "auto") -> PullPlan:
+        """Return a plan that was not tried often enough, or the cheapest."""
+        plans = _AMONG[pushdown]
+        if len(plans) > 1:
+            untried = [plan for plan in plans if len(self.row_s.get(plan, ())) < _TRIALS]
+            if untried:
+                return untried[0]
+        return cheapest(plans, {plan: statistics.median(costs) for plan, costs in self.row_s.items()})
+
+
+def cheapest(plans: Sequence[PullPlan], row_s: dict[PullPlan, float]) -> PullPlan:
+    """Return the plan whose rows cost least, the first where nothing is known."""
+    return min(plans, key=lambda plan: row_s.get(plan, float("inf")))
