@@ -151,6 +151,9 @@ class AnalysisSettings(BaseModel):
     #: Where the jobs of a window are worked: `local`, in this process, or `dask://HOST:PORT`, on the workers of a Dask
     #: scheduler. Needs `pip install 'prism-ch[cluster]'`.
     executor: str = LOCAL
+    #: Who orders the flows of a window and folds exact repeats: `engine`, the database as far as it can; `here`, this
+    #: process; `auto`, each is tried, and then what costs least. `prism-ch doctor --costs` shows what each costs.
+    pushdown: Literal["auto", "engine", "here"] = "auto"
 
     @field_validator("executor")
     @classmethod
@@ -186,6 +189,7 @@ ENVIRONMENT = {
     "PRISM_CH_URL": ("url",),
     "PRISM_CH_REPLAY": ("replay",),
     "PRISM_CH_EXECUTOR": ("analysis", "executor"),
+    "PRISM_CH_PUSHDOWN": ("analysis", "pushdown"),
     "PRISM_CH_GRAFANA_URL": ("grafana", "url"),
     "PRISM_CH_GRAFANA_USER": ("grafana", "user"),
     "PRISM_CH_GRAFANA_PASSWORD": ("grafana", "password"),

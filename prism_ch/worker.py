@@ -43,6 +43,7 @@ from prism_ch.store.ledger import (
     new_worker,
     record_window,
 )
+from prism_ch.store.pull import PullChoice
 from prism_ch.store.read import live_jobs_from, read_memory
 from prism_ch.store.statements import statement
 from prism_ch.store.topology import read_topology, require_whole_topology, topology_digest
@@ -79,17 +80,20 @@ class AnalysisReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredFlows:
-    """The flows of a database, between endpoints of a topology."""
+    """The flows of a database, between endpoints of a topology; `pulls` chooses how they are read."""
 
     store: Store
     topology: Topology
+    pulls: PullChoice = field(default_factory=PullChoice)
 
     def read(self, span: FlowSpan) -> FlowBatch:
         """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
         rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
         across = span.across is not None
         start_ns, end_ns = span.time.start_ns, span.time.end_ns
-        flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across)
+        plan, began_s = self.pulls.plan(), time.process_time()
+        flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across, plan=plan)
+        self.pulls.note(plan, len(flows), time.process_time() - began_s)
         return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
 
 
@@ -100,6 +104,7 @@ class StoredWindow:
     store: Store
     claim: Claim
     topology: Topology
+    pulls: PullChoice
 
     @property
     def window(self) -> Window:
@@ -112,7 +117,7 @@ class StoredWindow:
 
     def read(self, span: FlowSpan) -> FlowBatch:
         """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
-        return StoredFlows(self.store, self.topology).read(span)
+        return StoredFlows(self.store, self.topology, self.pulls).read(span)
 
     def publish(self, revision: WindowRevision, memory: WindowMemory) -> WindowRevision:
         """Publish a revision, and withdraw jobs of earlier workings that it does not mention."""
@@ -153,13 +158,13 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     Raises StoreError where the database fails, or flows or rows of the topology are gone. A window that fails is noted
     in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
-    params = _chosen(params, settings)
+    params = chosen_params(params, settings)
     inputs = inputs_digest(store, settings, params)
     selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
     if not allow_missing:
         require_whole_topology(store)
     arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
-    kept = kept or KeptMemory()
+    kept = kept or KeptMemory(PullChoice(settings.analysis.pushdown))
     reports: list[WindowReport] = []
     with new_worker(store) as worker:
         for claim, left in claim_due_windows(store, settings.window_s, selection, inputs, worker, wait=patient):
@@ -211,7 +216,8 @@ def look_ahead(
     with new_worker(store) as worker:
         claim = claim_window(store, Window(start_ns, until_ns), worker=worker)
         try:
-            return _work(store, claim, _chosen(params, settings), KeptMemory(), executor, is_whole=True, is_ahead=True)
+            kept = KeptMemory(PullChoice(settings.analysis.pushdown))
+            return _work(store, claim, chosen_params(params, settings), kept, executor, is_whole=True, is_ahead=True)
         finally:
             end_claim(store, claim.revision, worker)
 
@@ -281,11 +287,11 @@ def _changed(replayed: ReplayedAttempt, change: Change, tenant: str, topology: T
 
 def inputs_digest(store: Store, settings: Settings, params: Params = DEFAULT_PARAMS) -> int:
     """Return the digest of all but the flows that a window's results depend on."""
-    return topology_digest(store) ^ _chosen(params, settings).digest()
+    return topology_digest(store) ^ chosen_params(params, settings).digest()
 
 
-def _chosen(params: Params, settings: Settings) -> Params:
-    """Return the parameters with what the settings choose."""
+def chosen_params(params: Params, settings: Settings) -> Params:
+    """Return parameters with what the settings choose."""
     return replace(params, replay=replace(params.replay, every_window=settings.replay and params.replay.every_window))
 
 
@@ -317,7 +323,7 @@ def _work(
     """Read, analyse and publish one window, and then record it as worked. One that `is_ahead` is not recorded."""
     clock = [time.perf_counter()]
     try:
-        stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns))
+        stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns), kept.pulls)
         memory, flows = _read(stored, kept, params, is_whole=is_whole)
         clock.append(time.perf_counter())
         found, known = analyse_window(flows, memory, stored.topology, params, executor)

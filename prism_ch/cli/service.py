@@ -16,7 +16,7 @@ import click
 
 from prism_ch.cli.execute import execute_for_client
 from prism_ch.cli.session import LOG_FORMAT, Session, pass_session, shared_options
-from prism_ch.cli.terminal import streams_by_thread
+from prism_ch.cli.terminal import progress, streams_by_thread
 from prism_ch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,9 +90,10 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
 
 @click.command(short_help="Say what is wrong and how to mend it.")
 @click.option("--mend", "is_mending", is_flag=True, help="First mend in the database what needs nothing from outside.")
+@click.option("--costs", "is_measuring", is_flag=True, help="Measure what windows cost here instead; a minute or two.")
 @shared_options
 @pass_session
-def doctor(session: Session, *, is_mending: bool) -> int:
+def doctor(session: Session, *, is_mending: bool, is_measuring: bool) -> int:
     """Check the installation, and show how to mend what is wrong.
 
     Checked are configuration, database (each file of it, and whether the rows are there that ledgers name), topology
@@ -104,14 +105,23 @@ def doctor(session: Session, *, is_mending: bool) -> int:
     steps, and removes parts that were set aside where no ledger misses a row. What else is gone comes back by
     `ingest --again`, `topology` and `analyse --force`, as the checks then say.
 
+    --costs analyses up to 24 of the last windows anew, writes nothing, and fits what a flow, a job and a window cost to
+    every other one; it says how well that predicts the rest, how much faster windows are worked than they come, and
+    what each way to read flows costs: which of them `[analysis] pushdown` leads to, and what that saves.
+
     \b
     Examples:
       prism-ch doctor --url chdb:///var/lib/prism-ch/data
       prism-ch doctor --mend
+      prism-ch doctor --costs
     """
     from prism_ch.daemon.tasks import load_schedule
     from prism_ch.health.doctor import examine, mend
 
+    if is_measuring:
+        if is_mending:
+            raise UsageError("--mend and --costs are two things; ask for one of them")
+        return _show_costs(session)
     if is_mending:
         for line in mend(session.settings, session.store):
             click.echo(f"mended  {line}")
@@ -121,6 +131,17 @@ def doctor(session: Session, *, is_mending: bool) -> int:
         if check.mend:
             click.echo(f"      mend: {check.mend}")
     return 0 if all(check.state == "ok" for check in checks) else 1
+
+
+def _show_costs(session: Session) -> int:
+    from prism_ch.health.costs import measure_costs
+
+    settings = session.settings()
+    with session.store() as store, progress("measuring windows") as report:
+        costs = measure_costs(store, settings, report)
+    for line in costs.lines(settings):
+        click.echo(line)
+    return 0
 
 
 @click.command("hash-password", short_help="Make the hash of a password for the settings.")

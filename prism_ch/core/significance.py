@@ -44,7 +44,7 @@ def low_median(values: Float64) -> Float64:
 
 
 def trailing_low_median(values: Float64, width: int) -> Float64:
-    """Return the lower median of `width` values up to each, along the last axis, see `low_median`."""
+    """Return the lower median of `width` values up to each, along the last axis."""
     if width == 1:
         return values
     padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)

@@ -11,6 +11,7 @@ from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.ledger import Claim
+from prism_ch.store.pull import PullChoice
 
 #: Windows that start in one of these spans go on from what is kept; the first of the next reads the database, so that
 #: what is past its retention is forgotten as after a restart.
@@ -42,9 +43,11 @@ class KeptMemory:
     It is what the database would give: revisions are numbered one after the other, so that a claim of the next number
     shows that nobody has published since. Flows that have landed since in an earlier window make that one due again,
     and all after it. Not for two databases, nor for two threads at once.
+    `pulls` knows what it cost to read flows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pulls: PullChoice | None = None) -> None:
+        self.pulls = PullChoice() if pulls is None else pulls
         self._kept: _Kept | None = None
 
     def before(self, claim: Claim, topology: Topology) -> Before | None:

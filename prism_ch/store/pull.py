@@ -6,7 +6,6 @@ They give the same rows in the same order, to the last digit, so that nothing bu
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, TypeAlias
@@ -19,7 +18,7 @@ Pushdown: TypeAlias = Literal["auto", "engine", "here"]
 #: Pulls of fewer rows do not show what a row costs.
 _ENOUGH_ROWS = 50_000
 #: How often each plan is tried before the cheapest is kept to: the median of three does not heed one stray.
-_TRIALS = 3
+TRIALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class PullPlan:
 
     @property
     def name(self) -> str:
-        """Say who does what."""
+        """Name who does what."""
         if not self.orders:
             return "ordered and folded here"
         return "ordered and folded by the engine" if self.folds else "ordered by the engine, folded here"
@@ -44,14 +43,15 @@ class PullPlan:
 
 #: All plans; the first is taken where nothing is known of what they cost.
 PLANS = (PullPlan(), PullPlan(folds=True), PullPlan(orders=False))
-_AMONG: dict[Pushdown, tuple[PullPlan, ...]] = {"auto": PLANS, "engine": PLANS[1:2], "here": PLANS[2:]}
+#: What each choice leaves to choose among.
+AMONG: dict[Pushdown, tuple[PullPlan, ...]] = {"auto": PLANS, "engine": PLANS[1:2], "here": PLANS[2:]}
 
 
 @cache
 def _statement(*, orders: bool, folds: bool) -> str:
-    """Leave the order out of read_flows.sql, or fold repeats by it, whose keys are all that makes a record.
+    """Leave the order out of read_flows.sql, or fold repeats by it.
 
-    Of repeats the first by the last key, their way, is kept, which is no part of a record.
+    Its keys are all that makes a record but the last, the way: of repeats the first by that is kept.
     """
     text = statement("read_flows")
     before, _, rest = text.partition("ORDER BY")
@@ -62,27 +62,23 @@ def _statement(*, orders: bool, folds: bool) -> str:
 
 
 @dataclass(slots=True)
-class PullCosts:
-    """What pulls have cost, in seconds of the processor for each row, by plan."""
+class PullChoice:
+    """Chooses a plan for each pull, by what pulls have cost: `row_s`, seconds of the processor a row, by plan.
 
+    Nothing of it outlasts a restart, after which each plan is tried again.
+    """
+
+    pushdown: Pushdown = "auto"
     row_s: dict[PullPlan, list[float]] = field(default_factory=dict)
 
     def note(self, plan: PullPlan, rows: int, cost_s: float) -> None:
-        """Note what a pull has cost, if it is large enough to show what a row costs."""
+        """Note what a pull has cost; small ones do not show what a row costs."""
         if rows >= _ENOUGH_ROWS:
             self.row_s.setdefault(plan, []).append(cost_s / rows)
-            del self.row_s[plan][:-_TRIALS]
+            del self.row_s[plan][:-TRIALS]
 
-    def choose(self, pushdown: Pushdown = "auto") -> PullPlan:
+    def plan(self) -> PullPlan:
         """Return a plan that was not tried often enough, or the cheapest."""
-        plans = _AMONG[pushdown]
-        if len(plans) > 1:
-            untried = [plan for plan in plans if len(self.row_s.get(plan, ())) < _TRIALS]
-            if untried:
-                return untried[0]
-        return cheapest(plans, {plan: statistics.median(costs) for plan, costs in self.row_s.items()})
-
-
-def cheapest(plans: Sequence[PullPlan], row_s: dict[PullPlan, float]) -> PullPlan:
-    """Return the plan whose rows cost least, the first where nothing is known."""
-    return min(plans, key=lambda plan: row_s.get(plan, float("inf")))
+        plans = AMONG[self.pushdown]
+        untried = [plan for plan in plans if len(self.row_s.get(plan, ())) < TRIALS]
+        return untried[0] if untried else min(plans, key=lambda plan: statistics.median(self.row_s[plan]))

@@ -298,13 +298,17 @@ def _differences(
 
 
 def _share(pair: Int32, cost: Int64, most: float, pairs: int) -> Float64:
-    """Return what share of its rows a sample of each row's pair holds, of a total cost of `most`, float64[n]."""
+    """Return what share of its pair's rows to sample, for each row, float64[n].
+
+    A pair's sample is to cost `most` in all.
+    """
     return np.asarray(np.minimum(most / np.maximum(np.bincount(pair, cost, pairs), 1), 1)[pair])
 
 
 def _sampled(share: Float64, length: Int64) -> tuple[Int64, Int64]:
-    """Sample runs of rows evenly, a share float64[runs] of each; return run and row, int64[m] each.
+    """Sample runs of rows evenly; return run and row, int64[m] each.
 
+    Parameters: `share` float64[runs], how much of each is taken; `length` int64[runs].
     Of many rows few are taken, so that they are looked at some at a time, which stay in the processor's cache.
     """
     end = np.cumsum(length)
@@ -321,7 +325,7 @@ def _sampled(share: Float64, length: Int64) -> tuple[Int64, Int64]:
 
 
 def _turn(first: int, rows: int, step: float) -> Float64:
-    """Return where in its turn of 0 to 1 each row is, float64[rows], evenly over any of them in a row."""
+    """Return numbers of 0 to 1 that are even over neighbours, float64[rows]."""
     turn = np.arange(first, first + rows) * step
     return np.asarray(turn - np.floor(turn))
 
