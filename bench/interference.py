@@ -7,8 +7,10 @@ column and in every place, and come in every format; answers are compared whole,
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from itertools import chain, islice
@@ -23,9 +25,14 @@ def main() -> int:
     """Ask, compare, print; return 1 if an answer differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--statements", type=int, default=10_000, help="how many (default: 10,000)")
-    parser.add_argument("--minutes", type=float, default=60.0, help="end earlier, after so long (default: 60)")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="end earlier, after so long, as SIGTERM and Ctrl-C do (default: 60)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the statements (default: 0)")
     chosen = parser.parse_args()
+    stopped = threading.Event()
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: stopped.set())
     statuses: Counter[int] = Counter()
     told = []
     with (
@@ -38,7 +45,7 @@ def main() -> int:
             drawn = Statements(columns(store), chosen.seed)
         until_s = time.monotonic() + 60 * chosen.minutes
         for done, statement in enumerate(islice(chain(KNOWN, drawn), chosen.statements), start=1):
-            if time.monotonic() > until_s:
+            if stopped.is_set() or time.monotonic() > until_s:
                 break
             found = answers(served, statement)
             statuses[found[0][0]] += 1
@@ -47,7 +54,8 @@ def main() -> int:
             if report is not None:
                 report(done, chosen.statements)
     counts = ", ".join(f"{count:,} with status {status}" for status, count in sorted(statuses.items()))
-    print(f"{sum(statuses.values()):,} statements of a tenant over {len(served)} databases: {counts}")
+    asked = sum(statuses.values())
+    print(f"{asked:,} of {chosen.statements:,} statements of a tenant over {len(served)} databases: {counts}")
     for statement in told:
         print(f"differs: {statement}")
     print(f"differences: {len(told)}")
