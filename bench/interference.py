@@ -50,14 +50,14 @@ def main() -> int:
             found = answers(served, statement)
             statuses[found[0][0]] += 1
             if len(set(found)) > 1:
-                told.append(statement)
+                told.append((statement, [status for status, _, _ in found]))
             if report is not None:
                 report(done, chosen.statements)
     counts = ", ".join(f"{count:,} with status {status}" for status, count in sorted(statuses.items()))
     asked = sum(statuses.values())
     print(f"{asked:,} of {chosen.statements:,} statements of a tenant over {len(served)} databases: {counts}")
-    for statement in told:
-        print(f"differs: {statement}")
+    for statement, each in told:
+        print(f"differs, with status {', '.join(map(str, each))}: {statement}")
     print(f"differences: {len(told)}")
     return 1 if told else 0
 

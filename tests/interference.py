@@ -57,9 +57,22 @@ def _merge(store: Store) -> None:
         store.command(f"OPTIMIZE TABLE {table} FINAL")
 
 
+#: The status of a statement that took too long, which depends on the machine too.
+_TOO_LONG = 408
+
+
 def answers(served: Sequence[OwnEndpoint], statement: str, **parameters: Any) -> list[tuple[int, str, bytes]]:
-    """Ask each database, and return status, headers and body, without names of databases, ids and times."""
-    return [_answer(one, statement, parameters) for one in served]
+    """Ask each database, and return status, headers and body, without names of databases, ids and times.
+
+    A statement that took too long in one of them only is asked again.
+    """
+    found = [_answer(one, statement, parameters) for one in served]
+    for _ in range(3):
+        statuses = {status for status, _, _ in found}
+        if len(statuses) == 1 or _TOO_LONG not in statuses:
+            break
+        found = [_answer(one, statement, parameters) for one in served]
+    return found
 
 
 def _answer(served: OwnEndpoint, statement: str, parameters: dict[str, Any]) -> tuple[int, str, bytes]:
@@ -118,6 +131,8 @@ KNOWN = (
     "SELECT * FROM gpu_steps FORMAT ArrowStream",
     "SELECT step FROM gpu_steps LIMIT 10 FORMAT JSON",
     "SELECT nowInBlock64() > now(), count() FROM steps GROUP BY 1",
+    "SELECT * FROM gpu_steps WHERE char(toInt64(bubble_s) - 1) != 10010 OR job_id > 'b'",
+    "SELECT count() FROM steps WHERE (step, job_id) IN (SELECT step FROM steps) OR step = 'a'",
 )
 
 

@@ -49,6 +49,9 @@ LIMIT_MESSAGES = {
     307: "the statement reads too much; ask for fewer columns or a shorter time",
 }
 
+#: What the engine adds to an error: how it runs the statement, with the row filter and marks of what it has read.
+_PLAN = re.compile(r"[:.]? ?while (?:executing|processing) .*", re.IGNORECASE | re.DOTALL)
+
 #: Progress is read after this time and then at this interval, in seconds: a short statement needs no connection more.
 _FIRST_PROGRESS_S, _PROGRESS_INTERVAL_S = 0.5, 0.25
 
@@ -229,7 +232,12 @@ def _public_error(error: StoreError, checked: CheckedStatement) -> StoreError:
     """Return an error that the user may read. A tenant need not know where the database is."""
     if checked.tenant is None:
         return error
-    return StoreError(LIMIT_MESSAGES.get(error.code, error.reason), code=error.code)
+    return StoreError(LIMIT_MESSAGES.get(error.code, without_plan(error.reason)), code=error.code)
+
+
+def without_plan(reason: str) -> str:
+    """Return the engine's error without how it runs the statement, which depends on others' rows."""
+    return _PLAN.sub("", reason)
 
 
 def _normal_form(store: Store, sql: str) -> str:

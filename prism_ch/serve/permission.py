@@ -10,7 +10,7 @@ from functools import partial
 from prism_ch.errors import UsageError
 from prism_ch.ingest.landing import LANDING_SETTINGS
 from prism_ch.query.allowed import FORMATS, SETTABLE
-from prism_ch.query.answer import LIMIT_MESSAGES, check_statement
+from prism_ch.query.answer import LIMIT_MESSAGES, check_statement, without_plan
 from prism_ch.query.checked import CheckedStatement, limits_of
 from prism_ch.query.gate import SyntaxUsageError
 from prism_ch.query.shape import COUNTING_FORMATS
@@ -258,7 +258,9 @@ def _collector_columns(columns: str | None) -> str:
 
 def public_error(error: EngineError, user: User | None) -> RequestError:
     """Return the engine's error, for a tenant without values, which may be another's."""
-    if user is None or user.tenant is None or error.code in _HARMLESS_ERRORS:
+    if user is None or user.tenant is None:
         return RequestError(error.name, error.text, error.code)
+    if error.code in _HARMLESS_ERRORS:
+        return RequestError(error.name, without_plan(error.text), error.code)
     words = LIMIT_MESSAGES.get(error.code, "the statement failed; its error could show what is not yours")
     return RequestError(error.name, words[0].upper() + words[1:], error.code)

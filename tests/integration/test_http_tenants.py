@@ -140,6 +140,18 @@ def test_an_error_tells_a_tenant_no_value(two: OwnEndpoint) -> None:
     assert_nothing_of_bravo(answered.text)
 
 
+def test_an_error_tells_a_tenant_nothing_of_how_it_is_run(two: OwnEndpoint) -> None:
+    for statement in (
+        "SELECT * FROM gpu_steps WHERE char(toInt64(bubble_s) - 1) != 10010 OR job_id > 'b'",
+        "SELECT sum(job_id) FROM steps WHERE step = 3",
+        "SELECT arrayElement(1, step) FROM steps WHERE job_id != toIPv4('127.0.0.1')",
+    ):
+        answer = two.ask(statement, "alpha")
+        assert answer.code in {"43", "386"}, answer.text
+        for inner in ("executing", "processing", "__", "unhex", "revision", "_log"):
+            assert inner not in answer.text
+
+
 def test_an_error_far_into_a_result_tells_a_tenant_no_value(two: OwnEndpoint) -> None:
     question = "SELECT toUInt8(if(number = 3000000, 'far', '1')) FROM numbers(4000000)"
     try:
