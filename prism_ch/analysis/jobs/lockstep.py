@@ -28,6 +28,9 @@ from prism_ch.model.traffic import Traffic
 #: Two distances between ends, and two durations, are the least that vary.
 _LEAST_STEPS = 3
 
+#: Steps in which a distance changes for good: a part gets slow in one, and is well again in another.
+_LEFT_OUT = 2
+
 #: Moments at which the null model is measured: enough for several between any two bursts that matter.
 _MOMENTS = 4096
 
@@ -81,8 +84,9 @@ def _drift(one_ns: Int64, other_ns: Int64, params: RecogniseParams) -> tuple[int
 
     Parameters: `one_ns` int64[n] and `other_ns` int64[m], rising, ends of steps. The variance is a share of that of
     the null model, infinite if nothing shows that: durations that have nothing to do with one another add up to a
-    random walk, whose variance about its mean over n steps is n / 6 of that of a step. One step in which the distance
-    changes more than by chance is left out of both: where a part gets slow, the other waits for it from there on.
+    random walk, whose variance about its mean over n steps is n / 6 of that of a step. Two steps in which the distance
+    changes more than by chance are left out of both: where a part gets slow, the other waits for it from there on,
+    until it is well again.
     """
     if not len(one_ns) or not len(other_ns):
         return 0, np.inf
@@ -101,10 +105,10 @@ def _drift(one_ns: Int64, other_ns: Int64, params: RecogniseParams) -> tuple[int
 
 
 def _is_usual(changes: Int64, params: RecogniseParams) -> Bool:
-    """Mask changes of a distance, bool[n], but for the largest if no chance."""
+    """Mask changes of a distance, bool[n], but for the largest two if no chance."""
     usual = np.ones(len(changes), dtype=bool)
     if len(changes) >= params.judged_steps:
-        largest = int(np.argmax(np.abs(changes)))
+        largest = np.argsort(-np.abs(changes), kind="stable")[:_LEFT_OUT]
         spread = robust.MAD_TO_SD * float(robust.median(np.abs(changes)))
         usual[largest] = np.abs(changes[largest]) <= params.min_score * spread
     return usual
