@@ -98,16 +98,20 @@ def _rounds_of(
     1. A communicator has as many rounds as its busiest pair has bursts in most steps.
     2. The n-th burst of a pair with as many is the n-th round.
     3. Where another message runs into one of them, a pair has fewer: each is of the round in which it goes on.
-    The pairs that differ in a step are those with more or fewer bursts where most differ: rounds that
-    wait for a late rank run into one another, and then their numbers say nothing.
+    The pairs that differ in a step are those with more or fewer bursts than in nearly all others, where most differ:
+    rounds that wait for a late rank run into one another, and then their numbers say nothing. One that has the same
+    number as ever has a message of another kind in a round, as a pair that moves gradients there has.
     """
     pairs, starts = len(communicator), run_starts(cell)
     counts = np.diff(np.append(starts, len(cell)))
     pair, step = np.divmod(cell[starts], steps)
     rounds = np.zeros(int(communicator.max(initial=0)) + 1, dtype=np.int64)
-    np.maximum.at(rounds, communicator, _usual_counts(pair, counts, pairs))
-    whole = np.zeros((pairs, steps), dtype=bool)
+    usual = _usual_counts(pair, counts, pairs)
+    np.maximum.at(rounds, communicator, usual)
+    whole, as_ever = (np.zeros((pairs, steps), dtype=bool) for _ in range(2))
     whole[pair, step] = counts == rounds[communicator[pair]]
+    as_ever[pair, step] = counts == usual[pair]
+    as_ever &= (as_ever.sum(axis=1) >= params.nearly_all * np.bincount(pair, minlength=pairs))[:, None]
     agreed = np.zeros((len(rounds), steps))
     np.add.at(agreed, communicator, whole)
     most = agreed > params.half * np.bincount(communicator, minlength=len(rounds))[:, None]
@@ -115,7 +119,7 @@ def _rounds_of(
     owner = communicator[bursts.pair].astype(np.int64) * steps + cell % steps
     known = np.repeat(whole[pair, step], counts)
     place = np.where(known, number, _going_on(bursts, owner, number, known))
-    return place, ~whole & ~most[communicator]
+    return place, ~whole & ~as_ever & ~most[communicator]
 
 
 def _going_on(bursts: Traffic, owner: Int64, number: Int64, known: Bool) -> Int64:
