@@ -15,6 +15,9 @@ from prism_ch.model.finding import Finding
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
 
+#: Communicators that show which of them is slow: none is quicker than the network.
+_TWO = 2
+
 _NETWORK_KINDS = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
 
 
@@ -48,13 +51,16 @@ class Delay:
 def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
     """Compare each row with the median of enough rows like it in each step.
 
-    Where half of some communicators are slow, the others show what the network can do: of these it is the lower median.
+    Where half of some communicators are slow, the others show what the network can do: of these it is the lower median,
+    and two are enough.
     """
     logs = times.log_s_per_byte
     usual = np.full(logs.shape, np.nan)
-    for like in np.flatnonzero(np.bincount(times.like) >= params.enough).tolist():
+    for like in np.unique(times.like).tolist():
         rows = times.like == like
         alone = times.group[rows].min() < 0
+        if rows.sum() < (params.enough if alone else _TWO):
+            continue
         usual[rows] = robust.median(logs[rows], axis=0) if alone else low_median(logs[rows].T)
     excess = times.beyond(usual)
     spread = np.empty(len(excess))

@@ -205,9 +205,11 @@ class TestWhoIsToBlame:
         assert (one.kind, "b" in one.evidence["may_also_be"]) == ("slow_link", told)
         assert ("b, which the same flows cross" in one.summary) == told
 
-    def test_half_of_all_rings_slow_all_along_show_by_the_others(self) -> None:
-        slow = np.arange(8) < 4
-        pace, _ = paced(slowed(rings(8), lambda flow: flow.src < 16, steps=range(STEPS)), where=topology(32))
+    @pytest.mark.parametrize("count", [2, 8])
+    def test_half_of_all_rings_slow_all_along_show_by_the_others(self, count: int) -> None:
+        slow = np.arange(count) < count // 2
+        harmed = slowed(rings(count), lambda flow: flow.src < 2 * count, steps=range(STEPS))
+        pace, _ = paced(harmed, where=topology(4 * count))
         excess = np.median(over_peers(pace, PARAMS.network).excess, axis=1)
         assert excess == pytest.approx(np.where(slow, np.log(2), 0), abs=0.05)
 
@@ -304,6 +306,13 @@ class TestOneRootCause:
             flows, lambda flow: 5 in {flow.src, flow.dst} or (flow.length_ms > 10 and flow.src in range(4, 8))
         )
         assert [(one.kind, one.subject) for one in self.found(harmed)] == [("slow_nic", "10.0.105.0")]
+
+    def test_nic_slow_all_along_is_told_by_the_ring_of_its_stage(self) -> None:
+        grid = (list(range(4)), list(range(4, 8)))
+        flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(grid, STEPS)]
+        crosses = [flow for flow in flows if 2 in {flow.src, flow.dst} or (flow.length_ms > 10 and flow.src < 4)]
+        (one,) = found(slowed(flows, crosses.__contains__, steps=range(STEPS)), links(grid))
+        assert (one.kind, one.subject, one.may_also_be) == ("slow_nic", "10.0.102.0", ())
 
     def test_slow_ring_whose_nics_are_cleared_names_its_links(self) -> None:
         # Their pipeline's messages are as fast as ever.
