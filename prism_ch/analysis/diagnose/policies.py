@@ -14,6 +14,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, find_
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.topology import Topology
 
 #: Flow records shown with a finding: enough to look it up, few enough to read.
@@ -23,15 +24,19 @@ SAMPLE_FLOWS = 5
 def not_by_network(found: Sequence[Finding], attempt: AttemptContext) -> tuple[Finding, ...]:
     """Leave out slow groups and GPUs that something slow in the network explains.
 
-    A group is the symptom of that; and so is the rank behind a slow NIC, which can't send before its last message is
-    out.
+    A group is the symptom of that; and so are the rank behind a slow NIC, which can't send before its last message is
+    out, and whoever waits for it in exchanges.
     """
-    return tuple(one for one in found if not any(_explains(cause, one, attempt.topology) for cause in attempt.network))
+    params = attempt.params.diagnose
+
+    def is_symptom(one: Finding) -> bool:
+        causes = [cause for cause in attempt.network if together(cause, one)]
+        return any(_explains(cause, one, attempt.topology) or _costs_more(cause, one, params) for cause in causes)
+
+    return tuple(one for one in found if not is_symptom(one))
 
 
 def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
-    if not together(cause, symptom):
-        return False
     if symptom.kind == "slow_group" or is_shared(cause):
         return True
     causing, waiting = (
@@ -39,6 +44,19 @@ def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
         for ends in (cause.subject.split("->"), symptom.about)
     )
     return not causing.isdisjoint(waiting)
+
+
+def _costs_more(cause: Finding, gpu: Finding, params: DiagnoseParams) -> bool:
+    """Whether the network explains what steps lose, and a slow GPU does not.
+
+    Both began together. A GPU that makes the others wait is late by about as much as they lose. One that waits for the
+    network is late by a part of that.
+    """
+    if gpu.kind != "slow_gpu" or abs(cause.first_step - gpu.first_step) > params.repeats:
+        return False
+    step_s = (gpu.end_ns - gpu.start_ns) / 1e9 / (gpu.last_step - gpu.first_step + 1)
+    own = (gpu.observed - gpu.expected) / step_s
+    return own < params.half * gpu.slowdown <= params.half * cause.slowdown / (1 - params.little)
 
 
 def without_waiting_groups(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:

@@ -13,6 +13,7 @@ from prism_ch.analysis.diagnose.policies import (
     carry_on_findings,
     doubt_in_gaps,
     no_stall_of_slow_gpu,
+    not_by_network,
     with_samples,
     without_waiting_groups,
 )
@@ -22,7 +23,7 @@ from prism_ch.model.params import Params
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, NO_CONTEXT, Flow, batch, finding, steps_of, topology
 
 if TYPE_CHECKING:
-    from prism_ch.analysis.diagnose.context import JobContext
+    from prism_ch.analysis.diagnose.context import AttemptContext, JobContext
 
 SECOND = 1000 * MS
 WHERE = topology(6, leaves=("a", "b"))
@@ -61,6 +62,20 @@ class TestSymptoms:
         during, after = (replace(lasting(*steps, subject="3"), kind="slow_group") for steps in ((12, 14), (30, 40)))
         step, kept = without_waiting_groups([slow, during, after], NO_CONTEXT)
         assert (step.evidence["slow_groups"], kept) == (["3"], after)
+
+
+@pytest.mark.parametrize(
+    "late_s, first_step, slowdown, is_kept",
+    [(0.1, 3, 0.3, False), (0.4, 3, 0.3, True), (0.1, 30, 0.3, True), (0.1, 3, 0.1, True)],
+    ids=["waits", "as late as is lost", "began by itself", "network costs less"],
+)
+def test_gpu_that_waits_for_a_slow_nic_is_no_culprit(
+    late_s: float, first_step: int, slowdown: float, is_kept: bool
+) -> None:
+    nic = finding(subject="10.0.105.0", first_step=first_step, last_step=39, slowdown=slowdown)
+    gpu = finding(kind="slow_gpu", last_step=39, observed=1 + late_s, slowdown=0.3, end_ns=BEGIN_NS + 37 * SECOND)
+    attempt = SimpleNamespace(network=(nic,), topology=WHERE, params=Params())
+    assert not_by_network([gpu], cast("AttemptContext", attempt)) == ((gpu,) if is_kept else ())
 
 
 @pytest.mark.parametrize("first_new_step, kept", [(0, True), (30, False)], ids=["young", "settled"])
