@@ -172,7 +172,8 @@ def _of_steps(
     1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too, and those that
        grew longer bit by bit before it was seen.
     2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
-       cause takes, or else by the share of time that the cause is known to cost.
+       cause takes, or else by the share of time that the cause is known to cost. A replay in which it costs nothing,
+       such as one of ranks that wait for one another inside an exchange, does not see it.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
     4. A step whose beginning was not seen lost the share that the next one did; none if that one has no length.
     """
@@ -187,7 +188,7 @@ def _of_steps(
     own |= grows
     if usual_s is None:
         told = replayed(job.job.job_id, slow[0])
-        excess_s = duration_s * (share if told is None else told)
+        excess_s = duration_s * (share if told is None or told < params.worth_share else told)
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
         far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))

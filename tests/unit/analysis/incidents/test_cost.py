@@ -88,10 +88,11 @@ class TestSteps:
     def test_a_job_never_healthy_lost_the_share_of_its_cause(self) -> None:
         assert cost(self.known, group(replace(self.nic, first_step=0, last_step=19))).lost_s == pytest.approx(0.4 * 23)
 
-    def test_a_job_never_healthy_lost_what_a_replay_tells(self) -> None:
+    @pytest.mark.parametrize("told, share", [(0.3, 0.3), (1e-8, 0.4)], ids=["shows it", "does not see it"])
+    def test_a_job_never_healthy_lost_what_a_replay_tells(self, told: float, share: float) -> None:
         mine = group(replace(self.nic, first_step=0, last_step=19))
-        (one,) = costs_of(mine, (), {"one": self.known}, Around([mine], replayed=lambda _job, _slow: 0.3), PARAMS)
-        assert one.lost_s == pytest.approx(0.3 * 23)
+        (one,) = costs_of(mine, (), {"one": self.known}, Around([mine], replayed=lambda _job, _slow: told), PARAMS)
+        assert one.lost_s == pytest.approx(share * 23)
 
     def test_a_place_costs_a_job_that_shows_nothing_else(self) -> None:
         place = said("slow_switch", 10, 15, SWITCH, jobs=("one",), slowdown=0.4, end_ns=BEGIN_NS + 60_000 * MS)
