@@ -59,7 +59,10 @@ def compare(
         if times.absolute:
             before = np.array([expected_s.get(endpoint, np.nan) for endpoint in times.endpoints.tolist()])
             yield compare_with_past(times, step_s, before, params)
-            yield _with_quicker(times, step_s, before, params)
+            hidden = np.zeros(len(before), dtype=bool) if times.hidden is None else times.hidden
+            for ranks in (~hidden, hidden):
+                if ranks.any():
+                    yield _with_quicker(times, step_s, before, ranks, params)
 
 
 def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams) -> Comparison:
@@ -84,22 +87,24 @@ def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams)
     return Comparison(times, times.role, usual, excess, score, one, most, "the median of its role", by_others)
 
 
-def _with_quicker(times: ComputeTime, step_s: float, before: Float64, params: ComputeTimeParams) -> Comparison:
+def _with_quicker(
+    times: ComputeTime, step_s: float, before: Float64, ranks: Bool, params: ComputeTimeParams
+) -> Comparison:
     """Compare each rank with the quicker half of its role in each step.
 
     Of a role on two servers, half of the ranks are slow with one of them. The median does not show which half, and what
     gets slower bit by bit doesn't show against its own steps just before; but a job waits for the slower half, and GPUs
     do not become quicker than they are made: where the quicker half takes less than it usually does, more of its
-    compute time is hidden, as behind an exchange that waits for one of them. Of ranks with `hidden` compute time, two
-    halves may differ in what shows of it.
+    compute time is hidden, as behind an exchange that waits for one of them.
+
+    Parameters: `ranks` bool[m], those that are compared. Of ranks with `hidden` compute time, two halves differ in what
+    shows of it where others are slow: they are looked at by themselves, when nobody else is.
     """
     usual = np.full(times.seconds.shape, np.nan)
     quicker = np.zeros(len(times.role), dtype=bool)
     each_s = robust.median(times.seconds, axis=1)
     for stage in np.unique(times.role).tolist():
-        rows = np.flatnonzero(times.role == stage)
-        if times.hidden is not None and times.hidden[rows].any():
-            continue
+        rows = np.flatnonzero((times.role == stage) & ranks)
         if len(rows) > params.min_peers and len(rows) % 2 == 0 and not np.isnan(each_s[rows]).any():
             half = rows[np.argsort(each_s[rows], kind="stable")[: len(rows) // 2]]
             quicker[half] = True

@@ -243,14 +243,15 @@ class TestPipelines:
         else:
             assert all("quicker half" not in one.summary for one in named)
 
-    def test_halves_of_which_not_all_work_shows_are_not_compared(self) -> None:
-        seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
-        seconds[:4] += 0.1
-        each, role = np.arange(8, dtype=np.int32), np.zeros(8, dtype=np.int32)
-        for hidden in (False, True):
-            work = ComputeTime(each, role, seconds, each, each, absolute=True, hidden=np.full(8, hidden))
-            *_, halves = compare((work,), division(range(8), ends((), 0)), {}, PARAMS.compute)
-            assert bool(halves.score.any()) != hidden
+    @pytest.mark.parametrize("others, told", [((), "host-00"), ((8, 9, 10, 11), "host-02")], ids=["alone", "others"])
+    def test_halves_of_which_not_all_work_shows_come_last(self, others: Sequence[int], told: str) -> None:
+        """Where others are slow, halves of the ends of a ring of stages differ in what shows of their work."""
+        seconds = np.random.default_rng(8).normal(1, 0.005, (16, STEPS))
+        seconds[[0, 1, 2, 3, *others]] += 0.1
+        each, role = np.arange(16, dtype=np.int32), np.repeat(np.arange(2, dtype=np.int32), 8)
+        work = ComputeTime(each, role, seconds, each, each, absolute=True, hidden=role == 0)
+        (one,) = find_slow_gpus((work,), division(range(16), ends((), 0)), (), Place("job", 0, PARAMS), topology(4, 4))
+        assert one.subject == told
 
     @pytest.mark.parametrize("quicker", [True, False])
     def test_what_seems_to_become_quicker_makes_nobody_slow(self, quicker: bool) -> None:
