@@ -50,8 +50,8 @@ def main() -> None:
             alike += 1
             continue
         done += 1
-        named, has_incident = first_rows(case, made, truth)
-        unfound += not has_incident
+        named, told = first_rows(case, made, truth)
+        unfound += not told
         for board, endpoint in named.items():
             found[board] += endpoint in truth.alike
         print(f"{done} faults", end="\r", file=sys.stderr, flush=True)
@@ -59,8 +59,8 @@ def main() -> None:
             f"{board}: {endpoint or 'nobody'}" for board, endpoint in named.items() if endpoint not in truth.alike
         ]
         if missed:
-            without = "" if has_incident else " (no incident of warning or worse)"
-            print(f"{case.name}: not {', '.join(sorted(truth.alike)[:4])} but {', '.join(missed)}{without}", flush=True)
+            print(f"{case.name}: not {', '.join(sorted(truth.alike)[:4])} but {', '.join(missed)}", flush=True)
+            print(f"    {told or 'no incident of warning or worse'}", flush=True)
         if done == chosen.faults:
             break
     print(f"{done} faults; besides, {cheap} cost too little, and the records of {alike} don't tell the culprit")
@@ -84,8 +84,8 @@ def _is_identifiable(made: Simulation, truth: Truth) -> bool:
     return not truth.alike >= seen and not (is_whole and any(each and truth.alike >= each for each in stages))
 
 
-def first_rows(case: Case, made: Simulation, truth: Truth) -> tuple[dict[str, str], bool]:
-    """Return whom each dashboard names first, and whether there is an incident."""
+def first_rows(case: Case, made: Simulation, truth: Truth) -> tuple[dict[str, str], str]:
+    """Return whom each dashboard names first, and the incident's sentence, empty without one."""
     with tempfile.TemporaryDirectory() as folder, empty_store() as store:
         write(made, Path(folder))
         flows = f"{folder}/flows/*.parquet"
@@ -93,15 +93,14 @@ def first_rows(case: Case, made: Simulation, truth: Truth) -> tuple[dict[str, st
         harmed = max(truth.costs, key=lambda cost: cost.lost_gpu_s)
         jobs = store.rows(_JOB, {"endpoints": sorted(harmed.endpoints)})
         job_id = jobs[0][0] if jobs else ""
-        incidents = store.rows(_WORST_INCIDENT)
-        incident = incidents[0][0] if incidents else ""
+        incident, told = next(iter(store.rows(_WORST_INCIDENT)), ("", ""))
         bounds = made.summary["window_start_ns"], made.summary["window_end_ns"]
         time_range = TimeRange(*(at_ns // 1_000_000 for at_ns in bounds))
         named = {
             "prism-job": _first(store, "prism-job", time_range, job=job_id),
             "prism-incident": _first(store, "prism-incident", time_range, incident=incident) if incident else "",
         }
-        return named, bool(incident)
+        return named, str(told)
 
 
 def _cases(first_seed: int) -> Iterator[Case]:

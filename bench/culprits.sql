@@ -9,8 +9,10 @@ LIMIT 1;
 
 -- Purpose: name the incident that cost most.
 -- Parameters: none.
--- Result: incident_id String, one row, none where there is no incident of warning or above.
-SELECT incident_id
+-- Result: incident_id String, summary String, one row, none where there is no incident of warning or above.
+SELECT
+    incident_id,
+    summary
 FROM incidents
 WHERE severity != 'info'
 ORDER BY lost_gpu_h DESC, incident_id
