@@ -8,7 +8,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path, PurePath
@@ -39,11 +39,15 @@ _NAME_BYTES = 200
 
 @dataclass(slots=True)
 class _KeptBack:
-    """A file that stays in the spool, and when it is tried again; times are of the steady clock."""
+    """A file that stays in the spool, and when it is tried again; times are of the steady clock.
+
+    `together` are the names of all files that were landed with it and stay: the database may know them as a group.
+    """
 
     reason: str
     since_s: float
     rests_until_s: float
+    together: tuple[str, ...] = ()
 
 
 class Spool:
@@ -106,10 +110,10 @@ class Spool:
         waiting = self.waiting()
         for name in self._kept_back.keys() - {path.name for path in waiting}:
             del self._kept_back[name]
-        for batch in batches(map(Source.of, self._due(waiting))):
+        for batch in self._batches(self._due(waiting)):
             if stop():
                 break
-            landed += self._land(store, [source.path for source in batch if source.path is not None])
+            landed += self._land(store, batch)
         if self._unmoved and not landed:
             raise PrismError(self._unmoved[0])
         return landed
@@ -156,11 +160,30 @@ class Spool:
         if batch:
             self._journal.write(Entry(tuple(path.name for path in batch), attempts))
         outcomes = land_together(store, sources) if len(batch) > 1 else [land_file(store, each) for each in sources]
-        moved = [self._settle(path, outcome) for path, outcome in zip(batch, outcomes, strict=True)]
+        now_s = time.monotonic()
+        moved = [self._settle(path, outcome, now_s) for path, outcome in zip(batch, outcomes, strict=True)]
+        together = tuple(path.name for path, is_moved in zip(batch, moved, strict=True) if not is_moved)
+        for name in together:
+            if len(together) > 1 and name in self._kept_back:
+                self._kept_back[name].together = together
         self._journal.remove()
         if outcomes:
             _log(outcomes)
         return sum(moved)
+
+    def _batches(self, paths: Iterable[Path]) -> Iterator[list[Path]]:
+        """Group files by what lands together. Those that were kept back together are a group."""
+        kept: dict[tuple[str, ...], list[Path]] = {}
+        others = []
+        for path in paths:
+            together = self._kept_back[path.name].together if path.name in self._kept_back else ()
+            if together:
+                kept.setdefault(together, []).append(path)
+            else:
+                others.append(path)
+        yield from kept.values()
+        for batch in batches(map(Source.of, others)):
+            yield [source.path for source in batch if source.path is not None]
 
     def _due(self, paths: Sequence[Path]) -> Iterator[Path]:
         """Yield regular files that do not rest."""
@@ -180,15 +203,14 @@ class Spool:
             elif not stat.S_ISDIR(mode):
                 self._move(path, Outcome(str(path), 0, {}, error=f"{printable(str(path))}: is no regular file"))
 
-    def _settle(self, path: Path, outcome: Outcome) -> bool:
+    def _settle(self, path: Path, outcome: Outcome, now_s: float) -> bool:
         """Move a file aside, unless trying again may help; return whether it was moved."""
-        if outcome.may_pass and self._keep_back(path, outcome.error) < _GIVE_UP_S:
+        if outcome.may_pass and self._keep_back(path, outcome.error, now_s) < _GIVE_UP_S:
             return False
         return self._move(path, outcome)
 
-    def _keep_back(self, path: Path, reason: str) -> float:
+    def _keep_back(self, path: Path, reason: str, now_s: float) -> float:
         """Let a file rest; return for how long it has been kept back, in seconds."""
-        now_s = time.monotonic()
         since_s = self._kept_back[path.name].since_s if path.name in self._kept_back else now_s
         self._kept_back[path.name] = _KeptBack(reason, since_s, now_s + _RETRY_S)
         log.warning("file kept back file=%r error=%r", path.name, reason)
@@ -207,7 +229,7 @@ class Spool:
             path.rename(target)
         except OSError as error:
             self._unmoved.append(f"{path}: can't be moved to {self.folder / aside}: {error.strerror}; mend its rights")
-            self._keep_back(path, self._unmoved[-1])
+            self._keep_back(path, self._unmoved[-1], time.monotonic())
             return False
         self._kept_back.pop(path.name, None)
         log.log(

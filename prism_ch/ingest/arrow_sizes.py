@@ -7,7 +7,6 @@ but not its buffers, so the few tables on the way to them are read here.
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Iterator
 
@@ -27,9 +26,13 @@ def largest_batch_bytes(file: pa.NativeFile) -> int:
     Parameters: `file`, at the first message. Raises ValueError if a message is damaged.
     """
     largest = 0
-    with contextlib.suppress(EOFError):
+    try:
         while (message := pa.ipc.read_message(file)) is not None:
             largest = max(largest, declared_bytes(message))
+    except EOFError:
+        return largest
+    except pa.ArrowMemoryError as error:  # no allocation fails on Linux but one of a length that can't be
+        raise ValueError("a message of it declares more than there is memory") from error
     return largest
 
 

@@ -115,11 +115,36 @@ def read_arrow(path: Path, source: str) -> Iterator[tuple[pa.Table, float]]:
         held: list[pa.RecordBatch] = []
         for batch in reader:
             chosen = pa.RecordBatch.from_arrays([batch.column(place) for place in places.values()], list(places))
+            for column in chosen.columns:
+                _check_offsets(column)
             held.append(_short(chosen, source))
             if sum(part.num_rows for part in held) >= CHUNK_ROWS:
                 yield from ((table, file.tell() / size) for table in _chunks(held))
                 held = []
         yield from ((table, 1.0) for table in _chunks(held))
+
+
+def _check_offsets(column: pa.Array) -> None:
+    """Raise ArrowInvalid where a column points behind its own end.
+
+    A file of Arrow is memory as it is, and what is computed from it trusts it. Texts may hold bytes that are no UTF-8:
+    the database rejects the records that it can't use.
+    """
+    column.validate()
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        _check_offsets(column.dictionary)
+        pa.DictionaryArray.from_arrays(column.indices, pa.nulls(len(column.dictionary)), safe=True)
+    elif _is_list(kind):
+        _check_offsets(column.values)
+        lists = pa.large_list(pa.null()) if pa.types.is_large_list(kind) else pa.list_(pa.null())
+        children = [pa.nulls(len(column.values))]
+        buffers = column.buffers()[:2]
+        pa.Array.from_buffers(lists, len(column), buffers, offset=column.offset, children=children).validate(full=True)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column.view(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()).validate(full=True)
+    else:
+        column.validate(full=True)
 
 
 def _short(rows: _Rows, source: str) -> _Rows:
@@ -289,7 +314,9 @@ def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _readable(source: str, what: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except pa.ArrowMemoryError:  # the machine's fault
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(f"{source}: can't be read as {what}: {reason[:300]}") from error
 

@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import pyarrow as pa
 
@@ -170,7 +171,7 @@ def land_together(store: Store, sources: Sequence[Source], fmt: str = "auto") ->
     2. Files that can't be read to their end or hold too many records land alone, and so does a single one.
     3. Send groups that were cut short again; if members are missing, the others of the group are refused.
     4. Record all other files as begun, and send them.
-    5. If the database refuses them together, those that it refuses alone fail, and the others land alone.
+    5. If the database refuses a statement, its files are sent one by one, and those that are refused again fail.
     6. Count what has landed, and record the outcomes.
 
     Parameters: `fmt`, auto or the name of a Format.
@@ -195,15 +196,23 @@ def land_together(store: Store, sources: Sequence[Source], fmt: str = "auto") ->
     elif new:
         record_landings(store, [(content, None) for _, content in new.values()])
         groups.append(list(new.values()))
+    refused: dict[str, Refusal] = {}
     for members in groups:
-        refused = _send(store, members)
-        together += [] if refused else members
-        alone += members if refused and not refused.may_pass else []
-        outcomes |= _kept_outcomes(members, refused) if refused and refused.may_pass else {}
+        refusals = _send(store, members)
+        lacking = next((each for each in refusals.values() if each.may_pass), None)
+        if lacking is None:
+            together += members
+            refused |= refusals
+        elif _has_landed(store, members):
+            outcomes |= _kept_outcomes(members, lacking)
+        else:
+            _record_refused(store, members, lacking)
+            alone += members
     outcomes |= {content.landing: land_file(store, file.source, fmt) for file, content in alone}
     counted = done | {content.landing: content.source for _, content in together}
     if counted:
         outcomes |= read_outcomes(store, counted)
+    outcomes |= {landing: replace(outcomes[landing], error=each.reason) for landing, each in refused.items()}
     record_landings(store, [(content, outcomes[content.landing]) for _, content in together])
     return [_outcome(file, outcomes) for file in files]
 
@@ -238,22 +247,53 @@ def _read(source: Source, fmt: str, left_bytes: int) -> _SmallFile:
     return file
 
 
-def _send(store: Store, files: Sequence[_Read]) -> Refusal | None:
-    """Send the records of files together; return why the database refuses them, if it does.
+def _send(store: Store, files: Sequence[_Read]) -> dict[str, Refusal]:
+    """Send the records of files, and return why the database refuses some, by landing.
 
-    If none of them has landed, they are no longer a group, and may land alone. Raises StoreError if the database fails.
+    A statement for each kind of rows holds those of all files. Where the database refuses one, it has landed nothing of
+    it, and the rows of each file are sent alone. What may pass ends the sending. Raises StoreError if the database
+    fails.
     """
-    try:
-        _send_rows(store, files)
-    except Exception as error:  # noqa: BLE001 - which of the files is at fault shows when each lands alone
-        refused = refusal(store, f"its landing together with {len(files) - 1} others was cut short", error)
-        begun = read_outcomes(store, {content.landing: content.source for _, content in files})
-        if any(outcome.records for outcome in begun.values()):
-            return replace(refused, may_pass=True)
-        failed = [(content, Outcome(content.source, 0, {}, error=refused.reason)) for _, content in files]
-        record_landings(store, failed)
-        return replace(refused, may_pass=False)
-    return None
+    ordered = sorted(files, key=lambda each: each[1].landing)
+    kinds: dict[tuple[str, pa.Schema], dict[str, list[pa.Table]]] = defaultdict(lambda: defaultdict(list))
+    for file, content in ordered:
+        for chunk in file.chunks:
+            rows = with_source(chunk.rows, content)
+            kinds[chunk.table, rows.schema][content.landing].append(rows)
+    landings = "\n".join(content.landing for _, content in ordered)
+    identity = hashlib.blake2b(landings.encode(), digest_size=16).hexdigest()
+    names = {content.landing: content.source for _, content in ordered}
+    refused: dict[str, Refusal] = {}
+    for number, ((table, _), parts) in enumerate(kinds.items()):
+        token = f"{identity}-{number}"
+        try:
+            _send_rows(store, table, list(chain.from_iterable(parts.values())), token)
+        except Exception as error:  # noqa: BLE001 - which of the files is at fault shows when each is sent alone
+            reason = refusal(store, f"its landing together with {len(files) - 1} others was cut short", error)
+            if reason.may_pass:
+                return dict.fromkeys(names, reason)
+            for landing, rows in parts.items():
+                try:
+                    _send_rows(store, table, rows, f"{token}-{landing}")
+                except Exception as error:  # noqa: BLE001 - the border of one file
+                    refused[landing] = replace(refusal(store, names[landing], error), may_pass=False)
+    return refused
+
+
+def _send_rows(store: Store, table: str, rows: Sequence[pa.Table], token: str) -> None:
+    joined = pa.concat_tables(rows).unify_dictionaries().combine_chunks()
+    insert_rows(store, table, joined, LANDING_SETTINGS | {"insert_deduplication_token": token})
+
+
+def _has_landed(store: Store, files: Sequence[_Read]) -> bool:
+    """Return whether records of a group have landed, which then must be sent together again."""
+    begun = read_outcomes(store, {content.landing: content.source for _, content in files})
+    return any(outcome.records for outcome in begun.values())
+
+
+def _record_refused(store: Store, files: Sequence[_Read], refused: Refusal) -> None:
+    """Record that files are no group any longer. They may land alone, as nothing of them has."""
+    record_landings(store, [(content, Outcome(content.source, 0, {}, error=refused.reason)) for _, content in files])
 
 
 def _unfinished(store: Store, new: dict[str, _Read]) -> tuple[list[list[_Read]], list[_Read], dict[str, Outcome]]:
@@ -281,21 +321,6 @@ def _kept_outcomes(members: Sequence[_Read], refused: Refusal) -> dict[str, Outc
         content.landing: Outcome(content.source, 0, {}, error=f"{content.source}: {refused.reason}", may_pass=True)
         for _, content in members
     }
-
-
-def _send_rows(store: Store, files: Sequence[_Read]) -> None:
-    """Send the records of files by one statement for each kind of rows."""
-    ordered = sorted(files, key=lambda each: each[1].landing)
-    groups: dict[tuple[str, pa.Schema], list[pa.Table]] = defaultdict(list)
-    for file, content in ordered:
-        for chunk in file.chunks:
-            rows = with_source(chunk.rows, content)
-            groups[chunk.table, rows.schema].append(rows)
-    landings = "\n".join(content.landing for _, content in ordered)
-    identity = hashlib.blake2b(landings.encode(), digest_size=16).hexdigest()
-    for number, ((table, _), rows) in enumerate(groups.items()):
-        joined = pa.concat_tables(rows).unify_dictionaries().combine_chunks()
-        insert_rows(store, table, joined, LANDING_SETTINGS | {"insert_deduplication_token": f"{identity}-{number}"})
 
 
 def _outcome(file: _SmallFile, outcomes: dict[str, Outcome]) -> Outcome:

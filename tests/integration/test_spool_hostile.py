@@ -147,7 +147,9 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> dict[int, StoreError]:
     insert = landing.insert_rows
 
     def refuse(store: Store, table: str, content: pa.Table, options: dict[str, object]) -> None:
-        for found in content["bytes"].unique().to_pylist():
+        is_csv = "line" in content.column_names
+        lines = content["line"].to_pylist() if is_csv else []
+        for found in [int(line.split(b",")[7]) for line in lines] if is_csv else content["bytes"].unique().to_pylist():
             if found in errors:
                 raise errors[found]
         insert(store, table, content, options)
@@ -168,6 +170,56 @@ def test_a_batch_that_is_refused_lands_one_by_one(spool: Spool, store: Store, re
     refusing.clear()
     (spool.folder / "failed" / "00002.parquet").rename(spool.folder / "00002.parquet")
     spool.land(store, never)
+    assert landed(store)["stored"] == [[100]]
+
+
+#: Files of two kinds, which land by one statement each, and the bytes of their records.
+_KINDS = {".parquet": 1001, ".csv": 1003}
+
+
+def drop_both_kinds(spool: Spool) -> None:
+    for number, suffix in enumerate((".parquet", ".parquet", ".csv", ".csv"), start=1):
+        drop(spool, number, suffix)
+
+
+@pytest.mark.parametrize("suffix", _KINDS)
+def test_a_batch_of_two_kinds_loses_only_what_is_refused(
+    spool: Spool, store: Store, refusing: dict[int, StoreError], suffix: str
+) -> None:
+    drop_both_kinds(spool)
+    refusing[_KINDS[suffix]] = StoreError("corrupted", code=117)
+    assert spool.land(store, never) == 4
+    [failed] = [name for name in names(spool.folder / "failed") if name.endswith(".error")]
+    assert failed.endswith(f"{suffix}.error")
+    assert len(names(spool.folder / "done")) == 3
+    assert landed(store)["stored"] == [[60]]
+    refusing.clear()
+    name = failed.removesuffix(".error")
+    (spool.folder / "failed" / name).rename(spool.folder / name)
+    spool.land(store, never)
+    assert landed(store)["stored"] == [[80]]
+
+
+@pytest.mark.parametrize("suffix", _KINDS)
+def test_a_batch_that_lacked_memory_is_complete_later(
+    spool: Spool,
+    store: Store,
+    refusing: dict[int, StoreError],
+    suffix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(spools, "_RETRY_S", 0.0)
+    drop_both_kinds(spool)
+    refusing[_KINDS[suffix]] = StoreError("memory limit exceeded", code=241)
+    for _ in range(3):
+        spool.land(store, never)
+        # What came since lies between them.
+        drop(spool, 90, ".csv")
+    refusing.clear()
+    settle(spool, store)
+    assert not names(spool.folder / "failed")
+    assert len(names(spool.folder / "done")) == 7
     assert landed(store)["stored"] == [[100]]
 
 

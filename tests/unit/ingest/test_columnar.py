@@ -1,12 +1,13 @@
 """Which columns land as they are, and which as text."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from prism_ch.errors import InputError
-from prism_ch.ingest.columnar import landing_rows
+from prism_ch.ingest.columnar import landing_rows, read_arrow
 from tests.records import COLUMNS, record, table
 
 PATHS = pa.list_(pa.string())
@@ -83,3 +84,31 @@ def test_what_does_not_fit_lands_as_text(name: str, kind: pa.DataType, values: l
 def test_a_column_that_can_not_be_text_is_refused() -> None:
     with pytest.raises(InputError, match=r"^flows\.parquet: column bytes is struct<a: int64>, which is neither"):
         landed([{"a": 1}], pa.struct({"a": pa.int64()}), "bytes")
+
+
+@pytest.mark.parametrize("opened", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_arrow_that_points_behind_its_end_is_refused(opened: Any, tmp_path: Path) -> None:
+    rows = table([record(number) for number in range(20)])
+    rows = rows.append_column("path", pa.array([["a", "bc"]] * 20, PATHS))
+    names = rows["sampler_address"].dictionary_encode()
+    rows = rows.set_column(rows.column_names.index("sampler_address"), "sampler_address", names)
+    with opened(str(tmp_path / "whole"), rows.schema) as writer:
+        writer.write_table(rows)
+    whole = (tmp_path / "whole").read_bytes()
+    refused = read = 0
+    for place in range(len(whole) - 8):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x40
+        (tmp_path / "damaged").write_bytes(damaged)
+        try:
+            found = [chunk for chunk, _ in read_arrow(tmp_path / "damaged", "damaged")]
+        except InputError:
+            refused += 1
+            continue
+        read += 1
+        for chunk in found:
+            for name in chunk.column_names:
+                column = chunk[name].cast(pa.binary()) if pa.types.is_string(chunk[name].type) else chunk[name]
+                column.validate(full=not pa.types.is_dictionary(column.type))
+    assert refused > 500
+    assert read > 500
