@@ -1,7 +1,8 @@
 """Pipeline schedules as static programs of operations and messages.
 
 Sources: GPipe (Huang et al. 2019, section 2.3), 1F1B and its interleaved form (Narayanan et al. 2021, section 2.2),
-ZB-H1 (Qi et al. 2024, section 2.1: the backward is split, weight gradients fill the bubble).
+zero bubble (Qi et al. 2024, section 2.1: the backward is split, weight gradients fill the bubble), in a greedy order
+within the memory of ZB-H1, which leaves more bubbles than the order that its authors made by hand.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def stage_orders(schedule: Schedule, stages: int, microbatches: int, chunks: int
 
 
 def _zero_bubble(stages: int, microbatches: int) -> list[list[Operation]]:
-    """Order ZB-H1 as a race of equal operations.
+    """Order a zero-bubble schedule as a race of equal operations.
 
     Input gradients come first, forwards within 1F1B's memory, weight gradients in the gaps.
     """

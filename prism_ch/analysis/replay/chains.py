@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.between_messages import find_needs, operation_ns
 from prism_ch.analysis.replay.draft import INPUT, OWN, Draft
+from prism_ch.analysis.replay.interleaved import interleaved_outputs
 from prism_ch.analysis.replay.lags import Lags, find_lags
+from prism_ch.analysis.replay.outputs import Input, Output, find_outputs, unused
 from prism_ch.core import robust
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
 
 #: The moments of units, float64[u, k, n], by the stages that a link joins.
 Moments: TypeAlias = Mapping[tuple[int, int], tuple[Int64, Float64]]
-
-
-class Input(NamedTuple):
-    """The n-th message that comes by a link."""
-
-    link: tuple[int, int]
-    number: int
-
-
-class Output(NamedTuple):
-    """The n-th message that goes by a link, and the inputs that are used up by then and were not before."""
-
-    link: tuple[int, int]
-    number: int
-    inputs: tuple[Input, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +39,27 @@ class Chain:
     rest: tuple[Input, ...]
     lags: tuple[Lags, ...]
     speed: Float64
+
+    @classmethod
+    def of(
+        cls,
+        stage: int,
+        units: Int64,
+        begin: Float64,
+        outputs: tuple[Output, ...],
+        moments: tuple[Mapping[tuple[int, int], Float64], Mapping[tuple[int, int], Float64]],
+        params: ReplayParams,
+    ) -> Chain:
+        """Find the lags of outputs in order.
+
+        Parameters: `moments` of outputs and of inputs, float64[u, k, n] by link.
+        """
+        sent, arrived = moments
+        shape = len(units), len(begin)
+        unseen = np.full(shape, np.nan)
+        rows = [sent[one.link][:, :, one.number] if one.link in sent else unseen for one in outputs]
+        at, lags, speed = _lags(outputs, np.array(rows).reshape(len(outputs), *shape), arrived, begin, params)
+        return cls(stage, units, begin, outputs, at, arrived, unused(outputs, arrived), lags, speed)
 
     def sources(self, place: int) -> Float64:
         """Return when what an output waits for was there, float64[s, u, k]. Its unit's own before it comes first."""
@@ -94,10 +101,10 @@ def read_chain(
     sent, arrived = (
         {link: values[np.searchsorted(held, kept)] for link, (held, values) in side.items()} for side in (outs, ins)
     )
-    outputs, rest = _outputs(stage, sent, arrived, params[0])
-    at = np.array([sent[one.link][:, :, one.number] for one in outputs]).reshape(len(outputs), len(kept), len(begin))
-    lags, speed = _lags(outputs, at, arrived, begin, params[1])
-    chain = Chain(stage, kept, begin, outputs, at, arrived, rest, lags, speed)
+    outputs = interleaved_outputs(stage, sent, arrived, begin, params)
+    if outputs is None:
+        outputs = find_outputs(stage, sent, arrived, params[0])
+    chain = Chain.of(stage, kept, begin, outputs, (sent, arrived), params[1])
     queued = [place for place, one in enumerate(outputs) if len(one.inputs) > 1]
     for place in reversed(queued):
         chain = _with_operations(chain, place)
@@ -178,60 +185,6 @@ def _longer_begin(chain: Chain) -> Float64:
     return np.where(least - usual > second.usual[0], least, usual)
 
 
-def _outputs(
-    stage: int,
-    sent: Mapping[tuple[int, int], Float64],
-    arrived: Mapping[tuple[int, int], Float64],
-    params: ComputeTimeParams,
-) -> tuple[tuple[Output, ...], tuple[Input, ...]]:
-    """Put outputs in order, each with the inputs it uses up. Returns also those that none does."""
-    order = sorted(
-        (at, link, number)
-        for link, values in sent.items()
-        for number, at in enumerate(np.nan_to_num(robust.median(values.reshape(-1, values.shape[2]), axis=0)).tolist())
-    )
-    least = params.half * operation_ns(list(sent.values())) if sent else 0.0
-    needs = {
-        (to, source): find_needs(values - least, come, (), params)
-        for to, values in sent.items()
-        for source, come in arrived.items()
-    }
-    used, answers = dict.fromkeys(arrived, -1), _answers(sent, arrived, params)
-    outputs = []
-    for _, link, number in order:
-        fed = (2 * stage - link[1], stage)  # what goes on comes from the other side
-        if answers:
-            [fed] = arrived
-        in_turn = fed in arrived and arrived[fed].shape == sent[link].shape
-        inputs: list[Input] = []
-        for source in (fed,) if in_turn else tuple(arrived):
-            found = needs[link, source]
-            until = number if in_turn else found[number] if found else -1
-            since = number if in_turn else used[source] + 1
-            inputs += [Input(source, one) for one in range(since, until + 1)]
-            used[source] = max(used[source], until)
-        outputs.append(Output(link, number, tuple(inputs)))
-    rest = [Input(link, one) for link, come in arrived.items() for one in range(used[link] + 1, come.shape[2])]
-    return tuple(outputs), tuple(rest)
-
-
-def _answers(
-    sent: Mapping[tuple[int, int], Float64], arrived: Mapping[tuple[int, int], Float64], params: ComputeTimeParams
-) -> bool:
-    """Whether a last stage answers each input as it comes.
-
-    Then the quickest answer takes no longer than goes by between two. If all inputs had to be there first, it would
-    take that and the forward of all microbatches, half of an answer's backward each.
-    """
-    if len(sent) != 1 or len(arrived) != 1:
-        return False
-    [out], [come] = sent.values(), arrived.values()
-    if out.shape != come.shape or out.shape[2] < params.slow_steps:
-        return False
-    quickest = robust.median((out - come).reshape(-1, out.shape[2]), axis=0).min()
-    return bool(0 < quickest <= (1 + params.half) * robust.median(np.diff(out, axis=2)))
-
-
 def _sources(
     outputs: Sequence[Output], at: Float64, arrived: Mapping[tuple[int, int], Float64], begin: Float64, place: int
 ) -> Float64:
@@ -245,26 +198,80 @@ def _lags(
     arrived: Mapping[tuple[int, int], Float64],
     begin: Float64,
     params: ReplayParams,
-) -> tuple[tuple[Lags, ...], Float64]:
-    """Find the lags of outputs and the speed of units. Speed is float64[u, k]."""
+) -> tuple[Float64, tuple[Lags, ...], Float64]:
+    """Find the moments of outputs, their lags, and the speed of units, float64[u, k]."""
     speed, lags = np.ones(at.shape[1:]), tuple[Lags, ...]()
     if not outputs:
-        return lags, speed
-    waited = [_sources(outputs, at, arrived, begin, place) for place in range(len(outputs))]
+        return at, lags, speed
+    plain_ns = _plain_ns(outputs, at, arrived, begin)
+    at, waited = _with_unseen(outputs, at, arrived, begin, speed, plain_ns)
     with np.errstate(invalid="ignore"):
         lags = _find_each(at, waited, speed, params)
-        took, usual = _computed(lags)
-        # What a step begins with is no measure of computing: the optimizer, loading of data, a checkpoint.
-        paced = np.array([place > 0 or bool(one.inputs) for place, one in enumerate(outputs)])
-        paced = (paced if paced.any() else ~paced)[:, None, None]
+        took, usual = _computed(outputs, lags)
+        paced = _paced(outputs)[:, None, None]
         counts = paced & (usual >= params.little * np.nan_to_num(usual).max()) & (usual > 0)
         speed = robust.median(np.where(counts, took / np.where(counts, usual, 1.0), np.nan), axis=0)
         speed = _in_range(speed, params)
+        at, waited = _with_unseen(outputs, at, arrived, begin, speed, plain_ns)
         lags = _find_each(at, waited, speed, params, _plain(outputs, lags, params))
-        took, usual = _computed(lags)
+        took, usual = _computed(outputs, lags)
         total, took = (np.where(paced, each, 0).sum(axis=0) for each in (usual, took))
         speed = _in_range(np.where(total > 0, took / np.where(total > 0, total, 1.0), 1.0), params)
-    return lags, speed
+    return at, lags, speed
+
+
+def _paced(outputs: Sequence[Output]) -> Bool:
+    """Mask the outputs that measure how fast a unit computes, bool[n].
+
+    What a step begins with does not: the optimizer, loading of data, a checkpoint. Nor does what can't be seen, and
+    what follows an unseen operation that may have waited.
+    """
+    later = np.array([place > 0 or bool(one.inputs) for place, one in enumerate(outputs)])
+    seen = np.array([not one.takes for one in outputs])
+    waits = np.array([bool(one.takes and one.inputs) for one in outputs])
+    alone = later & seen & ~np.append(False, waits[:-1])
+    return alone if alone.any() else later & seen if (later & seen).any() else ~later
+
+
+def _plain_ns(
+    outputs: Sequence[Output], at: Float64, arrived: Mapping[tuple[int, int], Float64], begin: Float64
+) -> dict[tuple[int, int], float]:
+    """Find how long outputs of each link take at least.
+
+    Those count that no unseen operation comes before.
+    """
+    found: dict[tuple[int, int], float] = {}
+    for place, one in enumerate(outputs):
+        if not one.takes and (outputs[place - 1].takes == 0 if place else bool(one.inputs)):
+            took = float(robust.median(at[place] - _sources(outputs, at, arrived, begin, place).max(axis=0)))
+            found[one.link] = min(took, found.get(one.link, took))
+    return found
+
+
+def _with_unseen(
+    outputs: Sequence[Output],
+    at: Float64,
+    arrived: Mapping[tuple[int, int], Float64],
+    begin: Float64,
+    speed: Float64,
+    plain_ns: Mapping[tuple[int, int], float],
+) -> tuple[Float64, list[Float64]]:
+    """Compute when operations end that can't be seen, in time for the next output. `plain_ns` is how long that takes.
+
+    Returns the moments of all, and what each waits for.
+    """
+    at, waited, latest = at.copy(), list[Float64](), np.empty_like(at)
+    until = np.full(at.shape[1:], np.inf)
+    for place in reversed(range(len(outputs))):
+        latest[place] = until
+        if not outputs[place].takes:
+            until = at[place] - plain_ns.get(outputs[place].link, 0.0) * speed
+    for place, one in enumerate(outputs):
+        waited.append(_sources(outputs, at, arrived, begin, place))
+        if one.takes:
+            done = waited[-1].max(axis=0) + np.rint(one.takes * speed)
+            at[place] = np.maximum(np.minimum(done, np.rint(latest[place])), waited[-1][0])
+    return at, waited
 
 
 def _find_each(
@@ -285,9 +292,18 @@ def _find_each(
     return tuple(found[place] for place in range(len(waited)))
 
 
-def _computed(lags: Sequence[Lags]) -> tuple[Float64, Float64]:
-    """Return how long was computed for each output, and how long usually. Both are float64[n, u, k]."""
-    return np.array([one.bound() for one in lags]), np.array([one.usual[one.binding] for one in lags])
+def _computed(outputs: Sequence[Output], lags: Sequence[Lags]) -> tuple[Float64, Float64]:
+    """Return how long was computed for each output, and how long usually. Both are float64[n, u, k].
+
+    Where an output waited for something unseen that needs no input, that was computed for it as well.
+    """
+    took, usual = np.array([one.bound() for one in lags]), np.array([one.usual[one.binding] for one in lags])
+    for place, one in enumerate(outputs[:-1]):
+        if one.takes and not one.inputs and not outputs[place + 1].takes:
+            own = lags[place + 1].binding == 0
+            took[place + 1] += np.where(own, lags[place].lag[0], 0.0)
+            usual[place + 1] += np.where(own, one.takes, 0.0)
+    return took, usual
 
 
 def _in_range(speed: Float64, params: ReplayParams) -> Float64:

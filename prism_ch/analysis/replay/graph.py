@@ -21,7 +21,8 @@ from prism_ch.analysis.replay.collectives import Rounds, read_rounds
 from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft
 from prism_ch.analysis.replay.longest_path import Dag
 from prism_ch.analysis.replay.rest import rest_takes, with_rest
-from prism_ch.analysis.replay.round_nodes import RoundNodes
+from prism_ch.analysis.replay.round_nodes import RoundNodes, goes_on
+from prism_ch.analysis.replay.split_backward import with_weights
 from prism_ch.analysis.replay.turns import Turns, fill, read_turns
 from prism_ch.analysis.replay.units import by_unit, compute_together
 from prism_ch.core import robust
@@ -120,8 +121,7 @@ def build_graph(
     begins = draft.nodes(begin)
     outs, ins = _moments(turns, where.unit)
     rounds = tuple(_rounds(traffic, kinds, where, params[1]))
-    ready = _first_ready(rounds, where.role_of_unit(), begin)
-    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), ready, params)
+    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), rounds, params)
     _draft_messages(draft, turns, where.unit, chains, arrivals)
     speed = np.ones((len(where.role_of_unit()), draft.steps))
     for one in chains:
@@ -190,20 +190,20 @@ def _draft_chains(
     begin: Float64,
     moments: tuple[Moments, Moments],
     role_of_unit: Int64,
-    ready: Float64,
+    rounds: Sequence[Rounds],
     params: tuple[ComputeTimeParams, ReplayParams],
 ) -> tuple[list[ChainNodes], dict[tuple[int, int], Int64]]:
-    """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n].
-
-    Parameters: `ready` float64[roles, k], see `_first_ready`.
-    """
+    """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n]."""
+    ready = _first_ready(rounds, role_of_unit, begin)
     arrivals: dict[tuple[int, int], Int64] = {}
     read = [
         read_chain(stage, np.flatnonzero(role_of_unit == stage), moments, begin[stage], params)
         for stage in range(len(begins))
     ]
     takes = [rest_takes(read, one.stage) for one in read]
-    read = [with_rest(one, ready[one.stage], took, params[1]) for one, took in zip(read, takes, strict=True)]
+    read = with_weights(read, _computes_until(rounds, len(role_of_unit), params[1]), params[1]) or [
+        with_rest(one, ready[one.stage], took, params[1]) for one, took in zip(read, takes, strict=True)
+    ]
     # Without a round a step ends with the last message, and its receiver computes on that in the next.
     left = [took if np.isnan(ready[one.stage]).all() else np.nan for one, took in zip(read, takes, strict=True)]
     chains = []
@@ -225,6 +225,18 @@ def _first_ready(rounds: Sequence[Rounds], role_of_unit: Int64, begin: Float64) 
         for row, at in zip(role_of_unit[one.units].tolist(), one.at[:, :, 0], strict=True):
             first[row] = np.fmin(first[row], at)
     return first
+
+
+def _computes_until(rounds: Sequence[Rounds], units: int, params: ReplayParams) -> Float64:
+    """Find when units are seen to have computed all of a step, float64[units, k].
+
+    They may have before: a round shows when all are ready. NaN for units without rounds.
+    """
+    steps = rounds[0].at.shape[1] if rounds else 0
+    until = np.full((units, steps), np.nan)
+    for one in rounds:
+        until[one.units] = np.fmin(until[one.units], one.at[:, :, 0] + goes_on(one, params))
+    return until
 
 
 def _draft_messages(

@@ -83,14 +83,16 @@ def _waits(graph: ExecutionGraph, lag: Float64, at: Float64) -> _Waits:
     """List when units wait in each step, as nodes take place `at` float64[nodes, k]."""
     source, target = graph.dag.source, graph.dag.target
     own = np.flatnonzero(graph.kind == OWN)
-    free = at[source[own]] + lag[own]
-    inputs = longest_source(graph.dag, at, graph.kind == INPUT)[target[own]]
-    wait = np.where(np.isfinite(inputs), np.maximum(at[target[own]] - free, 0), 0.0)
-    until = np.where(np.isfinite(inputs), inputs, at[target[own]])
+    made, first, which = np.unique(target[own], return_index=True, return_inverse=True)
+    free = np.full((len(made), at.shape[1]), -np.inf)
+    np.maximum.at(free, which, at[source[own]] + lag[own])
+    inputs = longest_source(graph.dag, at, graph.kind == INPUT)[made]
+    wait = np.where(np.isfinite(inputs), np.maximum(at[made] - free, 0), 0.0)
+    until = np.where(np.isfinite(inputs), inputs, at[made])
     last = _last_ready(graph)
     after, ended, ready = _between_rounds(graph, at)
     return _Waits(
-        np.concatenate([graph.owner[own], graph.owner[last], after]),
+        np.concatenate([graph.owner[own[first]], graph.owner[last], after]),
         np.concatenate([until - wait, at[source[last]], ended]),
         np.concatenate([until, at[target[last]], ready]),
     )

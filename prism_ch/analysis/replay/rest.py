@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.replay.chains import Chain, Output
+from prism_ch.analysis.replay.chains import Chain
 from prism_ch.analysis.replay.lags import Lags
+from prism_ch.analysis.replay.outputs import Output
 from prism_ch.core import robust
 from prism_ch.model.columns import Float64
 from prism_ch.model.params import ReplayParams

@@ -7,22 +7,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from prism_ch.analysis.replay.chains import Chain, ChainNodes, Input
+from prism_ch.analysis.replay.chains import Chain, ChainNodes
 from prism_ch.analysis.replay.collectives import Rounds
 from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND, Draft
+from prism_ch.analysis.replay.outputs import Input
 from prism_ch.analysis.replay.ready import Seen, Speed, find_readiness
 from prism_ch.core import robust
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Something that a unit waits for: a node, its moments float64[k], how many operations follow, whose it is."""
+
+    node: int
+    at: Float64
+    pieces: float
+    own: bool
 
 
 @dataclass(slots=True)
 class _Sources:
-    """What units wait for before a round: nodes, moments and operations that follow, [s, u]; node -1 for none."""
+    """What units wait for before a round: nodes, moments and operations that follow, [s, u]; node -1 for none.
+
+    `own` bool[s, u] masks what a unit did itself.
+    """
 
     node: Int64
     at: Float64
     pieces: Float64
+    own: Bool
 
 
 @dataclass(slots=True)
@@ -70,7 +85,7 @@ class RoundNodes:
         ready: tuple[Int64, Float64] | None = None
         done: tuple[Int64, Float64] | None = None
         for number in range(rounds.count):
-            seen = self._seen(rounds, number, None if done is None else done[1].max(axis=0))
+            seen = _seen(rounds, number, None if done is None else done[1].max(axis=0), self._params)
             if done is not None and seen.ended is not None and seen.follows():
                 nodes = self._draft.nodes(seen.at)
                 for before in done[0].tolist():
@@ -78,13 +93,12 @@ class RoundNodes:
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)
-                goes_on = self._goes_on(rounds) if number == 0 else None
-                found = find_readiness(seen, sources.at, sources.pieces, speed.factor, goes_on)
+                longer = goes_on(rounds, self._params) if number == 0 else None
+                found = find_readiness(seen, sources.at, sources.pieces, speed.factor, longer)
                 nodes = self._draft.nodes(found.at)
-                for place, (source, lag) in enumerate(zip(sources.node, found.lag, strict=True)):
-                    there = source >= 0
-                    kind = OWN if place == 0 else INPUT
-                    self._draft.edges(kind, source[there], nodes[there], lag[there], rounds.units[there])
+                for source, own, lag in zip(sources.node, sources.own, found.lag, strict=True):
+                    for kind, there in ((OWN, own & (source >= 0)), (INPUT, ~own & (source >= 0))):
+                        self._draft.edges(kind, source[there], nodes[there], lag[there], rounds.units[there])
                 speed = speed.measured(found.took, found.known, self._params)
                 ready = nodes, found.at
             done = self._round(rounds, number, ready, done, owners)
@@ -94,31 +108,6 @@ class RoundNodes:
             for rows, node, at in zip(rounds.parts, *done, strict=True):
                 for one in np.unique(role[rows]).tolist():
                     self.last_of_role.setdefault(one, []).append((int(node), at))
-
-    def _goes_on(self, rounds: Rounds) -> Float64:
-        """Find how long units compute on from their first round, float64[k].
-
-        Gradients are reduced bucket by bucket while the last backward goes on.
-        """
-        since = until = self._seen(rounds, 0, None).begun
-        for number in range(1, rounds.count):
-            ended = rounds.ends[:, :, number - 1].max(axis=0)
-            seen = self._seen(rounds, number, ended)
-            if seen.follows():
-                break
-            if robust.median(seen.begun - ended) > seen.near_ns:
-                until = seen.begun
-        return np.nan_to_num(until - since)
-
-    def _seen(self, rounds: Rounds, number: int, ended: Float64 | None) -> Seen:
-        """Return what a round shows."""
-        at, end = rounds.at[:, :, number], rounds.ends[:, :, number].max(axis=0)
-        unseen = np.isnan(at)
-        begun = np.fmax.reduce(at, axis=0)
-        took = float(np.nan_to_num(robust.median(end - begun)))
-        begun = np.where(np.isnan(begun), end - took, begun)
-        near = self._params.ready_ns + self._params.ready_share * max(took, 0.0)
-        return Seen(np.where(unseen, begun, at), unseen, ended, near, rounds.edges)
 
     def _round(
         self,
@@ -149,9 +138,9 @@ class RoundNodes:
         ready: tuple[Int64, Float64] | None,
     ) -> _Sources:
         """Find what units wait for before a round. The first is what the unit itself did before."""
-        columns: list[list[tuple[int, Float64, float]]] = [[] for _ in units]
+        columns: list[list[_Source]] = [[] for _ in units]
         if ready is not None:
-            columns = [[(int(node), moment, 1.0)] for node, moment in zip(*ready, strict=True)]
+            columns = [[_Source(int(node), moment, 1.0, own=True)] for node, moment in zip(*ready, strict=True)]
         for nodes in self._nodes:
             mine = np.flatnonzero(np.isin(units, nodes.chain.units))
             if len(mine):
@@ -160,15 +149,15 @@ class RoundNodes:
                     columns[row] += found
         most = max((len(one) for one in columns), default=1)
         shape = (max(most, 1), len(units))
-        sources = _Sources(np.full(shape, -1), np.full((*shape, self._draft.steps), -np.inf), np.ones(shape))
+        moments, own = np.full((*shape, self._draft.steps), -np.inf), np.zeros(shape, dtype=np.bool_)
+        sources = _Sources(np.full(shape, -1), moments, np.ones(shape), own)
         for row, column in enumerate(columns):
-            for place, (node, moment, pieces) in enumerate(column):
-                sources.node[place, row], sources.at[place, row], sources.pieces[place, row] = node, moment, pieces
+            for place, one in enumerate(column):
+                sources.node[place, row], sources.at[place, row] = one.node, one.at
+                sources.pieces[place, row], sources.own[place, row] = one.pieces, one.own
         return sources
 
-    def _of_chain(
-        self, nodes: ChainNodes, units: Int64, at: Float64, state: _Taken
-    ) -> list[list[tuple[int, Float64, float]]]:
+    def _of_chain(self, nodes: ChainNodes, units: Int64, at: Float64, state: _Taken) -> list[list[_Source]]:
         """List what units of a stage wait for. That is their last output before, and inputs without an output."""
         chain = nodes.chain
         rows = np.searchsorted(chain.units, units)
@@ -187,13 +176,41 @@ class RoundNodes:
         if place <= state.output and not rest:
             return [[] for _ in units]
         state.output, state.inputs = max(place, state.output), [*state.inputs, *rest]
-        found: list[list[tuple[int, Float64, float]]] = []
+        found: list[list[_Source]] = []
         for row in rows.tolist():
             node, moment = (
                 (int(nodes.own[place][row]), chain.at[place, row]) if place >= 0 else (nodes.begin, chain.begin)
             )
-            found.append([(node, moment, float(max(len(rest), 1)))])
+            found.append([_Source(node, moment, float(max(len(rest), 1)), own=True)])
             for left, one in enumerate(rest):
                 node = int(self._arrivals[one.link][row, one.number])
-                found[-1].append((node, chain.arrived[one.link][row, :, one.number], float(len(rest) - left)))
+                come = chain.arrived[one.link][row, :, one.number]
+                found[-1].append(_Source(node, come, float(len(rest) - left), own=False))
         return found
+
+
+def goes_on(rounds: Rounds, params: ReplayParams) -> Float64:
+    """Find how long units compute on from their first round, float64[k].
+
+    Gradients are reduced bucket by bucket while the last backward goes on.
+    """
+    since = until = _seen(rounds, 0, None, params).begun
+    for number in range(1, rounds.count):
+        ended = rounds.ends[:, :, number - 1].max(axis=0)
+        seen = _seen(rounds, number, ended, params)
+        if seen.follows():
+            break
+        if robust.median(seen.begun - ended) > seen.near_ns:
+            until = seen.begun
+    return np.nan_to_num(until - since)
+
+
+def _seen(rounds: Rounds, number: int, ended: Float64 | None, params: ReplayParams) -> Seen:
+    """Return what a round shows."""
+    at, end = rounds.at[:, :, number], rounds.ends[:, :, number].max(axis=0)
+    unseen = np.isnan(at)
+    begun = np.fmax.reduce(at, axis=0)
+    took = float(np.nan_to_num(robust.median(end - begun)))
+    begun = np.where(np.isnan(begun), end - took, begun)
+    near = params.ready_ns + params.ready_share * max(took, 0.0)
+    return Seen(np.where(unseen, begun, at), unseen, ended, near, rounds.edges)

@@ -39,6 +39,12 @@ class ReplayParams(SharedParams):
     #: Work was put off to the end of a step if after the last input a stage computes for more than this share of an
     #: operation longer than for one: a schedule without bubbles leaves the gradients of weights, as long again.
     put_off: float = 0.5
+    #: A weight gradient fits into idle time that is shorter by at most this share of it: GPUs vary by 1 to 3 %, and how
+    #: long it takes is known within some percent.
+    fits: float = 0.15
+    #: What it counts for where a hidden operation might have been computed earlier, as a share of it. It decides where
+    #: moments do not: medians of many steps differ by less than this, other orders by a whole operation.
+    waiting: float = 0.01
     #: The part of an output's places in the schedule in which nothing else is computed before it.
     plain_quantile: float = 0.25
     #: The quantile of the times after the last source that is computing alone: where ranks wait for something else
