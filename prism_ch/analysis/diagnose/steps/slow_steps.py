@@ -160,7 +160,7 @@ def _compare(seen: Steps, going: Finding | None, params: DiagnoseParams) -> _Com
         newest = [*newest, row][-max(params.run_steps) :]
         for reference in ((usual, spread), oldest if row >= params.settled_steps else None):
             run = _slow_run(duration, newest, reference, params) if reference and not slow[row] else []
-            if row in run and reference:
+            if reference and row in run:
                 slow[run], expected[run] = True, reference[0]
                 score[run] = (duration[run] - reference[0]) / reference[1]
                 healthy = [one for one in healthy if one not in run]
@@ -198,8 +198,11 @@ def _slow_run(
 
     Parameters: `newest`, rows of steps that are not slow by themselves; `reference`, the usual duration and its spread.
     Half of some steps have to be longer for their median to be. It spreads 1.25 / sqrt(n) as wide as one of n steps.
+    Without the very newest among them there is nothing that an earlier step has not shown.
     """
     usual, spread = reference
+    if duration_s[newest[-1]] - usual <= params.small_excess * usual / 2:
+        return []
     for width in params.run_steps:
         if len(newest) < width:
             break
