@@ -1,5 +1,5 @@
 -- Whom the others wait for: GPUs that the incident names, those of a server, group or stage that it names, then those that worked longest beyond
--- their peers, in up to 100 of its steps. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a
+-- their peers, in up to 100 of its steps. Of the GPUs of the server that is its subject none is likelier but by that work. Peers are the GPUs of the same stage and turn: of the same data-parallel group, of a
 -- small one those of the same stage. Work is computing without what a GPU waited for; where steps are not replayed, that isn't known,
 -- and work isn't told.
 WITH
@@ -45,5 +45,5 @@ FROM member AS m
 LEFT JOIN worked AS w ON m.endpoint = w.endpoint
 LEFT JOIN last_ready AS l ON m.endpoint = l.endpoint
 WHERE m.place > 0 OR m.around_place > 0 OR l.steps > 0 OR w.work_s > 0
-ORDER BY m.place > 0 DESC, m.around_place > 0 DESC, m.place, m.around_place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
+ORDER BY m.place > 0 DESC, m.around_place > 0 DESC, m.around_place != 1 ? m.place : 0, m.around_place, "Work beyond peers" DESC NULLS LAST, "Last in steps" DESC, m.server, m.gpu
 LIMIT 20
