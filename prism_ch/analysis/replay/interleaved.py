@@ -14,8 +14,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.compute.between_messages import operation_ns
 from prism_ch.analysis.replay.hidden import Hidden, Visible, place_hidden
-from prism_ch.analysis.replay.outputs import Input, Output, in_order
-from prism_ch.core import robust
+from prism_ch.analysis.replay.outputs import Input, Output, in_order, usual_moments
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
 
@@ -68,8 +67,8 @@ def interleaved_outputs(
     if ends is None:
         return None
     order = in_order(sent)
-    at = {link: _usual(values) for link, values in sent.items()}
-    come = {link: _usual(values) for link, values in arrived.items()}
+    at = {link: usual_moments(values) for link, values in sent.items()}
+    come = {link: usual_moments(values) for link, values in arrived.items()}
     moments = np.array([at[link][number] for link, number in order])
     least = params[0].half * operation_ns(list(sent.values()))
     best: tuple[float, _Pairs] | None = None
@@ -178,7 +177,3 @@ def _with_hidden(
             outputs.append(Output((stage, stage), each, (source,), takes[1]))
         outputs.append(Output(link, number, () if one is None else (one,)))
     return tuple(outputs)
-
-
-def _usual(values: Float64) -> Float64:
-    return np.asarray(robust.median(values.reshape(-1, values.shape[2]), axis=0))

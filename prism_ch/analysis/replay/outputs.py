@@ -33,12 +33,17 @@ class Output(NamedTuple):
     takes: float = 0.0
 
 
+def usual_moments(values: Float64) -> Float64:
+    """Return when each message usually is, float64[n], of moments float64[u, k, n]."""
+    return robust.median(values.reshape(-1, values.shape[2]), axis=0)
+
+
 def in_order(sent: Mapping[tuple[int, int], Float64]) -> list[tuple[tuple[int, int], int]]:
     """List the outputs of a stage as they are sent usually: links and numbers.
 
     Parameters: `sent` float64[u, k, n] by link.
     """
-    moments = ((link, robust.median(values.reshape(-1, values.shape[2]), axis=0)) for link, values in sent.items())
+    moments = ((link, usual_moments(values)) for link, values in sent.items())
     order = sorted((at, link, n) for link, each in moments for n, at in enumerate(np.nan_to_num(each).tolist()))
     return [(link, number) for _, link, number in order]
 
@@ -99,5 +104,5 @@ def _answers(
     [out], [come] = sent.values(), arrived.values()
     if out.shape != come.shape or out.shape[2] < params.slow_steps:
         return False
-    quickest = robust.median((out - come).reshape(-1, out.shape[2]), axis=0).min()
+    quickest = usual_moments(out - come).min()
     return bool(0 < quickest <= (1 + params.half) * robust.median(np.diff(out, axis=2)))
