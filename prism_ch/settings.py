@@ -7,7 +7,7 @@ import re
 import tomllib
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -21,6 +21,9 @@ LOCAL = "local"
 #: A host and a port, two groups of an address.
 HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})"
 _SCHEDULER = re.compile(f"dask://{HOST_AND_PORT}")
+
+#: Who orders flows and folds repeats: whoever does it cheapest, the database as far as it can, or this process.
+Pushdown: TypeAlias = Literal["auto", "engine", "here"]
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -153,7 +156,7 @@ class AnalysisSettings(BaseModel):
     executor: str = LOCAL
     #: Who orders the flows of a window and folds exact repeats: `engine`, the database as far as it can; `here`, this
     #: process; `auto`, each is tried, and then what costs least. `prism-ch doctor --costs` shows what each costs.
-    pushdown: Literal["auto", "engine", "here"] = "auto"
+    pushdown: Pushdown = "auto"
 
     @field_validator("executor")
     @classmethod

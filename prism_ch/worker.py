@@ -97,6 +97,19 @@ class StoredFlows:
         return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
 
 
+def read_worked(
+    store: Store, window: Window, params: Params, pulls: PullChoice | None = None
+) -> tuple[Topology, WindowMemory, WindowFlows]:
+    """Read what the analysis of a worked window goes on from: topology, memory and flows.
+
+    Parameters: `pulls` chooses how flows are read.
+    """
+    topology = read_topology(store, window.end_ns)
+    memory = read_memory(store, topology, window, params)
+    source = StoredFlows(store, topology, PullChoice() if pulls is None else pulls)
+    return topology, memory, read_window(source, window, memory, topology, params, is_whole=True)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredWindow:
     """A claimed window of a database: what is read for it, and where its results go."""
@@ -164,7 +177,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     if not allow_missing:
         require_whole_topology(store)
     arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
-    kept = kept or KeptMemory(PullChoice(settings.analysis.pushdown))
+    kept = kept or KeptMemory(settings.analysis.pushdown)
     reports: list[WindowReport] = []
     with new_worker(store) as worker:
         for claim, left in claim_due_windows(store, settings.window_s, selection, inputs, worker, wait=patient):
@@ -216,7 +229,7 @@ def look_ahead(
     with new_worker(store) as worker:
         claim = claim_window(store, Window(start_ns, until_ns), worker=worker)
         try:
-            kept = KeptMemory(PullChoice(settings.analysis.pushdown))
+            kept = KeptMemory(settings.analysis.pushdown)
             return _work(store, claim, chosen_params(params, settings), kept, executor, is_whole=True, is_ahead=True)
         finally:
             end_claim(store, claim.revision, worker)
@@ -254,9 +267,7 @@ def replay_job(
     width = settings.window_s * 10**9
     start_ns = int(rows[0][1]) // width * width
     window = Window(start_ns, start_ns + width)
-    topology = read_topology(store, window.end_ns)
-    memory = read_memory(store, topology, window, params)
-    flows = read_window(StoredFlows(store, topology), window, memory, topology, params, is_whole=True)
+    topology, _, flows = read_worked(store, window, params)
     apart = Apart()
     found = [one for one in job_contexts(flows, topology, params, apart) if one.job_id == job_id]
     for failure in apart.failures:

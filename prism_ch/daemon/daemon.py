@@ -21,7 +21,6 @@ from prism_ch.settings import Settings
 from prism_ch.store.client import Store, connect
 from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.migrate import require_schema
-from prism_ch.store.pull import PullChoice
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Daemon:
             self._executor = opened.enter_context(chosen_executor(settings.analysis))
             self._opened = opened.pop_all()
         self._spool = spool
-        self._watch, self._kept = Watch(), KeptMemory(PullChoice(settings.analysis.pushdown))
+        self._watch, self._kept = Watch(), KeptMemory(settings.analysis.pushdown)
         self._database = str(store)
         self.health = HealthMonitor(settings, spool, self.states, lambda: connect(settings.url))
         self._runners = [

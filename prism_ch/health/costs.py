@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.window import analyse_window
 from prism_ch.errors import UsageError
 from prism_ch.model.params import Params
@@ -21,10 +20,9 @@ from prism_ch.store.client import Store
 from prism_ch.store.flows import read_flows
 from prism_ch.store.migrate import require_schema
 from prism_ch.store.pull import AMONG, PLANS, TRIALS, PullChoice, PullPlan
-from prism_ch.store.read import read_memory
 from prism_ch.store.statements import statement
 from prism_ch.store.topology import read_topology
-from prism_ch.worker import DEFAULT_PARAMS, StoredFlows, chosen_params
+from prism_ch.worker import DEFAULT_PARAMS, chosen_params, read_worked
 
 #: Windows that are measured, every other one for the model, and how many of the newest they are chosen from.
 _WINDOWS, _AMONG = 24, 240
@@ -173,9 +171,7 @@ def _read_costs(store: Store, window: Window, pulls: PullChoice) -> Iterator[Rea
 def _window_cost(store: Store, window: Window, write_s: float, params: Params, pulls: PullChoice) -> WindowCost:
     """Analyse a window as if it were new, and write nothing."""
     began_s, clock_s = time.process_time(), time.perf_counter()
-    topology = read_topology(store, window.end_ns)
-    memory = read_memory(store, topology, window, params)
-    flows = read_window(StoredFlows(store, topology, pulls), window, memory, topology, params, is_whole=True)
+    topology, memory, flows = read_worked(store, window, params, pulls)
     found, _ = analyse_window(flows, memory, topology, params)
     cpu_s, clock_s = time.process_time() - began_s, time.perf_counter() - clock_s
     return WindowCost(window, len(flows.flows), len(found.jobs), cpu_s, clock_s, write_s)

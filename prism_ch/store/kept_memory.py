@@ -10,6 +10,7 @@ from prism_ch.model.memory import WindowMemory, clocks_since_ns
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
+from prism_ch.settings import Pushdown
 from prism_ch.store.ledger import Claim
 from prism_ch.store.pull import PullChoice
 
@@ -46,8 +47,8 @@ class KeptMemory:
     `pulls` knows what it cost to read flows.
     """
 
-    def __init__(self, pulls: PullChoice | None = None) -> None:
-        self.pulls = PullChoice() if pulls is None else pulls
+    def __init__(self, pushdown: Pushdown = "auto") -> None:
+        self.pulls = PullChoice(pushdown)
         self._kept: _Kept | None = None
 
     def before(self, claim: Claim, topology: Topology) -> Before | None:

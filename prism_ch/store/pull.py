@@ -8,12 +8,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, TypeAlias
 
+from prism_ch.settings import Pushdown
 from prism_ch.store.statements import statement
-
-#: What is chosen among: all plans by what they cost, or the one that leaves most to the engine, or to this process.
-Pushdown: TypeAlias = Literal["auto", "engine", "here"]
 
 #: Pulls of fewer rows do not show what a row costs.
 _ENOUGH_ROWS = 50_000

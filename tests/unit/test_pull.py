@@ -1,6 +1,7 @@
 """Who orders and folds a pull of flows is chosen by what pulls have cost."""
 
-from prism_ch.store.pull import PLANS, TRIALS, PullChoice
+from prism_ch.settings import Pushdown
+from prism_ch.store.pull import PLANS, TRIALS, PullChoice, PullPlan
 
 LARGE = 100_000
 
@@ -29,8 +30,9 @@ def test_small_pulls_show_nothing() -> None:
 
 
 def test_a_setting_leaves_no_choice() -> None:
-    for pushdown, wanted in (("engine", PLANS[1]), ("here", PLANS[2])):
-        choice = PullChoice(pushdown)  # type: ignore[arg-type]
+    cases: dict[Pushdown, PullPlan] = {"engine": PLANS[1], "here": PLANS[2]}
+    for pushdown, wanted in cases.items():
+        choice = PullChoice(pushdown)
         choice.note(wanted, LARGE, 99.0)
         assert choice.plan() is wanted
 
