@@ -82,6 +82,16 @@ class FlowBatch(Columns):
             np.gcd.at(tick, self.exporter[some], times[some])
         return tick
 
+    def with_used_names(self) -> FlowBatch:
+        """Return the batch without exporters and ways that no observation of it has."""
+        return self.numbered_by(tuple(_named(self.exporter, self.exporters)), tuple(_named(self.way, self.ways)))
+
+    def numbered_by(self, exporters: tuple[str, ...], ways: tuple[tuple[str, ...], ...]) -> FlowBatch:
+        """Return the batch with these exporters and ways, which hold all that its observations have."""
+        exporter = _renumbered(self.exporters, exporters)[self.exporter]
+        way = _renumbered(self.ways, ways)[self.way]
+        return replace(self, exporter=exporter, way=way, exporters=exporters, ways=ways)
+
     def _pairs(self) -> Int64:
         """Return the number of each observation's directed pair, int64[n], from 0."""
         change = np.zeros(len(self), dtype=bool)
@@ -96,10 +106,7 @@ class FlowBatch(Columns):
         """
         exporters = tuple(sorted({name for batch in batches for name in _named(batch.exporter, batch.exporters)}))
         ways = tuple(sorted({way for batch in batches for way in _named(batch.way, batch.ways)}))
-        renumbered = [
-            replace(b, exporter=_renumbered(b.exporters, exporters)[b.exporter], way=_renumbered(b.ways, ways)[b.way])
-            for b in batches
-        ]
+        renumbered = [batch.numbered_by(exporters, ways) for batch in batches]
         joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters, ways=ways)
         return _sorted(joined) if len(batches) > 1 else joined
 

@@ -82,7 +82,8 @@ def read_flows(
         usable &= _is_new(batch)
     if crossing:
         usable &= np.isin(batch.src, wanted) != np.isin(batch.dst, wanted)
-    return batch if usable.all() else batch.take(usable)
+    # The engine's dictionaries may name what no row has, differently each time.
+    return (batch if usable.all() else batch.take(usable)).with_used_names()
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[Int32, tuple[str, ...]]:

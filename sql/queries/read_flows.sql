@@ -3,8 +3,9 @@
 --   addresses: where not empty, only flows of which so many `ends` are among these: 2 between them, 1 beside them.
 -- Result: the columns of a flow record but sampling_rate, addresses as dictionaries, the path as the dictionary `way`, its
 --   switches one a line; sorted so that exact repeats, which are not folded here, follow one another, the first of them
---   by its way. store/pull.py leaves the order out, or folds repeats by its keys, where that costs less. One day is one part of
---   the table and one minute one prefix of its key, so that little else is read.
+--   by its way; of repeats with several ways a merge of parts keeps one. store/pull.py leaves the order out, or folds
+--   repeats by its keys, where that costs less. One day is one part of the table and one minute one prefix of its key,
+--   so that little else is read.
 SELECT
     time_flow_start_ns,
     time_flow_end_ns,

@@ -111,9 +111,12 @@ def test_each_operator_gives_the_same_in_both_forms(store: Store, topology: Topo
         }),
     )  # fmt: skip
     store.command("TRUNCATE TABLE flows_log")
+    # Of repeats with several ways a merge keeps one, which may happen between two reads.
+    store.command("SYSTEM STOP MERGES flows_log")
     for part in data.draw(st.lists(st.lists(one, min_size=1, max_size=20), max_size=4)):  # repeats meet when read
         store.insert("flows_log", pa.Table.from_pylist(part, SCHEMA))
     first, *others = (read_flows(store, topology, 0, 2**63 - 1, plan=plan) for plan in PLANS)
+    store.command("SYSTEM START MERGES flows_log")
     for other in others:
         assert (other.exporters, other.ways) == (first.exporters, first.ways)
         for name in (*FIELDS, "exporter", "way"):
