@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet
@@ -135,6 +136,15 @@ def test_a_reader_that_leaves_is_no_error(analysed: tuple[Path, str]) -> None:
     assert process.returncode == 128 + 13
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children heed SIGINT, which those of a shell's background job ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_a_long_query(tmp_path: Path) -> None:
     endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1"
     command = [sys.executable, "-m", "prism_ch", "sql", endless, "--url", f"chdb://{tmp_path}/data?database=default"]
