@@ -27,7 +27,7 @@ class Chain:
     `units` int64[u], rising; `begin` float64[k], since when they may compute; `outputs` in order, with their moments
     `at` float64[n, u, k] and the moments of inputs `arrived` float64[u, k, n] by link. `rest` are inputs that no output
     needs. `lags` are those of each output after what it waits for, and `speed` float64[u, k] how many times longer than
-    usual each unit computes.
+    usual each unit computes, as does `closing` of what it computes after its last output.
     """
 
     stage: int
@@ -39,6 +39,7 @@ class Chain:
     rest: tuple[Input, ...]
     lags: tuple[Lags, ...]
     speed: Float64
+    closing: Float64
 
     @classmethod
     def of(
@@ -59,7 +60,7 @@ class Chain:
         unseen = np.full(shape, np.nan)
         rows = [sent[one.link][:, :, one.number] if one.link in sent else unseen for one in outputs]
         at, lags, speed = _lags(outputs, np.array(rows).reshape(len(outputs), *shape), arrived, begin, params)
-        return cls(stage, units, begin, outputs, at, arrived, unused(outputs, arrived), lags, speed)
+        return cls(stage, units, begin, outputs, at, arrived, unused(outputs, arrived), lags, speed, speed)
 
     def sources(self, place: int) -> Float64:
         """Return when what an output waits for was there, float64[s, u, k]. Its unit's own before it comes first."""

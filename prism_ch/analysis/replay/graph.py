@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -19,13 +20,16 @@ from prism_ch.analysis.diagnose.compute.lateness import joined_by
 from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain, with_prologue
 from prism_ch.analysis.replay.collectives import Rounds, read_rounds
 from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft
+from prism_ch.analysis.replay.lengths import find_lengths
 from prism_ch.analysis.replay.longest_path import Dag
+from prism_ch.analysis.replay.progress import last_exchanges
 from prism_ch.analysis.replay.rest import rest_takes, with_rest
 from prism_ch.analysis.replay.round_nodes import RoundNodes, goes_on
 from prism_ch.analysis.replay.split_backward import with_weights
 from prism_ch.analysis.replay.turns import Turns, fill, read_turns
 from prism_ch.analysis.replay.units import by_unit, compute_together
 from prism_ch.core import robust
+from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
@@ -88,6 +92,14 @@ class _Layout:
         found[self.unit] = self.role
         return found
 
+    def lane_of_unit(self, turns: Mapping[tuple[int, int], Turns]) -> Int32:
+        """Return the replica of the pipeline that each unit is in, int32[units]. Those of one send to one another."""
+        src, dst = (
+            np.concatenate([self.unit[side(one)] for one in turns.values()] or [np.empty(0, dtype=np.int32)])
+            for side in (attrgetter("src"), attrgetter("dst"))
+        )
+        return components(int(self.unit.max()) + 1, src, dst)
+
 
 def build_graph(
     traffic: Traffic,
@@ -102,7 +114,7 @@ def build_graph(
     Returns None without two steps.
 
     1. Read the messages of pipelines in turn, and find the ranks that compute as one.
-    2. Read what each stage computes in turn: each output of inputs.
+    2. Read what each stage computes in turn: each output of inputs. A job of one stage shows its last exchange at most.
     3. Read the rounds of collectives, and when units are ready for them.
     4. Join all by edges; a role ends when the last of these has.
     """
@@ -120,10 +132,13 @@ def build_graph(
     end = np.array([(end - base)[1:] for end in of_role], dtype=np.float64)
     begins = draft.nodes(begin)
     outs, ins = _moments(turns, where.unit)
+    if not turns:
+        outs = _exchanges(traffic, kinds, where)
     rounds = tuple(_rounds(traffic, kinds, where, params[1]))
-    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), where.role_of_unit(), rounds, params)
+    of_unit = where.role_of_unit(), where.lane_of_unit(turns)
+    chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), of_unit, rounds, params)
     _draft_messages(draft, turns, where.unit, chains, arrivals)
-    speed = np.ones((len(where.role_of_unit()), draft.steps))
+    speed = np.ones((len(of_unit[0]), draft.steps))
     for one in chains:
         speed[one.chain.units] = one.chain.speed
     closing = RoundNodes(draft, [one.chain for one in chains], chains, arrivals, speed, params)
@@ -184,25 +199,36 @@ def _moments(turns: Mapping[tuple[int, int], Turns], unit: Int32) -> tuple[Momen
     return outs, ins
 
 
+def _exchanges(traffic: Traffic, kinds: PairKinds, where: _Layout) -> Moments:
+    """Return when units of one stage last exchange data inside operations, without the first step."""
+    inner = traffic.take(np.isin(kinds.burst, (EP, CP, TP)))
+    found = last_exchanges(inner, where.division, where.base_ns, where.role, where.unit)
+    return {link: (units, at[:, 1:]) for link, (units, at) in found.items()}
+
+
 def _draft_chains(
     draft: Draft,
     begins: Int64,
     begin: Float64,
     moments: tuple[Moments, Moments],
-    role_of_unit: Int64,
+    of_unit: tuple[Int64, Int32],
     rounds: Sequence[Rounds],
     params: tuple[ComputeTimeParams, ReplayParams],
 ) -> tuple[list[ChainNodes], dict[tuple[int, int], Int64]]:
-    """Draft what each stage computes. Returns that, and the nodes of its inputs by link, int64[u, n]."""
+    """Draft what each stage computes.
+
+    Parameters: `of_unit`, the role and the lane of each. Returns also the nodes of inputs by link, int64[u, n].
+    """
+    role_of_unit, lane = of_unit
     ready = _first_ready(rounds, role_of_unit, begin)
     arrivals: dict[tuple[int, int], Int64] = {}
     read = [
         read_chain(stage, np.flatnonzero(role_of_unit == stage), moments, begin[stage], params)
         for stage in range(len(begins))
     ]
-    takes = [rest_takes(read, one.stage) for one in read]
+    takes, lengths = [rest_takes(read, one.stage) for one in read], find_lengths(read, lane)
     read = with_weights(read, _computes_until(rounds, len(role_of_unit), params[1]), params[1]) or [
-        with_rest(one, ready[one.stage], took, params[1]) for one, took in zip(read, takes, strict=True)
+        with_rest(one, ready[one.stage], took, lengths, params[1]) for one, took in zip(read, takes, strict=True)
     ]
     # Without a round a step ends with the last message, and its receiver computes on that in the next.
     left = [took if np.isnan(ready[one.stage]).all() else np.nan for one, took in zip(read, takes, strict=True)]

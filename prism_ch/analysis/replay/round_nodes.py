@@ -68,6 +68,9 @@ class RoundNodes:
         self.speed, self.parts = speed, tuple[Int64, ...]()
         self.last_of_role: dict[int, list[tuple[int, Float64]]] = {}
         self._draft, self._chains, self._nodes, self._arrivals = draft, chains, nodes, arrivals
+        self._closing = speed.copy()
+        for one in chains:
+            self._closing[one.units] = one.closing
         self._compute, self._params = params
         self._places = 0
 
@@ -93,8 +96,9 @@ class RoundNodes:
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)
+                pace = speed.factor if number else self._closing[rounds.units]
                 longer = goes_on(rounds, self._params) if number == 0 else None
-                found = find_readiness(seen, sources.at, sources.pieces, speed.factor, longer)
+                found = find_readiness(seen, sources.at, sources.pieces, pace, longer)
                 nodes = self._draft.nodes(found.at)
                 for source, own, lag in zip(sources.node, sources.own, found.lag, strict=True):
                     for kind, there in ((OWN, own & (source >= 0)), (INPUT, ~own & (source >= 0))):

@@ -34,6 +34,17 @@ def test_idle_time_equals_truth_within_two_percent(family: str) -> None:
     assert replay_table([("healthy", errors)]).rows[0][0] == "healthy"
 
 
+@pytest.mark.parametrize("family", ["production", "production-staggered"])
+def test_other_stages_show_how_long_a_microbatch_is(family: str) -> None:
+    """The last backward passes of the first stage send nothing, and microbatches differ by 10 to 30 %."""
+    assert np.quantile(healthy(family, 3).idle, 0.95) < 0.005
+
+
+def test_exchanges_in_operations_show_who_waits() -> None:
+    """Ranks begin their collective together, and context rings show how far each has come before."""
+    assert np.median(healthy("context-ring", 71811).idle) < 0.005
+
+
 def test_bubbles_are_part_of_idle_time() -> None:
     scenario = replace(FAMILIES["pipeline-1f1b"](3), phases=False)
     [attempt] = attempts(scenario)
