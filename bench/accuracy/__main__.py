@@ -65,12 +65,12 @@ def main() -> None:
     if "faults" in chosen.parts:
         _find_faults(seeds, chosen)
     if "replay" in chosen.parts:
-        _replay(seeds[:_REPLAY_SEEDS], chosen)
+        _replay(seeds, chosen)
 
 
 def _replay(seeds: range, chosen: argparse.Namespace) -> None:
     """Replay runs with and without faults, and print how far from the truth that is."""
-    planned = list(replay.plan(seeds, chosen.only))
+    planned = list(replay.plan(seeds[:_REPLAY_SEEDS], seeds, chosen.only))
     results = run([Task(f"replay of {one[1]}", replay.work, (one,)) for one in planned], chosen.workers)
     errors = [(one[0], _or_else(str(one[1]), next(results), replay.Errors(missed=1))) for one in planned]
     if chosen.verbose:

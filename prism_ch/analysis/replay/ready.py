@@ -15,27 +15,40 @@ from prism_ch.model.params import ReplayParams
 class Seen:
     """What a round shows: `at` float64[u, k], when units first take part, `unseen` bool[u, k] where none is seen.
 
-    `ended` float64[k] is when the round before ended, None before the first; `near_ns`, how far apart moments are that
-    are one. `edges` int64[2, e] are units, rows of `at`, that move data to one another, both ways.
+    `before` are float64[k], when the round before began and ended, None before the first; `near_ns`, how far apart
+    moments are that are one. `edges` int64[2, e] are units, rows of `at`, that move data to one another, both ways.
     """
 
     at: Float64
     unseen: Bool
-    ended: Float64 | None
+    before: tuple[Float64, Float64] | None
     near_ns: float
     edges: Int64
+
+    @property
+    def ended(self) -> Float64 | None:
+        """When the round before ended, float64[k], None before the first."""
+        return None if self.before is None else self.before[1]
 
     @property
     def begun(self) -> Float64:
         """When the last unit takes part, float64[k]."""
         return np.asarray(self.at.max(axis=0))
 
-    def follows(self) -> bool:
-        """Whether all units begin together some time after the round before. They compute on its result."""
-        if self.ended is None or self.unseen.any():
+    def follows(self, params: ReplayParams) -> bool:
+        """Whether all units begin together some time after the round before. They compute on its result.
+
+        They do not if they begin more regularly after its begin: then they have computed beside it.
+        """
+        if self.before is None or self.unseen.any():
             return False
         together = np.median(self.begun - self.at.min(axis=0)) <= self.near_ns
-        return bool(together and np.median(self.begun - self.ended) > self.near_ns)
+        if not together or np.median(self.begun - self.before[1]) <= self.near_ns:
+            return False
+        beside, after = (
+            np.abs(passed - np.median(passed)).sum() for passed in (self.begun - one for one in self.before)
+        )
+        return bool(after <= params.more_regular * beside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,12 +87,13 @@ class RoundNodes:
         speed, taken = Speed.of(self.speed[rounds.units]), dict[int, _Taken]()
         ready: tuple[Int64, Float64] | None = None
         done: tuple[Int64, Float64] | None = None
+        before: tuple[Float64, Float64] | None = None
         for number in range(rounds.count):
-            seen = _seen(rounds, number, None if done is None else done[1].max(axis=0), self._params)
-            if done is not None and seen.ended is not None and seen.follows():
+            seen = _seen(rounds, number, before, self._params)
+            if done is not None and seen.ended is not None and seen.follows(self._params):
                 nodes = self._draft.nodes(seen.at)
-                for before in done[0].tolist():
-                    self._draft.edges(INPUT, before, nodes, seen.at - seen.ended, rounds.units, number)
+                for node in done[0].tolist():
+                    self._draft.edges(INPUT, node, nodes, seen.at - seen.ended, rounds.units, number)
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)
@@ -106,6 +107,7 @@ class RoundNodes:
                 speed = speed.measured(found.took, found.known, self._params)
                 ready = nodes, found.at
             done = self._round(rounds, number, ready, done, owners)
+            before = seen.begun, done[1].max(axis=0)
         self.speed[rounds.units] = speed.factor
         self._places += rounds.count
         if done is not None:
@@ -198,18 +200,19 @@ def goes_on(rounds: Rounds, params: ReplayParams) -> Float64:
 
     Gradients are reduced bucket by bucket while the last backward goes on.
     """
-    since = until = _seen(rounds, 0, None, params).begun
+    since = until = begun = _seen(rounds, 0, None, params).begun
     for number in range(1, rounds.count):
         ended = rounds.ends[:, :, number - 1].max(axis=0)
-        seen = _seen(rounds, number, ended, params)
-        if seen.follows():
+        seen = _seen(rounds, number, (begun, ended), params)
+        if seen.follows(params):
             break
         if robust.median(seen.begun - ended) > seen.near_ns:
             until = seen.begun
+        begun = seen.begun
     return np.nan_to_num(until - since)
 
 
-def _seen(rounds: Rounds, number: int, ended: Float64 | None, params: ReplayParams) -> Seen:
+def _seen(rounds: Rounds, number: int, before: tuple[Float64, Float64] | None, params: ReplayParams) -> Seen:
     """Return what a round shows."""
     at, end = rounds.at[:, :, number], rounds.ends[:, :, number].max(axis=0)
     unseen = np.isnan(at)
@@ -217,4 +220,4 @@ def _seen(rounds: Rounds, number: int, ended: Float64 | None, params: ReplayPara
     took = float(np.nan_to_num(robust.median(end - begun)))
     begun = np.where(np.isnan(begun), end - took, begun)
     near = params.ready_ns + params.ready_share * max(took, 0.0)
-    return Seen(np.where(unseen, begun, at), unseen, ended, near, rounds.edges)
+    return Seen(np.where(unseen, begun, at), unseen, before, near, rounds.edges)

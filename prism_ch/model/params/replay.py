@@ -26,6 +26,9 @@ class ReplayParams(SharedParams):
     #: Ranks begin a round together within this, in nanoseconds, and a share of how long it takes.
     ready_ns: int = 300_000
     ready_share: float = 0.03
+    #: Rounds begin on the result of the round before unless they come more regularly after its begin, by this factor:
+    #: what is computed beside a round takes as long however long that does. Without a slow round both are regular.
+    more_regular: float = 2.0
     #: A pair that moves more than others of its communicator by this factor carries other traffic as well: rings and
     #: trees load all of their edges alike.
     other_traffic: float = 1.1

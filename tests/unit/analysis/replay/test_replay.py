@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.accuracy.faults.cases import Case
+from bench.accuracy.replay import faulty
 from prism_ch.analysis.replay.causes import balanced, find_cause, slower, without
 from prism_ch.analysis.replay.draft import INPUT, OWN
 from prism_ch.analysis.replay.graph import ExecutionGraph
@@ -128,3 +130,10 @@ def test_waiting_that_shows_as_computing_is_the_causes_too(family: str) -> None:
     would = times(slow, without(slow, cause, steps, PARAMS.replay))
     assert np.count_nonzero(steps) >= 5
     assert np.abs(would[steps] / usual - 1).max() < 0.03
+
+
+def test_computing_beside_rounds_stays_where_it_was() -> None:
+    """ZeRO-2 reduces gradients while backward passes go on: a quicker link does not bring these forward."""
+    errors = faulty(Case("slow_link", 0.4, 84307))
+    assert len(errors.counterfactual) == 6
+    assert max(errors.counterfactual) < 0.02
