@@ -66,7 +66,8 @@ def _share_of_first_step(sequences: Sequences, cut: _Cut, background: Background
     """Return the share of closing traffic that opens the first step.
 
     Where the data begin with a step, the first segment is short, and no other traffic of the step comes before or
-    during it; else 0.
+    during it; else 0. It is on all sequences: data that begin amid a step, after the closing traffic of some stages
+    and before that of others, show some short segments and some whole ones.
     """
     first = sequences.offsets[:-1]
     opening = cut.after[first] + sequences.payload[first] / cut.step_volume
@@ -78,7 +79,9 @@ def _share_of_first_step(sequences: Sequences, cut: _Cut, background: Background
     np.minimum.at(begins_after, background.line, background.after)
     alone = (begins_after >= over) & (begins_after < nobody)
     shows = alone & (opening < 1 - 2 * params.size_spread)
-    return float(np.median(opening[shows])) if shows.mean() >= params.half else 0.0
+    if shows.mean() < params.half or np.count_nonzero(alone & ~shows) > params.little * len(shows):
+        return 0.0
+    return float(np.median(opening[shows]))
 
 
 def read_known(

@@ -279,6 +279,12 @@ class TestOnset:
     def test_last_closing_burst_ends_steps_when_data_begin_amid(self, since_ms: float) -> None:
         assert ends_ms(divided(self.after(since_ms), pp=self.PP)) == list(self.GATHERED[1:])
 
+    def test_data_that_begin_between_ends_of_stages_begin_no_step(self) -> None:
+        sooner = ring(self.GRID[0], [start + 880 for start in self.STARTS], size=40 * MB)
+        flows = [flow for flow in self.flows() if flow.size != 40 * MB or flow.src not in self.GRID[0]] + sooner
+        found = divided([flow for flow in flows if flow.start_ms >= 890], pp=self.PP)
+        assert ends_ms(found) == list(self.GATHERED[1:])
+
     def test_first_burst_may_be_a_rest_without_other_traffic(self) -> None:
         assert ends_ms(divided(self.flows(messages=False))) == list(self.GATHERED)
 
