@@ -11,11 +11,14 @@ import numpy as np
 from prism_ch.core import intervals, robust
 from prism_ch.model.columns import Float64, Int64, ragged
 from prism_ch.model.job import Division, PairKinds
+from prism_ch.model.params.shared import SharedParams
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, Reconstruction, Steps, Timeline
 from prism_ch.model.traffic import Traffic
 
 _PHASE_OF_KIND = np.array([PHASES.index(kind) if kind in PHASES else 0 for kind in PAIR_KINDS], dtype=np.int32)
 _COMPUTE = PHASES.index("compute")
+#: Steps that tell how long the one before them was.
+_NEXT_STEPS = SharedParams().repeats
 _STRONGEST = [PHASES.index(name) for name in ("DP", "PP", "EP", "CP", "TP")]
 
 
@@ -83,11 +86,13 @@ def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division) -> Float6
 def _first_start(traffic: Traffic, division: Division) -> tuple[Int64, bool]:
     """Find where a first step begins on each endpoint, int64[m], and whether that was seen.
 
-    A typical step before its end, where the traffic reaches back that far; else the first traffic.
+    As long before its end as the steps after it take, where the traffic reaches back that far; else the first traffic.
+    Later steps may take longer or shorter: what slows a job may end soon.
     """
     first_traffic = int(traffic.start_ns.min())
     ends = division.end_ns
-    typical = np.median(np.diff(ends, axis=1)) if division.steps > 1 else np.iinfo(np.int64).max / 4
+    next_ns = np.diff(ends[:, : _NEXT_STEPS + 1], axis=1)
+    typical = np.median(next_ns) if division.steps > 1 else np.iinfo(np.int64).max / 4
     usual = ends[:, 0] - int(typical)
     return np.maximum(usual, min(first_traffic, int(ends[:, 0].min()))), bool((usual >= first_traffic).all())
 

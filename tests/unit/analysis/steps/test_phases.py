@@ -120,6 +120,15 @@ class TestSteps:
         assert found.steps.start_ns[0] == BEGIN_NS
         assert found.steps.complete.tolist() == [1] * 5
 
+    def test_first_step_is_as_long_as_the_next_ones(self) -> None:
+        # What slowed the first steps ends after four of them.
+        ends = [3000, 6000, 9000, 12000, *every(1000, 20, 13000)]
+        found = rebuilt([Flow(0, 1, -5000), *ring([0, 1], ends)], division([0, 1], ends))
+        assert found.steps.start_ns[0] == BEGIN_NS
+        cut = rebuilt([Flow(0, 1, 1500), *ring([0, 1], ends)], division([0, 1], ends))
+        assert cut.steps.start_ns[0] == BEGIN_NS + 1500 * MS
+        assert cut.steps.complete.tolist()[:2] == [0, 1]
+
     def test_the_job_begins_with_the_endpoint_that_begins_first(self) -> None:
         flows = [Flow(0, 1, -5000), *ring([0, 1], every(1000, 5, 1000))]
         found = rebuilt(flows, division([0, 1], [every(1000, 5, 990), every(1000, 5, 1000)]))
