@@ -14,6 +14,7 @@ from bench.accuracy.faults.stream import windows
 from bench.accuracy.faults.truth import ABOVE_LEAVES, PATH_KINDS, PLACED, STOPS, Truth, true_of
 from prism_ch.analysis.diagnose.findings import HOLDING
 from prism_ch.analysis.diagnose.network.together import SPINES
+from prism_ch.model.params import ConfidenceParams
 from prism_ch.model.topology import Topology
 from prism_ch.simulate import Scenario, generate
 from tests.unit.chain import Results
@@ -23,6 +24,8 @@ _WINDOW_S = 60.0
 
 #: Phases are compared in jobs of up to this many GPUs; in larger ones the truth takes long to make.
 _PHASES_GPUS = 128
+
+_SURE = ConfidenceParams()
 
 #: How a fault is called by the step with which it begins, up to a step: a job is young until it has some.
 BEGINS = ((1, "step 0"), (8, "step 2 to 8"), (20, "step 9 to 20"), (1_000_000, "later"))
@@ -251,7 +254,9 @@ def _is_itself(alarm: Alarm, truth: Truth) -> bool:
 
 
 def _claim(alarm: Alarm, truth: Truth) -> Claim:
-    others = 0 if alarm.subject_type in HOLDING else len(alarm.may_also_be)
+    # A group may hold not all that may be it, and one of two servers is half as sure.
+    holds = alarm.subject_type in HOLDING and alarm.confidence >= getattr(_SURE, alarm.subject_type)
+    others = 0 if holds else len(alarm.may_also_be)
     place = SPINES if alarm.subject == SPINES else alarm.subject_type
     return Claim(alarm.confidence, _is_itself(alarm, truth), place, others)
 

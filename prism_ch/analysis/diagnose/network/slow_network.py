@@ -135,10 +135,23 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
         },
         about=tuple(shown),
         may_also_be=named.others,
-        confidence=confidence_in("spines" if named.subject == SPINES else named.subject_type, len(named.others)),
+        confidence=_confidence(named, times, topology),
         baseline=Baseline(s_per_byte=usual),
         jobs=(place.job_id,) if named.is_shared(topology) else (),
     )
+
+
+def _confidence(named: _Named, times: TimePerByte, topology: Topology) -> float:
+    """Return how sure a name is.
+
+    Of groups that are slow together one is named: it holds its share of the endpoints that may be it.
+    """
+    if named.subject_type != "group":
+        return confidence_in("spines" if named.subject == SPINES else named.subject_type, len(named.others))
+    mine = times.group[times.row] == int(named.subject)
+    members = np.concatenate([times.src[mine], times.dst[mine]])
+    may_be = [topology.index[name] for name in named.others if name in topology.index]
+    return confidence_in("group") * (float(np.isin(may_be, members).mean()) if may_be else 1.0)
 
 
 def _s_per_byte(found: Localised, view: NetworkView, topology: Topology) -> tuple[dict[str, float], dict[str, float]]:

@@ -10,7 +10,7 @@ import pytest
 
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import slow_gpus, slow_groups, slow_network
-from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.analysis.diagnose.findings import Place, confidence_in
 from prism_ch.analysis.diagnose.network.delay import over_peers
 from prism_ch.analysis.diagnose.network.localise import look_at
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
@@ -146,6 +146,7 @@ class TestWhoIsToBlame:
         (one,) = found(slowed(rings(4), lambda flow: flow.src in range(4, 8)))
         assert (one.kind, one.subject_type, one.subject) == ("slow_group", "group", "1")
         assert all(f"10.0.10{member}.0" in one.summary for member in range(4, 8))
+        assert one.confidence == confidence_in("group")
 
     def test_what_goes_round_among_some_of_a_group_is_slow_by_itself(self) -> None:
         """Gradients of all in rings of four, then those of the experts that each two of them hold, in three groups."""
@@ -182,6 +183,8 @@ class TestWhoIsToBlame:
         (one,) = found(slowed(flows, lambda flow: flow.src < 8), where=where)
         assert (one.kind, one.subject) == ("slow_group", "0")
         assert all(where.endpoints[member] in one.summary for member in range(8))
+        # Half of those that may be it are no members of the one that is named.
+        assert one.confidence == pytest.approx(confidence_in("group") / 2)
 
     def test_rings_in_several_server_orders_are_one_finding(self) -> None:
         where = topology(16, 2)
