@@ -107,7 +107,7 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
     if cause.kind in STOPS:
         return params.recent_steps
     count = cause.last_step - cause.first_step + 1
-    if cause.kind == "slow_step" and count == 1 and _stands_alone(cause, job, params):
+    if count == 1 and _stands_alone(cause, job, params):
         return params.slow_steps
     if not names_place(cause):
         return 0 if cause.kind == "slow_step" and count >= params.judged_steps else params.severity_steps
@@ -115,11 +115,23 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
 
 def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
-    """Whether a slow step loses more than hiccups, and than other steps, do."""
+    """Whether a slow step loses more than hiccups, and than other steps, do.
+
+    What a job's hiccups cost, its own steps show once there are some: one that loses twice as much as any of them is
+    rarer the longer the job goes on.
+    """
+    if slow.kind != "slow_step":
+        return False
     others_s = _healthy(job, [slow]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    return bool(lost_s >= params.min_lost_s and lost_s >= params.twice * most_s)
+    is_known = names_place(slow) and len(others_s) >= params.recent_steps
+    return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
+
+
+def is_long(slow: Finding, params: IncidentParams) -> bool:
+    """Whether a slow step loses more time than a hiccup."""
+    return slow.observed - slow.expected >= params.min_lost_s
 
 
 def _gpus(job: JobMemory) -> int:

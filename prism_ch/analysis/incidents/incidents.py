@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from prism_ch.analysis.diagnose import findings as of_findings
-from prism_ch.analysis.incidents.cost import Around, LostShare, costs_of, grade, not_replayed
+from prism_ch.analysis.incidents.cost import Around, LostShare, costs_of, grade, is_long, not_replayed
 from prism_ch.analysis.incidents.groups import (
     STOPS,
     Claim,
@@ -188,7 +188,8 @@ def _judge(
         costs_of(group, before, jobs, around, params),
     )
     severity = grade(incident, params) if told.kind != "telemetry" else group.cause.severity
-    if group.cause.baseline.maybe_other_work:  # which would cost nothing
+    # Other work would cost nothing, and a hiccup is over.
+    if group.cause.baseline.maybe_other_work or _may_be_hiccup(group.cause, params):
         severity = _milder(severity, "warning")
     incident = replace(incident, severity=severity)
     cause = group.cause
@@ -205,6 +206,10 @@ def _judge(
         own = _milder(own, severity)
         kept[one.diagnosis_id] = replace(one, incident_id=incident.incident_id, severity=own)
     return _Judged(incident, kept)
+
+
+def _may_be_hiccup(cause: Finding, params: IncidentParams) -> bool:
+    return cause.kind == "slow_step" and cause.first_step == cause.last_step and not is_long(cause, params)
 
 
 def _milder(one: Severity, other: Severity) -> Severity:

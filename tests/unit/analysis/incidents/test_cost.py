@@ -140,6 +140,25 @@ class TestSteps:
         least = 2 if alone else otherwise
         assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
 
+    @pytest.mark.parametrize(
+        "others_s, caused, alone",
+        [
+            ([1.0] * 15 + [1.1], True, True),
+            ([1.0] * 14 + [1.1], True, False),
+            ([1.0] * 15 + [1.2], True, False),
+            ([1.0] * 15 + [1.1], False, False),
+        ],
+        ids=["lost twice as much as any", "of few", "lost half as much", "nobody"],
+    )
+    def test_one_short_step_stands_alone_beside_its_jobs_hiccups(
+        self, others_s: list[float], caused: bool, alone: bool
+    ) -> None:
+        known = job([*others_s, 1.3])
+        cause = Cause("slow_gpu", "10.0.100.0") if caused else None
+        one = said("slow_step", len(others_s), len(others_s), observed=1.3, expected=1.0, cause=cause)
+        least = 2 if alone else 8 if caused else 20
+        assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
+
     def test_slow_steps_inside_slow_ones_show_nothing_usual(self) -> None:
         slow = said("slow_step", 12, 12, expected=1.5)
         nic = replace(self.nic, first_step=0, last_step=19)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prism_ch.analysis.continuity.publish import remember_window, unchanged
@@ -30,6 +31,20 @@ NIC_SLOW = said("slow_nic", 10, 20, NIC, slowdown=0.3, confidence=0.9)
 def window(number: int) -> Window:
     """Windows of a minute from the beginning on."""
     return Window(BEGIN_NS + number * 60_000 * MS, BEGIN_NS + (number + 1) * 60_000 * MS)
+
+
+def _with_step(job: JobMemory, step: int, duration_s: float) -> JobMemory:
+    """A job one of whose steps takes so long."""
+    longer_ns = round((duration_s - job.steps.duration_s[step]) * 1000) * MS
+    later = job.steps.step >= step
+    return replace(
+        job,
+        steps=replace(
+            job.steps,
+            start_ns=job.steps.start_ns + np.where(job.steps.step > step, longer_ns, 0),
+            end_ns=job.steps.end_ns + np.where(later, longer_ns, 0),
+        ),
+    )
 
 
 class Story:
@@ -177,6 +192,15 @@ class TestFindings:
         (incident,) = story.next({"one": (NIC_SLOW, other)}).values()
         gone = next(one for one in story.findings("one") if one.kind == "slow_gpu")
         assert (incident.subject, gone.status, gone.incident_id, gone.severity) == (NIC, "closed", "", "info")
+
+    @pytest.mark.parametrize("lost_s, severity", [(1.1, "critical"), (0.9, "warning")])
+    def test_what_may_be_a_hiccup_is_at_most_a_warning(self, lost_s: float, severity: str) -> None:
+        story = Story()
+        named = Cause("slow_gpu", NIC)
+        slow = said("slow_step", 20, 20, observed=1.0 + lost_s, expected=1.0, slowdown=0.3, cause=named)
+        story.memory = replace(story.memory, jobs=(_with_step(ONE, 20, 1.0 + lost_s), TWO))
+        [incident] = story.next({"one": (slow,)}).values()
+        assert incident.severity == severity
 
     @pytest.mark.parametrize("maybe, severity", [(False, "critical"), (True, "warning")])
     def test_what_may_be_other_work_is_at_most_a_warning(self, maybe: bool, severity: str) -> None:
