@@ -228,7 +228,7 @@ def _above_leaves(kind: FaultKind) -> Callable[[Draws, Scenario, float, float], 
     def inject(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scenario:
         network = Network(run.cluster)
         crossed = crossings(run, network)
-        src, spine = crossed[int(draws.between(1, len(crossed) + 1)) - 1].tolist()
+        src, spine = crossed[draws.one_of(*range(len(crossed)))].tolist()
         gpu = _first_gpu(run.cluster, src) if kind == "slow_uplink" else 0
         return _lasting(draws, run, step_s, Fault(kind=kind, gpu=gpu, spine=spine, factor=magnitude))
 
@@ -269,7 +269,7 @@ def _stall(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scen
     before = _steps_before(step_s)
     job, at = run.jobs[0], before + draws.one_of(0, 1, 2, 3)
     if draws.one_of(0, 1):
-        replica = int(draws.between(1, job.layout.dp + 1)) - 1
+        replica = draws.one_of(*range(job.layout.dp))
         pause = Pause(kind="stall", duration_s=magnitude * step_s, at_step=at, replica=replica)
     else:
         pause = Pause(kind="checkpoint", duration_s=magnitude * step_s, at_step=at, payload_bytes=1 << 30)
@@ -321,7 +321,7 @@ def _some_link(draws: Draws, run: Scenario) -> tuple[int, int]:
     """Draw a sender and a receiver of the first job's network traffic, as GPUs."""
     plan = step_plan(run.jobs[0], Network(run.cluster))
     links = np.unique(np.stack([plan.src, plan.dst]), axis=1).T
-    src, dst = links[int(draws.between(1, len(links) + 1)) - 1].tolist()
+    src, dst = links[draws.one_of(*range(len(links)))].tolist()
     return _first_gpu(run.cluster, src), _first_gpu(run.cluster, dst)
 
 

@@ -1,7 +1,9 @@
+from collections import Counter
 from dataclasses import replace
 from typing import get_args
 
 import pytest
+from scipy import stats
 
 from bench.accuracy.faults.alarms import Alarm, Log, findings, incidents
 from bench.accuracy.faults.cases import KINDS, Case, all_cases
@@ -13,6 +15,7 @@ from bench.accuracy.faults.truth import PLACED, STOPS, Truth, true_of
 from prism_ch.analysis.diagnose.network.together import SPINES
 from prism_ch.simulate import Simulation, generate
 from prism_ch.simulate.draws import Draws, textbook
+from prism_ch.simulate.families import FAMILIES
 from prism_ch.simulate.job import Fault, FaultKind, Layout
 
 SECOND = 10**9
@@ -78,6 +81,13 @@ def test_injected_fault_has_effect_and_costs_time(kind: str) -> None:
     assert bool(truth.culprit) or case.kind in STOPS
     assert truth.hides or truth.lost_gpu_s > 0
     assert truth.is_costly or case.kind in PLACED
+
+
+def test_each_link_is_as_likely_to_be_slow() -> None:
+    run, kind = FAMILIES["pipeline-1f1b"](1, servers=2), KINDS["slow_link"]
+    drawn = [kind.inject(Draws("links", seed), run, 1.0, 0.4).faults[0] for seed in range(400)]
+    counts = list(Counter((one.gpu, one.peer) for one in drawn).values())
+    assert stats.chisquare(counts).pvalue > 1e-3
 
 
 def test_cost_is_what_steps_take_beyond_those_without_the_fault() -> None:
