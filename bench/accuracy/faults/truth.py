@@ -153,29 +153,25 @@ def _cost(made: Simulation, number: int, lasts_s: float) -> Cost:
 def _lost_s(scenario: Scenario, number: int) -> float:
     """Return by how many seconds a job gets behind in the recording.
 
-    That is when it began its last step, less when it would have begun the same without the fault; an attempt's
-    unfinished step is done again by the next one. Of a step that never ends, what is longer than usual counts as well.
+    That is when it ended its last step, less when it would have ended the same without the fault; what an attempt did
+    not end is done again by the next one. Of a step that never ends, what is longer than usual counts as well.
     """
     network = Network(scenario.cluster)
-    ran = run_job(scenario, number, network, scenario.faults)
     healthy = replace(scenario, faults=(), jobs=tuple(_undisturbed(one) for one in scenario.jobs))
-    would = _begins_s(run_job(healthy, number, network, ()), healthy)
-    begun = _begins_s(ran, scenario)
-    done = len(begun) - len(ran)  # of every attempt, the last step begun was not finished
-    if not 0 <= done < len(would):
+    ran = _begun_and_ended_s(run_job(scenario, number, network, scenario.faults), scenario)
+    would = _begun_and_ended_s(run_job(healthy, number, network, ()), healthy)
+    if not 1 < len(ran) <= len(would):
         return 0.0
-    usual_s = float(np.median(np.diff(would))) if len(would) > 1 else 0.0
-    stuck_s = scenario.duration_s - float(begun[-1]) - usual_s
+    stuck_s = scenario.duration_s - float(ran[-1]) - float(np.median(np.diff(would)))
     hangs = any(fault.kind == "hang" for fault in scenario.faults)
-    behind_s = float(begun[-1] - would[done]) - _before_s(begun, would)
+    behind_s = float(ran[-1] - would[len(ran) - 1]) - _before_s(ran, would[: len(ran)])
     return max(behind_s, 0.0) + (max(stuck_s, 0.0) if hangs else 0.0)
 
 
-def _before_s(begun: Float64, would: Float64) -> float:
+def _before_s(ran: Float64, would: Float64) -> float:
     """Return by how many seconds steps got behind before the recording begins. One that it cuts lost evenly."""
-    steps = min(len(begun), len(would)) - 1
-    took_s, usual_s = np.diff(begun)[:steps], np.diff(would)[:steps]
-    return float(((took_s - usual_s) * np.clip(-begun[:steps] / took_s, 0, 1)).sum())
+    took_s = np.diff(ran)
+    return float(((took_s - np.diff(would)) * np.clip(-ran[:-1] / took_s, 0, 1)).sum())
 
 
 def _undisturbed(job: Job) -> Job:
@@ -187,9 +183,18 @@ def _undisturbed(job: Job) -> Job:
     )
 
 
-def _begins_s(runs: Sequence[AttemptRun], scenario: Scenario) -> Float64:
-    """Return when each step began, in seconds of the recording, float64[steps]."""
-    return (np.concatenate([run.begin_ns for run in runs]) - scenario.start_ns) / 1e9
+def _begun_and_ended_s(runs: Sequence[AttemptRun], scenario: Scenario) -> Float64:
+    """Return when a job began and when it ended its steps, float64[1 + steps].
+
+    In seconds of the recording.
+    """
+    ends = [run.finish_ns[run.finish_ns <= _until_ns(run, scenario)] for run in runs]
+    return (np.concatenate([runs[0].begin_ns[:1], *ends]) - scenario.start_ns) / 1e9
+
+
+def _until_ns(run: AttemptRun, scenario: Scenario) -> float:
+    """Return when an attempt ends, or the recording."""
+    return min(scenario.end_ns, scenario.start_ns + run.attempt.end_s * 1e9)
 
 
 def _step_ends(made: Simulation, job_id: str) -> Int64:

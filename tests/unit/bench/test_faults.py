@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -101,6 +102,16 @@ def test_cost_is_what_steps_take_beyond_those_without_the_fault() -> None:
     assert cost.lost_s == pytest.approx(behind_s, rel=0.1)
     assert truth.lost_gpu_s == cost.lost_s * len(cost.endpoints)
     assert true_of(case, without_fault(made)).lost_gpu_s == pytest.approx(0.0, abs=1e-6)
+
+
+def test_steps_that_a_restart_cuts_are_done_again() -> None:
+    # The first stage has begun a step more when the attempt ends; neither is done.
+    case = Case("restart", 5.0, 71110)
+    made = generate(case.scenario())
+    ends_s = np.sort(made.truth["steps"]["end_ns"].to_numpy()) / SECOND
+    took_s = np.diff(ends_s)
+    [cost] = true_of(case, made).costs
+    assert cost.lost_s == pytest.approx(took_s.max() - np.median(took_s), rel=0.02)
 
 
 def test_fault_that_nothing_shows_must_raise_no_alarm() -> None:
