@@ -210,8 +210,7 @@ def find_past_stops(
     for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.attempt.first_new)).tolist():
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
-        # A part of the job may stop after others, and go on before: its step tells what that cost.
-        lost_s = max(float(seen.duration_s[row]) - seen.step_s, rest_s - usual_s)
+        lost_s = _lost_s(float(seen.duration_s[row]) - seen.step_s, rest_s - usual_s, params.stops)
         slowdown = lost_s / max(params.stops.recent_steps * seen.step_s, rest_s)
         stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, lost_s, slowdown)
         if _met_anew(seen, span, around, params.stops):
@@ -223,6 +222,15 @@ def find_past_stops(
         else:
             found.append(_describe_stall(seen, row, stop, around, topology, params))
     return tuple(found)
+
+
+def _lost_s(of_step_s: float, of_rest_s: float, params: StopParams) -> float:
+    """Return what a stop cost: by how much longer its step took.
+
+    A part of the job may stop after others and go on before, and while nothing moves some may compute. Where the end of
+    the step is taken for that of another, it is by how much longer nothing moved.
+    """
+    return of_step_s if of_step_s >= params.half * of_rest_s else of_rest_s
 
 
 def find_habits(pauses: Iterable[Finding], history: Steps, params: StopParams) -> tuple[Finding, ...]:

@@ -179,6 +179,22 @@ class TestStalls:
         (stall,) = stops(work(batch(flows), topology(8), 60).only)
         assert stall.lost_s == pytest.approx(6, abs=0.1)
 
+    def test_a_pause_costs_no_more_than_its_step_takes_longer(self) -> None:
+        """What is computed meanwhile shows no messages until it ends: nothing moves for longer than is lost."""
+        late_ms, flows = 3_000, []
+        for step in range(40):
+            at_ms, waits_ms = 1000 * step + late_ms * (step > 20), late_ms * (step == 20)
+            for replica in range(4):
+                sent = pipeline([2 * replica, 2 * replica + 1], [at_ms], microbatches=4)
+                if step == 20:
+                    sent = [replace(one, start_ms=at_ms + late_ms + 800 + (one.start_ms - at_ms) / 10) for one in sent]
+                flows += sent
+            for stage in range(2):
+                flows += ring(range(stage, 8, 2), [at_ms + waits_ms + 900])
+        (stall,) = stops(work(batch(flows), topology(8), 60).only)
+        assert stall.observed - stall.expected > 3.2
+        assert stall.lost_s == pytest.approx(3, abs=0.05)
+
     def test_storage_during_a_pause_is_named(self) -> None:
         saving = [Flow(member, 7, 20_500 + 100 * member, 400, 900 * MB) for member in range(6)]
         (stall,) = stops(worked([*paused(5.0), *saving], 60).only)
