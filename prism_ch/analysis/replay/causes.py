@@ -66,7 +66,8 @@ def _take_symptoms_away(graph: ExecutionGraph, lag: Float64, steps: Bool, params
     """Let nothing take longer than is usual in the other steps, nor shorter. `lag` is changed in place.
 
     Some waiting leaves no flow and shows as computing, as of stages inside a server; some shows as moving data, where
-    a ring begins with the first that is ready. Messages show plainly, and stay.
+    a ring begins with the first that is ready. Messages show plainly, and stay. So does what is seldom longer by far:
+    sequences are long by chance, hiccups are.
 
     1. What is longer by far in a step takes as long as usual: on which operation waiting falls differs by the step.
     2. By how much a run of steps is longer in the median, more than by chance, is the cause's as well.
@@ -76,13 +77,28 @@ def _take_symptoms_away(graph: ExecutionGraph, lag: Float64, steps: Bool, params
         return
     edges = np.flatnonzero(graph.kind != MESSAGE)
     before = lag[edges][:, healthy]
-    usual, far = robust.median(before, axis=1)[:, None], params.min_score * robust.mad(before, axis=1)[:, None]
+    usual = robust.median(before, axis=1)[:, None]
+    far = np.maximum(params.min_score * robust.mad(before, axis=1), params.near_ns)[:, None]
+    waits = _waiting(graph, edges, lag[np.ix_(edges, slow)] > usual + far, params)
+    edges, usual, far = edges[waits], usual[waits], far[waits]
     for around in np.array_split(slow, max(len(slow) // params.recent_steps, 1)) if len(slow) else ():
         now = lag[np.ix_(edges, around)]
         longer = robust.median(now, axis=1)[:, None] - usual
         longer = np.where(longer > far / np.sqrt(len(around)), longer, 0.0)
         least = np.minimum(graph.lag[np.ix_(edges, around)], usual)
         lag[np.ix_(edges, around)] = np.rint(np.where(now > usual + far, usual, np.maximum(now - longer, least)))
+
+
+def _waiting(graph: ExecutionGraph, edges: Int64, longer: Bool, params: ReplayParams) -> Bool:
+    """Mask the edges of units and communicators that wait unseen, bool[n].
+
+    In most steps some of what they do takes longer by far, `longer` bool[n, k]. What is long by chance is so in few.
+    """
+    whose = graph.owner[edges] * 2 + (graph.kind[edges] == ROUND)
+    each, owner = np.unique(whose, return_inverse=True)
+    any_longer = np.zeros((len(each), longer.shape[1]), dtype=np.bool_)
+    np.logical_or.at(any_longer, owner, longer)
+    return np.asarray((any_longer.mean(axis=1) > params.half)[owner])
 
 
 def _waiting_rounds(graph: ExecutionGraph, moves: Bool, steps: Bool, params: ReplayParams) -> Bool:

@@ -17,6 +17,7 @@ from operator import attrgetter
 import numpy as np
 
 from prism_ch.analysis.diagnose.compute.lateness import joined_by
+from prism_ch.analysis.replay.barriers import draft_following
 from prism_ch.analysis.replay.chains import ChainNodes, Moments, read_chain, with_prologue
 from prism_ch.analysis.replay.collectives import Rounds, read_rounds
 from prism_ch.analysis.replay.draft import MESSAGE, ORDER, Draft
@@ -144,6 +145,7 @@ def build_graph(
     closing = RoundNodes(draft, [one.chain for one in chains], chains, arrivals, speed, params)
     for each in rounds:
         closing.draft(each, where.role)
+    draft_following(draft, closing.following)
     last = draft.nodes(end)
     _draft_ends(draft, last, end, chains, arrivals, closing)
     return _finished(draft, where, (begins, last), (closing.speed, pairs, closing.parts))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from prism_ch.analysis.replay.barriers import Following
 from prism_ch.analysis.replay.chains import Chain, ChainNodes
 from prism_ch.analysis.replay.collectives import Rounds
 from prism_ch.analysis.replay.draft import INPUT, ORDER, OWN, ROUND, Draft
@@ -52,7 +53,8 @@ class RoundNodes:
     """Drafts the rounds of a job's collectives.
 
     `speed` float64[units, k] is filled in for units whose speed only rounds show; `parts` are the communicators so far;
-    `last_of_role` has the node and moment of the last rounds of each role.
+    `last_of_role` has the node and moment of the last rounds of each role. What rounds in `following` wait for is still
+    to be drafted, when all are known.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class RoundNodes:
         """Go on from what stages compute. `chains` have `nodes`, and the nodes of their inputs by link."""
         self.speed, self.parts = speed, tuple[Int64, ...]()
         self.last_of_role: dict[int, list[tuple[int, Float64]]] = {}
+        self.following: list[Following] = []
         self._draft, self._chains, self._nodes, self._arrivals = draft, chains, nodes, arrivals
         self._closing = speed.copy()
         for one in chains:
@@ -92,8 +95,9 @@ class RoundNodes:
             seen = _seen(rounds, number, before, self._params)
             if done is not None and seen.ended is not None and seen.follows(self._params):
                 nodes = self._draft.nodes(seen.at)
-                for node in done[0].tolist():
-                    self._draft.edges(INPUT, node, nodes, seen.at - seen.ended, rounds.units, number)
+                self.following.append(
+                    Following(nodes, rounds.units, seen.at, done[0], seen.ended, number, seen.near_ns)
+                )
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)

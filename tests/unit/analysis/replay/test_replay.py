@@ -34,6 +34,8 @@ FAMILIES_SEEN = (
     "context-ring",
     "four-nics",
     "evaluation",
+    "production",
+    "production-staggered",
 )
 SWEEPS = PARAMS.replay.sweeps
 
@@ -89,6 +91,21 @@ def test_step_without_slow_gpu_lasts_as_if_healthy() -> None:
     error = times(slow, lag)[:steps] / times(healthy, healthy.lag)[:steps] - 1
     assert actual > 1.1
     assert np.median(np.abs(error)) < 0.01
+
+
+@pytest.mark.parametrize("family", ["production", "production-staggered"])
+def test_taking_a_gpu_out_leaves_uneven_microbatches(family: str) -> None:
+    """All stages wait for the last one before the norm of gradients, and long sequences are nobody's fault."""
+    fault = Fault(kind="slow_gpu", gpu=21, factor=1.6, first_step=8, last_step=22)
+    slow, healthy = graph(scenario(family, fault, 4)), graph(scenario(family, seed=4))
+    [attempt] = attempts(scenario(family, fault, 4))
+    row = attempt.topology.endpoints.index(str(Network(scenario(family, seed=4).cluster).addresses[fault.gpu]))
+    count = min(slow.steps, healthy.steps)
+    steps = np.arange(slow.steps) < 0
+    steps[:count] = times(slow, slow.lag)[:count] > 1.001 * times(healthy, healthy.lag)[:count]
+    would = times(slow, without(slow, find_cause(slow, [row], moving(slow)), steps, PARAMS.replay))
+    assert np.count_nonzero(steps) >= 5
+    assert np.quantile(np.abs(would[:count] / times(healthy, healthy.lag)[:count] - 1), 0.95) < 0.01
 
 
 def test_healthy_unit_taken_out_saves_little() -> None:
