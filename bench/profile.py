@@ -70,7 +70,10 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a window: `new` are its own, `read` came from the database, `looked_at` are these and those kept."""
+    """Rows of a window: `new` are its own, `read` came from the database, `looked_at` are made bursts of.
+
+    Those looked at are these and those kept from windows before, but for what only shows whether records are missing.
+    """
 
     new: int
     read: int
@@ -176,8 +179,9 @@ def _rows_read() -> Iterator[list[tuple[Rows, Rows]]]:
         noting = _Source(source)
         seen = read_window(noting, *arguments, **more)
         [new, *earlier], young = noting.read_flows, partial(_young_rows, seen.known)
-        count = Rows(len(new), len(new) + sum(map(len, earlier)), len(seen.flows))
-        noted.append((count, Rows(young(new), young(new) + sum(map(young, earlier)), young(seen.flows))))
+        looked_at = seen.looked_at(DEFAULT_PARAMS)
+        count = Rows(len(new), len(new) + sum(map(len, earlier)), len(looked_at))
+        noted.append((count, Rows(young(new), young(new) + sum(map(young, earlier)), young(looked_at))))
         return seen
 
     with patch.object(worker, "read_window", read):

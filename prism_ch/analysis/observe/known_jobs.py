@@ -10,6 +10,7 @@ import numpy as np
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.job import ALWAYS_NS
 from prism_ch.model.memory import JobMemory, WindowMemory
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.window import Window
@@ -46,6 +47,25 @@ class KnownJobs:
     def without_past(self, flows: FlowBatch) -> FlowBatch:
         """Leave out flows of jobs and attempts that are over."""
         return flows.take(~of_past_attempts(flows, self.jobs, self.active))
+
+    def without_settled_past(
+        self, flows: FlowBatch, start_ns: int, margin_ns: int, params: ContinueParams
+    ) -> FlowBatch:
+        """Leave out flows among settled jobs from before the steps that their windows look back over.
+
+        Parameters: `start_ns`, the start of the window; `margin_ns`, how far clocks may be off. A flow is looked at as
+        long as either of its ends is.
+        """
+        since_ns = np.full(1 + _last_endpoint(flows, self.jobs), ALWAYS_NS)
+        for job in self.active:
+            if job.is_settled(params):
+                mine = job.members.endpoint
+                from_ns = min(job.context_start_ns(params) - margin_ns, start_ns)
+                since_ns[mine] = np.where(since_ns[mine] == ALWAYS_NS, from_ns, np.minimum(since_ns[mine], from_ns))
+        if (since_ns == ALWAYS_NS).all():
+            return flows
+        kept = flows.end_ns >= np.minimum(since_ns[flows.src], since_ns[flows.dst])
+        return flows if kept.all() else flows.take(kept)
 
 
 def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]:
@@ -104,7 +124,11 @@ def _over_ns(job: JobMemory) -> int:
 
 
 def _endpoints_of(flows: FlowBatch, jobs: Sequence[JobMemory]) -> Bool:
-    columns = (flows.src, flows.dst, *(job.members.endpoint for job in jobs))
-    touched = np.zeros(1 + max(int(column.max(initial=-1)) for column in columns), dtype=bool)
+    touched = np.zeros(1 + _last_endpoint(flows, jobs), dtype=bool)
     touched[flows.src] = touched[flows.dst] = True
     return touched
+
+
+def _last_endpoint(flows: FlowBatch, jobs: Sequence[JobMemory]) -> int:
+    columns = (flows.src, flows.dst, *(job.members.endpoint for job in jobs))
+    return max(int(column.max(initial=-1)) for column in columns)

@@ -1,6 +1,7 @@
 """Observe: from the records of a window to bursts of payload, each counted once and by right clocks.
 
-1. Leave out flows between members of jobs at rest: nothing of theirs ends in the window.
+1. Leave out flows between members of jobs at rest: nothing of theirs ends in the window. Of settled jobs, those from
+   before the steps that these go on from only show whether records are missing.
 2. Estimate how far the exporters' clocks are off, and correct all times.
 3. Leave out flows of jobs and attempts that are over.
 4. Find the ways of flows by what several exporters saw of them.
@@ -50,6 +51,14 @@ class WindowFlows:
         """The observations."""
         return self.read.flows
 
+    def looked_at(self, params: Params) -> FlowBatch:
+        """Leave out flows of settled jobs from before the steps that these go on from.
+
+        Jobs with long steps are looked back at for longer, and what others did by then is read with theirs.
+        """
+        margin_ns = clocks.reach_ns(self.clocks, params.clocks)
+        return self.known.without_settled_past(self.flows, self.window.start_ns, margin_ns, params.going_on)
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -84,12 +93,13 @@ class Observed:
 def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     """Read a window's flows, and those before it, as bursts of payload."""
     window, known = seen.window, seen.known
-    read = known.without_resting(seen.flows)
+    read = known.without_resting(seen.looked_at(params))
     is_new = read.end_ns >= window.start_ns
     new = read.take(is_new)
     exporters = clocks.estimate(new, seen.clocks, params.clocks, topology.server)
     offsets = seen.clocks.followed_by(exporters, window.start_ns)
-    ticks_ns = read.ticks_ns()
+    as_read = known.without_resting(seen.flows)
+    ticks_ns = as_read.ticks_ns()
     blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
     seen_all, seen_before = (
         known.without_past(clocks.correct(each, offsets, params.clocks)) for each in (read, read.take(~is_new))
@@ -97,7 +107,7 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     flows = elect(find_ways(seen_all, topology, params.observe), blurs_ns)
     counted = elect(seen_before, blurs_ns)
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
-    timeouts = infer_timeouts(read, params.timeouts)
+    timeouts = infer_timeouts(as_read, params.timeouts)
     # A window without any flow is worked only where those who wait for more have given up.
     until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
     coarse = coarse_pairs(bursts, flows, timeouts, params.merged)
