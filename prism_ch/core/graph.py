@@ -9,6 +9,9 @@ from scipy.sparse.linalg import spsolve
 
 from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_starts
 
+#: Nodes and edges up to which components are found by plain Python: to build a sparse matrix takes longer.
+_FEW = 1_024
+
 #: Rounds of reweighting, within which the weights of `levels` settle.
 _ROUNDS = 40
 
@@ -33,6 +36,8 @@ def components(n: int, a: Int32 | Int64, b: Int32 | Int64) -> Int32:
         return np.empty(0, dtype=np.int32)
     if edges and (min(a.min(), b.min()) < 0 or max(a.max(), b.max()) >= n):
         raise ValueError(f"an edge names a node outside 0..{n - 1}")
+    if n + edges <= _FEW:
+        return _few_components(n, a.tolist(), b.tolist())
     graph = coo_array((np.ones(edges, dtype=np.int8), (a, b)), shape=(n, n)).tocsr()
     found, label = connected_components(graph, directed=False)
     # scipy promises no order of its labels; that of the smallest node makes them a function of the partition alone.
@@ -41,6 +46,26 @@ def components(n: int, a: Int32 | Int64, b: Int32 | Int64) -> Int32:
     rank = np.empty(found, dtype=np.int32)
     rank[np.argsort(smallest)] = np.arange(found, dtype=np.int32)
     return rank[label]
+
+
+def _few_components(n: int, a: list[int], b: list[int]) -> Int32:
+    """Label components by disjoint sets, each named by its smallest node."""
+    above = list(range(n))
+    for one, other in zip(a, b, strict=True):
+        low, high = sorted((_smallest(above, one), _smallest(above, other)))
+        above[high] = low
+    label, found = [0] * n, 0
+    for node, up in enumerate(above):
+        label[node] = label[up] if up < node else found
+        found += up == node
+    return np.array(label, dtype=np.int32)
+
+
+def _smallest(above: list[int], node: int) -> int:
+    """Return the smallest node of a set, and halve the way there."""
+    while above[node] != node:
+        above[node] = node = above[above[node]]
+    return node
 
 
 def distance_from_end(n: int, a: Int32, b: Int32) -> Int64:

@@ -30,12 +30,18 @@ def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
     NaN if nothing is left. An infinite value takes part like any other.
     """
     column = np.asarray(values, dtype=np.float64)
-    rows = column.reshape(1, -1) if axis is None else np.moveaxis(column, axis, -1)
+    rows = column.reshape(1, -1) if axis is None else column
+    if axis is not None and axis not in (-1, column.ndim - 1):
+        rows = np.moveaxis(column, axis, -1)
     ordered = np.sort(rows, axis=-1)  # NaN sorts last
     shape, length = ordered.shape[:-1], ordered.shape[-1]
     if length == 0:
         return np.full(() if axis is None else shape, np.nan)
     ordered = ordered.reshape(-1, length)
+    if not np.isnan(ordered[:, -1]).any():
+        upper, lower = ordered[:, length // 2], ordered[:, (length - 1) // 2]
+        middle = np.where(lower == upper, upper, lower / 2 + upper / 2)
+        return np.asarray(middle[0] if axis is None else middle.reshape(shape))
     present = np.count_nonzero(~np.isnan(ordered), axis=-1)
     row = np.arange(len(ordered))
     upper = ordered[row, np.minimum(present // 2, length - 1)]

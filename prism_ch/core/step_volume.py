@@ -73,8 +73,9 @@ def _best_cuts(total: Float64, preferred: Float64, tolerance: float, longest: in
     before = sliding_window_view(np.concatenate([np.zeros((count, longest)), total], axis=1), longest, axis=1)
     best = np.full((count, longest + items), np.inf)
     best[:, longest] = 0.0
-    came_from = np.zeros((count, items), dtype=np.int64)
-    row, together = np.arange(count), max(1, _CELLS // (count * longest))
+    choice = np.zeros((items, count), dtype=np.int64)
+    whole, row = np.empty((count, longest)), np.arange(count)
+    together = max(1, _CELLS // (count * longest))
     for first in range(1, items, together):
         stops = np.arange(first, min(first + together, items))
         carried = total[:, stops, None] - before[:, stops]
@@ -84,10 +85,10 @@ def _best_cuts(total: Float64, preferred: Float64, tolerance: float, longest: in
         begun = carried[:, early, place] < 1  # the sequence may begin inside a segment
         cost[:, early, place] = np.where(begun, 0.0, cost[:, early, place])
         for stop in stops.tolist():
-            whole = best[:, stop : stop + longest] + cost[:, stop - first]
-            choice = np.argmin(whole, axis=1)
-            came_from[:, stop] = stop - longest + choice
-            best[:, longest + stop] = whole[row, choice] - preferred[:, stop]
+            np.add(best[:, stop : stop + longest], cost[:, stop - first], out=whole)
+            whole.argmin(axis=1, out=choice[stop])
+            best[:, longest + stop] = whole[row, choice[stop]] - preferred[:, stop]
+    came_from = choice.T + (np.arange(items) - longest)
     return best[:, longest:], came_from
 
 

@@ -37,9 +37,10 @@ def merge_rails(
     if attempts.merged.any():
         volume = partial(_common_volume, attempts, topology)
         attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
-    together = partial(_co_activity, attempts, lags=_BINS // 8)
+    together = partial(_co_activity, _timed_bursts(attempts), lags=_BINS // 8)
     attempts = join(attempts, together, overlap_min=params.half, alike_min=params.co_activity_min)
-    return join(attempts, partial(_co_activity, attempts, lags=0), overlap_min=0.0, alike_min=params.nearly_all)
+    at_once = partial(_co_activity, _timed_bursts(attempts), lags=0)
+    return join(attempts, at_once, overlap_min=0.0, alike_min=params.nearly_all)
 
 
 def _join(
@@ -68,8 +69,18 @@ def _join(
     may_join = (tenant[:, None] == tenant[None, :]) & at_once & ~apart
     left, right = np.nonzero(np.triu((similar >= overlap_min) & may_join, k=1))
     needed = np.where(together[left, right], params.half * alike_min, alike_min)
-    alike = likeness(left, right) >= needed
-    return attempts.joined(components(count, left[alike], right[alike]))
+    alike = np.zeros(len(left), dtype=bool)
+    open_rows = np.arange(len(left))
+    while True:
+        part = components(count, left[alike], right[alike])
+        open_rows = open_rows[part[left[open_rows]] != part[right[open_rows]]]
+        if not len(open_rows):
+            return attempts.joined(part)
+        # Of what each part may be joined to, the first is compared: what it joins need not be compared again.
+        rows = np.unique(part[right[open_rows]], return_index=True)[1]
+        chosen = open_rows[rows]
+        alike[chosen] = likeness(left[chosen], right[chosen]) >= needed[chosen]
+        open_rows = np.delete(open_rows, rows)
 
 
 def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: Int64) -> Float64:
@@ -109,16 +120,21 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
     return known_both & same, known_both & ~same
 
 
-def _co_activity(attempts: Attempts, left: Int64, right: Int64, lags: int) -> Float64:
-    """Correlate the activity of listed attempts while both are seen, float64[pairs], at most 1.
-
-    Parameters: `lags`, in bins either way, of which the best counts: stages of a job may reduce their gradients at
-    different moments of a step, but always at the same distance. 0 if an attempt has no burst that shows time.
-    """
+def _timed_bursts(attempts: Attempts) -> list[_Timed]:
+    """Return the bursts of each attempt that show time."""
     timed = np.flatnonzero(~attempts.merged[attempts.traffic.pair])
     order = timed[np.argsort(attempts.of_burst[timed], kind="stable")]
     edges = np.searchsorted(attempts.of_burst[order], np.arange(len(attempts) + 1))
-    bursts = [_Timed.of(attempts.traffic, order[low:high]) for low, high in pairwise(edges)]
+    return [_Timed.of(attempts.traffic, order[low:high]) for low, high in pairwise(edges)]
+
+
+def _co_activity(bursts: Sequence[_Timed], left: Int64, right: Int64, lags: int) -> Float64:
+    """Correlate the activity of listed attempts while both are seen, float64[pairs], at most 1.
+
+    Parameters: `bursts` of each attempt; `lags`, in bins either way, of which the best counts: stages of a job may
+    reduce their gradients at different moments of a step, but always at the same distance. 0 if an attempt has no burst
+    that shows time.
+    """
     best = np.zeros(len(left))
     for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
         begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)

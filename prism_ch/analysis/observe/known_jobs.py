@@ -51,7 +51,7 @@ class KnownJobs:
     def without_settled_past(
         self, flows: FlowBatch, start_ns: int, margin_ns: int, params: ContinueParams
     ) -> FlowBatch:
-        """Leave out flows among settled jobs from before the steps that their windows look back over.
+        """Leave out flows of settled jobs from before the steps that are looked at.
 
         Parameters: `start_ns`, the start of the window; `margin_ns`, how far clocks may be off. A flow is looked at as
         long as either of its ends is.

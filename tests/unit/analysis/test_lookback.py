@@ -30,7 +30,7 @@ def test_a_settled_job_is_found_the_same_beside_longer_steps() -> None:
                 np.testing.assert_array_equal(getattr(rows, column.name), getattr(others, column.name))
 
 
-def test_quick_settled_jobs_are_looked_back_at_for_their_own_steps() -> None:
+def test_quick_jobs_are_looked_back_at_for_their_own_steps() -> None:
     flows = batch([*QUICK, *SLOW])
     known = work(flows, WHERE, 60, SETTLES_SOON, until_ns=BEGIN_NS + (SECONDS - 60) * SECOND).memory
     begin_ns = BEGIN_NS + (SECONDS - 60) * SECOND

@@ -20,8 +20,8 @@ from prism_ch.analysis.diagnose.findings import (
     severity,
 )
 from prism_ch.analysis.diagnose.steps import explain
-from prism_ch.core import robust
-from prism_ch.core.significance import MEDIAN_SPREAD, quickest_runs
+from prism_ch.analysis.diagnose.steps.healthy_steps import first_healthy, spread_about, spreads_if_healthy
+from prism_ch.core.significance import MEDIAN_SPREAD
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.job import RecognisedJob
@@ -142,53 +142,35 @@ def _compare(seen: Steps, going: Finding | None, params: DiagnoseParams) -> _Com
     """
     duration = seen.duration_s
     start = np.arange(len(seen)) if going is None else np.flatnonzero(seen.step < going.first_step)
-    first = _first_healthy(duration[start], params)
+    first = first_healthy(duration[start], params)
     warm_up, healthy = len(first), [int(row) for row in first]
-    oldest = _spread_about(duration[start[: params.settled_steps]], params) if len(start) else None
+    oldest = spread_about(duration[start[: params.settled_steps]], params) if len(start) else None
     slow = np.zeros(len(seen), dtype=bool)
     expected, score = np.empty(len(seen)), np.zeros(len(seen))
     newest: list[int] = []
+    if_healthy = spreads_if_healthy(duration, first, params)
+    all_healthy = True
     for row, value in enumerate(duration):
-        known = duration[healthy[-params.settled_steps :]]
-        if not len(known) and going is not None:
-            known = np.array([going.expected])
-        usual, spread = _spread_about(known, params)
+        if all_healthy and len(healthy) == row and row in if_healthy:
+            usual, spread = if_healthy[row]
+        elif healthy or going is None:
+            usual, spread = spread_about(duration[healthy[-params.settled_steps :]], params)
+        else:
+            usual, spread = spread_about(np.array([going.expected]), params)
         expected[row], score[row] = usual, (value - usual) / spread
         if score[row] > params.min_score and value > (1 + params.notable) * usual:
-            slow[row] = True
+            slow[row], all_healthy = True, False
             continue
         newest = [*newest, row][-max(params.run_steps) :]
         for reference in ((usual, spread), oldest if row >= params.settled_steps else None):
             run = _slow_run(duration, newest, reference, params) if reference and not slow[row] else []
             if reference and row in run:
-                slow[run], expected[run] = True, reference[0]
+                slow[run], expected[run], all_healthy = True, reference[0], False
                 score[run] = (duration[run] - reference[0]) / reference[1]
                 healthy = [one for one in healthy if one not in run]
         if row >= warm_up and not slow[row]:
             healthy.append(row)
     return _Compared(seen, slow, expected, score)
-
-
-def _first_healthy(start: Float64, params: DiagnoseParams) -> Int64:
-    """Return the rows that show what is usual at first, int64[n].
-
-    The first steps have none before them: the first few serve them all. Where later ones are quicker beyond chance, the
-    first ones were slow.
-    """
-    rows = np.arange(min(len(start), params.judged_steps))
-    if len(start) <= params.judged_steps:
-        return rows
-    usual, chance = robust.middle(start[rows]), (params.compute_jitter, params.min_score)
-    first = quickest_runs(start[None, : params.settled_steps], np.array([usual]), params.reference_steps, *chance)[0]
-    return rows if first < 0 else np.arange(first, first + params.reference_steps)
-
-
-def _spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float]:
-    """Return the median of healthy durations and the spread about it, no less than jitter."""
-    usual = robust.middle(healthy)
-    # `robust.mad`, of values none of which is missing and whose median is known: this is done for every step.
-    spread = robust.MAD_TO_SD * robust.middle(np.abs(healthy - usual))
-    return usual, max(spread, params.compute_jitter * usual)
 
 
 def _slow_run(
