@@ -50,7 +50,7 @@ def run_starts(*keys: npt.NDArray[Any]) -> Int64:
         opens[1:] = False
     for key in keys:
         opens[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(opens)
+    return opens.nonzero()[0]
 
 
 def run_numbers(*keys: npt.NDArray[Any]) -> Int64:

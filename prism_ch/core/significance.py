@@ -47,8 +47,17 @@ def trailing_low_median(values: Float64, width: int) -> Float64:
     """Return the lower median of `width` values up to each, along the last axis."""
     if width == 1:
         return values
-    padded = np.concatenate([np.full((*values.shape[:-1], width - 1), np.nan), values], axis=-1)
-    return low_median(sliding_window_view(padded, width, axis=-1))
+    count = values.shape[-1]
+    trailing = np.full((*values.shape, width), np.nan)
+    for back in range(min(width, count)):
+        trailing[..., back:, back] = values[..., : count - back]
+    if np.isnan(values).any():
+        return low_median(trailing)
+    trailing.sort(axis=-1)  # NaN last
+    known = np.minimum(np.arange(1, count + 1), width)
+    low = trailing[..., np.arange(count), (known - 1) // 2]
+    low[..., known < max((width + 1) // 2, min(width, 2))] = np.nan
+    return low
 
 
 def quickest_runs(values: Float64, usual: Float64, width: int, floor: float, min_score: float) -> Int64:

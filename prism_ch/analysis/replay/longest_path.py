@@ -25,6 +25,7 @@ class Dag:
 
     `source`, `target` int64[e] are nodes; `edge` int64[e] is the place of each among the edges as they were given.
     `levels` are the first edges of each level, and their number. A node is one level above the highest it waits for.
+    `waits` are, for each level, the first edges of its nodes, counted from that of the level, and these nodes.
     """
 
     nodes: int
@@ -32,6 +33,7 @@ class Dag:
     target: Int64
     edge: Int64
     levels: tuple[int, ...]
+    waits: tuple[tuple[Int64, Int64], ...]
 
     @classmethod
     def of(cls, nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Dag:
@@ -39,8 +41,15 @@ class Dag:
         first, second = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
         level = _levels(nodes, first, second)
         order = order_by(level[second], second)
-        bounds = run_starts(level[second[order]])
-        return cls(nodes, first[order], second[order], order, (*bounds.tolist(), len(order)))
+        sorted_target = second[order]
+        levels = (*run_starts(level[sorted_target]).tolist(), len(order))
+        starts = run_starts(sorted_target)
+        cuts = np.searchsorted(starts, levels)
+        waits = tuple(
+            (starts[low:high] - begin, sorted_target[starts[low:high]])
+            for begin, (low, high) in zip(levels, pairwise(cuts.tolist()), strict=False)
+        )
+        return cls(nodes, first[order], sorted_target, order, levels, waits)
 
     def sorted(self, lag: Float64) -> Float64:
         """Return the lags of edges, float64[e, k], in the order of this graph's edges."""
@@ -56,10 +65,8 @@ def longest_path(dag: Dag, lag: Float64, begin: Float64) -> Float64:
     stay exact.
     """
     at = begin.copy()
-    for low, high in pairwise(dag.levels):
-        target = dag.target[low:high]
-        starts = run_starts(target)
-        at[target[starts]] = np.maximum.reduceat(at[dag.source[low:high]] + lag[low:high], starts, axis=0)
+    for (low, high), (starts, target) in zip(pairwise(dag.levels), dag.waits, strict=True):
+        at[target] = np.maximum.reduceat(at[dag.source[low:high]] + lag[low:high], starts, axis=0)
     return at
 
 
