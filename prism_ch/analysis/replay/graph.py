@@ -313,13 +313,18 @@ def _draft_ends(
     arrivals: Mapping[tuple[int, int], Int64],
     closing: RoundNodes,
 ) -> None:
-    """Draft the ends of roles. A role ends after its last round, or else after its last message."""
+    """Draft the ends of roles. A role ends after its last round, or else after its last message.
+
+    It may still compute on that in the next step.
+    """
     for stage, node in enumerate(last.tolist()):
         chain = chains[stage].chain
         found = closing.last_of_role.get(stage, [])
         if not found:
-            own = chains[stage].own[-1] if chains[stage].own else np.array([chains[stage].begin])
-            found = list(zip(own.tolist(), np.broadcast_to(chain.last(), (len(own), draft.steps)), strict=True))
+            sent = [place for place, output in enumerate(chain.outputs) if output.link[0] != output.link[1]]
+            own = chains[stage].own[sent[-1]] if sent else np.array([chains[stage].begin])
+            last_sent = chain.at[sent[-1]] if sent else chain.begin
+            found = list(zip(own.tolist(), np.broadcast_to(last_sent, (len(own), draft.steps)), strict=True))
             for link, come in chain.arrived.items():
                 found += zip(arrivals[link][:, -1].tolist(), come[:, :, -1], strict=True)
         nodes = np.array([one for one, _ in found])

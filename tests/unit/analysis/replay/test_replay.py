@@ -154,3 +154,10 @@ def test_computing_beside_rounds_stays_where_it_was() -> None:
     errors = faulty(Case("slow_link", 0.4, 84307))
     assert len(errors.counterfactual) == 6
     assert max(errors.counterfactual) < 0.02
+
+
+def test_step_ends_with_its_last_message_before_computing_does() -> None:
+    """Replicas inside servers show no rounds, and a slow first stage still computes when the next step has begun."""
+    errors = faulty(Case("slow_gpu", 2.5, 87302))
+    assert len(errors.counterfactual) == 8
+    assert max(errors.counterfactual) < 0.02
