@@ -185,7 +185,8 @@ def _of_steps(
        grew longer bit by bit before it was seen.
     2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
        cause takes, or else by the share of time that the cause is known to cost. A replay in which it costs nothing,
-       such as one of ranks that wait for one another inside an exchange, does not see it.
+       such as one of ranks that wait for one another inside an exchange, does not see it. What is slow in the network
+       costs as much as the larger of both: flows show of it what one of them takes longer, a replay what some do.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
     4. A step whose beginning was not seen lost the share that the next one did; none if that one has no length.
     """
@@ -199,8 +200,10 @@ def _of_steps(
     grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
     own |= grows
     if usual_s is None:
-        told = replayed(job.job.job_id, slow[0])
-        excess_s = duration_s * (share if told is None or told < params.worth_share else told)
+        told = replayed(job.job.job_id, slow[0]) or 0.0
+        if told >= params.worth_share:
+            share = max(share, told) if slow[0].kind in OF_NETWORK else told
+        excess_s = duration_s * share
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
         far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))

@@ -88,15 +88,15 @@ def find_what_ifs(
 
 
 def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
-    """Return the share of its steps' time that a finding on a rank costs.
+    """Return the share of its steps' time that a finding costs.
 
-    None where it names none, or where a replay without it is no quicker: then the graph does not show it. What data
-    take longer to move is measured on flows, and needs no replay.
+    None where it names no place of the job, or where a replay without it is no quicker: then the graph does not show
+    it. Of what moves data for longer it is the least: a replay shortens only what others show to take less.
     """
     graph, params = replayed.graph, replayed.attempt.params.replay
     steps = replayed.during(finding) & graph.known
     cause = cause_of(graph, finding, replayed.attempt.topology)
-    if cause is None or cause.moves.any() or not steps.any():
+    if cause is None or not steps.any():
         return None
     lag = without(graph, cause, steps, params)
     found = outcome(replayed, lag, steps, ("", "", finding.subject))
