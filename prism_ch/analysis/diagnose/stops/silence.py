@@ -283,7 +283,7 @@ def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, pa
     end_ns = np.append(ends, quiet.flows.end_ns.max() + 1)
     steps = np.searchsorted(step_end_ns, end_ns[1:]) - np.searchsorted(step_end_ns, end_ns[:-1], side="right")
     # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.
-    long = np.diff(end_ns) > max(params.silence_s, params.repeats * rhythm.step_s) * 1e9
+    long = np.diff(end_ns) > max(params.silence_s, params.twice * rhythm.step_s) * 1e9
     for gap in np.flatnonzero(long & (steps >= params.slow_steps)).tolist():
         since_ns = int(end_ns[gap])
         before = step_end_ns[step_end_ns <= since_ns][-params.enough - 1 :]

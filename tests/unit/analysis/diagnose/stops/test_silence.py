@@ -58,6 +58,14 @@ def test_exporter_is_lost_once_it_misses_several_steps() -> None:
     assert lost.baseline.exporters == ("right",)
 
 
+def test_exporter_is_lost_once_it_misses_two_whole_steps() -> None:
+    left = [replace(flow, exporter="left") for flow in ring(range(3), [*every(3000, 12, 3000), 36_600])]
+    right = [replace(flow, exporter="right", port=50_001) for flow in ring(range(3), every(3000, 10, 3000))]
+    job = replace(quiet([*left, *right], 37), steps=steps_of([3.0] * 12))
+    (lost,) = lost_exporters(job, FlowBatch.empty())
+    assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 30 * SECOND)
+
+
 def test_exporter_is_lost_though_steps_seem_to_last_longer() -> None:
     """Where the steps that it hides show as parts of others, the job's usual step says how many there were."""
     left = [replace(flow, exporter="left") for flow in ring(range(3), every(2000, 10, 2000))]
