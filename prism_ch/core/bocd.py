@@ -122,13 +122,14 @@ def detect(
     max_run: int = 32,
     old_runs: int = 32,
     dropped_mass: float = 1e-60,
+    run_lengths: bool = True,
 ) -> Changepoints:
     """Return the new-run mass and the most probable run length at every datum.
 
     Parameters: `values` float64[n], finite, all sequences end to end; `offsets` int64[k+1], sequence i is
     values[offsets[i]:offsets[i+1]] and may be empty; `prior`, by default `robust_prior(values, offsets)`, which has
     seen the whole sequence; `expected_run` > 1, the mean number of data in a run, 1 / h; `max_run` >= 1, `old_runs` >=
-    2 and `dropped_mass` in 0..1, below.
+    2 and `dropped_mass` in 0..1, below; `run_lengths`, whether these are wanted: without, `map_run_length` is empty.
     Raises ValueError on NaN or infinite values, on offsets that do not divide the values, or on a datum absurdly far
     (1e140 deviations) from its prior.
 
@@ -159,7 +160,7 @@ def detect(
 
     limits = Limits(max_run, old_runs, dropped_mass)
     mass = np.empty(len(values))
-    run_length = np.empty(len(values), dtype=np.int32)
+    run_length = np.empty(len(values) if run_lengths else 0, dtype=np.int32)
     error_bound = np.empty(len(values))
     by_length = np.argsort(-lengths, kind="stable")
     done = 0
@@ -172,7 +173,8 @@ def detect(
         for rows in _advance(offsets[block], lengths[block]):
             runs.observe(standard[rows])
             mass[rows] = runs.new_run_mass
-            run_length[rows] = runs.map_run_length()
+            if run_lengths:
+                run_length[rows] = runs.map_run_length()
             error_bound[rows] = runs.error_bound[: len(rows)]
         done += size
     return Changepoints(mass, run_length, error_bound)

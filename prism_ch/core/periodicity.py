@@ -164,13 +164,15 @@ def places_in_period(symbols: Int64, period: int) -> Int64:
     rows = len(symbols)
     jumped = np.zeros((rows, period), dtype=np.bool_)
     cheapest = np.zeros(rows, dtype=np.int64)
-    cost = (pattern != symbols[0]).astype(np.float64)
-    for row in range(1, rows):
-        cheapest[row] = np.argmin(cost)
-        jump = cost[cheapest[row]] + JUMP_COST
-        going_on = np.roll(cost, 1)
-        jumped[row] = jump < going_on
-        cost = np.minimum(going_on, jump) + (pattern != symbols[row])
+    cost, going_on = (pattern != symbols[0]).astype(np.float64), np.empty(period)
+    for row, symbol in enumerate(symbols[1:].tolist(), start=1):
+        cheapest[row] = least = cost.argmin()
+        jump = cost[least] + JUMP_COST
+        going_on[0], going_on[1:] = cost[-1], cost[:-1]
+        np.less(jump, going_on, out=jumped[row])
+        np.minimum(going_on, jump, out=going_on)
+        going_on += pattern != symbol
+        cost, going_on = going_on, cost
     places = np.empty(rows, dtype=np.int64)
     places[-1] = np.argmin(cost)
     for row in range(rows - 1, 0, -1):

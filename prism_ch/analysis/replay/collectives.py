@@ -10,6 +10,7 @@ import numpy as np
 from prism_ch.core import robust
 from prism_ch.core.arrays import run_starts
 from prism_ch.core.graph import components
+from prism_ch.core.rising_rows import count_below, count_up_to, nearest_place
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ReplayParams
@@ -153,11 +154,10 @@ def _numbered(bursts: _Bursts, near_ns: float, params: ReplayParams) -> tuple[_N
     known = ~np.isnan(ends[:, 0])
     shown = _shown(ends, bursts, near_ns, known, pairs, params)
     ends = ends[:, shown]
-    until = bursts.end[:, None] + near_ns
-    covers = ((ends[bursts.step] >= bursts.start[:, None]) & (ends[bursts.step] <= until)).any(axis=1)
+    covers = count_up_to(ends, bursts.step, bursts.end + near_ns) > count_below(ends, bursts.step, bursts.start)
     whole &= bool(shown.all())  # a pair that shows all rounds shows them by their numbers, however late it is
     use = np.flatnonzero(known[bursts.step] & (covers | whole))
-    last = np.abs(ends[bursts.step[use]] - bursts.end[use][:, None]).argmin(axis=1)
+    last = nearest_place(ends, bursts.step[use], bursts.end[use])
     last = np.where(whole[use], place[use], last)
     first = np.zeros(len(use), dtype=np.int64)
     pair, step = bursts.pair[use], bursts.step[use]
@@ -172,8 +172,8 @@ def _numbered(bursts: _Bursts, near_ns: float, params: ReplayParams) -> tuple[_N
 
 def _shown(ends: Float64, bursts: _Bursts, near_ns: float, known: Bool, pairs: int, params: ReplayParams) -> Bool:
     """Mask the rounds during which most pairs move data. Returns bool[n]; the last one is always among them."""
-    first = (ends[bursts.step] < bursts.start[:, None]).sum(axis=1)
-    after = (ends[bursts.step] <= bursts.end[:, None] + near_ns).sum(axis=1)
+    first = count_below(ends, bursts.step, bursts.start)
+    after = count_up_to(ends, bursts.step, bursts.end + near_ns)
     change = np.zeros((len(ends), ends.shape[1] + 1))
     np.add.at(change, (bursts.step, first), 1.0 * (after > first))
     np.add.at(change, (bursts.step, after), -1.0 * (after > first))

@@ -90,7 +90,8 @@ def propose(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[B
     inner = ~last
     log_gap = np.log(sequences.gap_s[inner])
     counts = np.diff(sequences.offsets) - 1
-    found = bocd.detect(log_gap, np.concatenate([[0], np.cumsum(counts)]), expected_run=params.expected_run)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    found = bocd.detect(log_gap, offsets, expected_run=params.expected_run, run_lengths=False)
     typical = robust.median_by(sequences.line[inner], log_gap, len(sequences))[sequences.line[inner]]
     threshold, separation = robust.two_class_split(sequences.gap_s[inner])
     long = np.log(threshold) if separation >= params.min_separation else typical

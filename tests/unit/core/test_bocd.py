@@ -231,6 +231,14 @@ def test_merging_changes_little_on_any_data(
     assert 0 <= found.error_bound[-1] < 0.1
 
 
+def test_run_lengths_that_are_not_wanted_change_nothing_else() -> None:
+    values, offsets = ragged([two_regimes(3), two_regimes(4)])
+    whole, part = (bocd.detect(values, offsets, run_lengths=wanted) for wanted in (True, False))
+    np.testing.assert_array_equal(part.new_run_mass, whole.new_run_mass)
+    np.testing.assert_array_equal(part.error_bound, whole.error_bound)
+    assert (len(part.map_run_length), len(whole.map_run_length)) == (0, len(values))
+
+
 def test_robust_prior_has_the_width_of_most_data() -> None:
     values, offsets = ragged([[1.0, 2.0, 3.0, 4.0, 1e6], [7.0] * 5, [7.0] * 4 + [8.0], []])
     prior = bocd.robust_prior(values, offsets, floor=0.01)
