@@ -57,8 +57,27 @@ class ComputeTime:
     hidden: Bool | None = None
 
     def usual_s(self, params: ComputeTimeParams) -> Float64:
-        """Return what each rank computes in its better steps, float64[m], in seconds."""
-        return better_of_rows(self.seconds, params.reference_steps, params.compute_jitter, params.min_score)
+        """Return what each rank computes in its better steps, float64[m], in seconds.
+
+        Steps that only some ranks show count for all: else the better steps of those that lost records are others.
+        """
+        seconds = self._with_lost() if self.absolute else self.seconds
+        return better_of_rows(seconds, params.reference_steps, params.compute_jitter, params.min_score)
+
+    def _with_lost(self) -> Float64:
+        """Return the seconds, float64[m, k], with lost ones as others of the role show them.
+
+        A rank computes as many times longer than the median of its role as it does in the steps that it shows.
+        """
+        if not np.isnan(self.seconds).any():
+            return self.seconds
+        filled = self.seconds.copy()
+        for stage in np.unique(self.role).tolist():
+            rows = np.flatnonzero(self.role == stage)
+            usual = robust.median(filled[rows], axis=0)[None]
+            times = robust.median(filled[rows] / np.where(usual > 0, usual, np.nan), axis=1)[:, None]
+            filled[rows] = np.where(np.isnan(filled[rows]), usual * times, filled[rows])
+        return filled
 
 
 def measure_compute_time(

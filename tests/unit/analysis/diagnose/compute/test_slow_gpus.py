@@ -229,6 +229,17 @@ class TestPipelines:
         assert (one.subject, one.first_step) == ("10.0.101.0", 16)
         assert "its own work before" in one.summary
 
+    def test_lost_steps_do_not_make_larger_batches_usual(self) -> None:
+        """Of the few steps before the batch grew, some ranks lost half: all have the same ones for their better."""
+        seconds = np.random.default_rng(8).normal(1, 0.005, (16, STEPS))
+        seconds[:, 4:] += 1.0
+        seconds[:8, 1:3] = np.nan
+        each = np.arange(16, dtype=np.int32)
+        work = ComputeTime(each, each % 4, seconds, each, each // 4, absolute=True)
+        np.testing.assert_allclose(work.usual_s(PARAMS.compute), 1.0, atol=0.02)
+        divided = division(range(16), ends(range(4, STEPS), 1000))
+        assert find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(4, 4)) == ()
+
     @pytest.mark.parametrize(
         "slow, told", [((0, 1, 2, 3), "host-00"), ((0, 1, 4, 5), None), ((0, 1), None)], ids=["half", "both", "some"]
     )
