@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -93,14 +92,6 @@ class _Layout:
         found[self.unit] = self.role
         return found
 
-    def lane_of_unit(self, turns: Mapping[tuple[int, int], Turns]) -> Int32:
-        """Return the replica of the pipeline that each unit is in, int32[units]. Those of one send to one another."""
-        src, dst = (
-            np.concatenate([self.unit[side(one)] for one in turns.values()] or [np.empty(0, dtype=np.int32)])
-            for side in (attrgetter("src"), attrgetter("dst"))
-        )
-        return components(int(self.unit.max()) + 1, src, dst)
-
 
 def build_graph(
     traffic: Traffic,
@@ -132,14 +123,14 @@ def build_graph(
     begin = np.array([(end - ends)[:-1] for end in of_role], dtype=np.float64)
     end = np.array([(end - base)[1:] for end in of_role], dtype=np.float64)
     begins = draft.nodes(begin)
-    outs, ins = _moments(turns, where.unit)
-    if not turns:
-        outs = _exchanges(traffic, kinds, where)
+    outs, ins = _moments(turns, where.unit) if turns else (_exchanges(traffic, kinds, where), {})
     rounds = tuple(_rounds(traffic, kinds, where, params[1]))
-    of_unit = where.role_of_unit(), where.lane_of_unit(turns)
+    role_of_unit = where.role_of_unit()
+    # Units that send messages to one another are of one replica of the pipeline.
+    of_unit = role_of_unit, components(len(role_of_unit), *where.unit[pairs])
     chains, arrivals = _draft_chains(draft, begins, begin, (outs, ins), of_unit, rounds, params)
     _draft_messages(draft, turns, where.unit, chains, arrivals)
-    speed = np.ones((len(of_unit[0]), draft.steps))
+    speed = np.ones((len(role_of_unit), draft.steps))
     for one in chains:
         speed[one.chain.units] = one.chain.speed
     closing = RoundNodes(draft, [one.chain for one in chains], chains, arrivals, speed, params)

@@ -95,9 +95,7 @@ class RoundNodes:
             seen = _seen(rounds, number, before, self._params)
             if done is not None and seen.ended is not None and seen.follows(self._params):
                 nodes = self._draft.nodes(seen.at)
-                self.following.append(
-                    Following(nodes, rounds.units, seen.at, done[0], seen.ended, number, seen.near_ns)
-                )
+                self.following.append(Following(nodes, rounds.units, done[0], seen.ended, number, seen))
                 ready = nodes, seen.at
             else:
                 sources = self._sources(rounds.units, seen.at, taken, ready)
