@@ -170,9 +170,8 @@ def _judge(
     findings = [claim.finding for claim in group.claims]
     start_ns = min([*(one.start_ns for one in findings), *(one.start_ns for one in same)])
     before = tuple({cost.job_id: cost for one in reversed(same) for cost in one.costs}.values())
-    _, place, job_id = group.place
     incident = Incident(
-        same[0].incident_id if same else of_findings.identity(job_id, group.cause.kind, place, start_ns),
+        same[0].incident_id if same else _new_name(group, start_ns),
         told.kind,
         told.subject_type,
         told.subject,
@@ -206,6 +205,14 @@ def _judge(
         own = _milder(own, severity)
         kept[one.diagnosis_id] = replace(one, incident_id=incident.incident_id, severity=own)
     return _Judged(incident, kept)
+
+
+def _new_name(group: Group, start_ns: int) -> str:
+    """Name an incident that was not known. A stop is the same one, whatever it turns out to be."""
+    _, place, job_id = group.place
+    if group.cause.kind in STOPS:
+        return of_findings.identity("", "stall", group.cause.diagnosis_id, 0)
+    return of_findings.identity(job_id, group.cause.kind, place, start_ns)
 
 
 def _may_be_hiccup(cause: Finding, params: IncidentParams) -> bool:

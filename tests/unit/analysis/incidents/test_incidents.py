@@ -154,6 +154,11 @@ class TestOverWindows:
         (gone,) = story.next({}, withdrawn=("one",)).values()
         assert gone.is_withdrawn
 
+    def test_stop_has_one_name_whatever_it_turns_out_to_be(self) -> None:
+        shown: dict[str, Any] = {"diagnosis_id": "stop", "lost_s": 2.0, "slowdown": 0.5}
+        hang, stall = said("hang", 12, 14, NIC, **shown), said("stall", 12, 14, **shown)
+        assert [*Story().next({"one": (hang,)})] == [*Story().next({"one": (stall,)})]
+
     @pytest.mark.parametrize("from_ns, withdrawn", [(BEGIN_NS, True), (BEGIN_NS + 60_000 * MS, False)])
     def test_stop_told_anew_as_slowness_is_withdrawn(self, from_ns: int, withdrawn: bool) -> None:
         story = Story()
