@@ -38,8 +38,19 @@ def repeated_pauses(steps: Steps, params: StopParams) -> Bool:
     mask = np.zeros(len(steps), dtype=bool)
     begin, end, lost_s, _ = _pauses(steps, params)
     for row in range(len(begin)):
-        longer = np.abs(np.log(lost_s[row] / np.delete(lost_s, row)))
-        mask[begin[row] : end[row]] = longer.min(initial=np.inf) < np.log1p(params.stray_share)
+        mask[begin[row] : end[row]] = _are_alike(lost_s[row], np.delete(lost_s, row), params).any()
+    return mask
+
+
+def was_paused_as_long(steps: Steps, lost_s: float, params: StopParams) -> bool:
+    """Return whether a job has lost about `lost_s` in a pause before."""
+    before_s = _pauses(steps, params)[2]
+    return bool(len(before_s)) and bool(_are_alike(lost_s, before_s, params).any())
+
+
+def _are_alike(lost_s: float, others_s: Float64, params: StopParams) -> Bool:
+    """Mask the pauses that lost as much as one did, bool[n]."""
+    mask: Bool = np.abs(np.log(lost_s / others_s)) < np.log1p(params.stray_share)
     return mask
 
 

@@ -27,6 +27,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     is_stop,
     stop_finding,
 )
+from prism_ch.analysis.diagnose.stops.went_on import find_just_ended
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.core.pairs import links_of
@@ -55,7 +56,9 @@ def find_stops(context: JobContext) -> list[Finding]:
     if lasting is None:
         lasting = find_silence(quiet, rhythm, topology, params)
     if lasting is None:
-        return [*over, *find_lost_exporters(quiet, rhythm, seen.new, params.stops)]
+        ended = find_just_ended(quiet, rhythm, params)
+        lost = find_lost_exporters(quiet, rhythm, seen.new, params.stops)
+        return [*over, *lost, *([ended] if ended else [])]
     is_over = any(stop.kind == lasting.kind == "restart" and is_same_stop(stop, lasting) for stop in over)
     return over if is_over else [*over, lasting]
 

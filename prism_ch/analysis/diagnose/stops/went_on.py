@@ -1,0 +1,56 @@
+"""Finds the stop that a job has just gone on after, before another step shows what it was.
+
+Whoever is called by a job that stands still wants to know at once that it goes on, and what that cost. Why it stood
+still, and for whom it waited, is known once the step after it has ended: then that finding goes on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prism_ch.analysis.diagnose.findings import severity
+from prism_ch.analysis.diagnose.stops.habits import pause_is_due, was_paused_as_long
+from prism_ch.analysis.diagnose.stops.rests import least_stop_s
+from prism_ch.analysis.diagnose.stops.silence import QuietJob, UsualRhythm
+from prism_ch.analysis.diagnose.stops.stop_findings import Stop, stop_finding
+from prism_ch.model.finding import Finding
+from prism_ch.model.params import Params
+
+
+def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params) -> Finding | None:
+    """Find the stop in the last step that has ended, or the one after it.
+
+    It is longer than a slow GPU makes a rest, no habit, and no hole in the records hides it.
+    """
+    if rhythm is None:
+        return None
+    settled_ns = int(quiet.steps.end_ns[-2])
+    ends = np.append(settled_ns, np.unique(quiet.flows.end_ns[quiet.flows.end_ns > settled_ns]))
+    if len(ends) < 2:
+        return None
+    longest = int(np.argmax(np.diff(ends)))
+    since_ns, until_ns = int(ends[longest]), int(ends[longest + 1])
+    rest_s = (until_ns - since_ns) / 1e9
+    lost_s = rest_s - rhythm.rest_s
+    earlier = quiet.steps.take(quiet.steps.end_ns <= since_ns)
+    hidden = any(one.span.start_ns < until_ns and one.span.end_ns > since_ns for one in quiet.holes)
+    too_short = rest_s <= least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops) or lost_s < params.stops.min_lost_s
+    if (
+        hidden
+        or too_short
+        or pause_is_due(earlier, rest_s, params.stops)
+        or was_paused_as_long(earlier, lost_s, params.stops)
+    ):
+        return None
+    slowdown = lost_s / max(params.stops.recent_steps * rhythm.step_s, rest_s)
+    step = int(quiet.steps.step[-1]) + int(until_ns > quiet.steps.end_ns[-1])
+    stop = Stop(quiet.job_id, step, since_ns, until_ns, rhythm.rest_s, lost_s, slowdown)
+    return stop_finding(
+        "stall",
+        stop,
+        severity(slowdown, params.diagnose),
+        f"The job stood still for {rest_s:.3g} s in step {step} and has just gone on: who was waited for is told "
+        "once the step after it has ended.",
+        {"just_ended": True},
+        is_open=True,
+    )
