@@ -94,7 +94,8 @@ def measure_time_per_byte(
     """
     row, number, site = _rows(traffic, kinds, groups, topology)
     steady = np.isin(kinds.kind, (DP, PP))
-    step = _step_of_site(traffic, np.where(steady & (row >= 0), site[row], -1), division)
+    site_of_pair = np.append(site, np.int32(-1))[row]
+    step = _step_of_site(traffic, np.where(steady, site_of_pair, -1), division)
     kept = (row[traffic.pair] >= 0) & (kinds.burst == kinds.kind[traffic.pair]) & (step < division.steps)
     bursts, step = traffic.take(kept), step[kept]
     shape = (len(traffic.pair_src), division.steps)
@@ -109,7 +110,7 @@ def measure_time_per_byte(
     payload[~((payload < params.one_step * usual) & (payload > usual / params.one_step))] = 0
     usual = _usual(payload)
     amount = robust.size_classes(usual, params.size_spread)
-    turns = find_turns(bursts, step, amount, site[row], steady, params)
+    turns = find_turns(bursts, step, amount, site_of_pair, steady, params)
     seen = summed(turns.payload)
     # What is not seen takes as long for its bytes as what is, if that is more than a little.
     payload[seen <= params.half * payload] = 0

@@ -9,7 +9,7 @@ from prism_ch.analysis.diagnose.network.time_per_byte import communicators, meas
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
-from prism_ch.model.result import CP, DP
+from prism_ch.model.result import CP, DP, OTHER
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, ring, topology, traffic, typed
 
 
@@ -70,3 +70,14 @@ def test_one_pair_of_a_communicator_alone_is_not_measured() -> None:
     assert {(src, dst) for src, dst in zip(times.src.tolist(), times.dst.tolist(), strict=True)} == {
         (rank, (rank + 1) % 8) for rank in range(8)
     }
+
+
+def test_job_without_any_group_has_no_times() -> None:
+    """What ranks send belongs to no group where no kind could be told."""
+    ends_ms = [1000.0 * step for step in range(1, 13)]
+    bursts = traffic(ring(range(4), ends_ms, length_ms=100))
+    kind = np.full(len(bursts.pair_src), OTHER, np.uint8)
+    kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(4), ends_ms)
+    groups = order(bursts, kinds, divided)
+    times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4), TimePerByteParams())
+    assert times.seconds.shape == (0, 12)
