@@ -78,13 +78,14 @@ def stop_finding(
 ) -> Finding:
     """Make the finding on a stop, by default about the job.
 
-    Its identity stays, whatever the stop turns out to be. `among`: one of these endpoints stops the job; if
+    Its identity stays, whatever the stop turns out to be, and by however little looks differ about when it began.
+    `among`: one of these endpoints stops the job; if
     there are none, it can't be told which.
     """
     return make_finding(
         kind,
         subject or ("job", stop.job_id),
-        identity(stop.job_id, "stall", stop.job_id, stop.start_ns),
+        identity(stop.job_id, "stall", stop.job_id, stop.step),
         Extent(stop.step, stop.step, stop.start_ns, stop.end_ns, is_open=is_open),
         Measured(stop.length_s, stop.usual_s, slowdown=min(stop.slowdown, 1.0)),
         severity,
