@@ -78,9 +78,8 @@ def stop_finding(
 ) -> Finding:
     """Make the finding on a stop, by default about the job.
 
-    Its identity stays, whatever the stop turns out to be, and by however little looks differ about when it began.
-    `among`: one of these endpoints stops the job; if
-    there are none, it can't be told which.
+    Its identity stays, whatever the stop turns out to be, and though looks differ by a hair about when it began.
+    `among`: one of these endpoints stops the job; if there are none, it can't be told which.
     """
     return make_finding(
         kind,
