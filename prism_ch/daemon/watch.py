@@ -10,8 +10,8 @@ whether more will come. So each tick asks who is silent, and up to when records 
    again; and once a window was worked, which replaces what was seen in between.
 4. A pair that trains sends once in each step. Where one has not for half a step longer, while others of its job have, a
    part of the job stands still: that is looked at as silence is.
-5. A job that sends again after a pause that is half a step longer than usual ones, or whose parts all do, is looked at
-   once it has for half a step, too, and again as above for some steps: only what comes after a stop shows what it was.
+5. A job that sends again after a pause that is half a step longer than usual ones, or whose parts all do, is looked at,
+   too, and again as above for some steps: only what comes after a stop shows what it was.
 6. Looking takes a quarter of the time at most.
 """
 
@@ -166,12 +166,15 @@ class Watch:
         return self._heard.get(job.job_id, _Heard(job.last_ns if job.status == "running" else job.known_ns))
 
     def _resumed(self, jobs: Sequence[JobSilence], until_ns: int) -> Iterator[_Look]:
-        """Yield the jobs that send again, and for how many seconds they have."""
+        """Yield the jobs that send again, and for how long they have.
+
+        Half a step is added to the seconds, so that looks come ever later.
+        """
         for job in jobs:
             resumed_ns = self._heard[job.job_id].resumed_ns
             on_s = (min(until_ns, job.last_ns) - resumed_ns) / 1e9
             if resumed_ns and on_s <= min((_JUDGED + 1) * job.step_s, KNOWN_S):
-                yield (f"{job.job_id} again", resumed_ns), on_s, job.step_s / 2
+                yield (f"{job.job_id} again", resumed_ns), on_s + job.step_s / 2, job.step_s / 2
 
 
 def _usual(distances_s: Sequence[float]) -> float:

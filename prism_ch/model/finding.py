@@ -35,6 +35,7 @@ class Baseline:
     and `jobs` go on, as others see; none where whole jobs are hidden. `hidden` of `around`
     endpoints were seen by them alone.
     `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
+    `maybe_ended`: a job fell silent between two steps, and whether it goes on nothing shows yet.
     """
 
     compute_s: Mapping[str, float] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Baseline:
     maybe_other_work: bool = False
     records_missing: bool = False
     presumed: bool = False
+    maybe_ended: bool = False
     exporters: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     hidden: int = 0
@@ -102,6 +104,13 @@ class Finding:
     def remembered(self) -> Finding:
         """Return what later windows know of it. What only the window that found it goes by is left out."""
         return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=(), slowdowns={})
+
+    def of_ended_job(self) -> Finding:
+        """Return it closed, as its job is over. Silence that was the job's end costs nothing."""
+        if not self.baseline.maybe_ended:
+            return replace(self, status="closed")
+        ended = f"The job fell silent after step {self.first_step - 1} and did not go on: it ended."
+        return replace(self, status="closed", severity="info", slowdown=0.0, lost_s=0.0, summary=ended)
 
     def order(self) -> tuple[int, str]:
         """Return what findings are ordered by: start and identity."""

@@ -129,7 +129,7 @@ def silent_jobs(
             continue
         status = _status(memory, until_ns, found, params)
         if status == "ended":
-            found = tuple(replace(finding, status="closed") for finding in memory.findings)
+            found = tuple(finding.of_ended_job() for finding in memory.findings)
         if status != memory.job.status or (found and status != "ended"):
             job = replace(memory.job, status=status)
             changed.append(replace(unchanged(memory), job=job, findings=found or memory.findings))

@@ -74,7 +74,7 @@ def test_stalled_job_that_sends_again_is_looked_at() -> None:
     watch = Watch()
     sends = [job(known_s=100, last_s=110 + at, status="stalled") for at in range(11)]
     due = [watch.is_due([one], [], one.last_ns, float(at)) for at, one in enumerate(sends)]
-    assert [at for at, is_due in enumerate(due) if is_due] == [1, 2, 3, 4, 6, 8]
+    assert [at for at, is_due in enumerate(due) if is_due] == [0, 1, 2, 3, 5, 7, 10]
 
 
 def looks_of_resumed(watch: Watch, last_s: dict[int, float], *, step_s: float) -> list[int]:
@@ -91,13 +91,13 @@ def looks_of_resumed(watch: Watch, last_s: dict[int, float], *, step_s: float) -
 def test_job_that_goes_on_after_a_pause_is_looked_at() -> None:
     """It rests for 4 s in steps of 1.5 s, too short to be looked at meanwhile."""
     last_s = {at: at - 1 if at < 10 else max(8.0, at - 1.0) if at >= 13 else 8.0 for at in range(40)}
-    assert looks_of_resumed(Watch(), last_s, step_s=1.5) == [14, 15, 16, 17, 19, 21, 24]
+    assert looks_of_resumed(Watch(), last_s, step_s=1.5) == [13, 14, 15, 16, 18, 20, 23]
 
 
 def test_job_that_rests_for_a_step_more_than_usual_is_looked_at() -> None:
     """Something of it ends twice a second, but for one step of 3 s."""
     last_s = {at: float(at) if at < 20 or at > 23 else 20.0 for at in range(40)}
-    assert looks_of_resumed(Watch(), last_s, step_s=3.0) == [26, 27, 28, 30, 32, 35, 39]
+    assert looks_of_resumed(Watch(), last_s, step_s=3.0) == [24, 25, 26, 28, 30, 33, 37]
 
 
 def test_job_in_its_usual_rhythm_is_not_looked_at() -> None:
@@ -120,7 +120,7 @@ def looks_of_part(quiet_s: dict[int, float], *, step_s: float) -> list[int]:
 def test_part_of_a_job_that_stands_still_is_looked_at() -> None:
     """One pair sends nothing from second 10 to second 20; the others send on."""
     quiet_s = {at: at - 3.0 if at < 13 else 10.0 if at < 20 else at - 3.0 for at in range(30)}
-    assert looks_of_part(quiet_s, step_s=4.0) == [17, 22, 23, 24, 26, 28]
+    assert looks_of_part(quiet_s, step_s=4.0) == [17, 20, 21, 22, 24, 26, 29]
 
 
 def test_part_of_a_job_that_sends_in_every_step_is_not_looked_at() -> None:

@@ -210,11 +210,12 @@ def _describe_silence(
     background = unusual_background(quiet.around, quiet.endpoints, span, topology, params)
     if sum(background.values()) <= params.min_saved_share * quiet.usual_payload(stop.step):
         background = {}
-    waits_s = params.saving_hang_s if background else params.silence_s if culprits.inside_step else params.idle_hang_s
+    waits_s = params.silence_s if culprits.inside_step else params.idle_hang_s
     # If no replica begins a step, it is not one rank that hangs: all wait for the same, or the job has ended.
     apart = len(np.unique(topology.server[culprits.endpoints])) > 1
     together = not culprits.begun and apart and bool((quiet.pairs.kind == PP).any())
-    hangs = stop.lost_s > max(excess_s, waits_s) and not together and not may_pass
+    lasts = stop.lost_s > max(excess_s, waits_s) and not may_pass
+    hangs = lasts and not together and (not background or stop.lost_s > params.saving_hang_s)
     named = culprits.named if len(culprits.named) <= params.half * len(quiet.endpoints) else culprits.named[:0]
     if hangs and not culprits.begun and not apart:
         named = culprits.endpoints  # nobody began the step, and these begin it
@@ -231,13 +232,14 @@ def _describe_silence(
     doubt = ""
     if len(lost) == 1:
         doubt = f" Nothing else comes from {lost[0] or 'the exporter'}: if that was lost, the job may go on."
-    # A job that nobody goes on with may have ended, and one that saves goes on by itself.
-    counts = culprits.begun and (hangs or not background) and not may_pass
+    # A short one that saves or evaluates goes on by itself. A long one costs more than asking whether the job has
+    # ended, unless exporters that see nothing else any more may hide how it goes on.
+    counts = (lasts and not lost) if not culprits.begun else lasts or not (background or may_pass)
     suspects = [topology.endpoints[endpoint] for endpoint in named.tolist()]
-    return stop_finding(
+    found = stop_finding(
         "hang" if hangs else "stall",
         stop if counts else stop.without_loss(),
-        "critical" if hangs and culprits.begun else "info",
+        "info" if not counts else "critical" if hangs and culprits.begun else "warning",
         f"The job {verb} since step {stop.step - 1}, for {stop.length_s:.3g} s, {where}{aside}; {who}: {advice}."
         + doubt,
         {
@@ -252,6 +254,7 @@ def _describe_silence(
         is_open=True,
         among=suspects,
     )
+    return found if culprits.begun else replace(found, baseline=Baseline(maybe_ended=True))
 
 
 def find_lost_exporters(

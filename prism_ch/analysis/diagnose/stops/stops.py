@@ -33,7 +33,7 @@ from prism_ch.analysis.observe.observe import Observed
 from prism_ch.core.pairs import links_of
 from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Bool, Int32
-from prism_ch.model.finding import Baseline, Finding, Severity
+from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import Params, StopParams
@@ -144,11 +144,8 @@ def find_connecting(
 
 def _taken_over(stop: Finding, params: StopParams) -> Finding:
     """Return an open stop of a job on whose endpoints another one has begun."""
-    if stop.baseline.presumed:
-        begun = f"The job fell silent, and {stop.observed:.3g} s later another one began on its endpoints."
-        return replace(stop, status="closed", summary=begun)
-    if stop.observed >= params.killed_hang_s:
-        return replace(stop, status="closed")
+    if stop.baseline.maybe_ended or stop.observed >= params.killed_hang_s:
+        return stop.of_ended_job()
     begun = "The job fell silent in the middle of a step, and another one began on its endpoints."
     return replace(stop, status="closed", severity="info", slowdown=0.0, lost_s=0.0, summary=begun)
 
@@ -298,11 +295,9 @@ def _describe_restart(
             "it died."
         )
         evidence |= {name: [topology.endpoints[one] for one in who.tolist()] for name, who in changed.items()}
-    severity: Severity = "info" if is_presumed else "warning"
+    found = stop_finding("restart", stop, "warning", summary, evidence, is_open=is_open)
     # Whoever connects may be another job.
-    stop = stop.without_loss() if is_presumed else stop
-    found = stop_finding("restart", stop, severity, summary, evidence, is_open=is_open)
-    return replace(found, baseline=Baseline(presumed=True)) if is_presumed else found
+    return replace(found, baseline=Baseline(presumed=True, maybe_ended=True)) if is_presumed else found
 
 
 def _usual_s(steps: Steps) -> float:
