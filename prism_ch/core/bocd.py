@@ -6,8 +6,8 @@ data of a run are normal with a mean and variance of their own, drawn from a Nor
 data the next follows a Student t law (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007,
 section 3).
 
-Where the runs that may be alive become many, the lightest are dropped and neighbours merged. What that is proved to
-change, and what it is measured to, stands with `Changepoints.error_bound` and `detect`.
+Of the runs that may be alive, old ones that are too light are dropped, and neighbours that predict nearly the same
+merged. What that is proved to change, and what it is measured to, stands with `Changepoints.error_bound` and `detect`.
 
 Where this departs from Adams & MacKay: they let x_t still belong to the run that ends at t, so that P(r_t = 0 | x_1..t)
 is h whatever the data. Here the datum itself opens the new run and is scored under the prior,
@@ -22,18 +22,13 @@ earlier data of the run that x_t belongs to. The first datum of a sequence begin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from prism_ch.core.arrays import Float64, Int32, Int64
 from prism_ch.core.robust import MAD_TO_SD, MEAN_AD_TO_SD, quantile_of_rows
-from prism_ch.core.run_filter import Limits, RunFilter
-
-#: Runs times sequences that one block holds in each of its arrays. Fewer cost more calls for each datum, and more fall
-#: out of the cache: `python -m bench.bocd` shows what is best.
-BLOCK_CELLS = 65_536
+from prism_ch.core.runs import Limits, Model
 
 #: A prior is worth a tenth of a datum for the mean, and two for the variance: the data soon outweigh it.
 KAPPA0, ALPHA0 = 0.1, 1.0
@@ -76,8 +71,8 @@ class Changepoints:
     `error_bound` float64[n], >= 0: what dropping and merging runs has cost until then in the datum's sequence, each in
     total variation; 0 where all is exact. What it proves: a run's future depends on its law alone, so that to drop one
     of mass m changes the law of all that follows by at most m, and to merge two by at most the mass of both times the
-    cost of `merge_pairs`. Added up (each step compared with the same filter that from there on is exact), the law by
-    which this filter predicts a sequence and the model's own differ by at most the mean of `error_bound`; and
+    cost of `run_filter.merge`. Added up (each step compared with the same filter that from there on is exact), the law
+    by which this filter predicts a sequence and the model's own differ by at most the mean of `error_bound`; and
     `new_run_mass` is off by at most twice that on average over sequences as the model makes them. It says nothing of
     one sequence alone, nor of data that the model would not make: the posterior of a run that was merged while light
     may be off by more if unlikely data then favour it. What is measured is smaller by orders of magnitude.
@@ -113,71 +108,62 @@ def robust_prior(values: Float64, offsets: Int64, floor: float = 1e-3) -> Prior:
     return Prior(centre, ALPHA0 * spread**2)
 
 
-def detect(
+def detect(  # noqa: PLR0913 - each has a default that is right
     values: Float64,
     offsets: Int64,
     prior: Prior | None = None,
     *,
     expected_run: float = 100.0,
-    max_run: int = 32,
-    old_runs: int = 32,
-    dropped_mass: float = 1e-60,
+    max_run: int = 96,
+    old_runs: int = 512,
+    dropped_mass: float = 1e-30,
+    tolerance: float = 1.3e-7,
     run_lengths: bool = True,
 ) -> Changepoints:
     """Return the new-run mass and the most probable run length at every datum.
 
     Parameters: `values` float64[n], finite, all sequences end to end; `offsets` int64[k+1], sequence i is
     values[offsets[i]:offsets[i+1]] and may be empty; `prior`, by default `robust_prior(values, offsets)`, which has
-    seen the whole sequence; `expected_run` > 1, the mean number of data in a run, 1 / h; `max_run` >= 1, `old_runs` >=
-    2 and `dropped_mass` in 0..1, below; `run_lengths`, whether these are wanted: without, `map_run_length` is empty.
+    seen the whole sequence; `expected_run` > 1, the mean number of data in a run, 1 / h; `max_run` >= 32, `old_runs` >=
+    2, `dropped_mass` and `tolerance` in 0..1, below; `run_lengths`, whether these are wanted: without, `map_run_length`
+    is empty.
     Raises ValueError on NaN or infinite values, on offsets that do not divide the values, or on a datum absurdly far
     (1e140 deviations) from its prior.
 
     1. Keep every run of up to `max_run` data, so that all is exact until a sequence has more.
-    2. Every few data drop those of the older runs whose mass is less than `dropped_mass`. By default hardly anything
-       brings them back; 1e-12 is faster where runs end plainly, but strays under a vague prior can favour such a run
-       again.
-    3. While more than `old_runs` of them are left, drop or merge where it costs least.
+    2. Every few data drop those of the older runs whose mass is less than `dropped_mass`. Strays under a vague prior
+       can favour a light run again; a run that begins with them then has a mass of its own, so that what is dropped by
+       default would not be seen.
+    3. Merge two neighbours whose score is less than `tolerance` (`run_filter.merge`): an estimate of how far off what
+       they predict would be, times a power of their mass.
+    4. While more than `old_runs` are left, go on so with a larger tolerance.
 
     Neighbouring old runs predict all but the same, so that merging them keeps far more of the posterior than leaving
-    out the oldest does. How far new_run_mass is from the exact one, with these limits and with wider ones, is printed
-    by `python -m bench.bocd`. The results of a sequence do not depend on the others.
+    out the oldest does. How far new_run_mass is from the exact one, with these limits and with others, is printed by
+    `python -m bench.bocd`. The results of a sequence do not depend on the others.
 
-    Time and memory: O(n (max_run + old_runs)) and O(n + block). Sequences of like length are advanced together, so that
-    Python loops over the time index of each block and never over data.
+    Time and memory: O(n (max_run + old_runs)) at the most, and O(n). Loops over runs are compiled at the first call, in
+    some seconds; later processes load what was compiled.
     """
+    from prism_ch.core.run_filter import LEAST_MAX_RUN, filter_runs  # noqa: PLC0415 - loads a compiler
+
     lengths = _check_sequences(values, offsets)
     if not expected_run > 1 or not np.isfinite(expected_run):
         raise ValueError(f"expected_run is {expected_run}; a run must be expected to last more than 1 datum")
-    if max_run < 1:
-        raise ValueError(f"max_run is {max_run}; at least 1 datum of a run must be remembered")
+    if max_run < LEAST_MAX_RUN:
+        raise ValueError(f"max_run is {max_run}; runs of at least {LEAST_MAX_RUN} data must be kept")
     if old_runs < 2:
         raise ValueError(f"old_runs is {old_runs}; at least 2 older runs must be kept")
     if not 0 <= dropped_mass < 1:
         raise ValueError(f"dropped_mass is {dropped_mass}; a mass that is dropped lies in 0..1")
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"tolerance is {tolerance}; what two runs may differ by lies in 0..1")
     law = robust_prior(values, offsets) if prior is None else prior
     standard = _standardise(values, lengths, law)
 
-    limits = Limits(max_run, old_runs, dropped_mass)
-    mass = np.empty(len(values))
-    run_length = np.empty(len(values) if run_lengths else 0, dtype=np.int32)
-    error_bound = np.empty(len(values))
-    by_length = np.argsort(-lengths, kind="stable")
-    done = 0
-    while done < len(lengths):
-        longest = int(lengths[by_length[done]])
-        most = max(1, BLOCK_CELLS // max(1, min(longest, max_run + old_runs)))
-        size = math.ceil((len(lengths) - done) / math.ceil((len(lengths) - done) / most))  # blocks of like width
-        block = by_length[done : done + size]
-        runs = RunFilter(len(block), law.kappa0, law.alpha0, 1 / expected_run, longest, limits)
-        for rows in _advance(offsets[block], lengths[block]):
-            runs.observe(standard[rows])
-            mass[rows] = runs.new_run_mass
-            if run_lengths:
-                run_length[rows] = runs.map_run_length()
-            error_bound[rows] = runs.error_bound[: len(rows)]
-        done += size
-    return Changepoints(mass, run_length, error_bound)
+    model = Model(law.kappa0, law.alpha0, -math.log(expected_run), math.log1p(-1 / expected_run))
+    limits = Limits(max_run, old_runs, dropped_mass, tolerance)
+    return Changepoints(*filter_runs(standard, offsets, model, limits, run_lengths=run_lengths))
 
 
 def _check_sequences(values: Float64, offsets: Int64) -> Int64:
@@ -193,18 +179,12 @@ def _standardise(values: Float64, lengths: Int64, prior: Prior) -> Float64:
     """Measure data from mu0 in units of sqrt(beta0 / alpha0), which makes beta0 alpha0."""
     if any(len(column) not in (1, len(lengths)) for column in (prior.mu0, prior.beta0)):
         raise ValueError(f"the prior must have 1 entry or one for each of the {len(lengths)} sequences")
-    centre, beta0 = (np.repeat(np.broadcast_to(column, len(lengths)), lengths) for column in (prior.mu0, prior.beta0))
+    centre, beta0 = (
+        np.repeat(column, lengths) if len(column) == len(lengths) else column for column in (prior.mu0, prior.beta0)
+    )
     with np.errstate(over="ignore"):  # refused below
-        standard: Float64 = (values - centre) / np.sqrt(beta0 / prior.alpha0)
-    if not (np.abs(standard) < FARTHEST).all():
+        standard: Float64 = values - centre
+        standard /= np.sqrt(beta0 / prior.alpha0)
+    if len(values) and not -FARTHEST < standard.min() <= standard.max() < FARTHEST:
         raise ValueError(f"a value lies more than {FARTHEST:g} deviations from its prior mean; widen the prior")
     return standard
-
-
-def _advance(first: Int64, lengths: Int64) -> Iterator[Int64]:
-    """Yield the rows of the t-th data of all sequences; lengths fall along the block."""
-    alive = len(lengths)
-    for t in range(int(lengths[0])):
-        while lengths[alive - 1] <= t:
-            alive -= 1
-        yield first[:alive] + t

@@ -1,252 +1,388 @@
-"""The runs that may be alive at each datum of many sequences, and their probabilities."""
+"""The runs that may be alive at each datum of sequences, and their probabilities, in loops compiled to machine code.
+
+All that is compiled stands in this one file: compiled code is kept on disk, and made anew when the file that it is of
+changes. A loop over runs is written so that the compiler makes vector instructions of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import gammaln
 
-from prism_ch.core.arrays import Bool, Float64, Int64
-from prism_ch.core.run_merging import PARTS, Laws, merge_pairs
+from prism_ch.core.arrays import Float64, Int64
+from prism_ch.core.machine_code import bits_of, compiled, inlined, number_of
+from prism_ch.core.runs import Limits, Model, Newest, Older, Pairs, Results, Tables, make_room, tabulate
 
 #: Older runs are dropped and merged after so many data: seldom, as that takes as long as several data do.
-THINNED_EVERY = 16
+THINNED_EVERY = 32
 
-#: A lighter run than this counts as this when it is merged, as there is no logarithm of 0.
-LEAST_MASS = 1e-300
+#: Older runs have at least so many data: the series for their Gamma function is then exact to 1e-12.
+LEAST_MAX_RUN = 32
+
+#: Laws farther apart than this have no common one. Its cost is of second order in their distance, and
+#: `tests/unit/core/test_run_filter.py` holds it against the exact one up to here.
+FARTHEST_MERGED = 0.5
+
+#: So little mass is added to a pair's, so that none is divided by 0.
+LEAST_MASS = 1e-290
+
+#: A sum of probabilities outside of these is formed again from its largest term.
+_LEAST_TOTAL, _MOST_TOTAL = 1e-200, 1e200
+
+#: Terms whose exponents lie beyond count as having this one: e to its power is a normal number.
+_MOST_EXPONENT = 700.0
+
+#: Larger than any score or logarithm.
+_NO_SCORE = 1e308
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How many runs are kept: all of up to `max_run` data, and the `old_runs` that matter most of older ones.
+@inlined
+def _log(x: float) -> float:
+    """Return the logarithm of a positive normal number, to 4e-14 or that part of itself.
 
-    Of the older ones those of less than `dropped_mass` are dropped first.
+    By 2 artanh((m-1) / (m+1)), where m is x without its power of 2 and lies between the roots of 1/2 and 2; the series
+    is replaced by the polynomial that equals it at the Chebyshev nodes.
     """
-
-    max_run: int
-    old_runs: int
-    dropped_mass: float
-
-    @property
-    def thinned_every(self) -> int:
-        """Return after how many data older runs are dropped and merged.
-
-        At most half of them come new until then, so that there are pairs enough to merge.
-        """
-        return min(THINNED_EVERY, self.old_runs // 2)
+    bits = bits_of(x)
+    power = (bits - 0x3FE6A09E667F3BCD) >> 52
+    m = number_of(bits - (power << 52))
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    high = 0.14285877267957245 + z * (0.11095700415154251 + z * 0.09681326857101004)
+    odd = z * (0.3333333333368754 + z * (0.19999999398668794 + z * high))
+    return float(power) * 0.6931471805599453 + 2.0 * (s + s * odd)
 
 
-class RunFilter:
-    """The runs that may be alive in each sequence of a block: their sufficient statistics and joint log probabilities.
+@inlined
+def _exp(x: float) -> float:
+    """Return exp(x) to 5e-12 of itself, as if x lay in -700..700.
 
-    Data are measured from the prior mean so that the prior's beta is its alpha. A row of the arrays is a run, oldest
-    first; a column is a sequence. The newest `max_run` rows are the runs that began with the newest data, alike in all
-    columns: what depends on their length is tabulated, longest first. The rows above are older runs, each of a length
-    of its own. The joint log probability of a run of m data is in closed form (Murphy, "Conjugate Bayesian analysis of
-    the Gaussian distribution", 2007, section 3, the marginal likelihood)
-
-        start + (m-1) log(1-h) + log Gamma(alpha_m) - log Gamma(alpha_0) + log(kappa_0 / kappa_m) / 2 - m/2 log 2 pi
-        + alpha_0 log beta_0 - alpha_m log beta_m,     with alpha_m = alpha_0 + m/2 and kappa_m = kappa_0 + m,
-
-    where start = log h + log P(all data before the run). A merged run has the start that gives it the mass of both.
-    Sequences do not affect each other: what has no part in one, while others need the row, starts at -inf.
+    By a polynomial, as in `_log`, of what is left of x without a multiple of log 2.
     """
+    x = min(max(x, -_MOST_EXPONENT), _MOST_EXPONENT)
+    n = math.floor(x * 1.4426950408889634 + 0.5)
+    r = x - n * 0.6931471805599453
+    high = 0.001388885404961482 + r * (0.0001989927395864936 + r * 2.4859578222625295e-05)
+    low = 0.5 + r * (0.16666666718997508 + r * (0.041666666718980845 + r * (0.008333298483754886 + r * high)))
+    return number_of(bits_of(1.0 + r * (1.0 + r * low)) + (int(n) << 52))
 
-    def __init__(self, width: int, kappa0: float, alpha0: float, hazard: float, longest: int, limits: Limits) -> None:
-        self.kappa0, self.alpha0, self.limits = kappa0, alpha0, limits
-        self.log_hazard, self.log_survival = float(np.log(hazard)), float(np.log1p(-hazard))
-        length = np.arange(min(longest, limits.max_run), 0, -1.0)[:, None]
-        self.gain, self.alpha, self.constant = 1 / (kappa0 + length), alpha0 + length / 2, self._constant(length)
-        most_older = min(max(0, longest - limits.max_run), limits.old_runs + limits.thinned_every)
-        height = len(length) + most_older
-        self.older = _Older(most_older, width, kappa0, alpha0)
-        self.older_constant = self._constant(np.arange(PARTS * longest + 1 if most_older else 0) / PARTS)
-        self.mean, self.double_beta, self.start, self.log_joint, self.mass = np.empty((5, height, width))
-        self.began = np.empty((height, width), dtype=np.int32)  # of a merged run: the heaviest's first datum
-        self.row = np.arange(height, dtype=np.min_scalar_type(height))[:, None]
-        self.rows, self.time = 0, 0
-        self.log_evidence = np.full(width, -self.log_hazard)  # so that the first datum begins a run for certain
-        self.new_run_mass, self.top, self.total = np.empty((3, width))
-        self.error_bound = np.zeros(width)
 
-    def observe(self, x: Float64) -> None:
-        """Take the next datum, standardised, of the first len(x) sequences; the others have ended."""
-        alive, past = len(x), self.time - self.limits.max_run
-        if past > 0 and past % self.limits.thinned_every == 0:
-            self._thin(alive)
-        self._begin_runs(alive)
+@inlined
+def _stirling(inverse: float) -> float:
+    """Return the series of log Gamma, by the inverse of its argument.
 
-        older, table = self._older_rows(), slice(-min(self.rows, self.limits.max_run), None)
-        mean, double_beta, start, joint, work = (
-            column[: self.rows, :alive]
-            for column in (self.mean, self.double_beta, self.start, self.log_joint, self.mass)
+    Source: Abramowitz & Stegun, "Handbook of Mathematical Functions", 1964, 6.1.41.
+    """
+    y = inverse * inverse
+    return inverse * (1 / 12 + y * (-1 / 360 + y / 1260))
+
+
+@inlined
+def _observe_newest(runs: Newest, low: int, high: int, tables: Tables, x: float, unit: float) -> float:
+    """Add a datum to runs, and return the sum of their weights.
+
+    Parameters: the runs are the rows from `low` to before `high`; `unit`, the logarithm of a weight of 1.
+    """
+    mean, double_beta = runs.mean[low:high], runs.double_beta[low:high]
+    start, weight = runs.start[low:high], runs.weight[low:high]
+    first = len(tables.gain) - len(mean) - 1
+    gain, alpha, constant = tables.gain[first:], tables.alpha[first:], tables.constant[first:]
+    total = 0.0
+    for i in range(len(mean)):
+        off = x - mean[i]
+        moved = off * gain[i]
+        mean[i] += moved
+        beta = double_beta[i] + off * (off - moved)
+        double_beta[i] = beta
+        one = _exp(start[i] + constant[i] - alpha[i] * _log(beta) - unit)
+        weight[i] = one
+        total += one
+    return total
+
+
+@inlined
+def _observe_older(runs: Older, rows: int, x: float, unit: float) -> float:
+    """Add a datum to the first runs, and return the sum of their weights.
+
+    Parameters: `unit`, the logarithm of a weight of 1, without what all starts have in common.
+    """
+    mean, double_beta, start, weight = runs.mean, runs.double_beta, runs.start, runs.weight
+    kappas, alphas = runs.kappa, runs.alpha
+    total = 0.0
+    for i in range(rows):
+        kappa, alpha = kappas[i] + 1.0, alphas[i] + 0.5
+        kappas[i], alphas[i] = kappa, alpha
+        both = 1.0 / (kappa * alpha)
+        inverse = both * kappa
+        off = x - mean[i]
+        moved = off * (both * alpha)
+        mean[i] += moved
+        beta = double_beta[i] + off * (off - moved)
+        double_beta[i] = beta
+        joint = start[i] + _stirling(inverse) - alpha * _log(beta * inverse)
+        one = _exp(joint - unit) * math.sqrt(both)
+        weight[i] = one
+        total += one
+    return total
+
+
+@compiled
+def _reweigh(
+    newest: Newest, low: int, high: int, tables: Tables, older: Older, old: int, step: float
+) -> tuple[float, float]:
+    """Measure all weights by the largest, in logarithms, and return its logarithm and their sum."""
+    top = -_NO_SCORE
+    first = low + len(tables.gain) - high
+    for i in range(low, high):
+        k = first + i - low
+        newest.weight[i] = newest.start[i] + tables.constant[k] - tables.alpha[k] * math.log(newest.double_beta[i])
+        top = max(top, newest.weight[i])
+    for i in range(old):
+        kappa, alpha = older.kappa[i], older.alpha[i]
+        spread = _stirling(1 / alpha) - alpha * math.log(older.double_beta[i] / alpha) - math.log(kappa * alpha) / 2
+        older.weight[i] = older.start[i] + step + spread
+        top = max(top, older.weight[i])
+    total = 0.0
+    for i in range(low, high):
+        newest.weight[i] = math.exp(newest.weight[i] - top)
+        total += newest.weight[i]
+    for i in range(old):
+        older.weight[i] = math.exp(older.weight[i] - top)
+        total += older.weight[i]
+    return top, total
+
+
+@inlined
+def merge(
+    one: tuple[float, float, float, float], other: tuple[float, float, float, float], share: float
+) -> tuple[float, float, float, float, float, float]:
+    """Return one law for two runs, its cost, and an estimate of that squared.
+
+    Parameters: the laws, as mean, 2 beta, kappa, alpha; `share`, in 0..1, the part of their mass that `one` has.
+    What a run predicts is its Normal-Inverse-Gamma law of a mean and a precision. The law of both has the same average
+    precision, mean weighed by precision, and variances of the two (the reduction of a mixture by its moments: Runnalls,
+    "Kullback-Leibler approach to Gaussian mixture reduction", 2007, section 3).
+    The cost, for a mass of 1, bounds the total variation between all that the two runs predict and all that their
+    common law does: half the product of the shares and the squared Fisher distance of the laws, to second order more
+    than half the root of the chi-squared divergence from the best of all laws. It is 1 where they are too far apart to
+    have a common law. The estimate is of what moments leave: that mean and precision go together, that the shares are
+    unequal, that one run is longer. It proves nothing, and tells better which two runs to merge.
+    """
+    rest = 1 - share
+    precision, other_precision = 2 * one[3] / one[1], 2 * other[3] / other[1]
+    average = share * precision + rest * other_precision
+    inverse = 1 / average
+    weight = share * precision * inverse
+    offset = one[0] - other[0]
+    product = share * rest
+    apart = offset * offset * average
+    steep = (precision - other_precision) * inverse
+    steeper = steep * steep
+    kappas, alphas = one[2] * other[2], one[3] * other[3]
+    kappa = kappas / (share * other[2] + rest * one[2] + kappas * weight * (1 - weight) * apart)
+    alpha = alphas / (share * other[3] + rest * one[3] + alphas * product * steeper)
+    longer = (one[2] - other[2]) / kappa
+
+    of_mean, of_precision = apart * kappa, steeper * alpha
+    distance = of_mean + of_precision
+    skew = (share - rest) * (share - rest) * distance * distance * distance / 6
+    flat = (1 - 6 * product) * distance * distance
+    estimate = product * product * (of_mean * of_precision + skew + flat * flat / 24 + distance * longer * longer) / 4
+    distance += longer * longer
+    near = distance <= FARTHEST_MERGED
+    cost = product * distance / 2 if near else 1.0
+    lighter = min(share, rest)
+    estimate = min(estimate, lighter * lighter) if near else lighter * lighter
+    return other[0] + weight * offset, 2 * alpha * inverse, kappa, alpha, cost, estimate
+
+
+@compiled
+def _pair(runs: Older, rows: int, pairs: Pairs, total: float, evidence: float) -> None:
+    """Form of each run and the next what they would be as one.
+
+    The score is the square of an estimate of the harm: the error of what they predict, times their mass to the power of
+    5/8, as what is light may become heavy, over the root of kappa, as short runs have a say where data are unusual.
+    """
+    unit = 1 / total
+    for i in range(rows - 1):
+        j = i + 1
+        mass = (runs.weight[i] + runs.weight[j]) * unit + LEAST_MASS
+        mean, double_beta, kappa, alpha, cost, estimate = merge(
+            (runs.mean[i], runs.double_beta[i], runs.kappa[i], runs.alpha[i]),
+            (runs.mean[j], runs.double_beta[j], runs.kappa[j], runs.alpha[j]),
+            runs.weight[i] * unit / mass,
         )
-        np.subtract(x, mean, out=joint)
-        np.multiply(joint[older:], self.gain[table], out=work[older:])
-        if older:
-            np.divide(joint[:older], self.older.kappa[:older, :alive], out=work[:older])
-        mean += work
-        np.subtract(joint, work, out=work)
-        work *= joint
-        double_beta += work
-        np.log(double_beta, out=work)
-        work[older:] *= self.alpha[table]
-        np.add(start[older:], self.constant[table], out=joint[older:])
-        if older:
-            work[:older] *= self.older.alpha[:older, :alive]
-            self.older_constant.take(self.older.parts[:older, :alive], out=joint[:older], mode="clip")
-            joint[:older] += start[:older]
-        joint -= work
-        self._normalise(joint, work)
-
-    def map_run_length(self) -> Int64:
-        """Return how many earlier data the run of the newest datum has, most probably."""
-        alive, older = len(self.top), self._older_rows()
-        row = ((self.log_joint[older : self.rows, :alive] == self.top) * self.row[older : self.rows]).max(axis=0)
-        if older:
-            heaviest = self.older.heaviest[:older, :alive] == self.top
-            np.maximum(row, (heaviest * self.row[:older]).max(axis=0), out=row)
-        return np.asarray(self.time - 1 - self.began[row, np.arange(alive)])
-
-    def _older_rows(self) -> int:
-        return max(0, self.rows - self.limits.max_run)
-
-    def _constant(self, length: Float64) -> Float64:
-        """Return what of the joint log probability depends on the length alone.
-
-        That is, where twice beta stands in place of beta.
-        """
-        kappa0, alpha0 = self.kappa0, self.alpha0
-        gammas = gammaln(alpha0 + length / 2) - gammaln(alpha0) + alpha0 * np.log(2 * alpha0)  # beta_0 = alpha_0
-        roots = np.log(kappa0 / (kappa0 + length)) / 2 - length / 2 * np.log(np.pi)
-        return np.asarray(gammas + roots + (length - 1) * self.log_survival)
-
-    def _begin_runs(self, alive: int) -> None:
-        new = self.rows
-        self.mean[new, :alive] = 0
-        self.double_beta[new, :alive] = 2 * self.alpha0
-        self.start[new, :alive] = self.log_hazard + self.log_evidence[:alive]
-        self.began[new] = self.time
-        self.rows += 1
-        self.time += 1
-        if older := self._older_rows():
-            self.older.admit(older, alive, self.limits.max_run)
-
-    def _normalise(self, joint: Float64, mass: Float64) -> None:
-        """Sum the joint probabilities over the runs, in logarithms, and take the new run's share."""
-        older, alive = self._older_rows(), joint.shape[1]
-        self.top = joint[older:].max(axis=0)
-        if older:
-            lead, heaviest = self.older.lead[:older, :alive], self.older.heaviest[:older, :alive]
-            np.maximum(self.top, np.add(joint[:older], lead, out=heaviest).max(axis=0), out=self.top)
-        np.subtract(joint, self.top, out=mass)
-        np.exp(mass, out=mass)
-        self.total = mass.sum(axis=0)
-        self.log_evidence = self.top + np.log(self.total)
-        self.new_run_mass = mass[-1] / self.total
-
-    def _thin(self, alive: int) -> None:
-        """Drop the older runs that are too light, and merge where too many are left."""
-        older = self._older_rows()
-        mass = self.mass[:older, :alive] / self.total[:alive]
-        present = self.start[:older, :alive] > -np.inf
-        kept = present & (mass >= self.limits.dropped_mass)
-        self.error_bound[:alive] += np.where(kept, 0, mass).sum(axis=0)
-        too_many = np.maximum(kept.sum(axis=0) - self.limits.old_runs, 0)
-        if too_many.any():
-            self._merge(mass, kept, too_many)
-        self._compact(kept)
-
-    def _merge(self, mass: Float64, kept: Bool, too_many: Int64) -> None:
-        """Make one run of each pair of neighbours that costs least.
-
-        The other is taken out of `kept`. Either the lighter is dropped or they are merged, whichever costs less. Pairs
-        are counted from the newest of the older runs, or from the one before it, by turns.
-        """
-        older, alive = mass.shape
-        spared = (self.time - self.limits.max_run) // self.limits.thinned_every % 2
-        first, second = (slice((older - spared) % 2 + i, older - spared, 2) for i in (0, 1))
-        one, other = (
-            Laws(self.mean[rows, :alive], self.double_beta[rows, :alive], self.older.parts[rows, :alive] / PARTS)
-            for rows in (first, second)
-        )
-        both = mass[first] + mass[second] + LEAST_MASS
-        law, merging = merge_pairs(one, other, mass[first] / both, self.kappa0, self.alpha0)
-        merging *= both
-        dropping = np.minimum(mass[first], mass[second])
-        cost = np.where(kept[first] & kept[second], np.minimum(merging, dropping), np.inf)
-        chosen = cost <= np.sort(cost, axis=0)[too_many - 1, np.arange(alive)]
-        chosen &= too_many > 0
-        self.error_bound[:alive] += np.where(chosen, cost, 0).sum(axis=0)
-        merged = chosen & (merging < dropping)
-        lighter = mass[first] < mass[second]
-        kept[first] &= merged | ~(chosen & lighter)
-        kept[second] &= ~chosen | (lighter & ~merged)
-
-        log_joint = np.log(both) + self.log_evidence[:alive]
-        parts = np.rint(PARTS * law.length).astype(np.int64)
-        start = np.log(law.double_beta)
-        start *= self.alpha0 + law.length / 2
-        start += log_joint - self.older_constant.take(parts)
-        heaviest, other_heaviest = self.older.heaviest[first, :alive], self.older.heaviest[second, :alive]
-        np.copyto(self.began[first, :alive], self.began[second, :alive], where=merged & (other_heaviest > heaviest))
-        for column, values in (
-            (self.mean, law.mean),
-            (self.double_beta, law.double_beta),
-            (self.start, start),
-            (self.older.parts, parts),
-            (self.older.lead, np.maximum(heaviest, other_heaviest) - log_joint),
-        ):
-            np.copyto(column[first, :alive], values, where=merged)
-
-    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
-        """Return what is kept of each run; the last two, of older runs only."""
-        return self.mean, self.double_beta, self.start, self.began, self.older.parts, self.older.lead
-
-    def _compact(self, kept: Bool) -> None:
-        """Move the kept older runs of each sequence down, and drop rows that none needs."""
-        older, alive = kept.shape
-        count = kept.sum(axis=0)
-        height = int(count.max())
-        flat = np.flatnonzero(np.ascontiguousarray(kept.T))  # sequence after sequence
-        slot = np.arange(height)[:, None] - (height - count)
-        sequence = np.arange(alive)
-        row = flat.take(np.maximum(slot, 0) + (np.cumsum(count) - count), mode="clip") - older * sequence
-        place = np.where(slot < 0, 0, row) * self.mean.shape[1] + sequence
-        for column in self._columns():
-            column[:height, :alive] = column.reshape(-1).take(place)
-        self.start[:height, :alive][slot < 0] = -np.inf
-        self.older.measure(height, alive)
-        for column in (self.mean, self.double_beta, self.start, self.began):
-            column[height : self.rows - older + height] = column[older : self.rows]
-        self.rows -= older - height
+        pairs.mean[i], pairs.double_beta[i], pairs.kappa[i], pairs.alpha[i] = mean, double_beta, kappa, alpha
+        pairs.cost[i] = cost * mass
+        pairs.score[i] = estimate * mass * math.sqrt(math.sqrt(mass)) / kappa
+        inverse = 1.0 / alpha
+        spread = _stirling(inverse) - alpha * _log(double_beta * inverse) - _log(kappa * alpha) / 2
+        pairs.start[i] = _log(mass) + evidence - spread
 
 
-class _Older:
-    """What is kept besides of older runs, float64[older, sequence] each.
+@inlined
+def _move(runs: Older, source: int, target: int) -> None:
+    runs.mean[target], runs.double_beta[target] = runs.mean[source], runs.double_beta[source]
+    runs.kappa[target], runs.alpha[target] = runs.kappa[source], runs.alpha[source]
+    runs.start[target], runs.weight[target] = runs.start[source], runs.weight[source]
+    runs.lead[target], runs.began[target] = runs.lead[source], runs.began[source]
 
-    `kappa` and `alpha` of their laws; `parts`, int64, their length times PARTS; `lead`, the log share that the heaviest
-    of those merged had; `heaviest`, its joint log probability.
+
+@inlined
+def _unite(runs: Older, i: int, pairs: Pairs, total: float) -> float:
+    """Make one of a run and the next, and return what that costs.
+
+    It is in the row of the next. Either the lighter is dropped or they are merged, whichever costs less.
     """
+    j = i + 1
+    weight, other_weight = runs.weight[i], runs.weight[j]
+    dropped = min(weight, other_weight) / total
+    if not pairs.cost[i] < dropped:
+        if weight > other_weight:
+            _move(runs, i, j)
+        return float(dropped)
+    heaviest, other = weight * runs.lead[i], other_weight * runs.lead[j]
+    if heaviest > other:
+        runs.began[j] = runs.began[i]
+    runs.weight[j] = weight + other_weight
+    runs.lead[j] = max(heaviest, other) / runs.weight[j]
+    runs.mean[j], runs.double_beta[j] = pairs.mean[i], pairs.double_beta[i]
+    runs.kappa[j], runs.alpha[j], runs.start[j] = pairs.kappa[i], pairs.alpha[i], pairs.start[i]
+    return float(pairs.cost[i])
 
-    def __init__(self, height: int, width: int, kappa0: float, alpha0: float) -> None:
-        self.kappa0, self.alpha0 = kappa0, alpha0
-        self.kappa, self.alpha, self.lead, self.heaviest = np.empty((4, height, width))
-        self.parts = np.empty((height, width), dtype=np.int64)
 
-    def admit(self, older: int, alive: int, length: int) -> None:
-        """Take the run that is old now as the last, and lengthen all."""
-        self.kappa[older - 1], self.alpha[older - 1] = self.kappa0 + length, self.alpha0 + length / 2
-        self.parts[older - 1], self.lead[older - 1] = PARTS * length, 0
-        self.kappa[:older, :alive] += 1
-        self.alpha[:older, :alive] += 0.5
-        self.parts[:older, :alive] += PARTS
+@compiled
+def _thin(runs: Older, rows: int, pairs: Pairs, total: float, evidence: float, limits: Limits) -> tuple[int, float]:
+    """Drop runs that are too light and merge what is alike. Returns how many are left, and what it costs.
 
-    def measure(self, older: int, alive: int) -> None:
-        """Set kappa and alpha from the lengths."""
-        length = self.parts[:older, :alive] / PARTS
-        np.add(length, self.kappa0, out=self.kappa[:older, :alive])
-        np.add(length / 2, self.alpha0, out=self.alpha[:older, :alive])
+    `evidence` is the logarithm of the probability of all data, without what all starts have in common.
+
+    1. Drop what is lighter than `limits.dropped_mass`.
+    2. Merge each pair of neighbours whose score is below the tolerance and the lowest of those that share a run.
+    3. If more than `limits.old_runs` are left, do so again with twice the tolerance.
+    """
+    kept, cost = 0, 0.0
+    least = limits.dropped_mass * total
+    for i in range(rows):
+        if runs.weight[i] < least:
+            cost += runs.weight[i] / total
+            continue
+        if kept != i:
+            _move(runs, i, kept)
+        kept += 1
+    tolerance = limits.tolerance
+    while kept > 1:
+        _pair(runs, kept, pairs, total, evidence)
+        pairs.score[kept - 1] = _NO_SCORE
+        before, rows, kept = _NO_SCORE, kept, 0
+        for i in range(rows):
+            score = pairs.score[i]
+            if score < tolerance * tolerance and score < before and score <= pairs.score[i + 1]:
+                cost += _unite(runs, i, pairs, total)
+            else:
+                if kept != i:
+                    _move(runs, i, kept)
+                kept += 1
+            before = score
+        if kept <= limits.old_runs:
+            break
+        tolerance = 2 * max(tolerance, 1e-12)
+    return kept, cost
+
+
+@compiled
+def _most_probable(newest: Newest, low: int, high: int, older: Older, old: int, time: int) -> int:
+    """Return how many earlier data the run of the newest datum has, most probably."""
+    best, length = -1.0, 0
+    for i in range(old):
+        weight = older.weight[i] * older.lead[i]
+        if weight >= best:
+            best, length = weight, time - older.began[i]
+    for i in range(low, high):
+        if newest.weight[i] >= best:
+            best, length = newest.weight[i], high - 1 - i
+    return length
+
+
+@compiled
+def _filter(
+    values: Float64, model: Model, limits: Limits, tables: Tables, runs: tuple[Newest, Older, Pairs], results: Results
+) -> None:
+    """Filter one sequence, standardised."""
+    newest, older, pairs = runs
+    max_run = limits.max_run
+    every = min(THINNED_EVERY, limits.old_runs // 2)
+    alpha, kappa = model.alpha0 + max_run / 2, model.kappa0 + max_run
+    carried = tables.constant[0] + math.log(kappa * alpha) / 2 + alpha * -math.log(alpha) - _stirling(1 / alpha)
+    step = model.log_survival - (1 + math.log(math.pi)) / 2  # what each datum adds to the joint of all older runs
+    evidence, total, bound = -model.log_hazard, 1.0, 0.0
+    unit = evidence
+    low, high, old = 0, 0, 0
+    for time in range(len(values)):
+        x = values[time]
+        if high - low == max_run:
+            older.mean[old], older.double_beta[old] = newest.mean[low], newest.double_beta[low]
+            older.kappa[old], older.alpha[old] = kappa, alpha
+            older.start[old] = newest.start[low] + carried - step * (time - 1)
+            older.weight[old], older.lead[old], older.began[old] = newest.weight[low], 1.0, time - max_run
+            low, old = low + 1, old + 1
+            if (time - max_run) % every == 0 and time > max_run:
+                old, cost = _thin(older, old, pairs, total, evidence - step * (time - 1), limits)
+                bound += cost
+        if high == len(newest.mean):
+            for i in range(high - low):
+                newest.mean[i], newest.double_beta[i] = newest.mean[low + i], newest.double_beta[low + i]
+                newest.start[i], newest.weight[i] = newest.start[low + i], newest.weight[low + i]
+            low, high = 0, high - low
+        total = _observe_newest(newest, low, high, tables, x, unit)
+        total += _observe_older(older, old, x, unit - step * time)
+        moved = x * tables.gain[-1]
+        newest.mean[high], newest.double_beta[high] = moved, 2 * model.alpha0 + x * (x - moved)
+        newest.start[high] = model.log_hazard + evidence
+        joint = newest.start[high] + tables.constant[-1] - tables.alpha[-1] * _log(newest.double_beta[high])
+        newest.weight[high] = _exp(joint - unit)
+        total += newest.weight[high]
+        high += 1
+        if not _LEAST_TOTAL < total < _MOST_TOTAL:
+            unit, total = _reweigh(newest, low, high, tables, older, old, step * time)
+        unit, evidence = evidence, unit + _log(total)  # the next unit does not wait for this logarithm
+        results.new_run_mass[time] = newest.weight[high - 1] / total
+        results.error_bound[time] = bound
+        if len(results.run_length):
+            results.run_length[time] = _most_probable(newest, low, high, older, old, time)
+
+
+@compiled
+def _filter_all(
+    values: Float64,
+    offsets: Int64,
+    model: Model,
+    limits: Limits,
+    tables: Tables,
+    runs: tuple[Newest, Older, Pairs],
+    results: Results,
+) -> None:
+    wanted = len(results.run_length) > 0
+    for i in range(len(offsets) - 1):
+        begin, end = offsets[i], offsets[i + 1]
+        one = Results(
+            results.new_run_mass[begin:end],
+            results.run_length[begin:end] if wanted else results.run_length,
+            results.error_bound[begin:end],
+        )
+        _filter(values[begin:end], model, limits, tables, runs, one)
+
+
+def filter_runs(values: Float64, offsets: Int64, model: Model, limits: Limits, *, run_lengths: bool) -> Results:
+    """Follow the runs of each sequence, and return what is known at each datum.
+
+    Parameters: `values` float64[n], standardised; `offsets` int64[k+1], sequence i is values[offsets[i]:offsets[i+1]];
+    `limits.max_run` >= LEAST_MAX_RUN; `run_lengths`, whether these are wanted.
+    """
+    runs = make_room(int(np.diff(offsets).max(initial=0)), limits, THINNED_EVERY)
+    results = Results(
+        np.empty(len(values)), np.empty(len(values) if run_lengths else 0, dtype=np.int32), np.empty(len(values))
+    )
+    _filter_all(values, offsets, model, limits, tabulate(model, limits.max_run), runs, results)
+    return results
