@@ -90,7 +90,7 @@ def serve(session: Session, spool: Path | None, listen: str | None, schedule: Pa
 
 @click.command(short_help="Say what is wrong and how to mend it.")
 @click.option("--mend", "is_mending", is_flag=True, help="First mend in the database what needs nothing from outside.")
-@click.option("--costs", "is_measuring", is_flag=True, help="Measure what windows cost here instead; a minute or two.")
+@click.option("--costs", "is_measuring", is_flag=True, help="Measure what windows cost here instead; some minutes.")
 @shared_options
 @pass_session
 def doctor(session: Session, *, is_mending: bool, is_measuring: bool) -> int:
@@ -105,9 +105,9 @@ def doctor(session: Session, *, is_mending: bool, is_measuring: bool) -> int:
     steps, and removes parts that were set aside where no ledger misses a row. What else is gone comes back by
     `ingest --again`, `topology` and `analyse --force`, as the checks then say.
 
-    --costs analyses up to 24 of the last windows anew, writes nothing, and fits what a flow, a job and a window cost to
-    every other one; it says how well that predicts the rest, how much faster windows are worked than they come, and
-    what each way to read flows costs: which of them `[analysis] pushdown` leads to, and what that saves.
+    --costs analyses up to 24 of the last windows anew, three times, writes nothing, and fits what a flow, a job and a
+    window cost to every other one; it says how well that predicts the rest, how much faster windows are worked than
+    they come, and what each way to read flows costs: which of them `[analysis] pushdown` leads to, and what that saves.
 
     \b
     Examples:

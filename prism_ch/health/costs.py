@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,10 @@ from prism_ch.worker import DEFAULT_PARAMS, chosen_params, read_worked
 
 #: Windows that are measured, every other one for the model, and how many of the newest they are chosen from.
 _WINDOWS, _AMONG = 24, 240
-#: Called with how many windows are measured, and of how many.
+#: How often each is measured, in rounds over all of them: what else the machine does makes single times differ by more
+#: than the model is off, and seldom meets the same window twice.
+_ROUNDS = 3
+#: Called with how many measurements of windows are done, and of how many.
 Progress = Callable[[int, int], None]
 
 
@@ -34,7 +37,8 @@ Progress = Callable[[int, int], None]
 class WindowCost:
     """What the analysis of a window cost: `cpu_s` of the processor, engine included, `clock_s` of the clock.
 
-    `flows` were looked at, those before the window that its jobs needed included; `write_s` is from the ledger.
+    Both are medians of the times that it was measured. `flows` were looked at, those before the window that its jobs
+    needed included; `write_s` is from the ledger.
     """
 
     window: Window
@@ -99,7 +103,7 @@ class Costs:
         flows = statistics.median(one.flows for one in windows)
         jobs = statistics.median(one.jobs for one in windows)
         whole_s = statistics.median(one.clock_s + one.write_s for one in windows)
-        yield f"windows    {len(windows)} of {width_s:g} s analysed anew, and nothing written"
+        yield f"windows    {len(windows)} of {width_s:g} s analysed anew, {_ROUNDS} times each, and nothing written"
         yield f"           at the median {flows:,.0f} flows looked at, {jobs:g} jobs"
         yield (
             f"a window   {1e9 * model.flow_s:,.0f} ns a flow + {1e3 * model.job_s:.1f} ms a job +"
@@ -140,11 +144,19 @@ def measure_costs(store: Store, settings: Settings, progress: Progress | None = 
     largest = max(rows, key=lambda row: int(row[2]))
     reads = sorted(_read_costs(store, _window(largest), pulls), key=lambda cost: cost.flow_s)
     costs: list[WindowCost] = []
-    for row in [rows[0], *rows]:  # the first once more: it imports what the others do not
+    for row in [rows[0], *rows * _ROUNDS]:  # the first once more: it imports what the others do not
         costs.append(_window_cost(store, _window(row), float(row[3]), params, pulls))
         if progress is not None:
-            progress(len(costs), len(rows) + 1)
-    return Costs(tuple(costs[1::2]), tuple(costs[2::2]), tuple(reads))
+            progress(len(costs), len(rows) * _ROUNDS + 1)
+    windows = [_median(costs[1 + number :: len(rows)]) for number in range(len(rows))]
+    return Costs(tuple(windows[::2]), tuple(windows[1::2]), tuple(reads))
+
+
+def _median(costs: Sequence[WindowCost]) -> WindowCost:
+    """Put the measurements of one window together."""
+    cpu_s = statistics.median(one.cpu_s for one in costs)
+    clock_s = statistics.median(one.clock_s for one in costs)
+    return replace(costs[0], cpu_s=cpu_s, clock_s=clock_s)
 
 
 def _window(row: Sequence[Any]) -> Window:

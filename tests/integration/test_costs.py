@@ -38,6 +38,25 @@ def test_the_model_is_found_in_what_follows_it() -> None:
     assert (found.flow_s, found.job_s, found.window_s) == pytest.approx((3e-6, 0.02, 0.15))
 
 
+def test_one_stray_measurement_of_a_window_does_not_count(store: Store, recording: Path) -> None:
+    load_topology(store, str(recording / "topology.csv"))
+    land_files(store, [str(recording / "flows" / "*.parquet")])
+    analyse(store, SETTINGS)
+    strays = iter([9.0, 1.0, 90.0, 3.0, 4.0, 60.0, 2.0, 3.1, 4.1, 1.1, 2.1, 70.0, 4.2])
+    costs: list[WindowCost] = []
+
+    def stray(store: Store, window: Window, *_: object) -> WindowCost:
+        costs.append(WindowCost(window, 1, 1, next(strays), 1.0, 0.0))
+        return costs[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("prism_ch.health.costs._window_cost", stray)
+        found = measure_costs(store, SETTINGS)
+    assert [one.cpu_s for one in found.fitted] == [1.1, 3.1]
+    assert [one.cpu_s for one in found.unseen] == [2.1, 4.1]
+    assert next(strays, None) is None
+
+
 def test_windows_of_a_database_are_measured_and_left_alone(store: Store, recording: Path) -> None:
     load_topology(store, str(recording / "topology.csv"))
     land_files(store, [str(recording / "flows" / "*.parquet")])
@@ -48,7 +67,7 @@ def test_windows_of_a_database_are_measured_and_left_alone(store: Store, recordi
     costs = measure_costs(store, SETTINGS, lambda *count: done.append(count))
     assert store.rows(worked) == before
     assert len({one.window for one in costs.windows}) == len(costs.windows) == len(before) == 4
-    assert done[-1] == (len(before) + 1, len(before) + 1)
+    assert done[-1] == (3 * len(before) + 1, 3 * len(before) + 1)
     assert {one.jobs for one in costs.windows} == {2}
     assert all(one.flows > 0 < one.cpu_s for one in costs.windows)
     assert {cost.plan for cost in costs.reads} == set(PLANS)
@@ -66,7 +85,7 @@ def test_doctor_shows_what_windows_cost(recording: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     first = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
     assert first == ["windows", "a", "predicted", "clock", "reading", "reading", "reading", "saved"]
-    assert "2 of 60 s analysed anew, and nothing written" in done.stdout
+    assert "2 of 60 s analysed anew, 3 times each, and nothing written" in done.stdout
     assert done.stdout.count("chosen") == 1
 
 
