@@ -35,6 +35,7 @@ class Baseline:
     and `jobs` go on, as others see; none where whole jobs are hidden. `hidden` of `around`
     endpoints were seen by them alone.
     `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
+    `early`: a stop is told of before the step after it has shown what it was.
     `maybe_ended`: a job fell silent between two steps, and whether it goes on nothing shows yet.
     """
 
@@ -45,6 +46,7 @@ class Baseline:
     maybe_other_work: bool = False
     records_missing: bool = False
     presumed: bool = False
+    early: bool = False
     maybe_ended: bool = False
     exporters: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()

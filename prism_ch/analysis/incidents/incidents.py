@@ -187,8 +187,9 @@ def _judge(
         costs_of(group, before, jobs, around, params),
     )
     severity = grade(incident, params) if told.kind != "telemetry" else group.cause.severity
-    # Other work would cost nothing, nor would the end of a job, and a hiccup is over.
-    unsure = group.cause.baseline.maybe_other_work or group.cause.baseline.maybe_ended
+    # Other work would cost nothing, nor would the end of a job; what just ended may prove slow, and a hiccup is over.
+    baseline = group.cause.baseline
+    unsure = baseline.maybe_other_work or baseline.maybe_ended or baseline.early
     if unsure or _may_be_hiccup(group.cause, params):
         severity = _milder(severity, "warning")
     incident = replace(incident, severity=severity)

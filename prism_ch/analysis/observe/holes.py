@@ -50,7 +50,7 @@ def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: St
     1. Take all exporters, and the exporters that each job is seen by, each set once.
     2. Find the gaps between their records that are longer than `silence_s`.
     3. Count the sources that sent until the gap began, and are overdue at its end by their usual gaps.
-    4. If there are several, it is a hole for sure; with one it may be one.
+    4. If there are several, it is a hole for sure; with one it may be one, unless that is as silent again later.
     """
     found: list[Hole] = []
     if len(read) == 0:
@@ -63,10 +63,11 @@ def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: St
         moments = _by_source(read.end_ns[mine], source[mine]) if gaps else []
         holes: list[Interval] = []
         for gap in gaps:
-            silent = sum(_is_overdue(each, gap, holes, params) for each in moments)
-            if silent:
+            silent = [each for each in moments if _is_overdue(each, gap, holes, params)]
+            is_sure = len(silent) > 1
+            if is_sure or any(not _recurs(each, gap, params) for each in silent):
                 holes.append(gap)
-                found.append(_hole(read, mask, gap, is_open=gap.end_ns == until_ns, is_sure=silent > 1))
+                found.append(_hole(read, mask, gap, is_open=gap.end_ns == until_ns, is_sure=is_sure))
     return tuple(found)
 
 
@@ -139,6 +140,12 @@ def _is_overdue(moments: Int64, gap: Interval, holes: Sequence[Interval], params
     usual_ns, last_ns = int(length_ns.max()), int(before[-1])
     overdue = gap.end_ns - last_ns > max(params.silence_s * 1e9, params.twice * usual_ns)
     return bool(overdue and gap.start_ns - last_ns <= params.twice * usual_ns + _TICK_NS)
+
+
+def _recurs(moments: Int64, gap: Interval, params: StopParams) -> bool:
+    """Return whether a source is about as silent again later, as in long steps."""
+    later_ns = np.diff(moments[moments >= gap.end_ns])
+    return bool(params.twice * later_ns.max(initial=0) >= gap.length_ns)
 
 
 def _hole(read: FlowBatch, mask: Bool, gap: Interval, *, is_open: bool, is_sure: bool) -> Hole:

@@ -120,7 +120,10 @@ def _describe(
     topology: Topology,
     params: Params,
 ) -> Finding:
-    """Make the finding, graded by the share of endpoints that are hidden."""
+    """Make the finding, graded by the share of endpoints that are hidden.
+
+    Where one job alone fell silent with all that saw it, that may be its end, too: no more than a warning.
+    """
     start_ns = one.span.start_ns if before is None else min(before.start_ns, one.span.start_ns)
     hidden, around = hidden_by(seen.read, one.exporters, Interval(start_ns, one.span.end_ns))
     hidden_count, around_count = len(hidden), len(around)
@@ -130,6 +133,9 @@ def _describe(
     share = hidden_count / max(around_count, 1)
     length_s = (one.span.end_ns - start_ns) / 1e9
     names = [_named(name) for name in one.exporters]
+    silent = one.jobs or _hidden_jobs(one, start_ns, hidden, jobs, params)
+    may_have_ended = one.is_open and not one.jobs and len(silent) == 1
+    grade = severity(share, params.diagnose)
     if one.subject == ALL_EXPORTERS:
         who = f"No exporter {'has sent' if one.is_open else 'sent'} anything for {length_s:.3g} s"
         look = "the collector and the way to it"
@@ -147,8 +153,9 @@ def _describe(
         identity("", "telemetry", one.subject, start_ns) if before is None else before.diagnosis_id,
         Extent(0, 0, start_ns, one.span.end_ns, is_open=one.is_open),
         Measured(length_s, 0.0),
-        severity(share, params.diagnose),
-        f"{who}: {what} can't be seen, and whether jobs there go on can't be told; look at {look}.",
+        "warning" if may_have_ended and grade == "critical" else grade,
+        f"{who}: {what} can't be seen, and whether jobs there go on can't be told; look at {look}"
+        + (f", unless {silent[0]} has ended." if may_have_ended else "."),
         {
             "because": SILENCE,
             "exporters": list(one.exporters),
@@ -162,5 +169,5 @@ def _describe(
             records_missing=True, exporters=one.exporters, jobs=one.jobs, hidden=hidden_count, around=around_count
         ),
         confidence=confidence_in("exporter"),
-        jobs=one.jobs or _hidden_jobs(one, start_ns, hidden, jobs, params),
+        jobs=silent,
     )

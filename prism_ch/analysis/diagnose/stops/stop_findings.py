@@ -157,7 +157,10 @@ def _not_found_again(one: Finding, settled_ns: int, holes: Sequence[Hole], slow:
     begun = f"Nothing of the job was seen to end for {one.observed:.3g} s in step {one.first_step}"
     hidden = any(hole.span.start_ns < one.end_ns and hole.span.end_ns > one.start_ns for hole in holes)
     explained = (
-        hidden or one.lost_s <= 0 or any(other.first_step <= one.first_step <= other.last_step for other in slow)
+        hidden
+        or one.baseline.early
+        or one.lost_s <= 0
+        or any(other.first_step <= one.first_step <= other.last_step for other in slow)
     )
     return replace(
         one,

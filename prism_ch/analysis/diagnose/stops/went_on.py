@@ -6,21 +6,27 @@ still, and for whom it waited, is known once the step after it has ended: then t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.diagnose.stops.habits import pause_is_due, was_paused_as_long
-from prism_ch.analysis.diagnose.stops.rests import least_stop_s
+from prism_ch.analysis.diagnose.stops.rests import least_stop_s, longest_rests
 from prism_ch.analysis.diagnose.stops.silence import QuietJob, UsualRhythm
 from prism_ch.analysis.diagnose.stops.stop_findings import Stop, stop_finding
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.params import Params
+
+#: Steps before a stop: the last one had no rest as long. The one before it bounds it.
+_BEFORE = 2
 
 
 def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params) -> Finding | None:
     """Find the stop in the last step that has ended, or the one after it.
 
-    It is longer than a slow GPU makes a rest, no habit, and no hole in the records hides it.
+    It is longer than a slow GPU makes a rest, the step before had none as long, it is no habit, and no hole in the
+    records hides it.
     """
     if rhythm is None:
         return None
@@ -33,10 +39,14 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
     rest_s = (until_ns - since_ns) / 1e9
     lost_s = rest_s - rhythm.rest_s
     earlier = quiet.steps.take(quiet.steps.end_ns <= since_ns)
+    least_s = least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops)
+    before_since, before_until = longest_rests(quiet.flows.end_ns, earlier.end_ns[-_BEFORE:])
+    slow = bool(((before_until - before_since)[1:] > least_s * 1e9).any())
     hidden = any(one.span.start_ns < until_ns and one.span.end_ns > since_ns for one in quiet.holes)
-    too_short = rest_s <= least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops) or lost_s < params.stops.min_lost_s
+    too_short = rest_s <= least_s or lost_s < params.stops.min_lost_s
     if (
         hidden
+        or slow
         or too_short
         or pause_is_due(earlier, rest_s, params.stops)
         or was_paused_as_long(earlier, lost_s, params.stops)
@@ -45,7 +55,7 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
     slowdown = lost_s / max(params.stops.recent_steps * rhythm.step_s, rest_s)
     step = int(quiet.steps.step[-1]) + int(until_ns > quiet.steps.end_ns[-1])
     stop = Stop(quiet.job_id, step, since_ns, until_ns, rhythm.rest_s, lost_s, slowdown)
-    return stop_finding(
+    found = stop_finding(
         "stall",
         stop,
         severity(slowdown, params.diagnose),
@@ -54,3 +64,4 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
         {"just_ended": True},
         is_open=True,
     )
+    return replace(found, baseline=Baseline(early=True))

@@ -442,7 +442,7 @@ class TestLostExporters:
         assert stops(results.only) == []
         (missing,) = results.cluster.values()
         assert (missing.kind, missing.subject, missing.status) == ("telemetry", "all exporters", "open")
-        assert (missing.severity, results.only.last.job.status) == ("critical", "running")
+        assert (missing.severity, results.only.last.job.status) == ("warning", "running")
 
 
 def test_slowness_with_stops_needs_enough_other_steps() -> None:
