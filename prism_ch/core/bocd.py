@@ -28,7 +28,7 @@ import numpy as np
 
 from prism_ch.core.arrays import Float64, Int32, Int64
 from prism_ch.core.robust import MAD_TO_SD, MEAN_AD_TO_SD, quantile_of_rows
-from prism_ch.core.runs import Limits, Model
+from prism_ch.core.runs import LEAST_MAX_RUN, Limits, Model
 
 #: A prior is worth a tenth of a datum for the mean, and two for the variance: the data soon outweigh it.
 KAPPA0, ALPHA0 = 0.1, 1.0
@@ -145,7 +145,7 @@ def detect(  # noqa: PLR0913 - each has a default that is right
     Time and memory: O(n (max_run + old_runs)) at the most, and O(n). Loops over runs are compiled at the first call, in
     some seconds; later processes load what was compiled.
     """
-    from prism_ch.core.run_filter import LEAST_MAX_RUN, filter_runs  # noqa: PLC0415 - loads a compiler
+    from prism_ch.core.run_filter import filter_runs  # noqa: PLC0415 - loads a compiler
 
     lengths = _check_sequences(values, offsets)
     if not expected_run > 1 or not np.isfinite(expected_run):

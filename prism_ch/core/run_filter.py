@@ -1,7 +1,7 @@
-"""The runs that may be alive at each datum of sequences, and their probabilities, in loops compiled to machine code.
+"""The runs that may be alive at each datum of sequences, and their probabilities, in compiled loops.
 
-All that is compiled stands in this one file: compiled code is kept on disk, and made anew when the file that it is of
-changes. A loop over runs is written so that the compiler makes vector instructions of it.
+All that is compiled stands in this one file: compiled code is kept on disk, and made anew when its file changes. A loop
+over runs is written so that the compiler makes vector instructions of it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import math
 
 import numpy as np
 
+from prism_ch.core import runs as kept
 from prism_ch.core.arrays import Float64, Int64
 from prism_ch.core.machine_code import bits_of, compiled, inlined, number_of
-from prism_ch.core.runs import Limits, Model, Newest, Older, Pairs, Results, Tables, make_room, tabulate
+from prism_ch.core.runs import BLOCK, VOID, Law, Limits, Model, Newest, Older, Pairs, Results, Room, Tables
 
 #: Older runs are dropped and merged after so many data: seldom, as that takes as long as several data do.
 THINNED_EVERY = 32
-
-#: Older runs have at least so many data: the series for their Gamma function is then exact to 1e-12.
-LEAST_MAX_RUN = 32
 
 #: Laws farther apart than this have no common one. Its cost is of second order in their distance, and
 #: `tests/unit/core/test_run_filter.py` holds it against the exact one up to here.
@@ -82,10 +80,12 @@ def _stirling(inverse: float) -> float:
 def _observe_newest(runs: Newest, low: int, high: int, tables: Tables, x: float, unit: float) -> float:
     """Add a datum to runs, and return the sum of their weights.
 
-    Parameters: the runs are the rows from `low` to before `high`; `unit`, the logarithm of a weight of 1.
+    Parameters: the runs are the rows from `low` to before `high`, and rows before them that are void, to whole blocks;
+    `unit`, the logarithm of a weight of 1.
     """
-    mean, double_beta = runs.mean[low:high], runs.double_beta[low:high]
-    start, weight = runs.start[low:high], runs.weight[low:high]
+    begin = high - (high - low + BLOCK - 1) // BLOCK * BLOCK
+    mean, double_beta = runs.mean[begin:high], runs.double_beta[begin:high]
+    start, weight = runs.start[begin:high], runs.weight[begin:high]
     first = len(tables.gain) - len(mean) - 1
     gain, alpha, constant = tables.gain[first:], tables.alpha[first:], tables.constant[first:]
     total = 0.0
@@ -105,12 +105,13 @@ def _observe_newest(runs: Newest, low: int, high: int, tables: Tables, x: float,
 def _observe_older(runs: Older, rows: int, x: float, unit: float) -> float:
     """Add a datum to the first runs, and return the sum of their weights.
 
-    Parameters: `unit`, the logarithm of a weight of 1, without what all starts have in common.
+    Parameters: rows after the first `rows` are void, to whole blocks; `unit`, the logarithm of a weight of 1, without
+    what all starts have in common.
     """
     mean, double_beta, start, weight = runs.mean, runs.double_beta, runs.start, runs.weight
     kappas, alphas = runs.kappa, runs.alpha
     total = 0.0
-    for i in range(rows):
+    for i in range((rows + BLOCK - 1) // BLOCK * BLOCK):
         kappa, alpha = kappas[i] + 1.0, alphas[i] + 0.5
         kappas[i], alphas[i] = kappa, alpha
         both = 1.0 / (kappa * alpha)
@@ -154,9 +155,7 @@ def _reweigh(
 
 
 @inlined
-def merge(
-    one: tuple[float, float, float, float], other: tuple[float, float, float, float], share: float
-) -> tuple[float, float, float, float, float, float]:
+def merge(one: Law, other: Law, share: float) -> tuple[float, float, float, float, float, float]:
     """Return one law for two runs, its cost, and an estimate of that squared.
 
     Parameters: the laws, as mean, 2 beta, kappa, alpha; `share`, in 0..1, the part of their mass that `one` has.
@@ -219,6 +218,14 @@ def _pair(runs: Older, rows: int, pairs: Pairs, total: float, evidence: float) -
         inverse = 1.0 / alpha
         spread = _stirling(inverse) - alpha * _log(double_beta * inverse) - _log(kappa * alpha) / 2
         pairs.start[i] = _log(mass) + evidence - spread
+
+
+@inlined
+def _clear_block(runs: Older, row: int) -> None:
+    """Make a row and what follows of its block void."""
+    for i in range(row, (row + BLOCK - 1) // BLOCK * BLOCK):
+        runs.mean[i], runs.double_beta[i], runs.start[i] = 0.0, 1.0, VOID
+        runs.kappa[i], runs.alpha[i] = 1e3, 1e3
 
 
 @inlined
@@ -288,37 +295,45 @@ def _thin(runs: Older, rows: int, pairs: Pairs, total: float, evidence: float, l
         if kept <= limits.old_runs:
             break
         tolerance = 2 * max(tolerance, 1e-12)
+    _clear_block(runs, kept)
     return kept, cost
 
 
-@compiled
+@inlined
 def _most_probable(newest: Newest, low: int, high: int, older: Older, old: int, time: int) -> int:
-    """Return how many earlier data the run of the newest datum has, most probably."""
-    best, length = -1.0, 0
+    """Return how many earlier data the run of the newest datum has, most probably.
+
+    The bits of positive numbers are in their order, and integers have a vector instruction for their largest.
+    """
+    best, best_older = 0, 0
+    weight = newest.weight[low:high]
+    for i in range(len(weight)):
+        best = max(best, bits_of(weight[i]))
     for i in range(old):
-        weight = older.weight[i] * older.lead[i]
-        if weight >= best:
-            best, length = weight, time - older.began[i]
-    for i in range(low, high):
-        if newest.weight[i] >= best:
-            best, length = newest.weight[i], high - 1 - i
-    return length
+        best_older = max(best_older, bits_of(older.weight[i] * older.lead[i]))
+    if best_older > best:
+        row = 0
+        while bits_of(older.weight[row] * older.lead[row]) < best_older:
+            row += 1
+        return int(time - older.began[row])
+    row = 0
+    while bits_of(weight[row]) < best:
+        row += 1
+    return len(weight) - 1 - row
 
 
 @compiled
-def _filter(
-    values: Float64, model: Model, limits: Limits, tables: Tables, runs: tuple[Newest, Older, Pairs], results: Results
-) -> None:
+def _filter(values: Float64, model: Model, limits: Limits, tables: Tables, runs: Room, results: Results) -> None:
     """Filter one sequence, standardised."""
     newest, older, pairs = runs
     max_run = limits.max_run
     every = min(THINNED_EVERY, limits.old_runs // 2)
     alpha, kappa = model.alpha0 + max_run / 2, model.kappa0 + max_run
-    carried = tables.constant[0] + math.log(kappa * alpha) / 2 + alpha * -math.log(alpha) - _stirling(1 / alpha)
+    carried = tables.constant[BLOCK] + math.log(kappa * alpha) / 2 + alpha * -math.log(alpha) - _stirling(1 / alpha)
     step = model.log_survival - (1 + math.log(math.pi)) / 2  # what each datum adds to the joint of all older runs
     evidence, total, bound = -model.log_hazard, 1.0, 0.0
     unit = evidence
-    low, high, old = 0, 0, 0
+    low, high, old = BLOCK, BLOCK, 0
     for time in range(len(values)):
         x = values[time]
         if high - low == max_run:
@@ -326,15 +341,18 @@ def _filter(
             older.kappa[old], older.alpha[old] = kappa, alpha
             older.start[old] = newest.start[low] + carried - step * (time - 1)
             older.weight[old], older.lead[old], older.began[old] = newest.weight[low], 1.0, time - max_run
+            newest.start[low] = VOID
             low, old = low + 1, old + 1
+            _clear_block(older, old)
             if (time - max_run) % every == 0 and time > max_run:
                 old, cost = _thin(older, old, pairs, total, evidence - step * (time - 1), limits)
                 bound += cost
         if high == len(newest.mean):
             for i in range(high - low):
-                newest.mean[i], newest.double_beta[i] = newest.mean[low + i], newest.double_beta[low + i]
-                newest.start[i], newest.weight[i] = newest.start[low + i], newest.weight[low + i]
-            low, high = 0, high - low
+                j, k = BLOCK + i, low + i
+                newest.mean[j], newest.double_beta[j] = newest.mean[k], newest.double_beta[k]
+                newest.start[j], newest.weight[j] = newest.start[k], newest.weight[k]
+            low, high = BLOCK, BLOCK + high - low
         total = _observe_newest(newest, low, high, tables, x, unit)
         total += _observe_older(older, old, x, unit - step * time)
         moved = x * tables.gain[-1]
@@ -355,13 +373,7 @@ def _filter(
 
 @compiled
 def _filter_all(
-    values: Float64,
-    offsets: Int64,
-    model: Model,
-    limits: Limits,
-    tables: Tables,
-    runs: tuple[Newest, Older, Pairs],
-    results: Results,
+    values: Float64, offsets: Int64, model: Model, limits: Limits, tables: Tables, runs: Room, results: Results
 ) -> None:
     wanted = len(results.run_length) > 0
     for i in range(len(offsets) - 1):
@@ -378,11 +390,11 @@ def filter_runs(values: Float64, offsets: Int64, model: Model, limits: Limits, *
     """Follow the runs of each sequence, and return what is known at each datum.
 
     Parameters: `values` float64[n], standardised; `offsets` int64[k+1], sequence i is values[offsets[i]:offsets[i+1]];
-    `limits.max_run` >= LEAST_MAX_RUN; `run_lengths`, whether these are wanted.
+    `limits.max_run` >= `runs.LEAST_MAX_RUN`; `run_lengths`, whether these are wanted.
     """
-    runs = make_room(int(np.diff(offsets).max(initial=0)), limits, THINNED_EVERY)
+    room = kept.make_room(int(np.diff(offsets).max(initial=0)), limits, THINNED_EVERY)
     results = Results(
         np.empty(len(values)), np.empty(len(values) if run_lengths else 0, dtype=np.int32), np.empty(len(values))
     )
-    _filter_all(values, offsets, model, limits, tabulate(model, limits.max_run), runs, results)
+    _filter_all(values, offsets, model, limits, kept.tabulate(model, limits.max_run), room, results)
     return results

@@ -14,12 +14,25 @@ run has the start that gives it the mass of both.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
 
 from prism_ch.core.arrays import Float64, Int32, Int64
+
+#: Runs are worked in blocks of so many, which is what the compiler makes of a loop; void rows fill them up.
+BLOCK = 16
+
+#: Older runs have at least so many data: the series for their Gamma function is then exact to 1e-12.
+LEAST_MAX_RUN = 32
+
+#: The start of a void row: no run is as improbable.
+VOID = -1e300
+
+
+#: The law of a run: mean, twice beta, kappa, alpha.
+Law: TypeAlias = tuple[float, float, float, float]
 
 
 class Model(NamedTuple):
@@ -64,7 +77,10 @@ class Newest(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What depends on a run's length alone, float64[max_run], the longest first: 1 / kappa, alpha, log constant."""
+    """What depends on a run's length alone, the longest first: 1 / kappa, alpha, log constant.
+
+    float64[max_run + BLOCK] each: void rows have a length too.
+    """
 
     gain: Float64
     alpha: Float64
@@ -99,23 +115,28 @@ class Pairs(NamedTuple):
     score: Float64
 
 
+#: Room for the runs of one sequence.
+Room: TypeAlias = tuple[Newest, Older, Pairs]
+
+
 def tabulate(model: Model, max_run: int) -> Tables:
     """Tabulate what depends on the length of a run, up to `max_run` data."""
-    length = np.arange(max_run, 0, -1.0)
+    length = np.arange(max_run + BLOCK, 0, -1.0)
     alpha = model.alpha0 + length / 2
     gammas = gammaln(alpha) - gammaln(model.alpha0) + model.alpha0 * np.log(2 * model.alpha0)  # beta_0 = alpha_0
     roots = np.log(model.kappa0 / (model.kappa0 + length)) / 2 - length / 2 * np.log(np.pi)
     return Tables(1 / (model.kappa0 + length), alpha, gammas + roots + (length - 1) * model.log_survival)
 
 
-def make_room(longest: int, limits: Limits, thinned_every: int) -> tuple[Newest, Older, Pairs]:
+def make_room(longest: int, limits: Limits, thinned_every: int) -> Room:
     """Make room for the runs of a sequence of `longest` data.
 
     The newest are moved to its front where it ends.
     """
     kept = min(longest, limits.max_run)
-    rows = min(longest - kept, limits.old_runs + thinned_every)
-    newest = Newest(*np.empty((4, kept + min(longest - kept, max(kept, 256)))))
+    rows = min(longest - kept, limits.old_runs + thinned_every) + BLOCK
+    newest = Newest(*np.zeros((4, BLOCK + kept + min(longest - kept, max(kept, 256)))))
+    newest.start[:BLOCK], newest.double_beta[:BLOCK] = VOID, 1
     mean, double_beta, start, weight, kappa, alpha, lead = np.empty((7, rows))
     older = Older(mean, double_beta, start, weight, kappa, alpha, lead, np.empty(rows, dtype=np.int64))
     return newest, older, Pairs(*np.empty((7, rows)))
