@@ -70,11 +70,27 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         even &= share >= params.half
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.log_odds, preference)
-    preference = np.where(known.ends & is_known[sequences.line], params.log_odds, preference)
+    preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
     ends = segment(sequences, step_volume, preference, params)
     ends = _cut_by_passes(sequences, ends, proposals, regular, params)
     ends = _end_before_stubs(sequences, ends, step_volume, params)
     return ends | closed_by_silence(sequences, ends, step_volume, data_end_ns, params)
+
+
+def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: DivideParams) -> Float64:
+    """Prefer to end further steps as known ones end, float64[n].
+
+    Parameters: `ends` bool[n], the bursts that end known steps. Where those are the least preferred of all, as where
+    shards are gathered again right after a step, what is preferred is turned round.
+    """
+    line, count = sequences.line, len(sequences)
+    before: Int64 = np.cumsum(ends) - ends
+    first, last = before[sequences.offsets[:-1]], before[sequences.offsets[1:] - 1] + ends[sequences.offsets[1:] - 1]
+    within = (before > first[line]) & (before < last[line]) & ~ends
+    highest = robust.quantile_by(line[ends], preference[ends], 0.75, count)
+    lowest = robust.quantile_by(line[within], preference[within], 0.25, count)
+    turned = np.where((highest < lowest)[line], -preference, preference)
+    return np.select([ends, within], [params.log_odds, -params.log_odds], turned)
 
 
 def propose(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[Bool]]:

@@ -19,6 +19,7 @@ from tests.unit.analysis.build import (
     MS,
     Flow,
     buckets,
+    division,
     every,
     job,
     links,
@@ -162,3 +163,19 @@ def test_steps_stay_apart_when_pauses_follow_every_few(together: int, pause_ms: 
 def step_of(flow: Flow) -> int:
     """The step of a flow in a job of a second a step."""
     return int((flow.start_ms + flow.length_ms - 1) // 1000)
+
+
+def test_steps_end_as_known_ones_do_where_the_next_follows_at_once() -> None:
+    """Shards are gathered again right after a step, and each unit of them is computed on for longer."""
+    sizes, begins_ms = [20, 10, 10, 10, 20, 20, 10, 10], [0, 370, 740, 1470, 2200, 2930, 3650, 4380]
+    flows = [
+        Flow(src, dst, 4500 * step + begin, 10, size * MB)
+        for step in range(20)
+        for begin, size in zip(begins_ms, sizes, strict=True)
+        for src, dst in ((0, 1), (1, 0))
+    ]
+    seen = traffic(shaken(flows, 1, ms=0.2))
+    ends_ns = np.sort(seen.end_ns).reshape(20, -1).max(axis=1)
+    known = division([0, 1], ((ends_ns[:16] - BEGIN_NS) / MS).tolist())
+    found = divide(seen, typed(seen), known.endpoints, PARAMS, known)
+    assert found.job_end_ns().tolist() == ends_ns.tolist()
