@@ -72,7 +72,8 @@ def carry_on(
     """Join the findings of one job with those that were open before.
 
     A finding on the same subject that continues an open one takes its identity and its beginning. An open one that
-    nothing carries on is closed. What ended before the first new step has been published and is left out.
+    nothing carries on lasts as long as slow steps of which it is the cause, or is closed. What ended before the first
+    new step has been published and is left out.
     """
     going = [finding for finding in known if finding.status == "open"]
     kept = []
@@ -85,7 +86,15 @@ def carry_on(
             kept.append(replace(same, start_ns=before.start_ns))
         elif finding.last_step + params.repeats >= first_new_step:
             kept.append(finding)
-    return (*kept, *(replace(finding, status="closed") for finding in going))
+    slowed = {(one.cause.kind, one.cause.subject): one for one in kept if one.cause is not None}
+    return (*kept, *(_as_long(finding, slowed.get((finding.kind, finding.subject))) for finding in going))
+
+
+def _as_long(cause: Finding, slowed: Finding | None) -> Finding:
+    """Let a finding last as long as the steps that it slows, or close it."""
+    if slowed is None or slowed.last_step <= cause.last_step:
+        return replace(cause, status="closed")
+    return replace(cause, status=slowed.status, last_step=slowed.last_step, end_ns=slowed.end_ns)
 
 
 def together(first: Finding, second: Finding) -> bool:

@@ -44,13 +44,17 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What is known of a job besides its steps: see `find_slow_steps`; `usual_now`, open findings on what is usual."""
+    """What is known of a job besides its steps: see `find_slow_steps`.
+
+    `usual_now` are open findings on what is usual, `open_causes` those that may have slowed steps before.
+    """
 
     job: RecognisedJob
     causes: Sequence[Finding]
     peers: int
     moved: explain.Moved
     usual_now: tuple[Finding, ...]
+    open_causes: tuple[Finding, ...]
     topology: Topology
     params: DiagnoseParams
 
@@ -61,6 +65,13 @@ class _Context:
     def moves_other_volume(self, first_step: int, last_step: int, usual: Int64) -> bool:
         """Whether steps move more or less than the `usual` ones."""
         return self.moved.changed(first_step, last_step, usual, self.params.other_work)
+
+    def cause_before(self, first_step: int, last_step: int, going: Finding | None) -> Finding | None:
+        """Return what slowed the steps before that these continue."""
+        if going is None or going.cause is None or not continues(going, first_step, last_step, self.params):
+            return None
+        named = going.cause.kind, going.cause.subject
+        return next((one for one in self.open_causes if (one.kind, one.subject) == named), None)
 
     def goes_on(self, first_step: int, last_step: int, going: Finding | None) -> bool:
         """Whether steps continue some that nobody slowed."""
@@ -120,7 +131,9 @@ def find_slow_steps(
     going = next((finding for finding in open_before if finding.baseline.usual_since is None), None)
     usual_now = tuple(finding for finding in open_before if finding.baseline.usual_since is not None)
     found: list[Finding] = []
-    context = _Context(job, causes, peers, moved or explain.Moved.unknown(), usual_now, topology, params)
+    open_causes = tuple(finding for finding in known if finding.kind != "slow_step" and finding.status == "open")
+    moved = moved or explain.Moved.unknown()
+    context = _Context(job, causes, peers, moved, usual_now, open_causes, topology, params)
     while True:
         compared = _compare(seen, going, params)
         slow = episodes(compared.slow.tolist(), params.repeats)
@@ -209,8 +222,9 @@ def _first_steps(seen: Steps, slow: Sequence[Episode], going: Finding | None, pa
 def _reason(context: _Context, compared: _Compared, episode: Episode, going: Finding | None) -> _Reason:
     """Find why the steps of an episode are slow.
 
-    1. The cause is what was found to slow the job for most of these steps. Steps that move another volume are longer by
-       that, and not by what costs the job next to nothing.
+    1. The cause is what was found to slow the job for most of these steps, or what slowed them before: when it has
+       lasted for long, the steps that are looked at show nothing else to compare it with. Steps that move another
+       volume are longer by that, and not by what costs the job next to nothing.
     2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
        them to show who is. Those came all at once, and have not passed; a larger batch would move more activations,
@@ -220,9 +234,8 @@ def _reason(context: _Context, compared: _Compared, episode: Episode, going: Fin
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
     moves_other = context.moves_other_volume(first, last, seen.step[~compared.slow])
     other_volume = moves_other or context.goes_on(first, last, going)
-    cause = _cause(
-        first, last, [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
-    )
+    causes = [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
+    cause = _cause(first, last, causes) or context.cause_before(first, last, going)
     servers = context.servers()
     # What gets slower bit by bit was so before it was found: the oldest steps show what is usual.
     before = seen.slowest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]

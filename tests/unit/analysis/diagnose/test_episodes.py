@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prism_ch.analysis.diagnose.episodes import carry_on, continues, episodes
 from prism_ch.analysis.diagnose.findings import identity, severity
-from prism_ch.model.finding import Finding, Severity
+from prism_ch.model.finding import Cause, Finding, Severity
 from prism_ch.model.params import DiagnoseParams
 
 PARAMS = DiagnoseParams(repeats=3)
@@ -120,6 +120,13 @@ class TestCarryOn:
     def test_a_closed_finding_is_never_carried_on(self) -> None:
         (said,) = carry_on([finding(30, 40, diagnosis_id="old", closed=True)], [finding(41, 45)], 41, PARAMS)
         assert said.diagnosis_id == "new"
+
+    @pytest.mark.parametrize("last, status", [(45, "open"), (40, "closed")])
+    def test_a_cause_lasts_as_long_as_the_steps_it_slows(self, last: int, status: str) -> None:
+        cause = replace(finding(30, 40, subject="10.0.0.1"), kind="slow_gpu")
+        slowed = replace(finding(30, last), cause=Cause("slow_gpu", "10.0.0.1"))
+        said = carry_on([cause], [slowed], 41, PARAMS)[-1]
+        assert (said.kind, said.first_step, said.last_step, said.status) == ("slow_gpu", 30, last, status)
 
     def test_nothing(self) -> None:
         assert carry_on([], [], 0, PARAMS) == ()

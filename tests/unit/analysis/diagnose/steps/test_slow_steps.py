@@ -274,6 +274,18 @@ class TestWhoIsWaitedFor:
         }
 
 
+@pytest.mark.parametrize("gap", [0, 8])
+def test_steps_keep_their_cause_while_they_stay_slow(gap: int) -> None:
+    """... though nothing shows any more that it is slower than it was."""
+    durations_s = [*[1.0] * 20, *[1.5] * 10]
+    (alone,) = found(durations_s, slowest=-1)
+    cause = replace(alone, kind="slow_gpu", subject_type="endpoint", subject="10.0.102.0")
+    (slow,) = find_slow_steps(JOB, steps_of(durations_s, -1), (), (cause,), 4, WHERE, PARAMS)
+    later = steps_of([*durations_s, *[1.0] * gap, *[1.5] * 10], -1)
+    last = find_slow_steps(JOB, later, (slow, cause), (), 4, WHERE, PARAMS)[-1]
+    assert (last.cause is None) == (gap > 0)
+
+
 class TestRegimes:
     """Other work than before, as of a larger batch, is told once, and as information."""
 
