@@ -113,7 +113,7 @@ def find_readiness(
     if queued.any():
         clear = robust.median(np.where(queued | hidden, np.nan, rate))
         clear = robust.median(np.where(queued, np.nan, alone / speed)) if np.isnan(clear) else clear
-        alone = np.where(queued, np.minimum(np.nan_to_num(clear) * speed, piece), alone)
+        alone = np.where(queued, np.minimum(np.nan_to_num(clear, posinf=np.inf) * speed, piece), alone)
     lag = np.where(np.isinf(sources), sources, np.rint(alone * pieces[:, :, None] + before))
     plain = ~hidden & ~queued
     with np.errstate(invalid="ignore"):  # of a unit that waits for nothing it stays unknown, NaN
