@@ -165,7 +165,7 @@ def step_of(flow: Flow) -> int:
     return int((flow.start_ms + flow.length_ms - 1) // 1000)
 
 
-def test_steps_end_as_known_ones_do_where_the_next_follows_at_once() -> None:
+def test_steps_end_as_known_ones_where_the_next_begins_at_once() -> None:
     """Shards are gathered again right after a step, and each unit of them is computed on for longer."""
     sizes, begins_ms = [20, 10, 10, 10, 20, 20, 10, 10], [0, 370, 740, 1470, 2200, 2930, 3650, 4380]
     flows = [
