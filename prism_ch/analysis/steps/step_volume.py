@@ -80,17 +80,28 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
 def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: DivideParams) -> Float64:
     """Prefer to end further steps as known ones end, float64[n].
 
-    Parameters: `ends` bool[n], the bursts that end known steps. Where those are the least preferred of all, as where
-    shards are gathered again right after a step, what is preferred is turned round.
+    Parameters: `ends` bool[n], the bursts that end known steps.
+
+    1. Bursts of the size of those end steps, where hardly any others have it. Silences are other ones in slow steps.
+    2. Where those are the least preferred of all, as where shards are gathered again right after a step, what is
+       preferred is turned round.
     """
     line, count = sequences.line, len(sequences)
     before: Int64 = np.cumsum(ends) - ends
     first, last = before[sequences.offsets[:-1]], before[sequences.offsets[1:] - 1] + ends[sequences.offsets[1:] - 1]
     within = (before > first[line]) & (before < last[line]) & ~ends
+    size = robust.median_by(line[ends], sequences.payload[ends], count)[line]
+    alike = np.abs(sequences.payload - size) <= params.size_spread * size
+    of_ends, of_others = (
+        np.bincount(line[mask & alike], minlength=count) / np.maximum(np.bincount(line[mask], minlength=count), 1)
+        for mask in (ends, within)
+    )
+    shows = ((of_ends > params.half) & (of_others < params.little))[line] & np.isfinite(sequences.gap_s)
     highest = robust.quantile_by(line[ends], preference[ends], 0.75, count)
     lowest = robust.quantile_by(line[within], preference[within], 0.25, count)
     turned = np.where((highest < lowest)[line], -preference, preference)
-    return np.select([ends, within], [params.log_odds, -params.log_odds], turned)
+    as_known = np.where(shows & alike, params.log_odds, turned)
+    return np.select([ends, within], [params.log_odds, -params.log_odds], as_known)
 
 
 def propose(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[Bool]]:

@@ -309,6 +309,18 @@ class TestWaitingForOneRank:
         assert slow_steps.cause.kind == "slow_gpu"
 
 
+@pytest.mark.parametrize("family, seed", [("zero2", 7000), ("zero3", 1)])
+def test_shards_of_a_settled_job_close_steps_as_before(family: str, seed: int) -> None:
+    scenario = FAMILIES[family](seed)
+    made = generate(replace(scenario, duration_s=1.7 * scenario.duration_s, phases=False))
+    where = read_topology(made.topology)
+    found = work(read_flows(made.flows, where), where, 20).only
+    assert len(found.steps) > PARAMS.going_on.settled_steps + 16
+    true_ns = np.sort(np.array([step["end_ns"] for step in made.truth["steps"].to_pylist()]))
+    off_ns = np.abs(found.steps.end_ns[:, None] - true_ns[None, :]).min(axis=1)
+    assert off_ns.max() < 0.01 * np.median(np.diff(true_ns))
+
+
 class TestOneLook:
     GRID = ((0, 1), (2, 3), (4, 5))
     FLOWS = tuple(shaken(job(GRID, 16), 1))

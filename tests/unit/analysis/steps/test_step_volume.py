@@ -165,11 +165,24 @@ def step_of(flow: Flow) -> int:
     return int((flow.start_ms + flow.length_ms - 1) // 1000)
 
 
-def test_steps_end_as_known_ones_where_the_next_begins_at_once() -> None:
-    """Shards are gathered again right after a step, and each unit of them is computed on for longer."""
-    sizes, begins_ms = [20, 10, 10, 10, 20, 20, 10, 10], [0, 370, 740, 1470, 2200, 2930, 3650, 4380]
+#: In a step of shards: units of some megabytes, and when they begin, in milliseconds.
+SHARDS = {
+    # They are gathered again right after a step, and each is computed on for longer.
+    "gathered": ([20, 10, 10, 10, 20, 20, 10, 10], [0, 370, 740, 1470, 2200, 2930, 3650, 4380], 4500),
+    # Gradients are scattered after each of four microbatches, and the parameters gathered once.
+    "scattered": (
+        [*[18, 17, 15] * 4, 50],
+        [at + unit for at in (0, 600, 1200, 1800) for unit in (0, 128, 256)] + [2080],
+        2460,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHARDS)
+def test_steps_end_as_known_ones_whatever_silence_follows(kind: str) -> None:
+    sizes, begins_ms, step_ms = SHARDS[kind]
     flows = [
-        Flow(src, dst, 4500 * step + begin, 10, size * MB)
+        Flow(src, dst, step_ms * step + begin, 10, size * MB)
         for step in range(20)
         for begin, size in zip(begins_ms, sizes, strict=True)
         for src, dst in ((0, 1), (1, 0))
