@@ -105,12 +105,24 @@ def _known_findings(before: WindowMemory) -> Iterable[Finding]:
 
 
 def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> list[Incident]:
-    """Return the known incidents of a group, the one that keeps its name first."""
+    """Return the known incidents of a group, the one that keeps its name first.
+
+    What a job showed of a cause before that was known is the cause's.
+    """
     names = {claim.finding.incident_id for claim in group.claims} - {""}
     mine = [one for one in left if one.incident_id in names]
     if not mine:
         mine = [one for one in left if _goes_on(one, group, params)][:1]
+    mine += [one for one in left if one not in mine and _was_symptom(one, group)]
     return sorted(mine, key=lambda one: (one.start_ns, one.incident_id))
+
+
+def _was_symptom(one: Incident, group: Group) -> bool:
+    """Return whether a known incident names no place, and a group does."""
+    names_none = one.subject_type in ("job", "group") and not one.may_also_be and one.kind not in (*STOPS, "telemetry")
+    if not (names_none and names_place(group.cause) and is_slow(group.cause)):
+        return False
+    return one.start_ns < group.end_ns and group.cause.start_ns < one.end_ns and _share_jobs(one, group)
 
 
 def _goes_on(one: Incident, group: Group, params: IncidentParams) -> bool:
@@ -210,9 +222,9 @@ def _judge(
 
 
 def _new_name(group: Group, start_ns: int) -> str:
-    """Name an incident that was not known. A stop is the same one, whatever it turns out to be."""
+    """Name an incident that was not known. A stop or silence is the same one, whatever it turns out to be."""
     _, place, job_id = group.place
-    if group.cause.kind in STOPS:
+    if group.cause.kind in (*STOPS, "telemetry"):
         return of_findings.identity("", "stall", group.cause.diagnosis_id, 0)
     return of_findings.identity(job_id, group.cause.kind, place, start_ns)
 

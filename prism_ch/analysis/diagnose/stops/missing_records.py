@@ -150,7 +150,8 @@ def _describe(
     return make_finding(
         "telemetry",
         ("exporter", one.subject),
-        identity("", "telemetry", one.subject, start_ns) if before is None else before.diagnosis_id,
+        # Looks differ by a hair about when it began.
+        identity("", "telemetry", one.subject, start_ns // 10**9) if before is None else before.diagnosis_id,
         Extent(0, 0, start_ns, one.span.end_ns, is_open=one.is_open),
         Measured(length_s, 0.0),
         "warning" if may_have_ended and grade == "critical" else grade,

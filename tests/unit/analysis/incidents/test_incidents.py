@@ -167,6 +167,13 @@ class TestOverWindows:
         assert {one.subject for one in later.values() if not one.is_withdrawn} == {NIC}
         assert [key for key, one in later.items() if one.is_withdrawn] == ([name] if withdrawn else [])
 
+    @pytest.mark.parametrize("last, names", [(20, [NIC]), (8, ["3", NIC])])
+    def test_what_a_cause_showed_before_it_was_known_is_its(self, last: int, names: list[str]) -> None:
+        story = Story()
+        first = story.next({"one": (said("slow_group", 2, last, "3", slowdown=0.3),)})
+        later = first | story.next({"one": (NIC_SLOW,)})
+        assert sorted(one.subject for one in later.values() if not one.is_withdrawn) == sorted(names)
+
     def test_symptoms_of_two_jobs_join_at_their_place(self) -> None:
         story = Story()
         one, two = (said("slow_step", 10, 20, name, slowdown=0.3) for name in ("one", "two"))
