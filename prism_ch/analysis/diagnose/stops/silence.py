@@ -88,6 +88,12 @@ class QuietJob:
         among[self.seen.rows_between(self.endpoints)] = False
         return self.seen.take(among)
 
+    def trained(self, params: StopParams) -> FlowBatch:
+        """Return the flows on training pairs by which ranks train rather than connect."""
+        pair = self.pairs.rows_of(self.flows)
+        usual = np.bincount(pair, weights=self.flows.bytes) / np.maximum(np.bincount(pair), 1)
+        return self.flows.take(self.flows.bytes >= params.little * usual[pair])
+
     def are_cut_short(self, params: StopParams) -> bool:
         """Return whether the last sends of several pairs moved less than usual. They wait for their other end."""
         pair = self.pairs.rows_of(self.flows)

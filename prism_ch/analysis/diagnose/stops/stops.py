@@ -220,7 +220,7 @@ def _presumed_restart(
     if len(met) == 0:
         return None
     middle_ns = int(np.median(met.start_ns))
-    training = quiet.flows.take(_are_training(quiet, params))
+    training = quiet.trained(params)
     ended, begun = training.end_ns <= middle_ns, training.start_ns > middle_ns
     if not (ended.any() and (ended | begun).all()):
         return None
@@ -247,14 +247,6 @@ def _is_settled(presumed: Finding, quiet: QuietJob, params: StopParams) -> bool:
     is_new = len(quiet.flows) > 0 and int(quiet.flows.start_ns.min()) > presumed.start_ns
     steps = int(np.count_nonzero(quiet.steps.end_ns > presumed.end_ns))
     return is_new or steps >= params.repeats
-
-
-def _are_training(quiet: QuietJob, params: StopParams) -> Bool:
-    """Mask the flows on training pairs by which ranks train rather than connect, bool[n]."""
-    pair = quiet.pairs.rows_of(quiet.flows)
-    usual = np.bincount(pair, weights=quiet.flows.bytes) / np.maximum(np.bincount(pair), 1)
-    mask: Bool = quiet.flows.bytes >= params.little * usual[pair]
-    return mask
 
 
 def _move_little(quiet: QuietJob, rhythm: UsualRhythm, params: StopParams) -> Bool:

@@ -31,7 +31,8 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
     if rhythm is None:
         return None
     settled_ns = int(quiet.steps.end_ns[-2])
-    ends = np.append(settled_ns, np.unique(quiet.flows.end_ns[quiet.flows.end_ns > settled_ns]))
+    training_ns = quiet.trained(params.stops).end_ns
+    ends = np.append(settled_ns, np.unique(training_ns[training_ns > settled_ns]))
     if len(ends) < 2:
         return None
     longest = int(np.argmax(np.diff(ends)))
@@ -40,7 +41,7 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
     lost_s = rest_s - rhythm.rest_s
     earlier = quiet.steps.take(quiet.steps.end_ns <= since_ns)
     least_s = least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops)
-    before_since, before_until = longest_rests(quiet.flows.end_ns, earlier.end_ns[-_BEFORE:])
+    before_since, before_until = longest_rests(training_ns, earlier.end_ns[-_BEFORE:])
     slow = bool(((before_until - before_since)[1:] > least_s * 1e9).any())
     hidden = any(one.span.start_ns < until_ns and one.span.end_ns > since_ns for one in quiet.holes)
     too_short = rest_s <= least_s or lost_s < params.stops.min_lost_s
