@@ -74,11 +74,11 @@ def lookback(
     moving[own.src] = moving[own.dst] = True
     in_jobs, in_settled = _members(known.jobs, topology), _members(settled, topology)
     newcomers = (moving | _members(young, topology)) & ~in_settled
-    context_ns = min((job.read_from_ns(window, params_of) for job in settled), default=window.start_ns)
+    context_ns = min((job.read_from_ns(params_of) for job in settled), default=window.start_ns)
     lookback_ns = min(
         window.start_ns - params_of.newcomer_lookback_s * 10**9,
         context_ns,
-        *(job.read_from_ns(window, params_of) for job in young if not job.is_unresolved),
+        *(job.read_from_ns(params_of) for job in young if not job.is_unresolved),
     )
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = clocks_known.since(min(remembered_ns, lookback_ns))
@@ -91,7 +91,7 @@ def lookback(
         *_span(from_ns, window.start_ns, in_settled | newcomers),
         *_span(lookback_ns - margin_ns, from_ns, newcomers),
     ]
-    since_ns = min((job.read_from_ns(window, params_of) for job in known.active), default=window.start_ns)
+    since_ns = min((job.read_from_ns(params_of) for job in known.active), default=window.start_ns)
     idle = ~(in_jobs | moving)
     if idle.any():
         spans.extend(_span(since_ns, window.start_ns, _members(known.active, topology), across=idle))

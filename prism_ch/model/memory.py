@@ -81,20 +81,14 @@ class JobMemory:
         """Return whether its parts stay together, and apart from those of other jobs."""
         return self.is_settled(params) or len(self.steps) >= params.settled_steps
 
-    def context_steps(self, window: Window, params: ContinueParams) -> int:
-        """Count the steps looked back at: fewer where a window shows many."""
-        step_s = self.job.step_s_median
-        shown = int(window.length_ns / 1e9 / step_s) if step_s > 0 else 0
-        return max(params.recent_steps - shown, params.judged_steps)
-
-    def context_start_ns(self, window: Window, params: ContinueParams) -> int:
+    def context_start_ns(self, params: ContinueParams) -> int:
         """Return since when a settled job's traffic is looked at: some steps back."""
-        return int(self.steps.start_ns[-self.context_steps(window, params)])
+        return int(self.steps.start_ns[-params.recent_steps])
 
-    def read_from_ns(self, window: Window, params: ContinueParams) -> int:
+    def read_from_ns(self, params: ContinueParams) -> int:
         """Return since when traffic is read: some steps back, or a young attempt's beginning."""
         if not self.attempt.is_young(params):
-            return self.context_start_ns(window, params)
+            return self.context_start_ns(params)
         return max(self.attempt.begin_ns, self.job.first_seen_ns)
 
     @property
@@ -107,7 +101,7 @@ def clocks_since_ns(window: Window, jobs: Iterable[JobMemory], params: Params) -
     """Return since when a window may need to know exporters' clocks."""
     span_s = max(params.clocks.remembered_s, params.going_on.newcomer_lookback_s)
     live = [job for job in jobs if job.job.status != "ended" and len(job.steps)]
-    return min([window.start_ns - span_s * 10**9, *(job.read_from_ns(window, params.going_on) for job in live)])
+    return min([window.start_ns - span_s * 10**9, *(job.read_from_ns(params.going_on) for job in live)])
 
 
 @dataclass(frozen=True, slots=True)

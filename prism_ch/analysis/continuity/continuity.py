@@ -162,7 +162,7 @@ def _divide_each(
 
 def _divided(attempt: RecognisedJob, around: JobsAround) -> AttemptSteps | None:
     known = around.seen.known.get(attempt.job_id)
-    return divide_attempt(attempt, around.traffic, known, around.seen.window, around.topology, around.params)
+    return divide_attempt(attempt, around.traffic, known, around.topology, around.params)
 
 
 def _outline(one: AttemptSteps | None) -> _Outline | None:

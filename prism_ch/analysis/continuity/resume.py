@@ -25,7 +25,6 @@ from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.result import OTHER, GpuSteps, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
-from prism_ch.model.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,7 @@ class NewSteps:
 
 
 def divide_attempt(
-    attempt: RecognisedJob,
-    around: JobTraffic,
-    memory: JobMemory | None,
-    window: Window,
-    topology: Topology,
-    params: Params,
+    attempt: RecognisedJob, around: JobTraffic, memory: JobMemory | None, topology: Topology, params: Params
 ) -> AttemptSteps | None:
     """Find the kinds of an attempt's traffic and divide its time into steps.
 
@@ -80,9 +74,9 @@ def divide_attempt(
     recurring = recurring_pairs(seen.bursts, topology, params.recognise) & ~seen.coarse
     seen = replace(seen, recurring=recurring)
     if memory is not None and settled:
-        seen = seen.since(memory.context_start_ns(window, params.going_on))
+        seen = seen.since(memory.context_start_ns(params.going_on))
     seen = replace(seen, merged=seen.merged | hidden_answers(seen.bursts, seen.recurring, params.identify))
-    found = _find_steps(attempt, seen, memory, known_steps(memory, window, params.going_on), params)
+    found = _find_steps(attempt, seen, memory, known_steps(memory, params.going_on), params)
     if not settled and not _trains(found, topology, params, known=memory is not None):
         return None
     return replace(found, load=measure_load(seen.bursts, found.kinds, found.division))
@@ -169,7 +163,7 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, para
     return PairKinds(kind, confidence, np.where(changed, known, kinds.burst))
 
 
-def known_steps(memory: JobMemory | None, window: Window, params: ContinueParams) -> Division | None:
+def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | None:
     """Return the published steps that show what a new one is; None if too few.
 
     Of a settled job those are the newest, as many as are looked back over; of a young one that became slow, those known
@@ -179,7 +173,7 @@ def known_steps(memory: JobMemory | None, window: Window, params: ContinueParams
         return None
     attempt, first, until = memory.attempt, memory.attempt.first_step, memory.job.steps
     if memory.is_settled(params):
-        first = until - memory.context_steps(window, params)
+        first = until - params.recent_steps
     elif attempt.even_until:
         until = first + attempt.even_until
     steps = memory.steps.take((memory.steps.step >= first) & (memory.steps.step < until))

@@ -66,7 +66,7 @@ class KnownJobs:
         for job in self.active:
             if job.is_settled(params):
                 mine = job.members.endpoint
-                from_ns = min(job.context_start_ns(window, params) - margin_ns, window.start_ns)
+                from_ns = min(job.context_start_ns(params) - margin_ns, window.start_ns)
                 since_ns[mine] = np.where(since_ns[mine] == ALWAYS_NS, from_ns, np.minimum(since_ns[mine], from_ns))
         if (since_ns == ALWAYS_NS).all():
             return flows

@@ -52,7 +52,8 @@ def test_quick_jobs_are_looked_back_at_for_their_own_steps() -> None:
     window = Window(begin_ns, begin_ns + 60 * SECOND)
     seen = read_window(FlowsInMemory(flows), window, known, WHERE, SETTLES_SOON)
     looked_at = seen.looked_at(seen.moving(), SETTLES_SOON)
-    for members, step_s, steps in ((range(4), 1, 8), (range(4, 8), LONG_S, 13)):
+    steps = SETTLES_SOON.going_on.recent_steps
+    for members, step_s in ((range(4), 1), (range(4, 8), LONG_S)):
         back_s = (begin_ns - looked_at.end_ns[np.isin(looked_at.src, members)].min()) / SECOND
         assert steps * step_s - step_s <= back_s <= (steps + 2) * step_s
     assert len(looked_at) < len(seen.flows)

@@ -23,13 +23,10 @@ from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, EP, OTHER, PP, GpuSteps, Group, Pairs, Steps
-from prism_ch.model.window import Window
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, traffic
 
 PARAMS = ContinueParams(settled_steps=10, recent_steps=4, judged_steps=3)
 SETTLED = known_job("job", [0, 1], steps=10)  # ten steps of a second each
-#: A window in which nothing is to be seen of steps of a second.
-SHORT = Window(BEGIN_NS, BEGIN_NS + 1)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +38,8 @@ def test_a_job_is_settled_until_its_steps_have_doubled(steps: int, examined: int
     assert known_job("job", [0, 1], steps=steps, examined=examined).is_settled(PARAMS) == settled
 
 
-@pytest.mark.parametrize("window_s, steps", [(0.5, 4), (1, 3), (60, 3)])
-def test_a_settled_job_is_looked_at_from_some_steps_back(window_s: float, steps: int) -> None:
-    """They are fewer where the window itself shows some."""
-    window = Window(BEGIN_NS, BEGIN_NS + round(window_s * 1e9))
-    assert SETTLED.context_start_ns(window, PARAMS) == BEGIN_NS + (10 - steps) * 1000 * MS
+def test_a_settled_job_is_looked_at_from_some_steps_back() -> None:
+    assert SETTLED.context_start_ns(PARAMS) == BEGIN_NS + 6 * 1000 * MS
 
 
 def restarted(steps: int, first_step: int = 6, examined: int | None = None) -> JobMemory:
@@ -82,9 +76,9 @@ class TestAttempts:
         assert restarted(10).is_settled(PARAMS)
 
     def test_a_young_attempt_is_read_from_its_beginning(self) -> None:
-        assert restarted(15).read_from_ns(SHORT, PARAMS) == BEGIN_NS + 6000 * MS
-        assert restarted(16).read_from_ns(SHORT, PARAMS) == BEGIN_NS + 12_000 * MS
-        assert known_job("job", [0, 1], steps=9).read_from_ns(SHORT, PARAMS) == BEGIN_NS
+        assert restarted(15).read_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
+        assert restarted(16).read_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
+        assert known_job("job", [0, 1], steps=9).read_from_ns(PARAMS) == BEGIN_NS
 
     def test_of_a_job_that_is_looked_at_again_nothing_stays(self) -> None:
         assert what_stays(None, PARAMS) is None
@@ -188,7 +182,7 @@ class TestSteps:
         ends = mine.end_ns - 30 * MS * (mine.endpoint == 1)
         late = (mine.endpoint == 1) & (mine.step < 8)  # joined with step 8
         memory = replace(SETTLED, gpu_steps=replace(mine, end_ns=ends).take(~late))
-        found = known_steps(memory, SHORT, PARAMS)
+        found = known_steps(memory, PARAMS)
         assert found is not None
         assert found.endpoints.tolist() == [0, 1]
         assert ((found.end_ns - BEGIN_NS) // MS).tolist() == [[7000, 8000, 9000, 10_000], [7000, 8000, 8970, 9970]]
@@ -207,16 +201,16 @@ class TestKnownSteps:
         return division([0, 1], [1000 * end for end in ends_s])
 
     def test_of_a_young_job_all_steps_are_known_once_they_are_enough(self) -> None:
-        found = known_steps(known_job("job", [0, 1], steps=4, examined=0), SHORT, self.YOUNG)
+        found = known_steps(known_job("job", [0, 1], steps=4, examined=0), self.YOUNG)
         assert found is not None
         assert found.steps == 4
-        assert known_steps(known_job("job", [0, 1], steps=3, examined=0), SHORT, self.YOUNG) is None
-        assert known_steps(None, SHORT, self.YOUNG) is None
+        assert known_steps(known_job("job", [0, 1], steps=3, examined=0), self.YOUNG) is None
+        assert known_steps(None, self.YOUNG) is None
 
     def test_known_steps_end_where_a_young_job_became_slow(self) -> None:
         memory = restarted(20, first_step=4, examined=0)
         attempt = replace(memory.attempt, even_until=9)
-        found = known_steps(replace(memory, attempt=attempt), SHORT, self.YOUNG)
+        found = known_steps(replace(memory, attempt=attempt), self.YOUNG)
         assert found is not None
         assert ((found.job_end_ns() - BEGIN_NS) // 10**9).tolist() == list(range(5, 14))
 
