@@ -37,7 +37,7 @@ def draft_following(draft: Draft, rounds: Sequence[Following]) -> None:
     """
     there: dict[tuple[int, ...], int] = {}
     for one in rounds:
-        mates = tuple(place for place, each in enumerate(rounds) if _waits_for(one, each))
+        mates = tuple(place for place, each in enumerate(rounds) if each is one or _waits_for(one, each))
         ended = np.max([rounds[each].ended for each in mates], axis=0)
         lag = one.seen.at - ended
         if len(mates) > 1:
