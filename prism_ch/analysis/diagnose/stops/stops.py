@@ -287,8 +287,9 @@ def _describe_restart(
             "it died."
         )
         evidence |= {name: [topology.endpoints[one] for one in who.tolist()] for name, who in changed.items()}
-    found = stop_finding("restart", stop, "warning", summary, evidence, is_open=is_open)
     # Whoever connects may be another job.
+    stop = stop.without_loss() if is_presumed else stop
+    found = stop_finding("restart", stop, "info" if is_presumed else "warning", summary, evidence, is_open=is_open)
     return replace(found, baseline=Baseline(presumed=True, maybe_ended=True)) if is_presumed else found
 
 

@@ -304,7 +304,7 @@ class TestRestarts:
         who = [2, 3, 4, 5, 6, 7]
         again = shifted(renamed(job(GRID, 1, 3000), who), 28_000)
         (restart,) = stops(worked([*self.connected(who), *again], window_s).only)
-        assert (restart.kind, restart.severity, restart.status) == ("restart", "warning", "open")
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
         assert restart.observed == pytest.approx(3.8, abs=0.1)
         assert "without host-00, host-01, with host-06, host-07" in restart.summary
         again = shifted(renamed(job(GRID, 6, 3000), who), 28_000)
@@ -335,7 +335,7 @@ class TestRestarts:
     def test_members_left_meeting_only_replacements_seem_to_restart(self) -> None:
         meeting = [Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src in (0, 1, 2) for dst in (6, 7)]
         (restart,) = stops(worked([*cut(job(GRID, 21), 20_400), *meeting], 5, until_s=40).only)
-        assert (restart.kind, restart.severity, restart.status) == ("restart", "warning", "open")
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
         assert "without host-03, host-04, host-05, with host-06, host-07" in restart.summary
 
     def test_restart_is_presumed_with_next_step_in_same_window(self) -> None:
