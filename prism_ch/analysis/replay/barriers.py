@@ -37,7 +37,7 @@ def draft_following(draft: Draft, rounds: Sequence[Following]) -> None:
     """
     there: dict[tuple[int, ...], int] = {}
     for one in rounds:
-        mates = tuple(place for place, each in enumerate(rounds) if each is one or _waits_for(one, each))
+        mates = tuple(place for place, each in enumerate(rounds) if _waits_for(one, each))
         ended = np.max([rounds[each].ended for each in mates], axis=0)
         lag = one.seen.at - ended
         if len(mates) > 1:
@@ -52,6 +52,8 @@ def draft_following(draft: Draft, rounds: Sequence[Following]) -> None:
 
 def _waits_for(one: Following, other: Following) -> bool:
     """Whether a round begins when another does, never before what that one waited for."""
+    if one is other:
+        return True
     near = max(one.seen.near_ns, other.seen.near_ns)
     together = robust.median(np.abs(one.seen.begun - other.seen.begun)) <= near
     return bool(together and (other.ended <= one.seen.begun + near).all())
