@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from prism_ch.model.finding import Cause, Finding, FindingKind, SubjectType
+from prism_ch.model.incident import Incident
 from prism_ch.model.params import IncidentParams
 
 #: Kinds of findings on a job that stands still.
@@ -111,9 +112,9 @@ def names_place(finding: Finding) -> bool:
     return finding.subject_type not in ("job", "group") or bool(finding.may_also_be)
 
 
-def is_slow(finding: Finding) -> bool:
-    """Whether a finding is on slow steps or on what slows them."""
-    return finding.kind not in (*STOPS, "telemetry")
+def is_slow(one: Finding | Incident) -> bool:
+    """Whether something is about slow steps or what slows them."""
+    return one.kind not in (*STOPS, "telemetry")
 
 
 def costs_nothing(finding: Finding) -> bool:

@@ -119,8 +119,8 @@ def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> li
 
 def _was_symptom(one: Incident, group: Group) -> bool:
     """Return whether a known incident names no place, and a group does."""
-    names_none = one.subject_type in ("job", "group") and not one.may_also_be and one.kind not in (*STOPS, "telemetry")
-    if not (names_none and names_place(group.cause) and is_slow(group.cause)):
+    names_none = one.subject_type in ("job", "group") and not one.may_also_be
+    if not (is_slow(one) and names_none and is_slow(group.cause) and names_place(group.cause)):
         return False
     return one.start_ns < group.end_ns and group.cause.start_ns < one.end_ns and _share_jobs(one, group)
 
@@ -148,7 +148,7 @@ def _is_settled(one: Incident, group: Group) -> bool:
 
     The window that closed it saw all of it; later ones see less and less of that time, and would name it otherwise.
     """
-    over = one.status == "closed" and one.subject_type != "job" and one.kind not in (*STOPS, "telemetry")
+    over = one.status == "closed" and one.subject_type != "job" and is_slow(one)
     meets = group.cause.start_ns < one.end_ns and group.end_ns <= one.end_ns
     return over and meets and is_slow(group.cause) and _share_jobs(one, group)
 

@@ -44,8 +44,7 @@ def repeated_pauses(steps: Steps, params: StopParams) -> Bool:
 
 def was_paused_as_long(steps: Steps, lost_s: float, params: StopParams) -> bool:
     """Return whether a job has lost about `lost_s` in a pause before."""
-    before_s = _pauses(steps, params)[2]
-    return bool(len(before_s)) and bool(_are_alike(lost_s, before_s, params).any())
+    return bool(_are_alike(lost_s, _pauses(steps, params)[2], params).any())
 
 
 def _are_alike(lost_s: float, others_s: Float64, params: StopParams) -> Bool:

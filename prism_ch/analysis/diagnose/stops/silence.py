@@ -28,7 +28,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     subject_of,
 )
 from prism_ch.analysis.observe.holes import Hole
-from prism_ch.model.columns import Int32, Int64
+from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params, StopParams
@@ -91,8 +91,7 @@ class QuietJob:
     def trained(self, params: StopParams) -> FlowBatch:
         """Return the flows on training pairs by which ranks train rather than connect."""
         pair = self.pairs.rows_of(self.flows)
-        usual = np.bincount(pair, weights=self.flows.bytes) / np.maximum(np.bincount(pair), 1)
-        return self.flows.take(self.flows.bytes >= params.little * usual[pair])
+        return self.flows.take(self.flows.bytes >= params.little * self._usual_bytes(pair)[pair])
 
     def are_cut_short(self, params: StopParams) -> bool:
         """Return whether the last sends of several pairs moved less than usual. They wait for their other end."""
@@ -100,10 +99,13 @@ class QuietJob:
         last = np.full(len(self.pairs.src), -1)
         order = np.argsort(self.flows.end_ns, kind="stable")
         last[pair[order]] = order
-        usual = np.bincount(pair, weights=self.flows.bytes) / np.maximum(np.bincount(pair), 1)
         sent = np.flatnonzero(last >= 0)
-        short = self.flows.bytes[last[sent]] < params.half * usual[sent]
+        short = self.flows.bytes[last[sent]] < params.half * self._usual_bytes(pair)[sent]
         return bool(np.count_nonzero(short) > params.little * len(sent))
+
+    def _usual_bytes(self, pair: Int64) -> Float64:
+        """Return the mean bytes of a flow of each pair; `pair` int64[flows] numbers them."""
+        return np.bincount(pair, weights=self.flows.bytes) / np.maximum(np.bincount(pair), 1)
 
     def usual_payload(self, before_step: int) -> float:
         """Return the bytes that a member moves in a usual step, of those before one."""

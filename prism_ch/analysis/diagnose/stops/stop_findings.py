@@ -214,7 +214,7 @@ def find_past_stops(
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
         lost_s = _lost_s(float(seen.duration_s[row]) - seen.step_s, rest_s - usual_s, params.stops)
-        slowdown = lost_s / max(params.stops.recent_steps * seen.step_s, rest_s)
+        slowdown = slowdown_by(lost_s, rest_s, seen.step_s, params.stops)
         stop = Stop(job_id, int(seen.number[row]), span.start_ns, span.end_ns, usual_s, lost_s, slowdown)
         if _met_anew(seen, span, around, params.stops):
             found.append(_describe_restart(stop, len(seen.endpoints)))
@@ -225,6 +225,11 @@ def find_past_stops(
         else:
             found.append(_describe_stall(seen, row, stop, around, topology, params))
     return tuple(found)
+
+
+def slowdown_by(lost_s: float, rest_s: float, step_s: float, params: StopParams) -> float:
+    """Return the lost share of some steps, or of the stop if that is longer."""
+    return lost_s / max(params.recent_steps * step_s, rest_s)
 
 
 def _lost_s(of_step_s: float, of_rest_s: float, params: StopParams) -> float:

@@ -14,7 +14,8 @@ from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.diagnose.stops.habits import pause_is_due, was_paused_as_long
 from prism_ch.analysis.diagnose.stops.rests import least_stop_s, longest_rests
 from prism_ch.analysis.diagnose.stops.silence import QuietJob, UsualRhythm
-from prism_ch.analysis.diagnose.stops.stop_findings import Stop, stop_finding
+from prism_ch.analysis.diagnose.stops.stop_findings import Stop, slowdown_by, stop_finding
+from prism_ch.analysis.observe.holes import unseen
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.params import Params
 
@@ -43,7 +44,7 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
     least_s = least_stop_s(rhythm.rest_s, rhythm.step_s, params.stops)
     before_since, before_until = longest_rests(training_ns, earlier.end_ns[-_BEFORE:])
     slow = bool(((before_until - before_since)[1:] > least_s * 1e9).any())
-    hidden = any(one.span.start_ns < until_ns and one.span.end_ns > since_ns for one in quiet.holes)
+    hidden = unseen(np.array([since_ns]), np.array([until_ns]), quiet.holes).any()
     too_short = rest_s <= least_s or lost_s < params.stops.min_lost_s
     if (
         hidden
@@ -53,7 +54,7 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
         or was_paused_as_long(earlier, lost_s, params.stops)
     ):
         return None
-    slowdown = lost_s / max(params.stops.recent_steps * rhythm.step_s, rest_s)
+    slowdown = slowdown_by(lost_s, rest_s, rhythm.step_s, params.stops)
     step = int(quiet.steps.step[-1]) + int(until_ns > quiet.steps.end_ns[-1])
     stop = Stop(quiet.job_id, step, since_ns, until_ns, rhythm.rest_s, lost_s, slowdown)
     found = stop_finding(
