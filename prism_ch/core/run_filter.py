@@ -162,11 +162,11 @@ def merge(one: Law, other: Law, share: float) -> tuple[float, float, float, floa
     What a run predicts is its Normal-Inverse-Gamma law of a mean and a precision. The law of both has the same average
     precision, mean weighed by precision, and variances of the two (the reduction of a mixture by its moments: Runnalls,
     "Kullback-Leibler approach to Gaussian mixture reduction", 2007, section 3).
-    The cost, for a mass of 1, bounds the total variation between all that the two runs predict and all that their
-    common law does: half the product of the shares and the squared Fisher distance of the laws, to second order more
-    than half the root of the chi-squared divergence from the best of all laws. It is 1 where they are too far apart to
-    have a common law. The estimate is of what moments leave: that mean and precision go together, that the shares are
-    unequal, that one run is longer. It proves nothing, and tells better which two runs to merge.
+    The cost, for a mass of 1, bounds the total variation between all that the two runs (older ones, of some data each)
+    predict and all that their common law does: half the product of the shares and the squared Fisher distance of the
+    laws, to second order more than half the root of the chi-squared divergence from the best of all laws. It is 1 where
+    they are too far apart to have a common law. The estimate is of what moments leave: that mean and precision go
+    together, that the shares are unequal, that one run is longer. It proves nothing, and tells better which to merge.
     """
     rest = 1 - share
     precision, other_precision = 2 * one[3] / one[1], 2 * other[3] / other[1]
