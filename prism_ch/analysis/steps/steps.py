@@ -27,6 +27,9 @@ from prism_ch.model.params import DivideParams
 from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.traffic import Traffic
 
+#: Later than any moment.
+_NEVER_NS = np.iinfo(np.int64).max
+
 
 def divide(
     traffic: Traffic, kinds: PairKinds, endpoints: Int32, params: DivideParams, known: Division | None = None
@@ -126,13 +129,13 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     count = np.bincount(line, minlength=lines)
     reference = end[line == int(np.argmax(count))]
     step_ns = float(np.median(np.diff(reference))) if len(reference) > 1 else float(np.iinfo(np.int64).max)
-    next_ns = None if chain is None else _next_begin(sequences, ends)
-    mine = None if next_ns is None else next_ns[line == int(np.argmax(count))]
-    after = _after_nearest(reference, end) if mine is None else _after_same_step(reference, mine, end)
+    next_ns = _next_begin(sequences, ends)
+    mine = next_ns[line == int(np.argmax(count))]
+    after = _after_nearest(reference, end) if chain is None else _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
-    if next_ns is None:
-        step = _number(line, moment, _due(sequences, ends) - lag[line], step_ns, params)
+    if chain is None:
+        step = _number(line, moment, _due(sequences, ends) - lag[line], (end, next_ns), step_ns, params)
     else:
         step = _number_on_pipelines(line, moment, (end, next_ns), step_ns, params)
     steps = int(step.max()) + 1
@@ -149,7 +152,7 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     silent = voting & ~seen & ~arrived & (result.max(axis=1)[:, None] < centre[None, :])
     if chain is not None:
         silent &= ~_overtaken(silent, seen, lag, chain, params)
-    pending = _pending(silent, expected, int(sequences.end_ns.max()), step_ns, params)
+    pending = _pending(silent, seen & (last_ns > result), last_ns, expected, step_ns, params)
     votes = seen.sum(axis=0) + (voting & arrived).sum(axis=0) / 2
     confirmed = (votes >= params.half * np.count_nonzero(voting)) & ~pending
     return np.where(seen, result, np.where(arrived, last_ns, expected))[:, confirmed]
@@ -169,13 +172,22 @@ def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: Divid
     return overtaken
 
 
-def _pending(silent: Bool, expected: Int64, data_end_ns: int, step_ns: float, params: DivideParams) -> Bool:
-    """Mask the steps at the data's end that some lines are still to end, bool[steps]."""
-    near = data_end_ns < expected.max(axis=0) + step_ns
+def _pending(
+    silent: Bool, went_on: Bool, last_ns: Int64, expected: Int64, step_ns: float, params: DivideParams
+) -> Bool:
+    """Mask the steps at the data's end that some lines are still to end, bool[steps].
+
+    Parameters: `went_on` bool[lines, steps], lines that have sent on since they ended it; `last_ns` int64[lines, 1],
+    when each sent last. While none has, all wait for those that have not ended it, however long that takes.
+    """
+    data_end_ns = int(last_ns.max())
+    waits = ~went_on.any(axis=0)
+    near = waits | (data_end_ns < expected.max(axis=0) + step_ns)
     unreached = (silent & (expected > data_end_ns + params.jitter_share * step_ns)).any(axis=0)
+    still_sends = waits & (silent & (last_ns > expected)).any(axis=0)
     missing = silent.sum(axis=0)
     # One line of many has lost a record; several, or half of few, are being waited for.
-    delayed = (missing > 1) | (2 * missing >= len(silent))
+    delayed = (missing > 1) | (2 * missing >= len(silent)) | still_sends
     return np.asarray(near & (missing > 0) & (unreached | delayed))
 
 
@@ -189,13 +201,10 @@ def _after_nearest(reference: Int64, end: Int64) -> Int64:
 
 
 def _next_begin(sequences: Sequences, ends: Bool) -> Int64:
-    """Return when the link begins another step after each end, int64[ends].
-
-    It is the last moment of all where that is not seen.
-    """
+    """Return when a line goes on after each end, int64[ends]. It is `_NEVER_NS` where that is not seen."""
     rows = np.flatnonzero(ends)
-    begin_ns = np.append(sequences.start_ns[1:], np.iinfo(np.int64).max)[rows]
-    return np.where(np.isinf(sequences.gap_s[rows]), np.iinfo(np.int64).max, begin_ns)
+    begin_ns = np.append(sequences.start_ns[1:], _NEVER_NS)[rows]
+    return np.where(np.isinf(sequences.gap_s[rows]), _NEVER_NS, begin_ns)
 
 
 def _after_same_step(reference: Int64, next_ns: Int64, end: Int64) -> Int64:
@@ -214,29 +223,34 @@ def _due(sequences: Sequences, ends: Bool) -> Int64:
     return np.minimum(end, start + usual_ns[line].astype(np.int64))
 
 
-def _number(line: Int32, moment: Int64, due: Int64, step_ns: float, params: DivideParams) -> Int64:
+def _number(
+    line: Int32, moment: Int64, due: Int64, pause: tuple[Int64, Int64], step_ns: float, params: DivideParams
+) -> Int64:
     """Return the step of each end, int64[n].
 
-    Parameters: `moment` int64[n] and `due`, see `_due`, are without their line's usual distance.
+    Parameters: `moment` int64[n] and `due`, see `_due`, are without their line's usual distance; `pause`, each end
+    itself and when its line begins to close the next step, int64[n] each.
     """
     cluster, seen = _clusters(line, moment, step_ns, params)
     centre, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
-    return _join_delayed(seen, centre, due_at, step_ns, params)[cluster]
+    waited = _pauses(cluster, len(seen), pause)
+    return _join_delayed(seen, centre, due_at, waited, step_ns, params)[cluster]
 
 
 def _number_on_pipelines(
     line: Int32, moment: Int64, pause: tuple[Int64, Int64], step_ns: float, params: DivideParams
 ) -> Int64:
-    """Return the step of each end of links, int64[n].
-
-    Parameters: `moment` int64[n], without its line's usual distance; `pause`, each end itself and when its link begins
-    the next step, int64[n] each.
-    """
+    """Return the step of each end of links, int64[n]; see `_number`."""
     cluster, seen = _clusters(line, moment, step_ns, params)
-    last_ns, begin_ns = np.full(len(seen), np.iinfo(np.int64).min), np.full(len(seen), np.iinfo(np.int64).max)
+    return _join_before_next(seen, *_pauses(cluster, len(seen), pause))[cluster]
+
+
+def _pauses(cluster: Int64, count: int, pause: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
+    """Return when each cluster ends last and goes on first, int64[clusters] each."""
+    last_ns, begin_ns = np.full(count, np.iinfo(np.int64).min), np.full(count, _NEVER_NS)
     np.maximum.at(last_ns, cluster, pause[0])
     np.minimum.at(begin_ns, cluster, pause[1])
-    return _join_before_next(seen, last_ns, begin_ns)[cluster]
+    return last_ns, begin_ns
 
 
 def _clusters(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> tuple[Int64, Bool]:
@@ -271,15 +285,18 @@ def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
     return number
 
 
-def _join_delayed(seen: Bool, centre: Float64, due: Float64, step_ns: float, params: DivideParams) -> Int64:
+def _join_delayed(
+    seen: Bool, centre: Float64, due: Float64, pauses: tuple[Int64, Int64], step_ns: float, params: DivideParams
+) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
     Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `due`, when it
-    would be if no burst lasted longer than usual.
+    would be if no burst lasted longer than usual; `pauses`, see `_pauses`.
 
     A slow GPU delays its own stage, and a slow network makes its bursts last: neighbours without a common line are one
-    step if the later comes, or is due, well before those lines end again.
+    step if the later comes, or is due, well before those lines end again, or if most wait for a few before any goes on.
     """
+    last_ns, begin_ns = pauses
     number = np.arange(len(seen))
     in_common = (seen[1:] & seen[:-1]).any(axis=1)
     for later in np.flatnonzero(~in_common) + 1:
@@ -288,9 +305,11 @@ def _join_delayed(seen: Bool, centre: Float64, due: Float64, step_ns: float, par
         again = np.flatnonzero((seen[later:] & earlier).any(axis=1))
         until = centre[later + again[0]] if len(again) else centre[first] + step_ns
         # Lost records make single lines miss a step, so that two of them seem to take turns; never several at once.
-        several = min(np.count_nonzero(earlier), np.count_nonzero(seen[later])) > 1
-        share = params.delay_share if several else params.same_boundary
-        if min(centre[later], due[later]) - centre[first] < share * (until - centre[first]):
+        lines = np.count_nonzero(earlier), np.count_nonzero(seen[later])
+        share = params.delay_share if min(lines) > 1 else params.same_boundary
+        most_wait = lines[0] > 1 and lines[0] >= lines[1]
+        waited = most_wait and last_ns[later] <= begin_ns[first:later].min() < _NEVER_NS
+        if waited or min(centre[later], due[later]) - centre[first] < share * (until - centre[first]):
             number[later:] -= 1
     return number
 

@@ -131,6 +131,19 @@ class TestClosingBursts:
         lasting = [flow for n in range(20) for flow in ring([0, 1], [ends[n]], length_ms=length_ms[n])]
         assert ends_ms(divided(lasting + ring([2, 3], early))) == pytest.approx(ends)
 
+    @pytest.mark.parametrize("until_ms", [13_500.0, 15_500.0])
+    def test_one_group_that_all_others_wait_for_ends_the_step(self, until_ms: float) -> None:
+        """In step 10 the last buckets of the first group take 2 s each; the others close the next one after it."""
+        ends = [float(1000 * (n + 1) + 6000 * (n > 9)) for n in range(12)]
+        others = [1000.0 * (n + 1) + 6000 * (n > 10) for n in range(12)]
+        quick, slow = [n for n in range(12) if n != 10], [13_000.0, 15_000.0, 17_000.0]
+        first = buckets([0, 1], [ends[n] for n in quick], [30 * MB] * 3, apart_ms=60) + ring([0, 1], slow, size=30 * MB)
+        flows = first + [
+            flow for g in range(1, 8) for flow in buckets([2 * g, 2 * g + 1], others, [30 * MB] * 3, apart_ms=60)
+        ]
+        assert ends_ms(divided(flows)) == pytest.approx(ends)
+        assert ends_ms(divided([flow for flow in flows if flow.start_ms < until_ms])) == pytest.approx(ends[:10])
+
 
 class TestEdges:
     def test_a_first_step_cut_by_the_edge_is_there_but_not_whole(self) -> None:
@@ -443,3 +456,16 @@ def test_links_end_when_gradient_has_reached_first_stage(lost: list[tuple[int, i
 
 def test_gradients_short_of_the_first_stage_are_waited_for() -> None:
     assert ends_of_pipelines_ms([(1, 0), (5, 4)]) == pytest.approx(ends_of_pipelines_ms([])[:-1])
+
+
+def test_a_pipeline_that_is_late_by_steps_is_waited_for() -> None:
+    """One of four begins the last step four steps late, and has not ended it."""
+    starts = every(1000, 20)
+    late = pipeline(PIPELINES[3], [*starts[:-1], starts[-1] + 4000], microbatches=4)
+    others = [flow for stages in PIPELINES[:3] for flow in pipeline(stages, starts, microbatches=4)]
+    flows = others + [flow for flow in late if flow.start_ms < starts[-1] + 4150]
+    seen = traffic(flows)
+    kinds = typed(seen, pp=[(flow.src, flow.dst) for flow in flows])
+    found = divide(seen, kinds, np.arange(16, dtype=np.int32), PARAMS)
+    ends = [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+    assert ends == pytest.approx(ends_of_pipelines_ms([])[:-1])
