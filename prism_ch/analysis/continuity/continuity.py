@@ -214,10 +214,12 @@ def rebuild_job(
 
 
 def _with_unseen(new: resume.NewSteps, division: Division, holes: Sequence[Hole]) -> resume.NewSteps:
-    """Mark the new steps of a division that a hole cuts as not whole."""
+    """Mark the new steps that a hole cuts, and those after them, as not whole."""
     ends = division.job_end_ns()
-    cut = unseen(np.append(ends[:1], ends[:-1]), ends, holes)[division.steps - new.division.steps :]
-    return replace(new, division=replace(new.division, whole=new.division.whole & ~cut))
+    cut = unseen(np.append(ends[:1], ends[:-1]), ends, holes)
+    # What a hole leaves of a step may not show where it ended, which is where the next one begins.
+    whole = ~(cut | np.append(False, cut[:-1]))[division.steps - new.division.steps :]
+    return replace(new, division=replace(new.division, whole=new.division.whole & whole))
 
 
 def _rebuild(

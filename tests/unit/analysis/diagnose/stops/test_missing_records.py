@@ -11,7 +11,7 @@ import pytest
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import Visibility
 from prism_ch.model.window import Window
-from tests.unit.analysis.build import BEGIN_NS, Flow, batch, job, renamed, shaken, topology
+from tests.unit.analysis.build import BEGIN_NS, Flow, batch, job, renamed, shaken, shifted, topology
 from tests.unit.chain import PARAMS, Results, work, work_window
 
 SECOND = 10**9
@@ -62,6 +62,8 @@ def test_steps_in_a_hole_are_unseen_and_not_lost(window_s: int) -> None:
     for one in over.jobs.values():
         whole = one.steps.take(one.steps.complete == 1)
         assert whole.duration_s.max() < 2
+        cut = one.steps.step[(one.steps.complete == 0) & (one.steps.step > 0)]
+        assert np.diff(cut).tolist() == [1]  # the one with the hole, and the one that begins where that ended
         assert [each for each in one.findings.values() if each.severity != "info"] == []
 
 
@@ -70,7 +72,17 @@ def test_hole_that_hides_the_only_job_shows_by_its_step() -> None:
     results = worked(without(job(GRID, 60), 20.4, 35.7))
     (cut,) = results.cluster.values()
     assert (cut.kind, cut.subject, cut.status) == ("telemetry", "all exporters", "closed")
+    assert cut.severity == "critical"
     assert stops(results) == []
+
+
+def test_silence_between_two_jobs_may_be_the_end_of_the_first() -> None:
+    """The only job is cut in a step; after half a minute another one begins."""
+    first = [flow for flow in job(GRID, 30) if flow.start_ms < 20_400]
+    results = worked([*first, *renamed(shifted(job(GRID, 20, 800), 50_000), OTHER)])
+    (missing,) = results.cluster.values()
+    assert (missing.kind, missing.status, missing.severity) == ("telemetry", "closed", "warning")
+    assert missing.summary.endswith("has ended.")
 
 
 def test_job_that_stays_silent_after_a_hole_stands_still() -> None:
