@@ -134,6 +134,14 @@ class UsualRhythm:
     steps: Steps
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubts:
+    """What else a silence may be: an evaluation that `passes`, or known to be a hole in the records."""
+
+    passes: bool
+    is_hole: bool
+
+
 def usual_rhythm(quiet: QuietJob, params: StopParams) -> UsualRhythm | None:
     """Return what is usual for a job; None if too few steps are known."""
     if len(quiet.flows) == 0:
@@ -170,7 +178,8 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     if culprits.begun and (culprits.anybody or alike) and quiet.is_cut_off(params.stops):
         return None if is_pause else _describe_cut(stop, lost)
     waits = culprits.without_names() if alike else culprits
-    return _describe_silence(quiet, stop, waits, excess_s, lost, topology, params.stops, may_pass=alike and is_pause)
+    may = _Doubts(passes=alike and is_pause, is_hole=_are_missing(lost, quiet.known))
+    return _describe_silence(quiet, stop, waits, excess_s, lost, topology, params.stops, may)
 
 
 def _stand_out(suspects: Int32, quiet: QuietJob, topology: Topology, params: StopParams) -> bool:
@@ -186,6 +195,13 @@ def _exporters_that_may_be_lost(quiet: QuietJob, last_ns: int, rhythm: UsualRhyt
     theirs = np.isin(quiet.around.exporter, [code for code, name in enumerate(quiet.around.exporters) if name in saw])
     alive = (quiet.around.end_ns[theirs] > last_ns + rhythm.rest_s * 1e9).any()
     return () if alive else tuple(sorted(saw))
+
+
+def _are_missing(exporters: Sequence[str], known: Sequence[Finding]) -> bool:
+    """Return whether it is known of all exporters that their records are missing."""
+    open_ones = (one.baseline for one in known if one.status == "open" and one.baseline.records_missing)
+    missing = {name for baseline in open_ones for name in baseline.exporters}
+    return bool(exporters) and set(exporters) <= missing
 
 
 def _describe_cut(stop: Stop, lost: tuple[str, ...]) -> Finding:
@@ -206,13 +222,11 @@ def _describe_silence(
     lost: tuple[str, ...],
     topology: Topology,
     params: StopParams,
-    *,
-    may_pass: bool,
+    may: _Doubts,
 ) -> Finding:
     """Distinguish a hang from a stall.
 
-    Parameters: `excess_s`, by how much a rest is longer that is surely a stop; `may_pass`, all replicas wait at the
-    same place, as in an evaluation.
+    Parameters: `excess_s`, by how much a rest is longer that is surely a stop; `lost`, exporters that see nothing else.
     """
     span = Interval(stop.start_ns, stop.end_ns)
     background = unusual_background(quiet.around, quiet.endpoints, span, topology, params)
@@ -222,7 +236,7 @@ def _describe_silence(
     # If no replica begins a step, it is not one rank that hangs: all wait for the same, or the job has ended.
     apart = len(np.unique(topology.server[culprits.endpoints])) > 1
     together = not culprits.begun and apart and bool((quiet.pairs.kind == PP).any())
-    lasts = stop.lost_s > max(excess_s, waits_s) and not may_pass
+    lasts = stop.lost_s > max(excess_s, waits_s) and not may.passes
     hangs = lasts and not together and (not background or stop.lost_s > params.saving_hang_s)
     named = culprits.named if len(culprits.named) <= params.half * len(quiet.endpoints) else culprits.named[:0]
     if hangs and not culprits.begun and not apart:
@@ -241,8 +255,8 @@ def _describe_silence(
     if len(lost) == 1:
         doubt = f" Nothing else comes from {lost[0] or 'the exporter'}: if that was lost, the job may go on."
     # A short one that saves or evaluates goes on by itself. A long one costs more than asking whether the job has
-    # ended, unless exporters that see nothing else any more may hide how it goes on.
-    counts = (lasts and not lost) if not culprits.begun else lasts or not (background or may_pass)
+    # ended, unless its records are missing.
+    counts = lasts or not (background or may.passes) if culprits.begun else lasts and not may.is_hole
     suspects = [topology.endpoints[endpoint] for endpoint in named.tolist()]
     found = stop_finding(
         "hang" if hangs else "stall",

@@ -194,7 +194,8 @@ def _known_quiet(job: JobMemory, flows: FlowBatch, seen: Observed) -> QuietJob:
     pairs = TrainingPairs(typed.src, typed.dst, typed.kind)
     endpoints, span = np.unique(job.members.endpoint), Interval(0, seen.until_ns)
     holes = [one for one in seen.holes if one.is_sure]
-    return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, span, job.findings, holes)
+    known = (*job.findings, *seen.known.findings)
+    return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, span, known, holes)
 
 
 def _presumed_restart(

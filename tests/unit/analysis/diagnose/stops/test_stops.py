@@ -219,9 +219,9 @@ class TestHangs:
         flows = job(GRID, 20)
         assert [one.kind for one in stops(worked(flows, 5, until_s=24).only)] == []
         (stall,) = stops(worked(flows, 5, until_s=28).only)
-        assert (stall.kind, stall.severity, stall.status) == ("stall", "info", "open")
+        assert (stall.kind, stall.severity, stall.status) == ("stall", "warning", "open")
         (later,) = stops(worked(flows, 5, until_s=40).only)
-        assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "info", stall.diagnosis_id)
+        assert (later.kind, later.severity, later.diagnosis_id) == ("stall", "warning", stall.diagnosis_id)
         assert "it may have ended" in later.summary
 
     def test_job_hangs_after_some_time_if_none_begins_alone(self) -> None:
@@ -229,7 +229,7 @@ class TestHangs:
         (stall,) = stops(worked(flows, 3, until_s=27).only)
         assert (stall.kind, stall.severity) == ("stall", "info")
         (hang,) = stops(worked(flows, 5, until_s=40).only)
-        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "info", stall.diagnosis_id)
+        assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "warning", stall.diagnosis_id)
 
     @pytest.mark.parametrize("window_s", [5, 10, 60])
     def test_what_goes_on_was_a_stall(self, window_s: int) -> None:
