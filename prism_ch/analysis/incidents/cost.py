@@ -256,7 +256,7 @@ def _usual_s(slow: Sequence[Finding], healthy_s: Float64, params: IncidentParams
     begins = min(one.first_step for one in slow)
     # Slow steps inside what is slow all along were compared with steps that are slow as well.
     known = [one.expected for one in slow if one.kind == "slow_step" and one.first_step <= begins + params.repeats]
-    if any(known):
+    if any(known) and len(healthy_s):
         return float(np.median(known))
     return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.repeats else None
 
