@@ -33,6 +33,14 @@ def confidence_in(subject_type: SubjectType | Literal["spines"], others: int = 0
     return right if subject_type in HOLDING else right / (1 + others)
 
 
+def confidence_in_one_step(subject_type: SubjectType) -> float:
+    """Return how likely a place is right that a single slow step shows.
+
+    It may have been a hiccup.
+    """
+    return confidence_in(subject_type) * _CONFIDENCE.single_step
+
+
 _CONFIDENCE = ConfidenceParams()
 
 

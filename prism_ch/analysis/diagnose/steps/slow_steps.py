@@ -15,6 +15,7 @@ from prism_ch.analysis.diagnose.findings import (
     Extent,
     Measured,
     confidence_in,
+    confidence_in_one_step,
     identity,
     make_finding,
     severity,
@@ -360,16 +361,19 @@ def _describe(context: _Context, compared: _Compared, episode: Episode, reason: 
         evidence,
         about=last_addresses,
         cause=named,
-        confidence=_confidence(reason),
+        confidence=_confidence(reason, extent),
         baseline=Baseline(other_work=nobodys, maybe_other_work=reason.unknown),
     )
 
 
-def _confidence(reason: _Reason) -> float:
+def _confidence(reason: _Reason, extent: Extent) -> float:
     """Return how sure a subject is, which is as sure as its cause."""
-    if reason.cause is None:
-        return UNNAMED if reason.straggler is None else confidence_in(reason.straggler.subject_type)
-    return reason.cause.confidence
+    if reason.cause is not None:
+        return reason.cause.confidence
+    if reason.straggler is None:
+        return UNNAMED
+    is_single = extent.first_step == extent.last_step
+    return (confidence_in_one_step if is_single else confidence_in)(reason.straggler.subject_type)
 
 
 def _sentence(context: _Context, extent: Extent, observed_s: float, usual_s: float, reason: _Reason) -> str:
