@@ -61,22 +61,25 @@ def find_incidents(
     2. Group them by incident, and let each group go on with an incident that was known.
     3. Add what it cost since, grade that, and name the culprit.
     4. Close the known incidents of which nothing is found any more; withdraw those that turned out to be nobody's, and
-       stops of a time that is told anew without them.
+       those of a time that is told anew without them.
     5. Give each finding its incident and a grade not above it; what names another culprit is dropped.
     """
     jobs = {job.job.job_id: job for job in after.jobs}
     groups = grouped(list(_claims(revision, before)), params)
     left = list(before.incidents)
-    judged: list[_Judged] = []
+    matched: list[tuple[Group, list[Incident]]] = []
     for group in sorted(groups, key=lambda group: (group.cause.start_ns, group.place)):
         same = _known(group, left, params)
         left = [one for one in left if one not in same]
-        around = Around(groups, [one for one in before.incidents if one not in same], replayed)
-        judged.append(_judge(group, same, jobs, around, window, params))
-        judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
+        matched.append((group, same))
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
-    again = [one for one in left if one.kind in STOPS and one not in habits and _is_told_anew(one, revision)]
+    again = [one for one in left if one not in habits and _is_told_anew(one, revision)]
+    judged: list[_Judged] = []
+    for group, same in matched:
+        around = Around(groups, [one for one in before.incidents if one not in (*same, *again)], replayed)
+        judged.append(_judge(group, same, jobs, around, window, params))
+        judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in same[1:]]
     judged += [_Judged(replace(one, is_withdrawn=True), {}) for one in again]
     left = [one for one in left if one not in again]
     over = habits + [one for one in left if one.status == "open" and one not in habits and not _waits(one, jobs)]
@@ -258,7 +261,7 @@ def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str
 
 
 def _is_told_anew(one: Incident, revision: WindowRevision) -> bool:
-    """Whether a revision replaces all findings of the time in which a stop was found."""
+    """Whether a revision replaces all findings of the time in which an incident was found."""
     from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
     return bool(one.costs) and all(from_ns.get(cost.job_id, one.end_ns) <= one.start_ns for cost in one.costs)
 

@@ -160,9 +160,12 @@ class TestOverWindows:
         assert [*Story().next({"one": (hang,)})] == [*Story().next({"one": (stall,)})]
 
     @pytest.mark.parametrize("from_ns, withdrawn", [(BEGIN_NS, True), (BEGIN_NS + 60_000 * MS, False)])
-    def test_stop_told_anew_as_slowness_is_withdrawn(self, from_ns: int, withdrawn: bool) -> None:
+    @pytest.mark.parametrize(
+        "first", [said("stall", 12, 14, lost_s=2.0, slowdown=0.5), said("slow_gpu", 2, 8, "10.0.105.0", slowdown=0.3)]
+    )
+    def test_what_is_told_anew_as_another_is_withdrawn(self, first: Finding, from_ns: int, withdrawn: bool) -> None:
         story = Story()
-        ((name, _),) = story.next({"one": closed(said("stall", 12, 14, lost_s=2.0, slowdown=0.5))}).items()
+        ((name, _),) = story.next({"one": closed(first)}).items()
         later = story.next({"one": (NIC_SLOW,)}, from_time_ns=from_ns)
         assert {one.subject for one in later.values() if not one.is_withdrawn} == {NIC}
         assert [key for key, one in later.items() if one.is_withdrawn] == ([name] if withdrawn else [])
