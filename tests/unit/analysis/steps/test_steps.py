@@ -131,6 +131,10 @@ class TestClosingBursts:
         lasting = [flow for n in range(20) for flow in ring([0, 1], [ends[n]], length_ms=length_ms[n])]
         assert ends_ms(divided(lasting + ring([2, 3], early))) == pytest.approx(ends)
 
+    def test_quick_steps_stay_apart_where_most_are_slow(self) -> None:
+        ends = [*every(1000, 6, 1000), *every(6000, 10, 12_000)]
+        assert ends_ms(divided(ring([0, 1], ends))) == pytest.approx(ends)
+
     @pytest.mark.parametrize("until_ms", [13_500.0, 15_500.0])
     def test_one_group_that_all_others_wait_for_ends_the_step(self, until_ms: float) -> None:
         """In step 10 the last buckets of the first group take 2 s each; the others close the next one after it."""
