@@ -84,7 +84,7 @@ class Rows:
 class Worked:
     """One window: its rows, those of `young` jobs among them, jobs, seconds of the clock and the CPU, statements.
 
-    Young jobs are those that were not settled before it, or not known.
+    Young jobs are those all of which is still looked at again when their steps have doubled, or that were not known.
     """
 
     rows: Rows
@@ -179,7 +179,7 @@ def _rows_read() -> Iterator[list[tuple[Rows, Rows]]]:
         noting = _Source(source)
         seen = read_window(noting, *arguments, **more)
         [new, *earlier], young = noting.read_flows, partial(_young_rows, seen.known)
-        looked_at = seen.looked_at(DEFAULT_PARAMS)
+        looked_at = seen.looked_at(seen.moving(), DEFAULT_PARAMS)
         count = Rows(len(new), len(new) + sum(map(len, earlier)), len(looked_at))
         noted.append((count, Rows(young(new), young(new) + sum(map(young, earlier)), young(looked_at))))
         return seen
@@ -189,10 +189,10 @@ def _rows_read() -> Iterator[list[tuple[Rows, Rows]]]:
 
 
 def _young_rows(known: KnownJobs, flows: FlowBatch) -> int:
-    """Count the flows that are not of settled jobs."""
+    """Count the flows that are of young jobs, or of none."""
     young = np.ones(len(flows), dtype=bool)
     for job in known.jobs:
-        if job.is_settled(DEFAULT_PARAMS.going_on):
+        if not job.attempt.is_young(DEFAULT_PARAMS.going_on):
             young[flows.rows_between(job.members.endpoint)] = False
     return int(np.count_nonzero(young))
 

@@ -45,7 +45,7 @@ def read_window(
     Parameters: `is_whole`: all up to its end have arrived; `before`, flows that need not be read again.
     """
     own = source.read(FlowSpan(window))
-    known = KnownJobs.of(memory, window, own, params.going_on)
+    known = KnownJobs.of(memory, window, own, topology, params.going_on)
     spans, history = lookback(own, window, known, memory.exporters, topology, params)
     earlier = [part for span in spans for part in (before.of(span), *map(source.read, before.lacks(span)))]
     parts = [part for part in (own, *earlier) if len(part)]
@@ -62,22 +62,23 @@ def lookback(
     endpoints may have begun with members of a settled job before the window: they are looked back at together.
 
     1. Of a settled job in the window, some steps.
-    2. Of a young one, all since its attempt began; of endpoints in no settled job, some minutes.
+    2. Of a young one, all since its attempt began, kept until it is looked at again; of endpoints in no job, some
+       minutes.
     3. Of a job at rest, the traffic that shows how long its rests usually are, and what it exchanged with storage.
     4. What members of jobs in the window exchanged with endpoints that are idle now.
     """
     params_of = params.going_on
-    settled = [job for job in known.active if job.is_settled(params_of)]
-    young = [job for job in known.active if not job.is_settled(params_of)]
+    settled = [job for job in known.active if not job.attempt.is_young(params_of)]
+    young = [job for job in known.active if job.attempt.is_young(params_of)]
     moving = np.zeros(len(topology), dtype=bool)
     moving[own.src] = moving[own.dst] = True
     in_jobs, in_settled = _members(known.jobs, topology), _members(settled, topology)
     newcomers = (moving | _members(young, topology)) & ~in_settled
-    context_ns = min((job.looked_at_from_ns(params_of) for job in settled), default=window.start_ns)
+    context_ns = min((job.read_from_ns(params_of) for job in settled), default=window.start_ns)
     lookback_ns = min(
         window.start_ns - params_of.newcomer_lookback_s * 10**9,
         context_ns,
-        *(job.looked_at_from_ns(params_of) for job in young if not job.is_unresolved),
+        *(job.read_from_ns(params_of) for job in young if not job.is_unresolved),
     )
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = clocks_known.since(min(remembered_ns, lookback_ns))
@@ -90,7 +91,7 @@ def lookback(
         *_span(from_ns, window.start_ns, in_settled | newcomers),
         *_span(lookback_ns - margin_ns, from_ns, newcomers),
     ]
-    since_ns = min((job.looked_at_from_ns(params_of) for job in known.active), default=window.start_ns)
+    since_ns = min((job.read_from_ns(params_of) for job in known.active), default=window.start_ns)
     idle = ~(in_jobs | moving)
     if idle.any():
         spans.extend(_span(since_ns, window.start_ns, _members(known.active, topology), across=idle))

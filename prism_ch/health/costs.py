@@ -186,4 +186,4 @@ def _window_cost(store: Store, window: Window, write_s: float, params: Params, p
     topology, memory, flows = read_worked(store, window, params, pulls)
     found, _ = analyse_window(flows, memory, topology, params)
     cpu_s, clock_s = time.process_time() - began_s, time.perf_counter() - clock_s
-    return WindowCost(window, len(flows.looked_at(params)), len(found.jobs), cpu_s, clock_s, write_s)
+    return WindowCost(window, len(flows.looked_at(flows.moving(), params)), len(found.jobs), cpu_s, clock_s, write_s)

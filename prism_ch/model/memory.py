@@ -9,6 +9,7 @@ from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.params import ContinueParams, Params
+from prism_ch.model.params.shared import SharedParams
 from prism_ch.model.result import GpuIdle, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
 from prism_ch.model.what_if import WhatIf
 from prism_ch.model.window import Window
@@ -18,14 +19,20 @@ from prism_ch.model.window import Window
 class Attempt:
     """The newest attempt of a job: its first step, since when its traffic counts, how many groups came before it.
 
-    All are 0 for a job that was never restarted. Where the attempt became slow while it was young, `even_until` counts
-    the steps before that, which show what a step is; else it is 0.
+    These are 0 for a job that was never restarted. Where the attempt became slow while it was young, `even_until`
+    counts the steps before that, which show what a step is; else it is 0. `examined` counts the steps that were found
+    when all of the attempt was last looked at.
     """
 
     first_step: int = 0
     begin_ns: int = 0
     earlier_groups: int = 0
     even_until: int = 0
+    examined: int = 0
+
+    def is_young(self, params: SharedParams) -> bool:
+        """Return whether all of it is still looked at again whenever its steps have doubled."""
+        return self.examined < params.settled_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +68,26 @@ class JobMemory:
     usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)
     pauses: tuple[Finding, ...] = ()
 
-    def is_settled(self, params: ContinueParams) -> bool:
-        """Return whether enough steps are known to add new ones, not find all again."""
-        return self.job.steps - self.attempt.first_step >= params.settled_steps
+    def is_settled(self, params: SharedParams) -> bool:
+        """Return whether enough steps are known to add new ones, not find all again.
+
+        A young attempt settles for a while each time all of it was looked at: until its steps reach the next power of
+        two. Counted in steps, that is at the same ones however long windows are.
+        """
+        known, doubled = self.job.steps - self.attempt.first_step, 2 ** self.attempt.examined.bit_length()
+        return not self.attempt.is_young(params) or params.recent_steps <= known < doubled
+
+    def keeps_members(self, params: SharedParams) -> bool:
+        """Return whether its parts stay together, and apart from those of other jobs."""
+        return self.is_settled(params) or len(self.steps) >= params.settled_steps
 
     def context_start_ns(self, params: ContinueParams) -> int:
         """Return since when a settled job's traffic is looked at: some steps back."""
         return int(self.steps.start_ns[-params.recent_steps])
 
-    def looked_at_from_ns(self, params: ContinueParams) -> int:
-        """Return since when traffic is looked at: some steps back, or a young attempt's beginning."""
-        if self.is_settled(params):
+    def read_from_ns(self, params: ContinueParams) -> int:
+        """Return since when traffic is read: some steps back, or a young attempt's beginning."""
+        if not self.attempt.is_young(params):
             return self.context_start_ns(params)
         return max(self.attempt.begin_ns, self.job.first_seen_ns)
 
@@ -85,7 +101,7 @@ def clocks_since_ns(window: Window, jobs: Iterable[JobMemory], params: Params) -
     """Return since when a window may need to know exporters' clocks."""
     span_s = max(params.clocks.remembered_s, params.going_on.newcomer_lookback_s)
     live = [job for job in jobs if job.job.status != "ended" and len(job.steps)]
-    return min([window.start_ns - span_s * 10**9, *(job.looked_at_from_ns(params.going_on) for job in live)])
+    return min([window.start_ns - span_s * 10**9, *(job.read_from_ns(params.going_on) for job in live)])
 
 
 @dataclass(frozen=True, slots=True)

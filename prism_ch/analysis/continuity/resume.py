@@ -1,8 +1,9 @@
 """The steps of an attempt: found anew, or resumed where earlier windows know better.
 
-What is published of a job stays, but for its newest attempt while that is young: all of it is found again from its
-beginning in every window, as more of it shows more, until enough of its steps are known. But while one rank makes all
-the others wait, messages run into one another: the more steps are slow, the less they show what a step is.
+What is published of a job stays, and new steps are added. But more of it shows more: while the newest attempt is young,
+all of it is found again from its beginning, until that finds the steps that were known, and then each time they have
+doubled, so that all of this costs but a few times its flows. While one rank makes all the others wait, messages run
+into one another: the more steps are slow, the less they show what a step is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from prism_ch.model.traffic import Traffic
 class AttemptSteps:
     """One attempt of a job with the kinds of its traffic and its steps.
 
-    `even_until` is that of Attempt; `load` is what it moves in a step, None while too few steps are known.
+    `even_until` is that of Attempt; `load` is what it moves in a step, None while too few steps are known. `is_sure`:
+    its steps are those that were known before, and more.
     """
 
     attempt: RecognisedJob
@@ -39,6 +41,7 @@ class AttemptSteps:
     division: Division
     even_until: int = 0
     load: Load | None = None
+    is_sure: bool = False
 
     @property
     def bursts(self) -> Traffic:
@@ -73,19 +76,21 @@ def divide_attempt(
     if memory is not None and settled:
         seen = seen.since(memory.context_start_ns(params.going_on))
     seen = replace(seen, merged=seen.merged | hidden_answers(seen.bursts, seen.recurring, params.identify))
-    found = _find_steps(attempt, seen, memory, params)
+    found = _find_steps(attempt, seen, memory, known_steps(memory, params.going_on), params)
     if not settled and not _trains(found, topology, params, known=memory is not None):
         return None
     return replace(found, load=measure_load(seen.bursts, found.kinds, found.division))
 
 
-def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | None, params: Params) -> AttemptSteps:
+def _find_steps(
+    attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | None, known: Division | None, params: Params
+) -> AttemptSteps:
     """Find kinds and steps, anew or as they were known.
 
     1. A settled job goes on with the kinds and steps that are known.
-    2. A young one is examined anew, and that counts if it confirms the steps that were known.
-    3. If it does not, but a division that goes on with the known steps does, and some steps since are slow, that one
-       counts, from then on also in later windows (`even_until`).
+    2. A young one is examined anew, and is sure of its steps if they are those that were known.
+    3. If they are not, but a division that goes on with the known steps has them, and some steps since are slow, that
+       one counts, from then on also in later windows (`even_until`).
     """
     unresolved = either_way(seen.bursts, seen.merged)
     found = identify(seen.bursts, seen.recurring & ~unresolved, params.identify)
@@ -96,18 +101,26 @@ def _find_steps(attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | No
         )
         kinds = name_merged(kinds, seen.bursts, unresolved, params.merged)
         division = divide(seen.bursts, kinds, attempt.endpoints, params.divide, known)
-        return AttemptSteps(attempt, seen, kinds, division, even_until)
+        return AttemptSteps(attempt, seen, kinds, division, even_until, is_sure=known is not None)
 
-    known = known_steps(memory, params.going_on)
     even_until = 0 if memory is None else memory.attempt.even_until
     if known is None or memory is None or even_until or memory.is_settled(params.going_on):
         return steps(known, even_until)
     anew = steps(None, 0)
     if confirms(anew.division, known, params.going_on):
+        return replace(anew, is_sure=True)
+    if known.steps < params.going_on.recent_steps:
         return anew
+    examined = min(memory.attempt.examined or known.steps, known.steps)
     as_known = steps(known, known.steps)
     stays = confirms(as_known.division, known, params.going_on)
-    return as_known if stays and is_slow(as_known.division, known, params.going_on) else anew
+    return as_known if stays and is_slow(as_known.division, known, examined, params.going_on) else anew
+
+
+def examined_steps(found: AttemptSteps, params: ContinueParams) -> int:
+    """Count the steps that need not be found again until they have doubled. There are none while few are not sure."""
+    steps = found.division.steps
+    return steps if found.is_sure or steps >= params.settled_steps else 0
 
 
 def _trains(found: AttemptSteps, topology: Topology, params: Params, *, known: bool) -> bool:
@@ -164,7 +177,7 @@ def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | 
     elif attempt.even_until:
         until = first + attempt.even_until
     steps = memory.steps.take((memory.steps.step >= first) & (memory.steps.step < until))
-    if len(steps) < params.recent_steps:
+    if len(steps) < params.enough:
         return None
     mine = memory.gpu_steps
     endpoints, row = np.unique(mine.endpoint, return_inverse=True)
@@ -185,11 +198,14 @@ def confirms(division: Division, known: Division, params: ContinueParams) -> boo
     return bool(np.count_nonzero(~found) <= few and within <= len(known_ns) + few)
 
 
-def is_slow(division: Division, known: Division, params: ContinueParams) -> bool:
-    """Check whether steps since the last known one take longer than most."""
+def is_slow(division: Division, known: Division, examined: int, params: ContinueParams) -> bool:
+    """Check whether steps take longer than most since the known ones were examined.
+
+    Parameters: `examined`, how many of the known ones were.
+    """
     known_ns, ends_ns = known.job_end_ns(), division.job_end_ns()
     usual_ns = float(np.quantile(np.diff(known_ns), 0.25))
-    since = ends_ns[1:] > known_ns[-2 * params.slow_steps]
+    since = ends_ns[1:] > known_ns[max(examined - 2 * params.slow_steps, 0)]
     return bool(np.count_nonzero(np.diff(ends_ns)[since] > (1 + params.notable) * usual_ns) >= params.slow_steps)
 
 

@@ -186,7 +186,7 @@ def _may_be_one(
     overlap = overlap_matrix(attempt, topology.server[endpoint])
     tenant = np.array([one.tenant for one in attempts])
     was = np.array([one.known for one in attempts])
-    long = {memory.job.job_id for memory in known if len(memory.steps) >= params.settled_steps}
-    settled = np.array([one.job_id in long for one in attempts])
+    keeping = {memory.job.job_id for memory in known if memory.keeps_members(params)}
+    settled = np.array([one.job_id in keeping for one in attempts])
     apart = was[:, None] & was[None, :] & (settled[:, None] | settled[None, :])
     return np.asarray((overlap >= params.half) & (tenant[:, None] == tenant[None, :]) & ~apart)

@@ -106,7 +106,7 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
     """Mask attempts that were one job, and that were different jobs, bool[count, count] each.
 
     An attempt belongs to the job in which most of its endpoints were, if it began before the job was last seen. The
-    job, or one of the different jobs, has to be settled.
+    job, or one of the different jobs, has to keep its members.
     """
     size = np.bincount(attempts.attempt, minlength=len(attempts))
     job, settled = np.full(len(size), -1), np.zeros(len(size), dtype=bool)
@@ -114,7 +114,7 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
         inside = np.isin(attempts.endpoint, memory.members.endpoint)
         mine = np.bincount(attempts.attempt[inside], minlength=len(size)) > size / 2
         mine &= attempts.first_ns <= memory.job.last_seen_ns
-        job[mine], settled[mine] = row, len(memory.steps) >= params.settled_steps
+        job[mine], settled[mine] = row, memory.keeps_members(params)
     known_both = (job[:, None] >= 0) & (job[None, :] >= 0) & (settled[:, None] | settled[None, :])
     same = job[:, None] == job[None, :]
     return known_both & same, known_both & ~same

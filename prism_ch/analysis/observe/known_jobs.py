@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import ALWAYS_NS
 from prism_ch.model.memory import JobMemory, WindowMemory
 from prism_ch.model.params import ContinueParams
+from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 
 
@@ -30,11 +31,16 @@ class KnownJobs:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, memory: WindowMemory, window: Window, flows: FlowBatch, params: ContinueParams) -> KnownJobs:
+    def of(
+        cls, memory: WindowMemory, window: Window, flows: FlowBatch, topology: Topology, params: ContinueParams
+    ) -> KnownJobs:
         """Find what a window shows of known jobs; earlier flows may be among its own."""
         resting = _resting_jobs(memory.jobs, flows, window.start_ns, params)
         own = flows.take((flows.end_ns >= window.start_ns) & ~_between_members(flows, resting))
-        return cls(memory.jobs, tuple(active_jobs(memory.jobs, own)), tuple(resting), memory.findings)
+        active = examined_together(active_jobs(memory.jobs, own), topology, params)
+        newest = {job.job.job_id: job for job in active}
+        known = tuple(newest.get(job.job.job_id, job) for job in memory.jobs)
+        return cls(known, active, tuple(resting), memory.findings)
 
     def get(self, job_id: str) -> JobMemory | None:
         """Return what is known of a job."""
@@ -42,25 +48,25 @@ class KnownJobs:
 
     def without_resting(self, flows: FlowBatch) -> FlowBatch:
         """Leave out flows between two members of the same job at rest."""
-        return flows.take(~_between_members(flows, self.resting))
+        return flows.take(~_between_members(flows, self.resting)) if self.resting else flows
 
     def without_past(self, flows: FlowBatch) -> FlowBatch:
         """Leave out flows of jobs and attempts that are over."""
-        return flows.take(~of_past_attempts(flows, self.jobs, self.active))
+        past = of_past_attempts(flows, self.jobs, self.active)
+        return flows.take(~past) if past.any() else flows
 
     def without_settled_past(
-        self, flows: FlowBatch, start_ns: int, margin_ns: int, params: ContinueParams
+        self, flows: FlowBatch, window: Window, margin_ns: int, params: ContinueParams
     ) -> FlowBatch:
         """Leave out flows of settled jobs from before the steps that are looked at.
 
-        Parameters: `start_ns`, the start of the window; `margin_ns`, how far clocks may be off. A flow is looked at as
-        long as either of its ends is.
+        Parameters: `margin_ns`, how far clocks may be off. A flow is looked at as long as either of its ends is.
         """
         since_ns = np.full(1 + _last_endpoint(flows, self.jobs), ALWAYS_NS)
         for job in self.active:
             if job.is_settled(params):
                 mine = job.members.endpoint
-                from_ns = min(job.context_start_ns(params) - margin_ns, start_ns)
+                from_ns = min(job.context_start_ns(params) - margin_ns, window.start_ns)
                 since_ns[mine] = np.where(since_ns[mine] == ALWAYS_NS, from_ns, np.minimum(since_ns[mine], from_ns))
         if (since_ns == ALWAYS_NS).all():
             return flows
@@ -79,6 +85,27 @@ def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]
         for job in known
         if (active[job.members.endpoint] & (job.members.last_seen_ns >= latest[job.members.endpoint])).any()
     ]
+
+
+def examined_together(active: Sequence[JobMemory], topology: Topology, params: ContinueParams) -> tuple[JobMemory, ...]:
+    """Let young jobs be looked at again with others on their servers.
+
+    They may be parts of one, which only shows where both are looked at from their beginning.
+    """
+    jobs = list(active)
+    anew = np.zeros(len(topology.server_names), dtype=bool)
+    left = [row for row, job in enumerate(jobs) if job.attempt.is_young(params)]
+    while rows := [row for row in left if _is_on(anew, jobs[row], topology) or not jobs[row].is_settled(params)]:
+        for row in rows:
+            anew[topology.server[jobs[row].members.endpoint]] = True
+            if jobs[row].is_settled(params):
+                jobs[row] = replace(jobs[row], attempt=replace(jobs[row].attempt, examined=0))
+        left = [row for row in left if row not in rows]
+    return tuple(jobs)
+
+
+def _is_on(servers: Bool, job: JobMemory, topology: Topology) -> bool:
+    return bool(servers[topology.server[job.members.endpoint]].any())
 
 
 def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Iterable[JobMemory]) -> Bool:

@@ -51,13 +51,22 @@ class WindowFlows:
         """The observations."""
         return self.read.flows
 
-    def looked_at(self, params: Params) -> FlowBatch:
-        """Leave out flows of settled jobs from before the steps that these go on from.
+    def moving(self) -> FlowBatch:
+        """Leave out flows between members of jobs at rest.
 
-        Jobs with long steps are looked back at for longer, and what others did by then is read with theirs.
+        Nothing of theirs ends in the window.
+        """
+        return self.known.without_resting(self.flows)
+
+    def looked_at(self, moving: FlowBatch, params: Params) -> FlowBatch:
+        """Leave out flows of settled jobs before the steps they go on from.
+
+        Parameters: `moving`, those of jobs that are not at rest.
+        Jobs with long steps are looked back at for longer, and what others did by then is read with theirs; of young
+        jobs all is kept until it is looked at again.
         """
         margin_ns = clocks.reach_ns(self.clocks, params.clocks)
-        return self.known.without_settled_past(self.flows, self.window.start_ns, margin_ns, params.going_on)
+        return self.known.without_settled_past(moving, self.window, margin_ns, params.going_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +102,13 @@ class Observed:
 def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     """Read a window's flows, and those before it, as bursts of payload."""
     window, known = seen.window, seen.known
-    read = known.without_resting(seen.looked_at(params))
+    moving = seen.moving()
+    read = seen.looked_at(moving, params)
     is_new = read.end_ns >= window.start_ns
     new = read.take(is_new)
     exporters = clocks.estimate(new, seen.clocks, params.clocks, topology.server)
     offsets = seen.clocks.followed_by(exporters, window.start_ns)
-    as_read = known.without_resting(seen.flows)
-    ticks_ns = as_read.ticks_ns()
+    ticks_ns = moving.ticks_ns()
     blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
     seen_all, seen_before = (
         known.without_past(clocks.correct(each, offsets, params.clocks)) for each in (read, read.take(~is_new))
@@ -107,7 +116,7 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     flows = elect(find_ways(seen_all, topology, params.observe), blurs_ns)
     counted = elect(seen_before, blurs_ns)
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
-    timeouts = infer_timeouts(as_read, params.timeouts)
+    timeouts = infer_timeouts(moving, params.timeouts)
     # A window without any flow is worked only where those who wait for more have given up.
     until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
     coarse = coarse_pairs(bursts, flows, timeouts, params.merged)

@@ -323,8 +323,12 @@ def known_job(
     step_s: float = 1.0,
     status: JobStatus = "running",
     findings: tuple[Finding, ...] = (),
+    examined: int | None = None,
 ) -> JobMemory:
-    """What is known of a job that made so many equal steps from the scene's beginning on."""
+    """What is known of a job that made so many equal steps from the scene's beginning on.
+
+    So many of them were found when all of it was last looked at, by default all.
+    """
     made = steps_of([step_s] * steps)
     seen = BEGIN_NS, int(made.end_ns.max(initial=BEGIN_NS))
     each, nothing = np.ones(len(endpoints), np.int64), np.zeros(len(endpoints), np.int32)
@@ -336,6 +340,7 @@ def known_job(
         made,
         gpu_steps_of(made, endpoints),
         findings,
+        attempt=Attempt(examined=steps if examined is None else examined),
     )
 
 

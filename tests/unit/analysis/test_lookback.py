@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import numpy as np
+import pytest
 
 from prism_ch.analysis.lookback import read_window
 from prism_ch.model.window import Window
 from tests.unit.analysis.build import BEGIN_NS, batch, every, ring, shaken, topology
-from tests.unit.chain import PARAMS, SECOND, FlowsInMemory, work
+from tests.unit.chain import PARAMS, SECOND, FlowsInMemory, Results, work, work_window
 
 #: Jobs settle early here, so that the one with long steps does soon.
 SETTLES_SOON = replace(PARAMS, going_on=replace(PARAMS.going_on, settled_steps=20))
@@ -30,13 +31,27 @@ def test_a_settled_job_is_found_the_same_beside_longer_steps() -> None:
                 np.testing.assert_array_equal(getattr(rows, column.name), getattr(others, column.name))
 
 
+@pytest.mark.parametrize("window_s", [60, 30, 10])
+def test_all_of_a_young_job_costs_at_most_three_times_its_flows(window_s: int) -> None:
+    flows = batch(shaken(ring(range(4), every(1000, 70, 500)), 1))
+    results, looked_at = Results(), 0
+    for begin_ns in range(BEGIN_NS, int(flows.end_ns.max()), window_s * SECOND):
+        window = Window(begin_ns, begin_ns + window_s * SECOND)
+        seen = read_window(FlowsInMemory(flows), window, results.memory, WHERE, PARAMS, before=results.read)
+        looked_at += len(seen.looked_at(seen.moving(), PARAMS))
+        work_window(results, flows, WHERE, window, PARAMS, is_whole=True)
+    assert len(results.only.steps) == 70
+    assert len(flows) < looked_at <= 3 * len(flows)
+    assert results.rows_read == len(flows)
+
+
 def test_quick_jobs_are_looked_back_at_for_their_own_steps() -> None:
     flows = batch([*QUICK, *SLOW])
     known = work(flows, WHERE, 60, SETTLES_SOON, until_ns=BEGIN_NS + (SECONDS - 60) * SECOND).memory
     begin_ns = BEGIN_NS + (SECONDS - 60) * SECOND
     window = Window(begin_ns, begin_ns + 60 * SECOND)
     seen = read_window(FlowsInMemory(flows), window, known, WHERE, SETTLES_SOON)
-    looked_at = seen.looked_at(SETTLES_SOON)
+    looked_at = seen.looked_at(seen.moving(), SETTLES_SOON)
     steps = SETTLES_SOON.going_on.recent_steps
     for members, step_s in ((range(4), 1), (range(4, 8), LONG_S)):
         back_s = (begin_ns - looked_at.end_ns[np.isin(looked_at.src, members)].min()) / SECOND

@@ -281,7 +281,7 @@ def look(shown: Sequence[Flow] | FlowBatch, where: Topology) -> WindowRevision:
     """Analyse everything in one window, nothing being known before."""
     seen = shown if isinstance(shown, FlowBatch) else batch(shown)
     window = Window(BEGIN_NS - 3600 * SECOND, int(seen.end_ns.max(initial=BEGIN_NS)) + 1)
-    known = KnownJobs.of(WindowMemory(), window, seen, PARAMS.going_on)
+    known = KnownJobs.of(WindowMemory(), window, seen, where, PARAMS.going_on)
     flows = WindowFlows(window, ReadFlows(flows=seen), ExporterHistory.empty(), known)
     revision, _ = analyse_window(flows, WindowMemory(), where, PARAMS)
     return revision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -66,13 +67,16 @@ def find_stops(context: JobContext) -> list[Finding]:
 def find_restart(context: JobContext) -> list[Finding]:
     """Find the restart that a job's newest attempt began with.
 
-    It is open while that attempt is young. Returns none if it is unknown when the attempt before it ended. If all
-    traffic of that attempt is too old to be read again, its last step gives the time.
+    It is open while that attempt is young; one that goes on from known steps keeps what was found of it. Returns none
+    if it is unknown when the attempt before it ended. If all traffic of that attempt is too old to be read again, its
+    last step gives the time.
     """
     job, newest = context.job, context.attempts[-1].attempt
-    if len(newest.bursts) == 0:
-        return [one for one in context.known if one.kind == "restart"]
-    begin_ns, steps, first_step = int(newest.bursts.start_ns.min()), job.steps, job.newest.first_step
+    steps, first_step, is_open = job.steps, job.newest.first_step, job.newest.is_young(context.params.going_on)
+    if len(newest.bursts) == 0 or newest.is_settled:
+        status: Literal["open", "closed"] = "open" if is_open else "closed"
+        return [replace(one, status=status) for one in context.known if one.kind == "restart"]
+    begin_ns = int(newest.bursts.start_ns.min())
     ended: list[int] = []
     for earlier in context.attempts[:-1][-1:]:
         bursts = earlier.attempt.bursts
@@ -88,7 +92,6 @@ def find_restart(context: JobContext) -> list[Finding]:
     interrupted_s = (around_ns[-1] - around_ns[0]) / 1e9 if around_ns else 0.0
     lost_s = max(interrupted_s - _usual_s(steps), 0.0)
     stop = Stop(context.job_id, first_step, min(ended), begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
-    is_open = int(steps.step[-1]) - first_step < context.params.going_on.settled_steps
     endpoints = newest.attempt.endpoints
     return [_describe_restart(stop, before, endpoints, context.topology, is_open=is_open)]
 

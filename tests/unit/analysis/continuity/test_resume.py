@@ -25,23 +25,28 @@ from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, EP, OTHER, PP, GpuSteps, Group, Pairs, Steps
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, division, every, known_job, traffic
 
-PARAMS = ContinueParams(settled_steps=10, recent_steps=4)
+PARAMS = ContinueParams(settled_steps=10, recent_steps=4, judged_steps=3)
 SETTLED = known_job("job", [0, 1], steps=10)  # ten steps of a second each
 
 
-def test_a_job_is_settled_when_enough_of_its_steps_are_known() -> None:
-    assert SETTLED.is_settled(PARAMS)
-    assert not known_job("job", [0, 1], steps=9).is_settled(PARAMS)
+@pytest.mark.parametrize(
+    "steps, examined, settled",
+    [(10, 10, True), (20, 10, True), (9, 0, False), (3, 3, False), (4, 4, True), (7, 5, True), (8, 5, False)],
+    ids=["all seen", "for good", "not sure", "too few", "four", "not yet doubled", "doubled"],
+)
+def test_a_job_is_settled_until_its_steps_have_doubled(steps: int, examined: int, settled: bool) -> None:
+    assert known_job("job", [0, 1], steps=steps, examined=examined).is_settled(PARAMS) == settled
 
 
 def test_a_settled_job_is_looked_at_from_some_steps_back() -> None:
-    assert SETTLED.context_start_ns(PARAMS) == BEGIN_NS + 6000 * MS
+    assert SETTLED.context_start_ns(PARAMS) == BEGIN_NS + 6 * 1000 * MS
 
 
-def restarted(steps: int, first_step: int = 6) -> JobMemory:
+def restarted(steps: int, first_step: int = 6, examined: int | None = None) -> JobMemory:
     """A job whose second attempt began with a given step, a group of the first one, and steps of a second."""
     memory = known_job("job", [0, 1], steps=steps)
-    attempt = Attempt(first_step, BEGIN_NS + first_step * 1000 * MS, 1)
+    seen = steps - first_step if examined is None else examined
+    attempt = Attempt(first_step, BEGIN_NS + first_step * 1000 * MS, 1, examined=seen)
     groups = (Group(0, DP, 0, (0, 1)), Group(1, DP, 0, (0, 2)))
     return replace(memory, attempt=attempt, groups=groups)
 
@@ -67,17 +72,17 @@ def slow_step(first_step: int) -> Finding:
 
 class TestAttempts:
     def test_job_settles_when_its_newest_attempt_has_steps(self) -> None:
-        assert not restarted(15).is_settled(PARAMS)
-        assert restarted(16).is_settled(PARAMS)
+        assert not restarted(9).is_settled(PARAMS)
+        assert restarted(10).is_settled(PARAMS)
 
-    def test_a_young_attempt_is_looked_at_from_its_beginning(self) -> None:
-        assert restarted(15).looked_at_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
-        assert restarted(16).looked_at_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
-        assert known_job("job", [0, 1], steps=9).looked_at_from_ns(PARAMS) == BEGIN_NS
+    def test_a_young_attempt_is_read_from_its_beginning(self) -> None:
+        assert restarted(15).read_from_ns(PARAMS) == BEGIN_NS + 6000 * MS
+        assert restarted(16).read_from_ns(PARAMS) == BEGIN_NS + 12_000 * MS
+        assert known_job("job", [0, 1], steps=9).read_from_ns(PARAMS) == BEGIN_NS
 
-    def test_of_a_young_job_nothing_stays(self) -> None:
+    def test_of_a_job_that_is_looked_at_again_nothing_stays(self) -> None:
         assert what_stays(None, PARAMS) is None
-        assert what_stays(known_job("job", [0, 1], steps=9), PARAMS) is None
+        assert what_stays(known_job("job", [0, 1], steps=9, examined=5), PARAMS) is None
 
     def test_settled_job_stays_but_for_its_newest_groups(self) -> None:
         assert what_stays(SETTLED, PARAMS) == SETTLED
@@ -87,7 +92,7 @@ class TestAttempts:
 
     def test_of_a_young_attempt_what_was_before_it_stays(self) -> None:
         early, late = (slow_step(first_step) for first_step in (2, 7))
-        stays = what_stays(replace(restarted(15), findings=(early, late)), PARAMS)
+        stays = what_stays(replace(restarted(15, examined=0), findings=(early, late)), PARAMS)
         assert stays is not None
         assert (len(stays.steps), len(stays.gpu_steps), len(stays.groups)) == (6, 12, 1)
         assert stays.findings == (early,)
@@ -196,14 +201,14 @@ class TestKnownSteps:
         return division([0, 1], [1000 * end for end in ends_s])
 
     def test_of_a_young_job_all_steps_are_known_once_they_are_enough(self) -> None:
-        found = known_steps(known_job("job", [0, 1], steps=6), self.YOUNG)
+        found = known_steps(known_job("job", [0, 1], steps=4, examined=0), self.YOUNG)
         assert found is not None
-        assert found.steps == 6
-        assert known_steps(known_job("job", [0, 1], steps=5), self.YOUNG) is None
+        assert found.steps == 4
+        assert known_steps(known_job("job", [0, 1], steps=3, examined=0), self.YOUNG) is None
         assert known_steps(None, self.YOUNG) is None
 
     def test_known_steps_end_where_a_young_job_became_slow(self) -> None:
-        memory = restarted(20, first_step=4)
+        memory = restarted(20, first_step=4, examined=0)
         attempt = replace(memory.attempt, even_until=9)
         found = known_steps(replace(memory, attempt=attempt), self.YOUNG)
         assert found is not None
@@ -242,7 +247,12 @@ class TestKnownSteps:
     def test_job_is_slow_when_steps_since_the_known_ones_are(self, newest_s: list[float], slow: bool) -> None:
         known = self.ended(*range(1, 9))
         ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
-        assert is_slow(self.ended(*ends_s), known, self.YOUNG) is slow
+        assert is_slow(self.ended(*ends_s), known, known.steps, self.YOUNG) is slow
+
+    def test_slow_steps_count_since_all_were_looked_at(self) -> None:
+        known = self.ended(*range(1, 9), 10, 12, *range(13, 23))
+        assert is_slow(self.ended(*range(1, 9), 10, 12, *range(13, 25)), known, 8, self.YOUNG)
+        assert not is_slow(self.ended(*range(1, 9), 10, 12, *range(13, 25)), known, 20, self.YOUNG)
 
 
 class TestKinds:

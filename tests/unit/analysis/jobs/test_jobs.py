@@ -139,7 +139,7 @@ class TestComponents:
         behind = [moment + 300 * (n >= 6) for n, moment in enumerate(STEPS)]
         flows, where = ring([0, 2], STEPS) + ring([1, 3], behind), topology(2, gpus=2)
         assert len(found(flows, where)) == 2
-        assert len(found(flows, where, [known_job("one", range(4), steps=63)])) == 2
+        assert len(found(flows, where, [known_job("one", range(4), steps=63, examined=0)])) == 2
         assert members(found(flows, where, [known_job("one", range(4), steps=64)])) == [[0, 1, 2, 3]]
 
     def test_parts_with_different_step_times_are_own_jobs(self) -> None:

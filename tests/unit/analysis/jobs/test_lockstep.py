@@ -97,7 +97,13 @@ def test_other_tenants_and_other_servers_are_others() -> None:
 
 def test_what_was_apart_for_long_stays_apart() -> None:
     for steps, jobs in ((PARAMS.settled_steps - 1, 1), (PARAMS.settled_steps, 2)):
-        known = [known_job("a", PARTS[0], steps=steps), known_job("b", PARTS[1], steps=5)]
+        known = [known_job("a", PARTS[0], steps=steps, examined=0), known_job("b", PARTS[1], steps=5)]
+        assert len(joined([ends(1), ends(1, part=1)], known)) == jobs
+
+
+def test_what_is_apart_stays_so_until_it_is_looked_at_again() -> None:
+    for steps, jobs in ((31, 2), (32, 1)):
+        known = [known_job(name, part, steps=steps, examined=16) for name, part in zip("ab", PARTS, strict=True)]
         assert len(joined([ends(1), ends(1, part=1)], known)) == jobs
 
 
