@@ -234,8 +234,8 @@ def _number(
     """
     cluster, seen = _clusters(line, moment, step_ns, params)
     centre, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
-    waited = _pauses(cluster, len(seen), pause)
-    return _join_delayed(seen, centre, due_at, waited, step_ns, params)[cluster]
+    pauses = _pauses(cluster, len(seen), pause)
+    return _join_delayed(seen, centre, due_at, pauses, step_ns, params)[cluster]
 
 
 def _number_on_pipelines(
