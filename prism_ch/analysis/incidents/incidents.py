@@ -61,7 +61,7 @@ def find_incidents(
     2. Group them by incident, and let each group go on with an incident that was known.
     3. Add what it cost since, grade that, and name the culprit.
     4. Close the known incidents of which nothing is found any more; withdraw those that turned out to be nobody's, and
-       those of a time that is told anew without them.
+       those of a time that is told anew, as another or without a stop.
     5. Give each finding its incident and a grade not above it; what names another culprit is dropped.
     """
     jobs = {job.job.job_id: job for job in after.jobs}
@@ -74,7 +74,7 @@ def find_incidents(
         matched.append((group, same))
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
-    again = [one for one in left if one not in habits and _is_told_anew(one, revision)]
+    again = [one for one in left if one not in habits and _is_told_anew(one, revision, groups)]
     judged: list[_Judged] = []
     for group, same in matched:
         around = Around(groups, [one for one in before.incidents if one not in (*same, *again)], replayed)
@@ -125,7 +125,7 @@ def _was_symptom(one: Incident, group: Group) -> bool:
     names_none = one.subject_type in ("job", "group") and not one.may_also_be
     if not (is_slow(one) and names_none and is_slow(group.cause) and names_place(group.cause)):
         return False
-    return one.start_ns < group.end_ns and group.cause.start_ns < one.end_ns and _share_jobs(one, group)
+    return _meet(one, group)
 
 
 def _goes_on(one: Incident, group: Group, params: IncidentParams) -> bool:
@@ -162,6 +162,10 @@ def _is_same_place(one: Incident, group: Group) -> bool:
     if not theirs.isdisjoint((one.subject, *one.may_also_be)):
         return one.subject_type != "group" or _share_jobs(one, group)
     return (one.subject_type == "job" or not names_place(group.cause)) and _share_jobs(one, group)
+
+
+def _meet(one: Incident, group: Group) -> bool:
+    return one.start_ns < group.end_ns and group.cause.start_ns < one.end_ns and _share_jobs(one, group)
 
 
 def _share_jobs(one: Incident, group: Group) -> bool:
@@ -260,10 +264,14 @@ def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str
     return replace(one, status="closed", is_withdrawn=gone)
 
 
-def _is_told_anew(one: Incident, revision: WindowRevision) -> bool:
-    """Whether a revision replaces all findings of the time in which an incident was found."""
+def _is_told_anew(one: Incident, revision: WindowRevision, groups: Sequence[Group]) -> bool:
+    """Whether a revision replaces an incident by another one, or a stop by none.
+
+    Without one a stop is none; what was slow may still be, and no longer show.
+    """
     from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
-    return bool(one.costs) and all(from_ns.get(cost.job_id, one.end_ns) <= one.start_ns for cost in one.costs)
+    anew = bool(one.costs) and all(from_ns.get(cost.job_id, one.end_ns) <= one.start_ns for cost in one.costs)
+    return anew and (one.kind in STOPS or any(is_slow(group.cause) and _meet(one, group) for group in groups))
 
 
 def _waits(one: Incident, jobs: Mapping[str, JobMemory]) -> bool:

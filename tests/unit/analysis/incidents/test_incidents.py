@@ -161,7 +161,7 @@ class TestOverWindows:
 
     @pytest.mark.parametrize("from_ns, withdrawn", [(BEGIN_NS, True), (BEGIN_NS + 60_000 * MS, False)])
     @pytest.mark.parametrize(
-        "first", [said("stall", 12, 14, lost_s=2.0, slowdown=0.5), said("slow_gpu", 2, 8, "10.0.105.0", slowdown=0.3)]
+        "first", [said("stall", 12, 14, lost_s=2.0, slowdown=0.5), said("slow_gpu", 8, 14, "10.0.105.0", slowdown=0.3)]
     )
     def test_what_is_told_anew_as_another_is_withdrawn(self, first: Finding, from_ns: int, withdrawn: bool) -> None:
         story = Story()
@@ -169,6 +169,12 @@ class TestOverWindows:
         later = story.next({"one": (NIC_SLOW,)}, from_time_ns=from_ns)
         assert {one.subject for one in later.values() if not one.is_withdrawn} == {NIC}
         assert [key for key, one in later.items() if one.is_withdrawn] == ([name] if withdrawn else [])
+
+    def test_what_is_told_anew_without_another_is_over(self) -> None:
+        story = Story()
+        story.next({"one": (NIC_SLOW,)})
+        (one,) = story.next({"one": ()}, from_time_ns=BEGIN_NS).values()
+        assert (one.status, one.is_withdrawn) == ("closed", False)
 
     @pytest.mark.parametrize("last, names", [(20, [NIC]), (8, ["3", NIC])])
     def test_what_a_cause_showed_before_it_was_known_is_its(self, last: int, names: list[str]) -> None:
