@@ -123,7 +123,7 @@ def _describe(
     """Make the finding, graded by the share of endpoints that are hidden.
 
     Where one job alone fell silent with all that saw it, and has not gone on, that may be its end, too: no more than a
-    warning.
+    warning. If it then began anew, its restart was what was silent.
     """
     start_ns = one.span.start_ns if before is None else min(before.start_ns, one.span.start_ns)
     hidden, around = hidden_by(seen.read, one.exporters, Interval(start_ns, one.span.end_ns))
@@ -135,9 +135,10 @@ def _describe(
     length_s = (one.span.end_ns - start_ns) / 1e9
     names = [_named(name) for name in one.exporters]
     silent = one.jobs or _hidden_jobs(one, start_ns, hidden, jobs, params)
-    went_on = {job.job.job_id for job in jobs if (job.steps.end_ns > one.span.end_ns).any()}
-    may_have_ended = not one.jobs and len(silent) == 1 and not went_on & {*silent}
-    grade = severity(share, params.diagnose)
+    alone = [] if one.jobs or len(silent) != 1 else [job for job in jobs if job.job.job_id == silent[0]]
+    began_anew = any(job.attempt.begin_ns > start_ns for job in alone)
+    may_have_ended = not any((job.steps.end_ns > one.span.end_ns).any() for job in alone) and bool(alone)
+    grade = "info" if began_anew else severity(share, params.diagnose)
     if one.subject == ALL_EXPORTERS:
         who = f"No exporter {'has sent' if one.is_open else 'sent'} anything for {length_s:.3g} s"
         look = "the collector and the way to it"

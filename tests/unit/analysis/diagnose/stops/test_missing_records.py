@@ -76,13 +76,18 @@ def test_hole_that_hides_the_only_job_shows_by_its_step() -> None:
     assert stops(results) == []
 
 
-def test_silence_between_two_jobs_may_be_the_end_of_the_first() -> None:
-    """The only job is cut in a step; after half a minute another one begins."""
+@pytest.mark.parametrize(
+    "then, severity",
+    [(OTHER, "warning"), ([2, 3, 4, 5, 6, 7], "info"), (range(6), "critical")],
+    ids=["another job begins", "it begins anew elsewhere", "it goes on"],
+)
+def test_what_follows_a_silence_of_all_shows_what_it_was(then: Sequence[int], severity: str) -> None:
+    """The only job is cut in a step; half a minute later there is training again."""
     first = [flow for flow in job(GRID, 30) if flow.start_ms < 20_400]
-    results = worked([*first, *renamed(shifted(job(GRID, 20, 800), 50_000), OTHER)])
+    results = worked([*first, *renamed(shifted(job(GRID, 20), 50_000), list(then))])
     (missing,) = results.cluster.values()
-    assert (missing.kind, missing.status, missing.severity) == ("telemetry", "closed", "warning")
-    assert missing.summary.endswith("has ended.")
+    assert (missing.kind, missing.status, missing.severity) == ("telemetry", "closed", severity)
+    assert missing.summary.endswith("has ended.") == (severity == "warning")
 
 
 def test_job_that_stays_silent_after_a_hole_stands_still() -> None:
