@@ -267,7 +267,7 @@ def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str
 def _is_told_anew(one: Incident, revision: WindowRevision, groups: Sequence[Group]) -> bool:
     """Whether a revision replaces an incident by another one, or a stop by none.
 
-    Without one a stop is none; what was slow may still be, and no longer show.
+    What was slow may still be, and no longer show.
     """
     from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
     anew = bool(one.costs) and all(from_ns.get(cost.job_id, one.end_ns) <= one.start_ns for cost in one.costs)
