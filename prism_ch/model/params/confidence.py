@@ -33,5 +33,5 @@ class ConfidenceParams:
     exporter: float = 0.95
     #: A job that stands still as a whole.
     job: float = 0.95
-    #: What takes off from these where a single slow step shows the place: the others were hiccups.
+    #: By what these are multiplied where a single slow step shows the place: it may have been a hiccup.
     single_step: float = 0.85
