@@ -74,7 +74,8 @@ def find_incidents(
         matched.append((group, same))
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
-    again = [one for one in left if one not in habits and _is_told_anew(one, revision, groups)]
+    from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
+    again = [one for one in left if one not in habits and _is_told_anew(one, from_ns, groups)]
     judged: list[_Judged] = []
     for group, same in matched:
         around = Around(groups, [one for one in before.incidents if one not in (*same, *again)], replayed)
@@ -264,12 +265,12 @@ def _over(one: Incident, jobs: Mapping[str, JobMemory], nobodys: AbstractSet[str
     return replace(one, status="closed", is_withdrawn=gone)
 
 
-def _is_told_anew(one: Incident, revision: WindowRevision, groups: Sequence[Group]) -> bool:
+def _is_told_anew(one: Incident, from_ns: Mapping[str, int], groups: Sequence[Group]) -> bool:
     """Whether a revision replaces an incident by another one, or a stop by none.
 
-    What was slow may still be, and no longer show.
+    Parameters: `from_ns`, by job_id, since when the findings of a job are replaced. What was slow may still be, and no
+    longer show.
     """
-    from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
     anew = bool(one.costs) and all(from_ns.get(cost.job_id, one.end_ns) <= one.start_ns for cost in one.costs)
     return anew and (one.kind in STOPS or any(is_slow(group.cause) and _meet(one, group) for group in groups))
 

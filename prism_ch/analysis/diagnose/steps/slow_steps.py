@@ -372,8 +372,9 @@ def _confidence(reason: _Reason, extent: Extent) -> float:
         return reason.cause.confidence
     if reason.straggler is None:
         return UNNAMED
-    is_single = extent.first_step == extent.last_step
-    return (confidence_in_one_step if is_single else confidence_in)(reason.straggler.subject_type)
+    if extent.first_step == extent.last_step:
+        return confidence_in_one_step(reason.straggler.subject_type)
+    return confidence_in(reason.straggler.subject_type)
 
 
 def _sentence(context: _Context, extent: Extent, observed_s: float, usual_s: float, reason: _Reason) -> str:
