@@ -282,11 +282,11 @@ def replay_job(
 def _changed(replayed: ReplayedAttempt, change: Change, tenant: str, topology: Topology) -> WhatIf:
     """Replay an attempt with a change."""
     graph, everywhere = replayed.graph, np.ones(replayed.graph.steps, dtype=np.bool_)
-    params = replayed.attempt.params.replay
+    params = replayed.params
     places = change.without if change.slower is None else change.slower[:1]
     cause = cause_at(graph, places, topology, computes=True, moves=True)
     if cause is None and not change.balanced:
-        raise UsageError(f"{', '.join(places)}: no endpoint, server, leaf or link of {replayed.attempt.place.job_id}")
+        raise UsageError(f"{', '.join(places)}: no endpoint, server, leaf or link of {replayed.job_id}")
     if change.balanced or cause is None:
         lag, name = balanced(graph), "imbalance of stages"
     elif change.slower is not None:

@@ -74,16 +74,16 @@ def examine(
     4.
     """
     seen, topology = with_right_tenants(observe(flows, topology, params), topology, params.recognise)
-    around = JobsAround(seen, JobTraffic.of(seen, topology, params), topology, params)
-    shared = apart.share(replace(around, seen=seen.for_jobs()))  # it may travel while jobs are recognised
-    attempts = recognise(around.traffic, seen.known.active, topology, params.recognise)
-    continued = continue_jobs(attempts, around, shared, apart)
+    around = JobsAround(seen.for_jobs(), topology, params)
+    shared = apart.share(around)  # it may travel while jobs are recognised
+    traffic = JobTraffic.of(seen, topology, params)
+    seen = replace(seen, bursts=around.seen.bursts)
+    attempts = recognise(traffic, seen.known.active, topology, params.recognise)
+    continued, divided = continue_jobs(attempts, around, traffic, shared, apart)
+    del traffic  # each job has its bursts
     seen = with_holes(seen, continued, params)
-    names = [job[0].attempt.job_id for job in continued.jobs]
-    given = [
-        (shared, seen.holes, tuple(one.attempt for one in job), tuple(one.steps for one in job))
-        for job in continued.jobs
-    ]
+    names = [job[0].job_id for job in continued.jobs]
+    given = [(shared, seen.holes, job, steps) for job, steps in zip(continued.jobs, divided, strict=True)]
     examined = apart.spread(_examined, names, given)
     views = apart.tell(_network_views, names, [(one,) for one in examined])
     shown = [(name, held, job) for name, held, job in zip(names, examined, views, strict=True) if job is not None]
@@ -112,7 +112,7 @@ def _examined(
     """Rebuild a job's new steps. Returns None if the window holds nothing of it."""
     seen, params = replace(around.seen, holes=holes), around.params
     job = [replace(one, attempt=attempt) for one, attempt in zip(steps, attempts, strict=True)]
-    rebuilt = rebuild_job(job, around.traffic, seen.known, holes_of(job, seen, params), params)
+    rebuilt = rebuild_job(job, seen, holes_of(job, seen, params), params)
     return None if rebuilt is None else ExaminedJob.of(rebuilt, seen, around.topology, params)
 
 
@@ -188,6 +188,7 @@ def analyse_window(
     seen, continued, jobs = examine(flows, topology, params, apart)
     names = [one.job_id for one in jobs]
     held = apart.spread(_described, names, [one.given for one in jobs])
+    del jobs  # with the traffic of each
     shown = [one for one in apart.tell(_without_replays, names, [(one,) for one in held]) if one is not None]
     replays = dict(zip(names, held, strict=True)) if params.replay.every_window else {}
     revisions = [one.revision for one in shown]

@@ -10,7 +10,7 @@ from prism_ch.model.finding import Finding
 from prism_ch.model.incident import Incident
 from prism_ch.model.params import ContinueParams, Params
 from prism_ch.model.params.shared import SharedParams
-from prism_ch.model.result import GpuIdle, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
+from prism_ch.model.result import GpuIdle, GpuSteps, Group, JobRecord, Members, PackedTimeline, Pairs, Steps
 from prism_ch.model.what_if import WhatIf
 from prism_ch.model.window import Window
 
@@ -168,7 +168,7 @@ class JobRevision:
     from_time_ns: int
     steps: Steps = field(default_factory=Steps.empty)
     gpu_steps: GpuSteps = field(default_factory=GpuSteps.empty)
-    timeline: Timeline = field(default_factory=Timeline.empty)
+    timeline: PackedTimeline = field(default_factory=PackedTimeline.empty)
     findings: tuple[Finding, ...] = ()
     attempt: Attempt = field(default_factory=Attempt)
     usual_compute: UsualComputeTime = field(default_factory=UsualComputeTime)

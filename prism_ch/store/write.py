@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from prism_ch.core.arrays import run_starts
 from prism_ch.errors import ClaimedError
 from prism_ch.model.exporter import ExporterStates
 from prism_ch.model.finding import Finding
@@ -23,19 +22,9 @@ from prism_ch.model.window import Window
 from prism_ch.store.client import Store
 from prism_ch.store.memory import JobNotes, write_baseline, write_costs, write_job_notes
 from prism_ch.store.statements import statement
+from prism_ch.store.timeline import timeline_parts
 
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
-
-_TIMELINE_SCHEMA = pa.schema(
-    {
-        "job_id": pa.string(),
-        "endpoint": pa.string(),
-        "step": pa.uint64(),
-        "start_time": pa.timestamp("ns"),
-        "phases": pa.list_(pa.int8()),
-        "lengths_ns": pa.list_(pa.uint64()),
-    }
-)
 
 _WHAT_IF_TEXTS = ("job_id", "tenant", "incident_id", "without")
 _WHAT_IF_NUMBERS = ("actual_s", "replayed_s", "without_s", "saved_gpu_h")
@@ -140,28 +129,6 @@ def _what_if_rows(revisions: Sequence[JobRevision]) -> pa.Table:
             **{name: pa.array([getattr(one, name) for one in found], pa.float64()) for name in _WHAT_IF_NUMBERS},
         }
     )
-
-
-def _timeline_rows(topology: Topology, revisions: Sequence[JobRevision]) -> pa.Table:
-    parts = [_timeline_of(topology, item) for item in revisions]
-    return pa.concat_tables(parts) if parts else _TIMELINE_SCHEMA.empty_table()
-
-
-def _timeline_of(topology: Topology, item: JobRevision) -> pa.Table:
-    phases = item.timeline
-    first = run_starts(phases.endpoint, phases.step)
-    offsets = pa.array(np.append(first, len(phases)).astype(np.int32))
-    codes = pa.array((phases.phase + 1).astype(np.int8))  # the codes of the table's Enum8 count from 1
-    lengths = _unsigned(phases.end_ns - phases.start_ns, pa.uint64())
-    columns = [
-        _texts([item.job.job_id] * len(first)),
-        _addresses(topology, phases.endpoint[first]).cast(pa.string()),
-        _unsigned(phases.step[first], pa.uint64()),
-        _times(phases.start_ns[first]),
-        pa.ListArray.from_arrays(offsets, codes),
-        pa.ListArray.from_arrays(offsets, lengths),
-    ]
-    return pa.Table.from_arrays(columns, schema=_TIMELINE_SCHEMA)
 
 
 def _finding_rows(revisions: Sequence[JobRevision], cluster_findings: Sequence[Finding]) -> pa.Table:
@@ -355,7 +322,6 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
     tables = {
         "steps_log": _step_rows(topology, jobs),
         "gpu_steps_log": _gpu_step_rows(topology, jobs),
-        "timeline_log": _timeline_rows(topology, jobs),
         "what_if_log": _what_if_rows(jobs),
         "job_members_log": _member_rows(topology, jobs),
         "pairs_log": _pair_rows(topology, jobs),
@@ -368,12 +334,24 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
         # Last: from here on readers see the rows above.
         "revisions": _revision_rows(window, jobs, found.withdrawn, found.findings, reaches),
     }
-    # An insert that is sent again after a broken connection is recognised by its token and lands once.
-    once = {"insert_deduplication_token": f"revision {revision}"}
-    written = {"result": _texts(tables), "written": pa.array(map(len, tables.values()), pa.uint64())}
-    for table, columns in {"written_rows_log": pa.table(written), **tables}.items():
-        numbered = columns.append_column("revision", pa.array(np.full(len(columns), revision, dtype=np.uint64)))
-        store.insert(table, numbered, settings=once)
+    rows = {name: len(table) for name, table in tables.items()}
+    rows["timeline_log"] = sum(len(item.timeline.step) for item in jobs)
+    written = {"result": _texts(rows), "written": pa.array(rows.values(), pa.uint64())}
+    _insert(store, "written_rows_log", pa.table(written), revision)
+    for number, part in enumerate(timeline_parts(topology, jobs)):
+        _insert(store, "timeline_log", part, revision, number)
+    for name, table in tables.items():
+        _insert(store, name, table, revision)
+
+
+def _insert(store: Store, table: str, columns: pa.Table, revision: int, part: int = 0) -> None:
+    """Insert rows of a revision.
+
+    An insert that is sent again after a broken connection is recognised by its token and lands once.
+    """
+    numbered = columns.append_column("revision", pa.array(np.full(len(columns), revision, dtype=np.uint64)))
+    token = f"revision {revision} {part}" if part else f"revision {revision}"
+    store.insert(table, numbered, settings={"insert_deduplication_token": token})
 
 
 def _reaches(store: Store, job_ids: Sequence[str], revision: int) -> dict[str, _Reach]:

@@ -15,9 +15,10 @@ from prism_ch.model.finding import Baseline, Finding, FindingKind
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory, JobRevision
 from prism_ch.model.params import ContinueParams
-from prism_ch.model.result import DP, PP, GpuSteps, Group, JobRecord, Members, Pairs, Steps, Timeline
+from prism_ch.model.result import DP, PP, GpuSteps, Group, JobRecord, Members, PackedTimeline, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
+from prism_ch.store import timeline
 from prism_ch.store.client import Store
 from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_jobs
 from tests.revisions import write_revisions
@@ -100,12 +101,13 @@ def revision(job_id: str, from_step: int, values: Sequence[float], **changes: An
             2 - both_values,
             endpoint,
         ),
-        timeline=Timeline(
-            np.repeat(endpoint, 2),
-            np.repeat(both_steps, 2),
-            np.tile([0, 2], len(both_steps)),
-            (both_starts[:, None] + np.array([0, S])).ravel(),
-            (both_starts[:, None] + np.array([S, 2 * S])).ravel(),
+        timeline=PackedTimeline(
+            endpoint,
+            both_steps,
+            both_starts,
+            np.arange(0, 2 * len(both_steps) + 1, 2),
+            np.tile(np.array([0, 2], np.uint8), len(both_steps)),
+            np.full(2 * len(both_steps), S),
         ),
     )
     return replace(made, **changes)
@@ -215,6 +217,26 @@ def test_an_insert_that_is_sent_twice_lands_once(store: Store) -> None:
     counts = [store.scalar("SELECT count() FROM {view:Identifier}", {"view": view}) for view in tables]
     assert counts == [1, 2, 2, 2, 1, 2, 4, 1]
     assert store.scalar("SELECT count() FROM revisions") == 2
+
+
+def test_timelines_in_parts_are_what_they_are_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large window inserts its phases in several statements, each of which lands once however often it is sent."""
+    monkeypatch.setattr(timeline, "_MAX_PHASES", 9)
+    inserted, insert = [], store.insert
+
+    def counting(table: str, columns: pa.Table, **options: Any) -> None:
+        inserted.extend([len(columns)] * (table == "timeline_log"))
+        insert(table, columns, **options)
+
+    monkeypatch.setattr(store, "insert", counting)
+    jobs = [revision(name, 0, [1.0] * steps) for name, steps in (("a", 1), ("b", 1), ("c", 1), ("d", 4), ("e", 1))]
+    for _ in range(2):
+        write_revisions(store, ENDPOINTS, window(0), 1, jobs)
+    assert inserted == [4, 2, 8, 2] * 2
+    counted = store.rows("SELECT job_id, count(), min(start_time) FROM timeline GROUP BY job_id ORDER BY job_id")
+    assert [row[:2] for row in counted] == [("a", 4), ("b", 4), ("c", 4), ("d", 16), ("e", 4)]
+    written = "SELECT written FROM written_rows_log WHERE result = 'timeline_log'"
+    assert store.rows(written) == [(sum(inserted) // 2,)]
 
 
 def test_a_withdrawn_job_is_gone_and_may_come_back(store: Store) -> None:

@@ -62,7 +62,7 @@ class Published:
         self.steps = Steps.concat([self.steps.take(self.steps.step < first), revision.steps])
         gpu = GpuSteps.concat([self.gpu_steps.take(self.gpu_steps.step < first), revision.gpu_steps])
         self.gpu_steps = gpu.take(np.lexsort((gpu.step, gpu.endpoint)))
-        phases = Timeline.concat([self.timeline.take(self.timeline.step < first), revision.timeline])
+        phases = Timeline.concat([self.timeline.take(self.timeline.step < first), revision.timeline.rows()])
         self.timeline = phases.take(np.lexsort((phases.start_ns, phases.endpoint)))
         older = {key: one for key, one in self.findings.items() if one.start_ns < revision.from_time_ns}
         self.findings = older | {one.diagnosis_id: one for one in revision.findings}

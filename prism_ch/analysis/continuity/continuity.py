@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,13 +14,13 @@ from prism_ch.analysis.continuity.resume import AttemptSteps, divide_attempt
 from prism_ch.analysis.continuity.same_job import Load, join_attempts
 from prism_ch.analysis.executor import Held
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
-from prism_ch.analysis.jobs.lockstep import join_lockstep
+from prism_ch.analysis.jobs.lockstep import join_lockstep, may_be_one
 from prism_ch.analysis.observe.holes import Hole, unseen
-from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
 from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobFailure, JobMemory
 from prism_ch.model.params import Params
@@ -62,13 +63,15 @@ class RebuiltAttempt:
 class ContinuedJob:
     """A job that a window shows, from what is known of it to its new steps.
 
-    `job` is its last attempt under the job's name, `newest` what is to be remembered of that. `steps` and `gpu_steps`
-    are those known before that stay, and the new ones. `memory` is what was known of it, `before` the part of it that
-    stays, None where all is found again. `holes` are the spans of which its records are missing.
+    `job` is its last attempt under the job's name, `newest` what is to be remembered of that; `flows` and `counted` are
+    those of JobTraffic, of all attempts. `steps` and `gpu_steps` are those known before that stay, and the new ones.
+    `memory` is what was known of it, `before` the part of it that stays, None where all is found again. `holes` are the
+    spans of which its records are missing.
     """
 
     job: RecognisedJob
-    traffic: JobTraffic
+    flows: FlowCut
+    counted: FlowCut
     attempts: tuple[RebuiltAttempt, ...]
     newest: Attempt
     steps: Steps
@@ -80,115 +83,136 @@ class ContinuedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsAround:
-    """What each job of a window is examined by: all that the window shows, and the traffic of jobs in it."""
+    """What each job of a window is examined by: all that the window shows but the bursts, of which each has its own."""
 
     seen: Observed
-    traffic: JobTraffic
     topology: Topology
     params: Params
 
 
-@dataclass(frozen=True, slots=True)
-class DividedAttempt:
-    """An attempt that trains, and its steps, held where they were found."""
-
-    attempt: RecognisedJob
-    steps: Held[AttemptSteps | JobFailure | None]
+#: The steps of an attempt, held where they were found.
+HeldSteps: TypeAlias = Held[AttemptSteps | JobFailure | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Continued:
     """The attempts of each job that a window shows, all `attempts` of it, and known jobs that are `not_training`."""
 
-    jobs: tuple[tuple[DividedAttempt, ...], ...]
+    jobs: tuple[tuple[RecognisedJob, ...], ...]
     attempts: tuple[RecognisedJob, ...]
     not_training: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What other attempts are compared with: when steps end, int64[steps], what they move, and how much of it."""
+    """What other attempts are compared with: when steps end, int64[steps], and how much they move."""
 
     end_ns: Int64
-    bursts: Traffic
     load: Load | None
 
 
 def continue_jobs(
-    attempts: Sequence[RecognisedJob], around: JobsAround, shared: Held[JobsAround], apart: Apart
-) -> Continued:
+    attempts: Sequence[RecognisedJob],
+    around: JobsAround,
+    traffic: JobTraffic,
+    shared: Held[JobsAround],
+    apart: Apart,
+) -> tuple[Continued, list[tuple[HeldSteps, ...]]]:
     """Divide attempts into steps, and put those of each job together.
 
-    Parameters: `shared` holds what is `around` jobs.
+    Parameters: `traffic` of all jobs; `shared` holds what is `around` them.
 
     1. Divide the time of each attempt into steps.
     2. Join attempts whose steps keep their distance: they are parts of one, divided again as a whole.
     3. Put the attempts of each job together, in order.
 
     An attempt that fails is left out.
+    Returns the attempts, and the steps of those of each job.
     """
     known, params = around.seen.known, around.params
-    steps, outlines = _divide_each(attempts, shared, apart)
+    moved = apart.share(traffic.without_flows())
+    steps, outlines = _divide_each(attempts, shared, moved, apart)
     ends = [np.empty(0, dtype=np.int64) if one is None else one.end_ns for one in outlines]
-    bursts = [
-        _recurring_bursts(attempt, around.traffic) if one is None else one.bursts
-        for one, attempt in zip(outlines, attempts, strict=True)
-    ]
+    bursts = _compared_bursts(attempts, steps, around, traffic, apart)
     wholes, parts = join_lockstep(attempts, ends, known.jobs, around.topology, params.recognise, bursts)
     several = [whole for whole, rows in zip(wholes, parts, strict=True) if len(rows) > 1]
-    again = zip(*_divide_each(several, shared, apart), strict=True)
+    again = zip(*_divide_each(several, shared, moved, apart), strict=True)
     joined = [(steps[rows[0]], outlines[rows[0]]) if len(rows) == 1 else next(again) for rows in parts]
     training = [
-        (DividedAttempt(whole, held), outline.load)
+        (whole, held, outline.load)
         for whole, (held, outline) in zip(wholes, joined, strict=True)
         if outline is not None
     ]
     jobs = join_attempts(
-        [one.attempt for one, _ in training], [load for _, load in training], params.recognise.half, params.going_on
+        [one for one, _, _ in training], [load for _, _, load in training], params.recognise.half, params.going_on
     )
     idle = [whole.job_id for whole, (_, outline) in zip(wholes, joined, strict=True) if outline is None and whole.known]
     not_training = tuple(job_id for job_id in idle if job_id not in apart)
-    return Continued(tuple(tuple(training[row][0] for row in job) for job in jobs), tuple(wholes), not_training)
+    of_jobs = tuple(tuple(training[row][0] for row in job) for job in jobs)
+    return Continued(of_jobs, tuple(wholes), not_training), [tuple(training[row][1] for row in job) for job in jobs]
 
 
 def _divide_each(
-    attempts: Sequence[RecognisedJob], shared: Held[JobsAround], apart: Apart
-) -> tuple[Sequence[Held[AttemptSteps | JobFailure | None]], list[_Outline | None]]:
+    attempts: Sequence[RecognisedJob], shared: Held[JobsAround], moved: Held[JobTraffic], apart: Apart
+) -> tuple[Sequence[HeldSteps], list[_Outline | None]]:
     """Divide attempts into steps. Their outlines are None where they fail or are no training."""
     names = [attempt.job_id for attempt in attempts]
-    steps = apart.spread(_divided, names, [(attempt, shared) for attempt in attempts])
+    steps = apart.spread(_divided, names, [(attempt, shared, moved) for attempt in attempts])
     return steps, apart.tell(_outline, names, [(one,) for one in steps])
 
 
-def _divided(attempt: RecognisedJob, around: JobsAround) -> AttemptSteps | None:
+def _divided(attempt: RecognisedJob, around: JobsAround, moved: JobTraffic) -> AttemptSteps | None:
     known = around.seen.known.get(attempt.job_id)
-    return divide_attempt(attempt, around.traffic, known, around.topology, around.params)
+    return divide_attempt(attempt, moved.with_flows(around.seen), known, around.topology, around.params)
 
 
 def _outline(one: AttemptSteps | None) -> _Outline | None:
     if one is None:
         return None
-    return _Outline(one.division.job_end_ns(), one.bursts.take(one.kinds.burst != OTHER), one.load)
+    return _Outline(one.division.job_end_ns(), one.load)
 
 
-def _recurring_bursts(attempt: RecognisedJob, around: JobTraffic) -> Traffic:
+def _compared_bursts(
+    attempts: Sequence[RecognisedJob],
+    steps: Sequence[HeldSteps],
+    around: JobsAround,
+    traffic: JobTraffic,
+    apart: Apart,
+) -> dict[int, Traffic]:
+    """Return the bursts of attempts that may be parts of one, by row. Most are on servers of their own."""
+    compared = np.flatnonzero(
+        may_be_one(attempts, around.seen.known.jobs, around.topology, around.params.recognise).any(axis=0)
+    ).tolist()
+    typed = apart.tell(_typed_bursts, [attempts[row].job_id for row in compared], [(steps[row],) for row in compared])
+    return {
+        row: _recurring_bursts(attempts[row], traffic) if bursts is None else bursts
+        for row, bursts in zip(compared, typed, strict=True)
+    }
+
+
+def _typed_bursts(one: AttemptSteps | None) -> Traffic | None:
+    return None if one is None else one.bursts.take(one.kinds.burst != OTHER)
+
+
+def _recurring_bursts(attempt: RecognisedJob, traffic: JobTraffic) -> Traffic:
     """Return the bursts of an attempt without steps: those of its recurring pairs."""
-    seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns)
+    seen = traffic.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns)
     return seen.bursts.keep_pairs(seen.recurring)
 
 
 def rebuild_job(
-    job: Sequence[AttemptSteps], around: JobTraffic, known: KnownJobs, holes: Sequence[Hole], params: Params
+    job: Sequence[AttemptSteps], seen: Observed, holes: Sequence[Hole], params: Params
 ) -> ContinuedJob | None:
     """Give a job's new steps the next numbers, and rebuild their phases.
 
-    Parameters: `job`, its attempts in order; `around`, all traffic of the window; `holes`, the spans of which the job's
+    Parameters: `job`, its attempts in order; `seen`, all that the window shows; `holes`, the spans of which the job's
     records are missing: steps that one cuts are not whole. Returns None if the window holds nothing of the job.
     """
-    memory = known.get(job[0].attempt.job_id)
+    memory = seen.known.get(job[0].attempt.job_id)
     endpoints = np.unique(np.concatenate([one.attempt.endpoints for one in job]))
-    traffic = around.within(endpoints, job[0].attempt.begin_ns, job[-1].attempt.end_ns)
-    if len(traffic.new) == 0:
+    span_ns = job[0].attempt.begin_ns, job[-1].attempt.end_ns
+    own, flows, counted = (FlowCut(each, endpoints, *span_ns) for each in (seen.new, seen.flows, seen.counted))
+    if own.is_empty():
         return None
     before = resume.what_stays(memory, params.going_on)
     steps, gpu_steps = (Steps.empty(), GpuSteps.empty()) if before is None else (before.steps, before.gpu_steps)
@@ -212,7 +236,7 @@ def rebuild_job(
         steps = Steps.concat([steps, rebuilt.steps])
         gpu_steps = GpuSteps.concat([gpu_steps, rebuilt.gpu_steps])
     name = replace(job[-1].attempt, job_id=job[0].attempt.job_id)
-    return ContinuedJob(name, traffic, tuple(attempts), newest, steps, gpu_steps, memory, before, tuple(holes))
+    return ContinuedJob(name, flows, counted, tuple(attempts), newest, steps, gpu_steps, memory, before, tuple(holes))
 
 
 def _with_unseen(new: resume.NewSteps, division: Division, holes: Sequence[Hole]) -> resume.NewSteps:

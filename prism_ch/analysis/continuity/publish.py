@@ -182,13 +182,13 @@ def unchanged(memory: JobMemory) -> JobRevision:
 
 def _pairs(found: ContinuedJob) -> Pairs:
     """Count what every pair moved, added to what was counted before."""
-    pairs = _count_pairs(found.traffic.flows, found.attempts)
+    pairs = _count_pairs(found.flows.batch(), found.attempts)
     basis = found.memory if found.memory is not None and found.memory.is_unresolved else found.before
     if basis is None or len(basis.pairs) == 0:
         return pairs
     # All until the job was last seen is counted already, but for pairs whose ends were not yet in it. Clocks may have
     # been corrected since.
-    known, counted = basis.pairs, found.traffic.counted
+    known, counted = basis.pairs, found.counted.batch()
     was_in = PairIndex.of(known.src, known.dst).holds(counted.src, counted.dst)
     counted = counted.take(was_in & (counted.end_ns <= basis.job.last_seen_ns + _CLOCKS_NS))
     return _add_pairs(known, _without(pairs, _count_pairs(counted, found.attempts)), found.newest.begin_ns)

@@ -48,7 +48,7 @@ def holes_of(job: Sequence[AttemptSteps], seen: Observed, params: Params) -> tup
 
 
 def _exporters_of(one: AttemptSteps) -> list[str]:
-    flows = one.traffic.flows
+    flows = one.traffic.flows.batch()
     return [flows.exporters[code] for code in np.unique(flows.exporter).tolist()]
 
 

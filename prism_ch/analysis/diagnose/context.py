@@ -62,7 +62,7 @@ class AttemptContext:
         one, params = self.attempt, self.params.diagnose.network
         if one.division.steps == 0:
             return None
-        bursts, kinds, taken = by_queue_pair(one.bursts, one.kinds, one.traffic.flows, params)
+        bursts, kinds, taken = by_queue_pair(one.bursts, one.kinds, one.traffic.flows.batch(), params)
         times = measure_time_per_byte(bursts, kinds, one.division, one.groups, self.topology, params, taken)
         return look_at(times, one.division, self.known, self.place, self.topology)
 

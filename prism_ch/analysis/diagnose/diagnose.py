@@ -129,12 +129,13 @@ def restarts(context: JobContext) -> Findings:
 def merged_records(context: JobContext) -> Findings:
     """Find exporters that join many of the job's steps into one record."""
     newest = context.attempts[-1].attempt
-    traffic, merged = newest.traffic, newest.traffic.merged_flows()
+    flows = newest.traffic.flows.batch()
+    merged, timeouts = newest.traffic.on_merged(flows), newest.traffic.timeouts
     closing = newest.kinds.of_kind(newest.bursts, newest.kinds.closing)
-    resolved = resolve_steps(traffic.flows, merged, closing, newest.division.steps)
+    resolved = resolve_steps(flows, merged, closing, newest.division.steps)
     known = tuple(one for one in context.known if not is_stop(one))
     window, params = context.seen.window, context.params.merged
-    return find_merged_records(context.job_id, traffic.flows, merged, resolved, traffic.timeouts, known, window, params)
+    return find_merged_records(context.job_id, flows, merged, resolved, timeouts, known, window, params)
 
 
 #: The detectors in order: each sees what those before it found.

@@ -73,7 +73,9 @@ def without_waiting_groups(found: Sequence[Finding], _: JobContext) -> tuple[Fin
 
 def with_sample_flows(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
     """Put a few flow records, to look up in table `flows`, into the evidence."""
-    flows = context.job.traffic.flows
+    if not any(map(is_of_steps, found)):
+        return tuple(found)
+    flows = context.job.flows.batch()
     return tuple(with_samples(one, flows, context.topology) if is_of_steps(one) else one for one in found)
 
 

@@ -12,6 +12,7 @@ from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.params import Params, RecogniseParams
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -27,9 +28,9 @@ class JobTraffic:
     that are training all the same.
     """
 
-    new: FlowBatch
-    flows: FlowBatch
-    counted: FlowBatch
+    new: FlowCut
+    flows: FlowCut
+    counted: FlowCut
     timeouts: Timeouts
     bursts: Traffic
     recurring: Bool
@@ -41,7 +42,17 @@ class JobTraffic:
         """Find the pairs that carry the steady traffic of jobs."""
         recurring = recurring_pairs(seen.bursts, topology, params.recognise) & ~seen.coarse
         merged = merged_training(seen.bursts, topology, seen.coarse, recurring, params.merged)
-        return cls(seen.new, seen.flows, seen.counted, seen.timeouts, seen.bursts, recurring, seen.coarse, merged)
+        new, flows, counted = map(FlowCut, (seen.new, seen.flows, seen.counted))
+        return cls(new, flows, counted, seen.timeouts, seen.bursts, recurring, seen.coarse, merged)
+
+    def without_flows(self) -> JobTraffic:
+        """Return it without flows, which are shared with all stages; its bursts are not."""
+        none = FlowCut(FlowBatch.empty())
+        return replace(self, new=none, flows=none, counted=none)
+
+    def with_flows(self, seen: Observed) -> JobTraffic:
+        """Return it with the flows that a window shows."""
+        return replace(self, new=FlowCut(seen.new), flows=FlowCut(seen.flows), counted=FlowCut(seen.counted))
 
     @property
     def steady(self) -> Bool:
@@ -50,14 +61,7 @@ class JobTraffic:
 
     def within(self, endpoints: Int32, begin_ns: int, end_ns: int) -> JobTraffic:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
-
-        def those(flows: FlowBatch) -> FlowBatch:
-            rows = flows.rows_between(endpoints)
-            rows = rows[(flows.end_ns[rows] >= begin_ns) & (flows.end_ns[rows] < end_ns)]
-            return flows if len(rows) == len(flows) else flows.take(rows)
-
-        flows, counted = those(self.flows), those(self.counted)
-        new = flows if self.new is self.flows else those(self.new)
+        new, flows, counted = (one.within(endpoints, begin_ns, end_ns) for one in (self.new, self.flows, self.counted))
         bursts = self.bursts
         inside = np.isin(bursts.pair_src, endpoints) & np.isin(bursts.pair_dst, endpoints)
         rows = bursts.rows_of(np.flatnonzero(inside))
@@ -69,10 +73,10 @@ class JobTraffic:
         bursts = self.bursts.take(self.bursts.end_ns >= start_ns)
         return self._keep(bursts, bursts.moving())
 
-    def merged_flows(self) -> Bool:
+    def on_merged(self, flows: FlowBatch) -> Bool:
         """Mask the flows on merged pairs, bool[flows]."""
         merged = PairIndex.of(self.bursts.pair_src[self.merged], self.bursts.pair_dst[self.merged])
-        return merged.holds(self.flows.src, self.flows.dst)
+        return merged.holds(flows.src, flows.dst)
 
     def _keep(self, bursts: Traffic, pairs: Bool) -> JobTraffic:
         columns = {name: getattr(self, name)[pairs] for name in ("recurring", "coarse", "merged")}

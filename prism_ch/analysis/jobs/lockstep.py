@@ -10,7 +10,7 @@ begin each step at a steady distance after one of its bursts, which is its end o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -41,17 +41,17 @@ def join_lockstep(
     known: Sequence[JobMemory],
     topology: Topology,
     params: RecogniseParams,
-    bursts: Sequence[Traffic] = (),
+    bursts: Mapping[int, Traffic] | None = None,
 ) -> tuple[list[RecognisedJob], list[list[int]]]:
     """Join the attempts that are parts of one.
 
     Parameters: `end_ns`, the ends of each attempt's steps, int64[steps]; `known`, the jobs of earlier windows;
-    `bursts`, what each attempt moves in its steps.
+    `bursts`, what attempts that may be one move in their steps, by row.
     What was apart for long stays apart, and what was one is harder to part: what slows one part moves its ends. Parts
     that follow those of one job, too, are joined after a few steps.
     Returns all attempts, and the rows of `attempts` that each of them consists of.
     """
-    left, right = np.nonzero(np.triu(_may_be_one(attempts, known, topology, params), k=1))
+    left, right = np.nonzero(np.triu(may_be_one(attempts, known, topology, params)))
     were_one = _were_one(attempts, left, right, known)
     share = np.where(were_one, 1 / params.half, 1) * params.little
     listed = list(zip(left.tolist(), right.tolist(), strict=True))
@@ -119,7 +119,7 @@ class _Rest:
     """Parts that rest while they wait for another: see `join_lockstep`."""
 
     end_ns: Sequence[Int64]
-    bursts: Sequence[Traffic]
+    bursts: Mapping[int, Traffic]
     params: RecogniseParams
 
     def wait(self, one: int, other: int) -> tuple[int, float]:
@@ -175,10 +175,10 @@ def _as_one(parts: Sequence[RecognisedJob], known: Sequence[JobMemory]) -> Recog
     )
 
 
-def _may_be_one(
+def may_be_one(
     attempts: Sequence[RecognisedJob], known: Sequence[JobMemory], topology: Topology, params: RecogniseParams
 ) -> Bool:
-    """Mask the attempts of one tenant on the same servers, not settled apart, bool[n, n]."""
+    """Mask pairs of attempts that share tenant and servers, not settled apart, bool[n, n]."""
     if not attempts:
         return np.zeros((0, 0), dtype=bool)
     attempt = np.repeat(np.arange(len(attempts), dtype=np.int32), [len(one.endpoints) for one in attempts])
@@ -189,4 +189,5 @@ def _may_be_one(
     keeping = {memory.job.job_id for memory in known if memory.keeps_members(params)}
     settled = np.array([one.job_id in keeping for one in attempts])
     apart = was[:, None] & was[None, :] & (settled[:, None] | settled[None, :])
-    return np.asarray((overlap >= params.half) & (tenant[:, None] == tenant[None, :]) & ~apart)
+    others = ~np.eye(len(attempts), dtype=bool)
+    return np.asarray(others & (overlap >= params.half) & (tenant[:, None] == tenant[None, :]) & ~apart)

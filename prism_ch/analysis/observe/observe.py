@@ -95,8 +95,12 @@ class Observed:
     strays: Mapping[int, str] = field(default_factory=dict)
 
     def for_jobs(self) -> Observed:
-        """Return it without observations by the exporters' clocks: no job is examined by them."""
-        return replace(self, read=self.read.take(np.empty(0, dtype=np.int64)))
+        """Return it without what no job is examined by.
+
+        That is observations by the exporters' clocks, and the bursts of all: each keeps its own.
+        """
+        none = np.zeros(len(self.bursts.pair_src), dtype=bool)
+        return replace(self, read=self.read.take(np.empty(0, dtype=np.int64)), bursts=self.bursts.keep_pairs(none))
 
 
 def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:

@@ -65,7 +65,7 @@ def measure_idle(graph: ExecutionGraph, attempt: RebuiltAttempt, params: ReplayP
     even = evened(graph)
     bubbles = _waits(graph, even, replay(graph, even, params.sweeps).at).total(len(graph.role))
     share = np.divide(bubbles, waited, out=np.ones_like(waited), where=waited > 0).clip(max=1.0)
-    phases, division, new = attempt.rebuilt.timeline, attempt.division, len(attempt.rebuilt.steps)
+    phases, division, new = attempt.rebuilt.timeline.rows(), attempt.division, len(attempt.rebuilt.steps)
     computing = phases.take(phases.phase == PHASES.index("compute"))
     of_span = division.rows_of(computing.endpoint)
     spans = of_span.astype(np.int32), computing.start_ns, computing.end_ns

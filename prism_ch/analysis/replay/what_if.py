@@ -11,8 +11,9 @@ from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.replay.causes import Cause, find_cause, stragglers, without
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.replay import replay
-from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Finding
+from prism_ch.model.params import ReplayParams
 from prism_ch.model.topology import Topology
 from prism_ch.model.what_if import WhatIf
 
@@ -28,29 +29,38 @@ _COMPUTE, _NETWORK = ("slow_gpu",), ("slow_nic", "slow_link", "slow_switch", "co
 
 @dataclass(frozen=True, slots=True)
 class ReplayedAttempt:
-    """An attempt of a job with the graph of its steps; `first_step` numbers the graph's first.
+    """The graph of the steps of a job's attempt, without the traffic that it was made of.
 
-    `duration_ns` float64[k] is how long steps take in a replay that changes nothing.
+    `first_step` numbers the graph's first step, `first_new` the first that is not published yet. Steps of the attempt's
+    division end at `end_ns` int64[k + 1]; `duration_ns` float64[k] is how long those of the graph take in a replay that
+    changes nothing.
     """
 
-    attempt: AttemptContext
+    job_id: str
     graph: ExecutionGraph
     first_step: int
+    first_new: int
+    end_ns: Int64
     duration_ns: Float64
+    topology: Topology
+    params: ReplayParams
 
     @classmethod
     def of(cls, attempt: AttemptContext, graph: ExecutionGraph) -> ReplayedAttempt:
         """Take an attempt with its graph, which lacks the first step of its division."""
-        duration_ns = replay(graph, graph.lag, attempt.params.replay.sweeps).duration_ns
-        return cls(attempt, graph, attempt.attempt.first_step + 1, duration_ns)
+        one, params = attempt.attempt, attempt.params.replay
+        duration_ns = replay(graph, graph.lag, params.sweeps).duration_ns
+        end_ns = one.division.job_end_ns()
+        job_id, first = attempt.place.job_id, one.first_step + 1
+        return cls(job_id, graph, first, one.first_new, end_ns, duration_ns, attempt.topology, params)
 
     def new_steps(self) -> Bool:
         """Mask the steps that are not published yet, bool[k]."""
-        return np.asarray(self.first_step + np.arange(self.graph.steps) >= self.attempt.attempt.first_new)
+        return np.asarray(self.first_step + np.arange(self.graph.steps) >= self.first_new)
 
     def during(self, finding: Finding) -> Bool:
         """Mask the steps that end while a finding lasts, bool[k]."""
-        ends = self.attempt.attempt.division.job_end_ns()[1:]
+        ends = self.end_ns[1:]
         return np.asarray((ends > finding.start_ns) & (ends <= finding.end_ns))
 
 
@@ -64,7 +74,7 @@ def find_what_ifs(
     Parameters: findings that belong to an incident, the job's `own` and those on places that it has `shared` with
     others, whose names are none of its tenant's business.
     """
-    graph, params = replayed.graph, replayed.attempt.params.replay
+    graph, params = replayed.graph, replayed.params
     new = replayed.new_steps() & graph.known
     if not new.any():
         return
@@ -77,7 +87,7 @@ def find_what_ifs(
         if finding.incident_id in done:
             continue
         steps = replayed.during(finding)
-        cause = cause_of(graph, finding, replayed.attempt.topology)
+        cause = cause_of(graph, finding, replayed.topology)
         if cause is not None and (steps & new).any():
             done.add(finding.incident_id)
             lag = without(graph, cause, steps, params)
@@ -93,9 +103,9 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     None where it names no place of the job, or where a replay without it is no quicker: then the graph does not show
     it. Of what moves data for longer it is the least: a replay shortens only what others show to take less.
     """
-    graph, params = replayed.graph, replayed.attempt.params.replay
+    graph, params = replayed.graph, replayed.params
     steps = replayed.during(finding) & graph.known
-    cause = cause_of(graph, finding, replayed.attempt.topology)
+    cause = cause_of(graph, finding, replayed.topology)
     if cause is None or not steps.any():
         return None
     lag = without(graph, cause, steps, params)
@@ -108,13 +118,13 @@ def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[s
 
     Parameters: `lag` float64[e, k] of the replay; `named`, tenant, incident_id and what is taken out.
     """
-    graph, sweeps = replayed.graph, replayed.attempt.params.replay.sweeps
-    actual_s = np.diff(replayed.attempt.attempt.division.job_end_ns())[steps].sum() / 1e9
+    graph, sweeps = replayed.graph, replayed.params.sweeps
+    actual_s = np.diff(replayed.end_ns)[steps].sum() / 1e9
     changed_ns = replay(graph, lag, sweeps).duration_ns
     replayed_s, without_s = (duration_ns[steps].sum() / 1e9 for duration_ns in (replayed.duration_ns, changed_ns))
     numbers = replayed.first_step + np.flatnonzero(steps)
     return WhatIf(
-        job_id=replayed.attempt.place.job_id,
+        job_id=replayed.job_id,
         tenant=named[0],
         incident_id=named[1],
         without=named[2],

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.model.columns import Float64, Int64, ragged
+from prism_ch.core.arrays import run_starts
+from prism_ch.model.columns import Float64, Int32, Int64, ragged
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params.shared import SharedParams
-from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, Reconstruction, Steps, Timeline
+from prism_ch.model.result import DP, OTHER, PAIR_KINDS, PHASES, PP, GpuSteps, PackedTimeline, Reconstruction, Steps
 from prism_ch.model.traffic import Traffic
 
 _PHASE_OF_KIND = np.array([PHASES.index(kind) if kind in PHASES else 0 for kind in PAIR_KINDS], dtype=np.int32)
@@ -36,7 +37,7 @@ def reconstruct(
     it. Who was slowest, the diagnosis tells.
     """
     if division.steps == 0:
-        return Reconstruction(Steps.empty(), GpuSteps.empty(), Timeline.empty())
+        return Reconstruction(Steps.empty(), GpuSteps.empty(), PackedTimeline.empty())
     m, k = division.end_ns.shape
     begin, begin_seen = _first_start(traffic, division) if start_ns is None else (start_ns, True)
     start, end = _spans(begin, division)
@@ -62,8 +63,17 @@ def reconstruct(
     return Reconstruction(
         Steps(number, job_start, job_end, *of_job, ragged([()] * k), complete),
         GpuSteps(endpoint, step, start.ravel(), end.ravel(), *of_gpu, np.tile(complete, m)),
-        Timeline(endpoint[line], step[line], pieces.label.astype(np.uint8), pieces.start, pieces.end),
+        _packed(pieces, endpoint, step),
     )
+
+
+def _packed(pieces: intervals.Pieces, endpoint: Int32, step: Int64) -> PackedTimeline:
+    """Pack the phases of GPU-steps, whose endpoints and steps are int32[n] and int64[n]."""
+    first = run_starts(pieces.group)
+    line = pieces.group[first]
+    of_step = endpoint[line], step[line], pieces.start[first]
+    length_ns = pieces.end - pieces.start
+    return PackedTimeline(*of_step, np.append(first, len(pieces.group)), pieces.label.astype(np.uint8), length_ns)
 
 
 def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division) -> Float64:

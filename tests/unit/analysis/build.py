@@ -22,6 +22,7 @@ from prism_ch.model.columns import Bool, Int64, ragged
 from prism_ch.model.exporter import ExporterStates, Timeouts
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, JobRecord, JobStatus, Members, Pairs, Steps
@@ -375,9 +376,9 @@ def job_traffic(
     seen = FlowBatch.empty() if flows is None else flows
     none = np.zeros(len(bursts.pair_src), dtype=bool)
     return JobTraffic(
-        new=seen,
-        flows=seen,
-        counted=FlowBatch.empty() if counted is None else counted,
+        new=FlowCut(seen),
+        flows=FlowCut(seen),
+        counted=FlowCut(FlowBatch.empty() if counted is None else counted),
         timeouts=Timeouts((), *(np.empty(0),) * 3),
         bursts=bursts,
         recurring=~none,
@@ -407,7 +408,8 @@ def continued_job(attempts: Sequence[RebuiltAttempt], memory: JobMemory | None =
     last = attempts[-1]
     found = ContinuedJob(
         replace(last.attempt, known=memory is not None),
-        last.traffic,
+        last.traffic.flows,
+        last.traffic.counted,
         tuple(attempts),
         Attempt(),
         Steps.concat([one.rebuilt.steps for one in attempts]),

@@ -126,7 +126,7 @@ def find_connecting(
     that had hung for long was killed for that, and lost what it did.
     Parameters: `idle`, the jobs known before whose traffic in a window holds no training.
     """
-    shown = {one.attempt.job_id for job in continued.jobs for one in job}
+    shown = {one.job_id for job in continued.jobs for one in job}
     over = {attempt.follows for attempt in continued.attempts if attempt.job_id in shown}
 
     def connecting(job: JobMemory) -> tuple[Finding, ...] | None:

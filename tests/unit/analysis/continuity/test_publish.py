@@ -10,6 +10,7 @@ import pytest
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, silent_jobs, unchanged
+from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.memory import Attempt, JobMemory, JobRevision, UsualComputeTime
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP, Group, JobStatus, Pairs, Steps
@@ -50,9 +51,10 @@ def examined(
     attempt = examined_attempt(flows, ends_ms, len(memory.steps) if memory is not None and settled else 0)
     found = continued_job([attempt], memory)
     seen = job_traffic(attempt.bursts, batch(flows), batch(counted) if counted else None)
+    found = replace(found, flows=seen.flows, counted=seen.counted)
     if memory is None or not settled:
-        return replace(found, traffic=seen)
-    return replace(found, traffic=seen, before=memory, steps=Steps.concat([memory.steps, found.steps]))
+        return found
+    return replace(found, before=memory, steps=Steps.concat([memory.steps, found.steps]))
 
 
 def examined_attempt(flows: Sequence[Flow], ends_ms: Sequence[float], first_step: int = 0) -> RebuiltAttempt:
@@ -96,7 +98,7 @@ class TestNewJob:
     def test_pairs_without_bursts_are_counted_as_other(self) -> None:
         found = examined(self.FLOWS, every(1000, 10, 1000))
         flows = batch([*self.FLOWS, Flow(3, 9, 100, size=0)])
-        more = replace(found, traffic=replace(found.traffic, flows=flows))
+        more = replace(found, flows=FlowCut(flows))
         assert pairs_of(published(more))[3, 9] == (OTHER, 1)
 
     def test_everything_is_said_from_the_beginning(self) -> None:
@@ -205,8 +207,8 @@ class TestLives:
         start_ns = np.full(4, BEGIN_NS + 10 * SECOND)
         other = rebuilt_attempt(seen, kinds, steps, 10, start_ns, one.groups.groups)
         found = continued_job([one, other], memory, before=memory, newest=Attempt(10, BEGIN_NS, 4))
-        flows = batch([*self.FIRST, *self.SECOND_LIFE])
-        return published(replace(found, traffic=job_traffic(seen, flows), steps=one.rebuilt.steps))
+        flows = FlowCut(batch([*self.FIRST, *self.SECOND_LIFE]))
+        return published(replace(found, flows=flows, steps=one.rebuilt.steps))
 
     def test_steps_follow_on_one_another(self) -> None:
         revision = self.revision()
@@ -214,9 +216,8 @@ class TestLives:
         gpu = revision.gpu_steps
         assert gpu.step[gpu.endpoint == 2].tolist() == list(range(10))
         assert gpu.step[gpu.endpoint == 0].tolist() == list(range(15))
-        np.testing.assert_array_equal(
-            np.lexsort((revision.timeline.start_ns, revision.timeline.endpoint)), np.arange(len(revision.timeline))
-        )
+        phases = revision.timeline.rows()
+        np.testing.assert_array_equal(np.lexsort((phases.start_ns, phases.endpoint)), np.arange(len(phases)))
 
     def test_groups_are_listed_once_and_keep_their_numbers(self) -> None:
         found = [(group.group_id, group.kind, group.members) for group in self.revision().groups]

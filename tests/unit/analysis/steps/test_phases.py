@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.job import Division
-from prism_ch.model.result import PHASES, Reconstruction, Timeline
+from prism_ch.model.result import PHASES, PackedTimeline, Reconstruction
 from tests import naive
 from tests.unit.analysis.build import BEGIN_NS, MS, Flow, division, every, pipeline, ring, traffic, typed
 
@@ -38,8 +38,9 @@ def at(*moments_ms: float) -> Int64:
     return np.array([BEGIN_NS + round(moment * MS) for moment in moments_ms])
 
 
-def phases(timeline: Timeline, endpoint: int) -> list[tuple[int, str, int, int]]:
+def phases(packed: PackedTimeline, endpoint: int) -> list[tuple[int, str, int, int]]:
     """One endpoint's phases as (step, name, start ms, end ms)."""
+    timeline = packed.rows()
     mine = timeline.take(timeline.endpoint == endpoint)
     start, end = ((column - BEGIN_NS) // MS for column in (mine.start_ns, mine.end_ns))
     names = [PHASES[code] for code in mine.phase]
@@ -206,7 +207,7 @@ message = st.builds(
 def test_phases_tile_steps_as_a_naive_look_at_every_ns(flows: list[Flow], lengths_ns: list[int]) -> None:
     edges = np.cumsum([0, *lengths_ns]).tolist()
     steps = division([0, 1, 2], [edge / MS for edge in edges[1:]])
-    found = rebuilt(disjoint(flows), steps, pp=[(0, 2)], start_ns=at(0, 0, 0)).timeline
+    found = rebuilt(disjoint(flows), steps, pp=[(0, 2)], start_ns=at(0, 0, 0)).timeline.rows()
     for endpoint in range(3):
         labelled = [
             (flow.start_ns, flow.end_ns, PHASE["PP" if flow.dst == 2 else "DP"])
