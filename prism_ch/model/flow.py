@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import compress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from prism_ch.core.arrays import order_by, ranges
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16
+
+#: What a batch has beside its columns.
+_NAMES = ("exporters", "ways")
 
 #: What a batch is sorted by, the most significant first.
 _SORTED_BY = ("src", "dst", "start_ns", "end_ns", "src_port")
@@ -83,8 +87,9 @@ class FlowBatch(Columns):
         return tick
 
     def with_used_names(self) -> FlowBatch:
-        """Return the batch without exporters and ways that no observation of it has."""
-        return self.numbered_by(tuple(_named(self.exporter, self.exporters)), tuple(_named(self.way, self.ways)))
+        """Return the batch with the exporters and ways that its observations have, in order."""
+        exporters, ways = _named(self.exporter, self.exporters), _named(self.way, self.ways)
+        return self.numbered_by(tuple(sorted(exporters)), tuple(sorted(ways)))
 
     def numbered_by(self, exporters: tuple[str, ...], ways: tuple[tuple[str, ...], ...]) -> FlowBatch:
         """Return the batch with these exporters and ways, which hold all that its observations have."""
@@ -110,10 +115,39 @@ class FlowBatch(Columns):
         joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters, ways=ways)
         return _sorted(joined) if len(batches) > 1 else joined
 
+    @classmethod
+    def in_order(cls, parts: Iterable[FlowBatch]) -> FlowBatch:
+        """Join batches each of whose senders come after those before it.
+
+        Each is let go of before the next: columns grow where they are, as the system moves pages, not bytes.
+        """
+        whole = {name: column.copy() for name, column in _columns_of(cls.empty()).items()}
+        exporters: dict[str, int] = {}
+        ways: dict[tuple[str, ...], int] = {}
+        for part in parts:
+            numbers = {"exporter": _numbered(part.exporters, exporters), "way": _numbered(part.ways, ways)}
+            for name, column in _columns_of(part).items():
+                filled = len(whole[name])
+                whole[name].resize(filled + len(column), refcheck=False)
+                whole[name][filled:] = numbers[name][column] if name in numbers else column
+        return cls(**whole, exporters=tuple(exporters), ways=tuple(ways)).with_used_names()
+
+
+def _columns_of(batch: FlowBatch) -> dict[str, npt.NDArray[Any]]:
+    return {one.name: getattr(batch, one.name) for one in fields(FlowBatch) if one.name not in _NAMES}
+
 
 def _named(column: Int32, names: Sequence[Any]) -> Iterator[Any]:
     """Yield the names whose place is in a column, int32[n], in which -1 names nothing."""
     return compress(names, np.bincount(column + 1, minlength=len(names) + 1)[1:])
+
+
+def _numbered(names: Sequence[Any], among: dict[Any, int]) -> Int32:
+    """Return the place of each name among others, to which new ones are added.
+
+    It is int32[names + 1], the last of which is -1, for what has none.
+    """
+    return np.array([*(among.setdefault(name, len(among)) for name in names), -1], dtype=np.int32)
 
 
 def _renumbered(names: Sequence[Any], among: Sequence[Any]) -> Int32:
@@ -129,7 +163,7 @@ def _sorted(batch: FlowBatch) -> FlowBatch:
     return batch.take(order_by(*(getattr(batch, key) for key in _SORTED_BY)))
 
 
-def of_several(group: Int64, exporter: Int32) -> Bool:
+def of_several(group: Int64 | Int32, exporter: Int32) -> Bool:
     """Mask the rows of groups that hold more than one exporter, bool[n]."""
     any_one = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int32)
     any_one[group] = exporter

@@ -1,5 +1,6 @@
 -- Purpose: read the flow records that end in a span of time, between endpoints of any topology ever loaded.
 -- Parameters: from_ns, to_ns: the span [from, to) of the time at which flows end, nanoseconds since the epoch;
+--   first, last: the addresses that senders are between, these included;
 --   addresses: where not empty, only flows of which so many `ends` are among these: 2 between them, 1 beside them.
 -- Result: the columns of a flow record but sampling_rate, addresses as dictionaries, the path as the dictionary `way`, its
 --   switches one a line; sorted so that exact repeats, which are not folded here, follow one another, the first of them
@@ -21,6 +22,8 @@ SELECT
 FROM flows_log
 WHERE time_flow_end_ns >= {from_ns:Int64}
     AND time_flow_end_ns < {to_ns:Int64}
+    AND src_addr >= {first:String}
+    AND src_addr <= {last:String}
     AND src_addr IN (SELECT endpoint FROM topology_log)
     AND dst_addr IN (SELECT endpoint FROM topology_log)
     AND (

@@ -75,8 +75,12 @@ def some_records(seed: int, count: int) -> list[dict[str, Any]]:
     return made
 
 
+@pytest.mark.parametrize("senders", [1024, 3, 1])
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
-def test_the_same_as_the_slow_way(store: Store, topology: Topology, tmp_path: Path, plan: PullPlan) -> None:
+def test_the_same_as_the_slow_way(
+    store: Store, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: PullPlan, senders: int
+) -> None:
+    monkeypatch.setattr(flows, "_MAX_SENDERS", senders)
     records = some_records(seed=1, count=2000)
     # In several parts, so that repeats meet only when they are read.
     for number in range(3):
@@ -121,6 +125,30 @@ def test_each_operator_gives_the_same_in_both_forms(store: Store, topology: Topo
         assert (other.exporters, other.ways) == (first.exporters, first.ways)
         for name in (*FIELDS, "exporter", "way"):
             assert getattr(other, name).tolist() == getattr(first, name).tolist(), name
+
+
+def test_flows_of_many_senders_come_in_several_answers(
+    store: Store, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a large window takes is bounded by the senders of one answer, and the whole is that of one."""
+    ways = [[], ["b"], ["a"]]
+    records = [one | {"path": ways[number % 3]} for number, one in enumerate(some_records(seed=3, count=300))]
+    store.insert("flows_log", pa.Table.from_pylist([row for row in records if "::ffff" not in str(row)], SCHEMA))
+    whole = read_flows(store, topology, 0, 2**63 - 1)
+    answers: list[set[str]] = []
+    arrow = Store.arrow
+
+    def noting(self: Store, *arguments: Any) -> pa.Table:
+        answers.append(set((table := arrow(self, *arguments))["src_addr"].to_pylist()))
+        return table
+
+    monkeypatch.setattr(Store, "arrow", noting)
+    monkeypatch.setattr(flows, "_MAX_SENDERS", 2)
+    parts = read_flows(store, topology, 0, 2**63 - 1)
+    assert answers == [set(ENDPOINTS[:2]), set(ENDPOINTS[2:])]
+    assert (parts.exporters, parts.ways) == (whole.exporters, whole.ways)
+    for name in (*FIELDS, "exporter", "way"):
+        assert getattr(parts, name).tolist() == getattr(whole, name).tolist(), name
 
 
 def test_only_between_some_endpoints(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -115,3 +116,14 @@ def test_rows_between_endpoints_are_those_of_a_look_at_each(seen: list[Flow], en
     found = flows_.rows_between(np.array(endpoints, dtype=np.int32))
     both = np.isin(flows_.src, endpoints) & np.isin(flows_.dst, endpoints)
     assert found.tolist() == np.flatnonzero(both).tolist()
+
+
+@given(flows, st.lists(st.integers(0, 4), max_size=2))
+def test_parts_by_sender_join_to_the_whole_in_order(seen: list[Flow], cuts: list[int]) -> None:
+    whole = batch(seen)
+    edges = [0, *np.searchsorted(whole.src, sorted(cuts)).tolist(), len(whole)]
+    parts = [whole.take(np.arange(low, high)).with_used_names() for low, high in pairwise(edges)]
+    joined = FlowBatch.in_order(iter(parts))
+    assert columns(joined) == columns(whole)
+    assert list(joined.exporters) == sorted({whole.exporters[code] for code in whole.exporter})
+    assert list(joined.ways) == sorted({whole.ways[code] for code in whole.way if code >= 0})
