@@ -90,9 +90,11 @@ def order_by(*keys: npt.NDArray[Any]) -> Int64:
             continue
         lowest = int(key.min())
         width = int(key.max()) - lowest + 1
-        number = key.astype(np.int64) - lowest
+        number = key.astype(np.int64)
+        number -= lowest
         if span * width < 2**63:
-            packed[-1] = packed[-1] * width + number
+            packed[-1] *= width
+            packed[-1] += number
             span *= width
         else:
             packed.append(number)

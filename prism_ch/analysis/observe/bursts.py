@@ -9,12 +9,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import order_by, run_numbers, run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.pairs import PairIndex
-from prism_ch.model.columns import Bool, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ObserveParams
 from prism_ch.model.traffic import Traffic
@@ -25,6 +31,10 @@ _TCP_HEADER_BYTES = 52
 _ROCE_HEADER_BYTES = 62
 #: IANA's protocol number.
 _TCP = 6
+#: Records looked at together: what is computed of them stays in the processor's cache, and is small beside a window.
+_ROWS_AT_ONCE = 1 << 18
+#: The columns of Traffic that have a row each burst.
+_OF_BURST = ("pair", "start_ns", "end_ns", "payload", "flows")
 
 
 def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
@@ -57,30 +67,81 @@ def read_bursts(batch: FlowBatch, blurs_ns: Int64, ticks_ns: Int64, params: Obse
     Parameters: `batch`, one observation a flow (see `elect`, also for `blurs_ns`); `ticks_ns` int64[exporters], what
     the times of an exporter are cut to.
     """
-    header = np.where(batch.proto == _TCP, _TCP_HEADER_BYTES, _ROCE_HEADER_BYTES)
-    payload = np.maximum(batch.bytes - header * batch.packets, 0)
-    first, pair = run_starts(batch.src, batch.dst), run_numbers(batch.src, batch.dst)
+    first = run_starts(batch.src, batch.dst)
     pair_src, pair_dst = batch.src[first], batch.dst[first]
+    total, in_data = _volumes(batch, first, params)
     reverse = PairIndex.of(pair_src, pair_dst).rows_of(pair_dst, pair_src)
-    total = np.bincount(pair, weights=payload, minlength=len(first))
-    answer = np.where(reverse >= 0, total[reverse], 0.0)
-    is_data = payload >= params.half * batch.bytes
-    in_data = np.bincount(pair, weights=payload * is_data, minlength=len(first))
+    answer = np.where(reverse >= 0, total[reverse], 0)
     answers = total < params.acknowledgement_share * (total + answer)
     carries_data = (total > 0) & ~(answers & (in_data < params.half * total))
-    pair_blur_ns, pair_tick_ns = np.zeros(len(first), dtype=np.int64), np.zeros(len(first), dtype=np.int64)
-    np.maximum.at(pair_blur_ns, pair, blurs_ns[batch.exporter])
-    np.maximum.at(pair_tick_ns, pair, ticks_ns[batch.exporter])
-    rows = carries_data[pair] & (is_data | ~answers[pair])
-    joined = intervals.merge(
-        pair[rows].astype(np.int32), batch.start_ns[rows], batch.end_ns[rows], gap_ns=params.burst_gap_ns
-    )
-    carried = np.bincount(joined.owner, weights=payload[rows], minlength=len(joined.group)).astype(np.int64)
+    pair_blur_ns, pair_tick_ns = (_largest(each[batch.exporter], first) for each in (blurs_ns, ticks_ns))
+    number = np.cumsum(carries_data, dtype=np.int32) - 1
+    # Parts and the whole are both there of one column at a time.
+    found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _OF_BURST}
+    for part in _parts(batch, first, params):
+        rows = carries_data[part.pairs][part.pair] & (part.is_data | ~answers[part.pairs][part.pair])
+        bursts = _bursts(batch, part, rows, params)
+        for name, column in found.items():
+            column.append(getattr(bursts, name))
+        found["pair"][-1] = number[part.pairs][bursts.pair]
+    columns = {name: np.concatenate([np.empty(0, dtype=np.int32), *found.pop(name)]) for name in _OF_BURST}
+    of_pair = (column[carries_data] for column in (pair_src, pair_dst, pair_blur_ns, pair_tick_ns))
+    return Traffic(*columns.values(), *of_pair)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The records of some pairs that follow one another, and what they carry.
+
+    `pairs` and `rows` are where pairs and records are among all; `pair` int32[n] counts from the first of these.
+    """
+
+    pairs: slice
+    rows: slice
+    pair: Int32
+    payload: Int64
+    is_data: Bool
+
+
+def _parts(batch: FlowBatch, first: Int64, params: ObserveParams) -> Iterator[_Part]:
+    """Yield all pairs, some at a time.
+
+    Parameters: `first` int64[pairs], the first record of each.
+    """
+    edges = [0, *(np.flatnonzero(np.diff(first // _ROWS_AT_ONCE)) + 1).tolist(), len(first)]
+    stops = np.append(first, len(batch))
+    for low, high in pairwise(edges if len(first) else ()):
+        rows = slice(int(stops[low]), int(stops[high]))
+        pair = np.repeat(np.arange(high - low, dtype=np.int32), np.diff(stops[low : high + 1]))
+        header = np.where(batch.proto[rows] == _TCP, _TCP_HEADER_BYTES, _ROCE_HEADER_BYTES)
+        payload = np.maximum(batch.bytes[rows] - header * batch.packets[rows], 0)
+        yield _Part(slice(low, high), rows, pair, payload, payload >= params.half * batch.bytes[rows])
+
+
+def _volumes(batch: FlowBatch, first: Int64, params: ObserveParams) -> tuple[Float64, Float64]:
+    """Return the payload of each pair, and that in records of data, float64[pairs] each."""
+    total, in_data = np.zeros((2, len(first)))
+    for part in _parts(batch, first, params):
+        total[part.pairs] = np.bincount(part.pair, weights=part.payload)
+        in_data[part.pairs] = np.bincount(part.pair, weights=part.payload * part.is_data)
+    return total, in_data
+
+
+def _largest(values: Int64, first: Int64) -> Int64:
+    """Return the largest value of each run, int64[runs], by the rows at which these begin."""
+    return np.maximum.reduceat(values, first) if len(first) else values
+
+
+def _bursts(batch: FlowBatch, part: _Part, rows: Bool, params: ObserveParams) -> Traffic:
+    """Join some records of a part, `rows` bool[n], to bursts that are no control messages."""
+    pair, payload = part.pair[rows], part.payload[rows]
+    start_ns, end_ns = batch.start_ns[part.rows][rows], batch.end_ns[part.rows][rows]
+    joined = intervals.merge(pair, start_ns, end_ns, gap_ns=params.burst_gap_ns)
+    carried = np.bincount(joined.owner, weights=payload, minlength=len(joined.group)).astype(np.int64)
     records = np.bincount(joined.owner, minlength=len(joined.group)).astype(np.int32)
-    bursts = Traffic(
-        joined.group, joined.start, joined.end, carried, records, pair_src, pair_dst, pair_blur_ns, pair_tick_ns
-    )
-    return bursts.take(_is_data(bursts, params)).keep_pairs(carries_data)
+    pairs = np.zeros(part.pairs.stop - part.pairs.start, dtype=np.int64)  # nothing is asked of the pairs here
+    bursts = Traffic(joined.group, joined.start, joined.end, carried, records, pairs, pairs, pairs, pairs)
+    return bursts.take(_is_data(bursts, params))
 
 
 def _is_data(bursts: Traffic, params: ObserveParams) -> Bool:

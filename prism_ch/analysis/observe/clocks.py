@@ -148,7 +148,7 @@ def _compare(seen: FlowBatch, params: ClockParams) -> _Compared:
 
     An offset is looked for nearby first, and far away if what is nearby does not explain nearly everything.
     """
-    sightings = _sightings(seen, seen.five_tuples())
+    sightings = _sightings(seen, np.arange(len(seen)), seen.five_tuples())
     near = _offsets(sightings, round(params.near_s * _SECOND_NS), params)
     far = _offsets(sightings.of_pairs(~near.sharp), round(params.far_s * _SECOND_NS), params)
     return near.take(near.sharp).joined(far.take(far.clear))
@@ -167,9 +167,9 @@ def _compare_apart(batch: FlowBatch, compared: _Compared, server: Int32, params:
     first = run_starts(batch.src, batch.dst)
     between = server[batch.src[first]].astype(np.int64) * servers + server[batch.dst[first]]
     _, lane = np.unique(between, return_inverse=True)
-    lane = lane[run_numbers(batch.src, batch.dst)]
-    apart = of_several(lane, joined[batch.exporter])
-    sightings = _sightings(batch.take(apart), lane[apart])
+    lane = lane.astype(np.int32)[run_numbers(batch.src, batch.dst)]
+    apart = np.flatnonzero(of_several(lane, joined[batch.exporter]))
+    sightings = _sightings(batch, apart, lane[apart])
     near_ns = round(params.near_s * _SECOND_NS)
     found = _offsets(sightings, near_ns, params)
     wrong = found.sharp & (np.abs(found.offset_s) > max(params.widths_s))
@@ -207,9 +207,10 @@ class _Sightings:
         return replace(self, left=left, right=right, pair=pair, first=first, second=second)
 
 
-def _sightings(seen: FlowBatch, five_tuple: Int64) -> _Sightings:
-    order = order_by(five_tuple, seen.exporter, seen.end_ns)
-    seen, five_tuple = seen.take(order), five_tuple[order]
+def _sightings(batch: FlowBatch, rows: Int64, five_tuple: Int64 | Int32) -> _Sightings:
+    """List what exporters saw of 5-tuples, [n], in some rows of a batch, int64[n]."""
+    order = order_by(five_tuple, batch.exporter[rows], batch.end_ns[rows])
+    seen, five_tuple = batch.take(rows[order]), five_tuple[order]
     begin = run_starts(five_tuple, seen.exporter)
     length = np.diff(np.append(begin, len(seen)))
     number = np.arange(len(begin))

@@ -17,7 +17,7 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import ObserveParams
 from prism_ch.model.traffic import Traffic
 from tests import naive
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, TCP, Flow, batch, every, ring
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, TCP, Flow, batch, every, ring, shaken
 
 PARAMS = ObserveParams()
 
@@ -194,6 +194,16 @@ class TestObserve:
         expected = [(*pair, *burst) for pair in sorted(pairs) for burst in naive.bursts(pairs[pair], gap_ms * MS)]
         found = observe(batch(seen), params)
         assert table(found.src, found.dst, found.start_ns, found.end_ns, found.payload, found.flows) == expected
+
+    @pytest.mark.parametrize("rows", [1, 2, 7])
+    def test_records_looked_at_some_at_a_time(self, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+        seen = batch(shaken([*ring([0, 1, 2], [0, 100, 200]), *(Flow(3, 0, at, 1, 60) for at in (5, 6, 90))], 1))
+        whole = observe(seen, PARAMS)
+        monkeypatch.setattr(stage, "_ROWS_AT_ONCE", rows)
+        parts = observe(seen, PARAMS)
+        assert len(whole) > 3
+        for name in ("pair", "start_ns", "end_ns", "payload", "flows", "pair_src", "pair_dst", "pair_blur_ns"):
+            assert getattr(parts, name).tolist() == getattr(whole, name).tolist(), name
 
     @pytest.mark.parametrize("payload", [0, 1, 10**12])
     def test_one_flow_of_any_size_and_no_length(self, payload: int) -> None:
