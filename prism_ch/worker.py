@@ -19,6 +19,7 @@ from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.causes import balanced, slower, without
 from prism_ch.analysis.replay.what_if import ReplayedAttempt, cause_at, outcome
 from prism_ch.analysis.window import analyse_window, job_contexts
+from prism_ch.core.heap import give_back
 from prism_ch.errors import PrismError, StoreError, UsageError
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_span import FlowSpan
@@ -338,6 +339,7 @@ def _work(
         memory, flows = _read(stored, kept, params, is_whole=is_whole)
         clock.append(time.perf_counter())
         found, known = analyse_window(flows, memory, stored.topology, params, executor)
+        give_back()
         clock.append(time.perf_counter())
         revision = stored.publish(found, memory)
     except Exception as error:

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
+from prism_ch.core.heap import give_back
+
 Output = TypeVar("Output")
 
 #: What a function is called with, once for each of these.
@@ -60,7 +62,9 @@ class LocalExecutor:
     def start(self, work: Callable[..., Output], given: Sequence[Given]) -> Sequence[Held[Output]]:
         """Hold what a function returns for each of some arguments, after all calls."""
         with ThreadPoolExecutor(self._at_once) as pool:
-            return [_Here(one) for one in pool.map(lambda arguments: work(*map(_opened, arguments)), given)]
+            held = [_Here(one) for one in pool.map(lambda arguments: work(*map(_opened, arguments)), given)]
+        give_back()
+        return held
 
     def results(self, held: Sequence[Held[Output]]) -> list[Output]:
         """Return held values."""

@@ -1,5 +1,6 @@
 """Array types, and the checks and groupings that every algorithm of this package starts with."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,42 @@ def run_numbers(*keys: npt.NDArray[Any]) -> Int64:
     opens = np.zeros(len(keys[0]), dtype=np.int64)
     opens[run_starts(*keys)[1:]] = 1
     return np.cumsum(opens)
+
+
+def blocks(first: Int64, rows: int) -> list[tuple[int, int]]:
+    """Divide runs of rows into blocks of whole runs, each of about as many rows.
+
+    Parameters: `first` int64[runs], the row at which each begins. Returns the first run of each block, and the one
+    after its last.
+    """
+    if not len(first):
+        return []
+    edges = [0, *(np.flatnonzero(np.diff(first // rows)) + 1).tolist(), len(first)]
+    return list(pairwise(edges))
+
+
+class Growing:
+    """Columns that grow where they are: the system moves pages of large ones, not bytes.
+
+    Parts that are put together at the end are there twice for a moment, and leave holes in memory that little fits.
+    """
+
+    def __init__(self, **columns: npt.NDArray[Any]) -> None:
+        """Begin with some columns, whose dtypes stay."""
+        self._columns = {name: column.copy() for name, column in columns.items()}
+
+    def append(self, **columns: npt.NDArray[Any]) -> None:
+        """Add rows, to every column as many."""
+        check_equal_length(**columns)
+        for name, column in self._columns.items():
+            filled = len(column)
+            column.resize(filled + len(columns[name]), refcheck=False)
+            column[filled:] = columns[name]
+
+    def end(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns, which grow no more."""
+        columns, self._columns = self._columns, {}
+        return columns
 
 
 def last_rows(starts: Int64, rows: int) -> Int64:

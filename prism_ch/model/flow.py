@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import order_by, ranges
+from prism_ch.core.arrays import Growing, order_by, ranges
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16
 
 #: What a batch has beside its columns.
@@ -119,18 +119,16 @@ class FlowBatch(Columns):
     def in_order(cls, parts: Iterable[FlowBatch]) -> FlowBatch:
         """Join batches each of whose senders come after those before it.
 
-        Each is let go of before the next: columns grow where they are, as the system moves pages, not bytes.
+        Each is let go of before the next.
         """
-        whole = {name: column.copy() for name, column in _columns_of(cls.empty()).items()}
+        whole = Growing(**_columns_of(cls.empty()))
         exporters: dict[str, int] = {}
         ways: dict[tuple[str, ...], int] = {}
         for part in parts:
-            numbers = {"exporter": _numbered(part.exporters, exporters), "way": _numbered(part.ways, ways)}
-            for name, column in _columns_of(part).items():
-                filled = len(whole[name])
-                whole[name].resize(filled + len(column), refcheck=False)
-                whole[name][filled:] = numbers[name][column] if name in numbers else column
-        return cls(**whole, exporters=tuple(exporters), ways=tuple(ways)).with_used_names()
+            exporter = _numbered(part.exporters, exporters)[part.exporter]
+            way = _numbered(part.ways, ways)[part.way]
+            whole.append(**_columns_of(part) | {"exporter": exporter, "way": way})
+        return cls(**whole.end(), exporters=tuple(exporters), ways=tuple(ways)).with_used_names()
 
 
 def _columns_of(batch: FlowBatch) -> dict[str, npt.NDArray[Any]]:

@@ -21,9 +21,9 @@ _SCHEMA = pa.schema(
     }
 )
 
-#: Phases that one statement inserts, but for those of one job, at 9 bytes each: enough that statements cost little
-#: beside them, and that they make few parts of the table.
-_MAX_PHASES = 4_000_000
+#: Phases that one statement inserts, but for those of one job, at 9 bytes each, of which the engine takes five times as
+#: much: enough that statements cost little beside them, and that they make few parts of the table.
+_MAX_PHASES = 2_000_000
 
 
 def timeline_parts(topology: Topology, revisions: Sequence[JobRevision]) -> Iterator[pa.Table]:

@@ -20,13 +20,13 @@ from prism_ch.model.traffic import Traffic
 class Presences:
     """Presences of pairs, sorted by (pair, time): `pair` int32[k], `first_ns` and `last_ns` int64[k].
 
-    `traffic` are the bursts of all of them, n, and `of_burst` int64[n] the presence that each belongs to, rising.
+    `traffic` are the bursts of all of them, n, and `of_burst` int32[n] the presence that each belongs to, rising.
     `merged` bool[pairs] masks the pairs whose records run on over many steps.
     """
 
     traffic: Traffic
     merged: Bool
-    of_burst: Int64
+    of_burst: Int32
     pair: Int32
     first_ns: Int64
     last_ns: Int64
@@ -45,8 +45,10 @@ class Presences:
 
     def keep(self, chosen: Bool) -> Presences:
         """Return the masked presences with their bursts."""
+        if chosen.all():
+            return self
         rows = chosen[self.of_burst]
-        number = np.cumsum(chosen) - 1
+        number = np.cumsum(chosen, dtype=np.int32) - 1
         kept = {name: getattr(self, name)[chosen] for name in ("pair", "first_ns", "last_ns")}
         return replace(self, traffic=self.traffic.take(rows), of_burst=number[self.of_burst[rows]], **kept)
 
@@ -75,7 +77,7 @@ def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
     opens |= away & ~merged[traffic.pair]
     first = np.flatnonzero(opens)
     first_ns, last_ns = traffic.start_ns[first], traffic.end_ns[last_rows(first, len(traffic))]
-    return Presences(traffic, merged, np.cumsum(opens) - 1, traffic.pair[first], first_ns, last_ns)
+    return Presences(traffic, merged, np.cumsum(opens, dtype=np.int32) - 1, traffic.pair[first], first_ns, last_ns)
 
 
 def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: RecogniseParams) -> Float64:
@@ -129,7 +131,7 @@ def _unite(present: Presences) -> Presences:
     first = run_starts(*keys)
     return replace(
         present,
-        of_burst=run_numbers(*keys)[present.of_burst],
+        of_burst=run_numbers(*keys).astype(np.int32)[present.of_burst],
         pair=present.pair[first],
         first_ns=present.first_ns[first],
         last_ns=present.last_ns[last_rows(first, len(present))],

@@ -12,7 +12,7 @@ from scipy import fft
 
 from prism_ch.analysis.jobs.attempts import Attempts
 from prism_ch.core.graph import components, overlap_matrix
-from prism_ch.model.columns import Bool, Complex128, Float64, Int64
+from prism_ch.model.columns import Bool, Complex128, Float64, Int32, Int64
 from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
@@ -37,9 +37,9 @@ def merge_rails(
     if attempts.merged.any():
         volume = partial(_common_volume, attempts, topology)
         attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
-    together = partial(_co_activity, _timed_bursts(attempts), lags=_BINS // 8)
+    together = partial(_co_activity, _TimedBursts.of(attempts), lags=_BINS // 8)
     attempts = join(attempts, together, overlap_min=params.half, alike_min=params.co_activity_min)
-    at_once = partial(_co_activity, _timed_bursts(attempts), lags=0)
+    at_once = partial(_co_activity, _TimedBursts.of(attempts), lags=0)
     return join(attempts, at_once, overlap_min=0.0, alike_min=params.nearly_all)
 
 
@@ -120,15 +120,25 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
     return known_both & same, known_both & ~same
 
 
-def _timed_bursts(attempts: Attempts) -> list[_Timed]:
-    """Return the bursts of each attempt that show time."""
-    timed = np.flatnonzero(~attempts.merged[attempts.traffic.pair])
-    order = timed[np.argsort(attempts.of_burst[timed], kind="stable")]
-    edges = np.searchsorted(attempts.of_burst[order], np.arange(len(attempts) + 1))
-    return [_Timed.of(attempts.traffic, order[low:high]) for low, high in pairwise(edges)]
+@dataclass(frozen=True, slots=True)
+class _TimedBursts:
+    """The bursts of each attempt that show time: rows of all bursts, cut out when they are looked at."""
+
+    traffic: Traffic
+    rows: Sequence[Int32]
+
+    @classmethod
+    def of(cls, attempts: Attempts) -> _TimedBursts:
+        timed = np.flatnonzero(~attempts.merged[attempts.traffic.pair]).astype(np.int32)
+        timed = timed[np.argsort(attempts.of_burst[timed], kind="stable")]
+        edges = np.searchsorted(attempts.of_burst[timed], np.arange(len(attempts) + 1))
+        return cls(attempts.traffic, [timed[low:high] for low, high in pairwise(edges)])
+
+    def __getitem__(self, attempt: int) -> _Timed:
+        return _Timed.of(self.traffic, self.rows[attempt])
 
 
-def _co_activity(bursts: Sequence[_Timed], left: Int64, right: Int64, lags: int) -> Float64:
+def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, lags: int) -> Float64:
     """Correlate the activity of listed attempts while both are seen, float64[pairs], at most 1.
 
     Parameters: `bursts` of each attempt; `lags`, in bins either way, of which the best counts: stages of a job may
@@ -159,7 +169,7 @@ class _Timed:
     last_ns: int
 
     @classmethod
-    def of(cls, traffic: Traffic, rows: Int64) -> _Timed:
+    def of(cls, traffic: Traffic, rows: Int32) -> _Timed:
         start_ns, end_ns = traffic.start_ns[rows], traffic.end_ns[rows]
         first_ns, last_ns = int(start_ns.min(initial=FOREVER_NS)), int(end_ns.max(initial=ALWAYS_NS))
         return cls(start_ns, end_ns, traffic.payload[rows], first_ns, last_ns)

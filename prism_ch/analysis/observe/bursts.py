@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import Growing, blocks, order_by, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -33,8 +30,6 @@ _ROCE_HEADER_BYTES = 62
 _TCP = 6
 #: Records looked at together: what is computed of them stays in the processor's cache, and is small beside a window.
 _ROWS_AT_ONCE = 1 << 18
-#: The columns of Traffic that have a row each burst.
-_OF_BURST = ("pair", "start_ns", "end_ns", "payload", "flows")
 
 
 def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
@@ -76,17 +71,16 @@ def read_bursts(batch: FlowBatch, blurs_ns: Int64, ticks_ns: Int64, params: Obse
     carries_data = (total > 0) & ~(answers & (in_data < params.half * total))
     pair_blur_ns, pair_tick_ns = (_largest(each[batch.exporter], first) for each in (blurs_ns, ticks_ns))
     number = np.cumsum(carries_data, dtype=np.int32) - 1
-    # Parts and the whole are both there of one column at a time.
-    found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _OF_BURST}
+    none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    whole = Growing(pair=none[1], start_ns=none[0], end_ns=none[0], payload=none[0], flows=none[1])
     for part in _parts(batch, first, params):
         rows = carries_data[part.pairs][part.pair] & (part.is_data | ~answers[part.pairs][part.pair])
         bursts = _bursts(batch, part, rows, params)
-        for name, column in found.items():
-            column.append(getattr(bursts, name))
-        found["pair"][-1] = number[part.pairs][bursts.pair]
-    columns = {name: np.concatenate([np.empty(0, dtype=np.int32), *found.pop(name)]) for name in _OF_BURST}
+        pair = number[part.pairs][bursts.pair]
+        own = {name: getattr(bursts, name) for name in ("start_ns", "end_ns", "payload", "flows")}
+        whole.append(pair=pair, **own)
     of_pair = (column[carries_data] for column in (pair_src, pair_dst, pair_blur_ns, pair_tick_ns))
-    return Traffic(*columns.values(), *of_pair)
+    return Traffic(*whole.end().values(), *of_pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +102,8 @@ def _parts(batch: FlowBatch, first: Int64, params: ObserveParams) -> Iterator[_P
 
     Parameters: `first` int64[pairs], the first record of each.
     """
-    edges = [0, *(np.flatnonzero(np.diff(first // _ROWS_AT_ONCE)) + 1).tolist(), len(first)]
     stops = np.append(first, len(batch))
-    for low, high in pairwise(edges if len(first) else ()):
+    for low, high in blocks(first, _ROWS_AT_ONCE):
         rows = slice(int(stops[low]), int(stops[high]))
         pair = np.repeat(np.arange(high - low, dtype=np.int32), np.diff(stops[low : high + 1]))
         header = np.where(batch.proto[rows] == _TCP, _TCP_HEADER_BYTES, _ROCE_HEADER_BYTES)

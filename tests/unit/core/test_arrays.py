@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_ch.core.arrays import check_equal_length, check_groups, order_by, ranges, run_starts, segment_search
+from prism_ch.core.arrays import (
+    Growing,
+    blocks,
+    check_equal_length,
+    check_groups,
+    order_by,
+    ranges,
+    run_starts,
+    segment_search,
+)
 
 
 def test_equal_lengths_are_demanded_by_name() -> None:
@@ -61,3 +70,28 @@ def test_segment_search_is_searchsorted_in_each_segment(segments: list[list[int]
 def test_ranges_are_counted_up_end_to_end() -> None:
     assert ranges(np.array([5, 7, 0]), np.array([2, 0, 3])).tolist() == [5, 6, 0, 1, 2]
     assert ranges(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)).tolist() == []
+
+
+@given(st.lists(st.integers(1, 9), max_size=20), st.integers(1, 12))
+def test_blocks_hold_all_runs_and_few_rows(lengths: list[int], rows: int) -> None:
+    first = np.cumsum([0, *lengths], dtype=np.int64)[:-1]
+    found = blocks(first, rows)
+    assert [run for low, high in found for run in range(low, high)] == list(range(len(lengths)))
+    assert all(high > low and sum(lengths[low : high - 1]) <= rows for low, high in found)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))
+def test_what_grows_is_its_parts_end_to_end(parts: list[list[int]]) -> None:
+    growing = Growing(a=np.empty(0, dtype=np.int32), b=np.empty(0, dtype=np.int64))
+    for part in parts:
+        growing.append(a=np.array(part, dtype=np.int32), b=2 * np.array(part, dtype=np.int64))
+    columns = growing.end()
+    assert columns["a"].tolist() == [one for part in parts for one in part]
+    assert columns["b"].tolist() == (2 * columns["a"]).tolist()
+    assert [columns[name].itemsize for name in "ab"] == [4, 8]
+
+
+def test_columns_grow_together() -> None:
+    growing = Growing(a=np.empty(0), b=np.empty(0))
+    with pytest.raises(ValueError, match="b has 1 rows"):
+        growing.append(a=np.zeros(2), b=np.zeros(1))

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from prism_ch.analysis.jobs import attempts as stage
 from prism_ch.analysis.jobs.attempts import Attempts, find_attempts
+from prism_ch.analysis.jobs.presence import find_presences
 from prism_ch.model.params import RecogniseParams
 from tests.unit.analysis.build import MB, Flow, buckets, every, job, renamed, ring, shaken, shifted, topology, traffic
 
@@ -37,6 +39,32 @@ def mesh(members: Sequence[int], from_ms: float) -> list[Flow]:
     """Everybody meets everybody."""
     pairs = [(a, b) for a in members for b in members if a != b]
     return [Flow(a, b, from_ms + 10 * place, 1, 15_000) for place, (a, b) in enumerate(pairs)]
+
+
+def test_bursts_looked_at_some_at_a_time_tell_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart shows by what pairs usually move: however few of their bursts are looked at together."""
+    before = shaken([*job(GRID, 10), *ring([4, 5, 6], EARLY)], 1)
+    after = shifted(renamed(job(GRID, 10), [0, 1, 6, 7]), 30_000)
+    whole = attempts([*before, *after])
+    monkeypatch.setattr(stage, "_ROWS_AT_ONCE", 1)
+    parts = attempts([*before, *after])
+    assert len(whole) > 1
+    assert as_lists(parts) == as_lists(whole)
+    assert parts.of_burst.tolist() == whole.of_burst.tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 7, 10**6])
+def test_quartiles_are_those_of_each_place(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(stage, "_ROWS_AT_ONCE", rows)
+    seen = traffic(shaken([*job(GRID, 6), *buckets([4, 5, 6], EARLY, [30 * MB, 9 * MB], 50)], 1))
+    every_pair = np.ones(len(seen.pair_src), dtype=bool)
+    present = find_presences(seen, every_pair, ~every_pair, WHERE, PARAMS)
+    assert len(present) > 3
+    low, high = stage._quartiles(present, np.arange(len(present), dtype=np.int32)[::-1], len(present) + 1)
+    of_each = [present.traffic.payload[present.of_burst == row] for row in range(len(present))][::-1]
+    assert low[:-1].tolist() == [float(np.quantile(each, 0.25)) for each in of_each]
+    assert high[:-1].tolist() == [float(np.quantile(each, 0.75)) for each in of_each]
+    assert np.isnan([low[-1], high[-1]]).all()
 
 
 class TestOneAttempt:
