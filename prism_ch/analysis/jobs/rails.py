@@ -149,7 +149,8 @@ def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, lags: int) -> 
     for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
         begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
         if begin < end:
-            spectra = [_spectrum(part, begin, end) for part in (one, other)]
+            longest_ns = min(one.usual_ns, other.usual_ns)
+            spectra = [_spectrum(part, begin, end, longest_ns) for part in (one, other)]
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
             best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
     return best
@@ -174,16 +175,26 @@ class _Timed:
         first_ns, last_ns = int(start_ns.min(initial=FOREVER_NS)), int(end_ns.max(initial=ALWAYS_NS))
         return cls(start_ns, end_ns, traffic.payload[rows], first_ns, last_ns)
 
+    @property
+    def usual_ns(self) -> int:
+        """How long bursts last in the median byte."""
+        lasts_ns = self.end_ns - self.start_ns
+        order = np.argsort(lasts_ns)
+        moved = np.cumsum(self.payload[order])
+        return int(lasts_ns[order[np.searchsorted(moved, moved[-1] / 2)]])
 
-def _spectrum(bursts: _Timed, begin: int, end: int) -> Complex128:
+
+def _spectrum(bursts: _Timed, begin: int, end: int, longest_ns: int) -> Complex128:
     """Transform the payload over time in [begin, end), of mean 0 and unit norm, zero-padded.
 
-    A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side.
+    A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side. It counts as
+    no longer than `longest_ns`: rails of a job begin together, and a slow one takes longer.
     """
     inside = (bursts.end_ns >= begin) & (bursts.start_ns <= end)
+    start_ns = bursts.start_ns[inside]
     first, last = (
-        np.clip((edge[inside] - begin) * _BINS // (end - begin), 0, _BINS - 1)
-        for edge in (bursts.start_ns, bursts.end_ns)
+        np.clip((edge - begin) * _BINS // (end - begin), 0, _BINS - 1)
+        for edge in (start_ns, np.minimum(bursts.end_ns[inside], start_ns + longest_ns))
     )
     first, last = np.maximum(first - 1, 0), np.minimum(last + 1, _BINS - 1)
     rate = bursts.payload[inside] / (last - first + 1)

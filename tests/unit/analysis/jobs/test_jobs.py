@@ -113,6 +113,15 @@ class TestComponents:
         rails = [flow for rail in range(4) for flow in ring([rail, 4 + rail], every(3000, 4), length_ms=200)]
         assert len(found(shaken(rails, seed, ms=20), topology(2, gpus=4))) == 1
 
+    def test_rails_are_one_job_though_half_of_them_are_slow(self) -> None:
+        """Their ranks pass on activations together, but some take six times as long for their gradients."""
+        ends, rails = every(3000, 8, 3000), []
+        for rail in range(4):
+            slow_ms = 2000 * (rail > 1)
+            rails += ring([rail, 4 + rail], [end + slow_ms for end in ends], length_ms=400 + slow_ms)
+            rails += [Flow(rail, 4 + rail, end - 2000 + 200 * n, 20, MB) for end in ends for n in range(4)]
+        assert members(found(shaken(rails, 1), topology(2, gpus=4))) == [list(range(8))]
+
     def test_rails_are_compared_over_their_common_time(self) -> None:
         one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(730, 82))
         long = ring([6, 9], every(100_000, 13, -1_200_000))
