@@ -128,23 +128,27 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
         return np.empty((lines, 0), dtype=np.int64)
     count = np.bincount(line, minlength=lines)
     reference = end[line == int(np.argmax(count))]
-    # Quick steps are steps, too, where most are slow.
-    step_ns = float(np.quantile(np.diff(reference), 0.25)) if len(reference) > 1 else float(_NEVER_NS)
     next_ns = _next_begin(sequences, ends)
     mine = next_ns[line == int(np.argmax(count))]
     after = _after_nearest(reference, end) if chain is None else _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
+    cluster, seen = _clusters(line, moment, _step_around(reference, moment, params), params)
+    pauses = _pauses(cluster, len(seen), (end, next_ns))
     if chain is None:
-        step = _number(line, moment, _due(sequences, ends) - lag[line], (end, next_ns), step_ns, params)
+        due = _due(sequences, ends) - lag[line]
+        at, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
+        number = _join_delayed(seen, at, due_at, pauses, _step_around(reference, at, params), params)
     else:
-        step = _number_on_pipelines(line, moment, (end, next_ns), step_ns, params)
+        number = _join_before_next(seen, *pauses)
+    step = number[cluster]
     steps = int(step.max()) + 1
     result = np.full((lines, steps), np.iinfo(np.int64).min)
     np.maximum.at(result, (line, step), end)
     seen = result > np.iinfo(np.int64).min
     centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
     expected = centre[None, :] + lag[:, None]
+    step_ns = _step_around(reference, centre, params)
     voting = (count > 0)[:, None]
     last_ns = sequences.end_ns[sequences.offsets[1:] - 1][:, None]
     # A line whose last burst ends when its step usually does has ended it, whatever records of it are lost. That counts
@@ -174,7 +178,7 @@ def _overtaken(silent: Bool, seen: Bool, lag: Int64, chain: Int32, params: Divid
 
 
 def _pending(
-    silent: Bool, went_on: Bool, last_ns: Int64, expected: Int64, step_ns: float, params: DivideParams
+    silent: Bool, went_on: Bool, last_ns: Int64, expected: Int64, step_ns: Float64, params: DivideParams
 ) -> Bool:
     """Mask the steps at the data's end that some lines are still to end, bool[steps].
 
@@ -224,26 +228,18 @@ def _due(sequences: Sequences, ends: Bool) -> Int64:
     return np.minimum(end, start + usual_ns[line].astype(np.int64))
 
 
-def _number(
-    line: Int32, moment: Int64, due: Int64, pause: tuple[Int64, Int64], step_ns: float, params: DivideParams
-) -> Int64:
-    """Return the step of each end, int64[n].
+def _step_around(reference: Int64, moment: Int64 | Float64, params: DivideParams) -> Float64:
+    """Return how long steps take around some moments, float64[n].
 
-    Parameters: `moment` int64[n] and `due`, see `_due`, are without their line's usual distance; `pause`, each end
-    itself and when its line begins to close the next step, int64[n] each.
+    Parameters: `reference` int64[k], rising, ends of steps. Quick steps are steps, too, where most are slow: it is the
+    lower quartile of those around.
     """
-    cluster, seen = _clusters(line, moment, step_ns, params)
-    centre, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
-    pauses = _pauses(cluster, len(seen), pause)
-    return _join_delayed(seen, centre, due_at, pauses, step_ns, params)[cluster]
-
-
-def _number_on_pipelines(
-    line: Int32, moment: Int64, pause: tuple[Int64, Int64], step_ns: float, params: DivideParams
-) -> Int64:
-    """Return the step of each end of links, int64[n]; see `_number`."""
-    cluster, seen = _clusters(line, moment, step_ns, params)
-    return _join_before_next(seen, *_pauses(cluster, len(seen), pause))[cluster]
+    if len(reference) < 2:
+        return np.full(np.shape(moment), float(_NEVER_NS))
+    side = params.repeats
+    lasts = np.pad(np.diff(reference).astype(np.float64), side, constant_values=np.nan)
+    around = robust.quantile_of_rows(np.lib.stride_tricks.sliding_window_view(lasts, 2 * side + 1), 0.25)
+    return np.asarray(around[np.clip(np.searchsorted(reference, moment) - 1, 0, len(around) - 1)])
 
 
 def _pauses(cluster: Int64, count: int, pause: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
@@ -254,13 +250,14 @@ def _pauses(cluster: Int64, count: int, pause: tuple[Int64, Int64]) -> tuple[Int
     return last_ns, begin_ns
 
 
-def _clusters(line: Int32, moment: Int64, step_ns: float, params: DivideParams) -> tuple[Int64, Bool]:
+def _clusters(line: Int32, moment: Int64, step_ns: Float64, params: DivideParams) -> tuple[Int64, Bool]:
     """Pool moments that lie close together.
 
+    Parameters: `step_ns` float64[n], how long steps take around each.
     Returns the cluster of each, int64[n], rising with time, and which lines have one in it, bool[clusters, lines].
     """
     order = np.argsort(moment, kind="stable")
-    opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns])
+    opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns[order[1:]]])
     cluster = np.empty(len(order), dtype=np.int64)
     cluster[order] = np.cumsum(opens) - 1
     seen = np.zeros((int(cluster.max()) + 1, int(line.max()) + 1), dtype=bool)
@@ -287,12 +284,12 @@ def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
 
 
 def _join_delayed(
-    seen: Bool, centre: Float64, due: Float64, pauses: tuple[Int64, Int64], step_ns: float, params: DivideParams
+    seen: Bool, centre: Float64, due: Float64, pauses: tuple[Int64, Int64], step_ns: Float64, params: DivideParams
 ) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
     Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `due`, when it
-    would be if no burst lasted longer than usual; `pauses`, see `_pauses`.
+    would be if no burst lasted longer than usual; `pauses`, see `_pauses`; `step_ns`, how long steps take around it.
 
     A slow GPU delays its own stage, and a slow network makes its bursts last: neighbours without a common line are one
     step if the later comes, or is due, well before those lines end again, or if most wait for a few before any goes on.
@@ -304,13 +301,13 @@ def _join_delayed(
         first = int(np.searchsorted(number, number[later - 1]))
         earlier = seen[first:later].any(axis=0)
         again = np.flatnonzero((seen[later:] & earlier).any(axis=1))
-        until = centre[later + again[0]] if len(again) else centre[first] + step_ns
-        # Lost records make single lines miss a step, so that two of them seem to take turns; never several at once.
+        until = centre[later + again[0]] if len(again) else centre[first] + step_ns[first]
         lines = np.count_nonzero(earlier), np.count_nonzero(seen[later])
-        share = params.delay_share if min(lines) > 1 else params.same_boundary
+        # Lost records make single lines miss a step, so that two of them take turns, a step apart; never several.
+        apart_ns = until - centre[first] if min(lines) > 1 else min(until - centre[first], step_ns[first])
         most_wait = lines[0] > 1 and lines[0] >= lines[1]
         waited = most_wait and last_ns[later] <= begin_ns[first:later].min() < _NEVER_NS
-        if waited or min(centre[later], due[later]) - centre[first] < share * (until - centre[first]):
+        if waited or min(centre[later], due[later]) - centre[first] < params.delay_share * apart_ns:
             number[later:] -= 1
     return number
 

@@ -135,6 +135,17 @@ class TestClosingBursts:
         ends = [*every(1000, 6, 1000), *every(6000, 10, 12_000)]
         assert ends_ms(divided(ring([0, 1], ends))) == pytest.approx(ends)
 
+    def test_few_quick_steps_stay_apart_before_many_slow_ones(self) -> None:
+        ends = [*every(1000, 4, 1000), *every(6000, 20, 10_000)]
+        assert ends_ms(divided(ring([0, 1], ends))) == pytest.approx(ends)
+
+    def test_groups_that_change_their_distance_end_each_step_once(self) -> None:
+        """A slow link delays the second group by half a step; then it ends well after the first, not shortly before."""
+        early = [*every(1200, 4, 1200), *every(1500, 20, 6300)]
+        late = [end + (600 if n > 2 else -150) for n, end in enumerate(early)]
+        found = divided(ring([0, 1], early) + ring([2, 3], late))
+        assert ends_ms(found) == pytest.approx([max(pair) for pair in zip(early, late, strict=True)])
+
     @pytest.mark.parametrize("until_ms", [13_500.0, 15_500.0])
     def test_one_group_that_all_others_wait_for_ends_the_step(self, until_ms: float) -> None:
         """In step 10 the last buckets of the first group take 2 s each; the others close the next one after it."""
