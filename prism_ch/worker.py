@@ -17,7 +17,8 @@ from prism_ch.analysis.lookback import read_window
 from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.causes import balanced, slower, without
-from prism_ch.analysis.replay.what_if import ReplayedAttempt, cause_at, outcome
+from prism_ch.analysis.replay.places import cause_at
+from prism_ch.analysis.replay.what_if import ReplayedAttempt, outcome
 from prism_ch.analysis.window import analyse_window, job_contexts
 from prism_ch.core.heap import give_back
 from prism_ch.errors import PrismError, StoreError, UsageError

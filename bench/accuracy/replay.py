@@ -19,8 +19,8 @@ from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.causes import Cause, without
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.idle import measure_idle
+from prism_ch.analysis.replay.places import cause_at
 from prism_ch.analysis.replay.replay import replay
-from prism_ch.analysis.replay.what_if import cause_at
 from prism_ch.analysis.window import job_contexts
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.memory import WindowMemory

@@ -184,9 +184,7 @@ def _of_steps(
     1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too, and those that
        grew longer bit by bit before it was seen.
     2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
-       cause takes, or else by the share of time that the cause is known to cost. A replay in which it costs nothing,
-       such as one of ranks that wait for one another inside an exchange, does not see it. What is slow in the network
-       costs as much as the larger of both: flows show of it what one of them takes longer, a replay what some do.
+       cause takes, or else by the share of time that the cause is known to cost.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
     4. A step whose beginning was not seen lost the share that the next one did; none if that one has no length.
     """
@@ -200,9 +198,8 @@ def _of_steps(
     grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
     own |= grows
     if usual_s is None:
-        told = replayed(job.job.job_id, slow[0]) or 0.0
-        if told >= params.worth_share:
-            share = max(share, told) if slow[0].kind in OF_NETWORK else told
+        told = replayed(job.job.job_id, slow[0])
+        share = share if told is None else told
         excess_s = duration_s * share
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
@@ -258,7 +255,7 @@ def _usual_s(slow: Sequence[Finding], healthy_s: Float64, params: IncidentParams
     known = [one.expected for one in slow if one.kind == "slow_step" and one.first_step <= begins + params.repeats]
     if any(known) and len(healthy_s):
         return float(np.median(known))
-    return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.repeats else None
+    return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.slow_steps else None
 
 
 def _healthy(job: JobMemory, found: Sequence[Finding]) -> Steps:

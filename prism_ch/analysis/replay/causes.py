@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,11 +18,15 @@ from prism_ch.model.params import ReplayParams
 class Cause:
     """Something that may slow a job: the units that compute, and the messages and rounds that it touches.
 
-    `units` int64[n] are rows of the graph's units; `moves` bool[e] masks edges of messages and rounds.
+    `units` int64[n] are rows of the graph's units; `moves` bool[e] masks edges of messages and rounds. `times`
+    float64[e] is how many times as long each takes, as the network shows by itself; None where it does not. `is_whole`
+    is false where it touches more than the graph has: exchanges inside operations.
     """
 
     units: Int64
     moves: Bool
+    times: Float64 | None = None
+    is_whole: bool = True
 
 
 def find_cause(graph: ExecutionGraph, computing: Sequence[int], moving: Bool, links: Bool | None = None) -> Cause:
@@ -47,7 +51,7 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
 
     1. Its units compute as fast as the others of their role.
     2. They, and whatever waits for them unseen, take as long as in the other steps, if these are enough to tell.
-    3. Its messages and rounds take no longer than those that do the same elsewhere, or else in the other steps.
+    3. Its messages and rounds take no longer than usual, see `usual_moves`.
     """
     lag = graph.lag.copy()
     for unit in cause.units.tolist():
@@ -57,7 +61,7 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
     _take_symptoms_away(graph, lag, steps, params)
     if cause.moves.any():
         moves = cause.moves | _waiting_rounds(graph, cause.moves, steps, params)
-        usual = _usual_moves(graph, moves, steps)
+        usual = usual_moves(graph, replace(cause, moves=moves), steps, params)
         lag[moves] = np.where(steps, np.fmin(lag[moves], usual), lag[moves])
     return lag
 
@@ -187,14 +191,19 @@ def _smooth(values: Float64, width: int) -> Float64:
     return np.nan_to_num(robust.median(around, axis=-1), nan=1.0)
 
 
-def _usual_moves(graph: ExecutionGraph, moves: Bool, steps: Bool) -> Float64:
-    """Return how long masked messages and rounds take elsewhere, float64[n, k]. Or else in other steps.
+def usual_moves(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayParams) -> Float64:
+    """Return how long the messages and rounds that a cause touches usually take, float64[n, k].
 
-    NaN where nothing shows that.
+    As long as those that do the same elsewhere, or else in the other steps, if these are enough to tell. Or else a
+    message takes less by the times that the network shows it to take as long; a round may just wait for another. NaN
+    where nothing shows it.
     """
-    usual = np.full((int(np.count_nonzero(moves)), graph.steps), np.nan)
+    moves, healthy = cause.moves, ~steps & graph.known
     kind, place = graph.kind[moves], graph.place[moves]
-    healthy = ~steps & graph.known
+    usual = np.full((len(kind), graph.steps), np.nan)
+    if cause.times is not None:
+        is_message = kind == MESSAGE
+        usual[is_message] = (graph.lag[moves] / cause.times[moves][:, None])[is_message]
     for of in (MESSAGE, ROUND):
         for one in np.unique(place[kind == of]).tolist():
             same = (graph.kind == of) & (graph.place == one)
@@ -202,6 +211,6 @@ def _usual_moves(graph: ExecutionGraph, moves: Bool, steps: Bool) -> Float64:
             others = graph.lag[same & ~moves]
             if len(others):
                 usual[mine] = robust.median(others, axis=0)[None]
-            elif healthy.any():
+            elif np.count_nonzero(healthy) >= params.reference_steps:
                 usual[mine] = robust.median(graph.lag[same & moves][:, healthy], axis=1)[:, None]
     return usual

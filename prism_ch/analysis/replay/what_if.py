@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from prism_ch.analysis.diagnose.context import AttemptContext
-from prism_ch.analysis.replay.causes import Cause, find_cause, stragglers, without
+from prism_ch.analysis.diagnose.network.delay import way_of_group
+from prism_ch.analysis.replay.causes import stragglers, usual_moves, without
 from prism_ch.analysis.replay.graph import ExecutionGraph
+from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ReplayParams
+from prism_ch.model.result import DP
 from prism_ch.model.topology import Topology
 from prism_ch.model.what_if import WhatIf
 
@@ -23,9 +26,6 @@ WORST = (1, 3, 10)
 #: What stands for a part of the network that jobs of several tenants share.
 SHARED = "shared network"
 
-#: Kinds of finding that name what computes, and what moves data.
-_COMPUTE, _NETWORK = ("slow_gpu",), ("slow_nic", "slow_link", "slow_switch", "congestion", "slow_group")
-
 
 @dataclass(frozen=True, slots=True)
 class ReplayedAttempt:
@@ -33,7 +33,7 @@ class ReplayedAttempt:
 
     `first_step` numbers the graph's first step, `first_new` the first that is not published yet. Steps of the attempt's
     division end at `end_ns` int64[k + 1]; `duration_ns` float64[k] is how long those of the graph take in a replay that
-    changes nothing.
+    changes nothing. `communicators` are the members of each by its name as a way, none of those that the graph lacks.
     """
 
     job_id: str
@@ -42,6 +42,7 @@ class ReplayedAttempt:
     first_new: int
     end_ns: Int64
     duration_ns: Float64
+    communicators: Mapping[str, Sequence[int]]
     topology: Topology
     params: ReplayParams
 
@@ -52,7 +53,10 @@ class ReplayedAttempt:
         duration_ns = replay(graph, graph.lag, params.sweeps).duration_ns
         end_ns = one.division.job_end_ns()
         job_id, first = attempt.place.job_id, one.first_step + 1
-        return cls(job_id, graph, first, one.first_new, end_ns, duration_ns, attempt.topology, params)
+        communicators = {
+            way_of_group(each.group_id, job_id): each.members if each.kind == DP else () for each in one.groups.groups
+        }
+        return cls(job_id, graph, first, one.first_new, end_ns, duration_ns, communicators, attempt.topology, params)
 
     def new_steps(self) -> Bool:
         """Mask the steps that are not published yet, bool[k]."""
@@ -87,7 +91,7 @@ def find_what_ifs(
         if finding.incident_id in done:
             continue
         steps = replayed.during(finding)
-        cause = cause_of(graph, finding, replayed.topology)
+        cause = cause_of(graph, finding, replayed.communicators, replayed.topology)
         if cause is not None and (steps & new).any():
             done.add(finding.incident_id)
             lag = without(graph, cause, steps, params)
@@ -98,19 +102,24 @@ def find_what_ifs(
 
 
 def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
-    """Return the share of its steps' time that a finding costs.
+    """Return the share of time that steps take less in a replay without a finding.
 
-    None where it names no place of the job, or where a replay without it is no quicker: then the graph does not show
-    it. Of what moves data for longer it is the least: a replay shortens only what others show to take less.
+    None where the graph does not show it: it names no place of the job, it is slow in the network on ways that are not
+    in the graph, or others that are slow as well leave nothing to compare with. Of the latter a replay is hardly
+    quicker.
     """
     graph, params = replayed.graph, replayed.params
     steps = replayed.during(finding) & graph.known
-    cause = cause_of(graph, finding, replayed.topology)
-    if cause is None or not steps.any():
+    cause = cause_of(graph, finding, replayed.communicators, replayed.topology)
+    if cause is None or not cause.is_whole or not steps.any():
         return None
     lag = without(graph, cause, steps, params)
     found = outcome(replayed, lag, steps, ("", "", finding.subject))
-    return 1 - found.without_s / found.replayed_s if found.without_s < found.replayed_s else None
+    share = max(1 - found.without_s / found.replayed_s, 0.0)
+    if cause.times is None:
+        return share if share >= params.worth_share else None
+    usual = usual_moves(graph, cause, steps, params)[cause.times[cause.moves] > 1]
+    return share if np.isfinite(usual).all() else None
 
 
 def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[str, str, str]) -> WhatIf:
@@ -135,55 +144,3 @@ def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[s
         without_s=float(without_s),
         saved_gpu_h=float((replayed_s - without_s) * len(graph.endpoints) / 3600),
     )
-
-
-def cause_of(graph: ExecutionGraph, finding: Finding, topology: Topology) -> Cause | None:
-    """Find what a finding touches. Returns None where it names no place, or none of this job."""
-    if finding.cause is not None and finding.cause.kind in _COMPUTE:
-        named = (finding.cause.subject, *finding.cause.may_also_be)
-        return cause_at(graph, named, topology, computes=True, moves=False)
-    computes = finding.kind in _COMPUTE or finding.subject_type == "stage"
-    if not computes and finding.kind not in _NETWORK:
-        return None
-    names = (finding.subject, *(finding.about if computes or finding.kind == "slow_group" else ()))
-    sides = {side for name in names for side in name.split("->")}
-    above = not computes and sides.isdisjoint(topology.index) and sides.isdisjoint(topology.leaf_names)
-    return cause_at(graph, names, topology, computes=computes, moves=not computes, between_switches=above)
-
-
-def cause_at(
-    graph: ExecutionGraph,
-    names: Sequence[str],
-    topology: Topology,
-    *,
-    computes: bool,
-    moves: bool,
-    between_switches: bool = False,
-) -> Cause | None:
-    """Find what places touch: endpoints, servers, leaves, or links `a->b`. Returns None for places elsewhere.
-
-    An uplink, or whatever else is `between_switches`, may carry any of the job's flows.
-    """
-    rows = np.zeros(len(graph.endpoints), dtype=np.bool_)
-    links, above = np.zeros(graph.pairs.shape[1], dtype=np.bool_), False
-    for name in names:
-        here, arrow, there = name.partition("->")
-        if name in topology.index:
-            rows |= graph.endpoints == topology.index[name]
-        elif name in topology.server_names:
-            rows |= topology.server[graph.endpoints] == topology.server_names.index(name)
-        elif name in topology.leaf_names:
-            rows |= topology.leaf[graph.endpoints] == topology.leaf_names.index(name)
-        elif here in topology.index and there in topology.index:
-            ends = [graph.endpoints == topology.index[side] for side in (here, there)]
-            rows |= ends[0] | ends[1]
-            links |= ends[0][graph.pairs[0]] & ends[1][graph.pairs[1]]
-        else:
-            above |= bool(arrow) and not {here, there}.isdisjoint(topology.leaf_names)
-    if above or (names and between_switches):
-        rows[:] = True
-    if not rows.any():
-        return None
-    nobody = np.zeros_like(rows)
-    touched = rows if moves else nobody
-    return find_cause(graph, np.flatnonzero(rows).tolist() if computes else [], touched, links if links.any() else None)

@@ -94,8 +94,13 @@ def remembered_s_per_byte(known: Sequence[Finding], times: TimePerByte, topology
 
 def ways_of(times: TimePerByte, topology: Topology, job_id: str) -> list[str]:
     """Name the rows: a pair by its ends, a communicator by its job and group."""
-    names = [f"group {number} of {job_id}" for number in times.group.tolist()]
+    names = [way_of_group(number, job_id) for number in times.group.tolist()]
     for row, src, dst in zip(times.row.tolist(), times.src.tolist(), times.dst.tolist(), strict=True):
         if times.group[row] < 0:
             names[row] = f"{topology.endpoints[src]}->{topology.endpoints[dst]}"
     return names
+
+
+def way_of_group(number: int, job_id: str) -> str:
+    """Name a communicator as a way."""
+    return f"group {number} of {job_id}"
