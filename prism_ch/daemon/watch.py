@@ -4,8 +4,8 @@ A window closes long after a job fell silent: it may have begun just before, and
 whether more will come. So each tick asks who is silent, and up to when records have arrived for sure.
 
 1. Learn from their arrivals how often records come, and how long after their flows end.
-2. What ended `prompt_s` ago has arrived. Where nothing comes at all, that is known after twice the usual distance of
-   arrivals; then what ended one such distance ago would have come.
+2. What ended `prompt_s` ago has arrived. Where nothing comes at all, records are due again after the usual distance of
+   arrivals, and after each further one: what ended before such a moment would have come with them.
 3. A job or exporter that has been silent for `silence_s` is looked at, and again each time it is silent a third as long
    again; and once a window was worked, which replaces what was seen in between.
 4. A pair that trains sends once in each step. Where one has not for half a step longer, while others of its job have, a
@@ -132,9 +132,10 @@ class Watch:
         if len(self._distances_s) < _ENOUGH or lag_s > _PAST_S:
             return None
         usual_s = _usual(self._distances_s)
-        if (now_ns - newest_ns) / 1e9 <= max(self._prompt_s, 2 * usual_s):
+        overdue_s = (now_ns - newest_ns) / 1e9 - max(self._prompt_s, 2 * lag_s)
+        if overdue_s < usual_s:
             return min(now_ns - round(self._prompt_s * 1e9), max(one.last_ns for one in exporters))
-        return now_ns - round(max(self._prompt_s, usual_s, 2 * lag_s) * 1e9)
+        return newest_ns + round((overdue_s // usual_s * usual_s - lag_s) * 1e9)
 
     def is_due(
         self, jobs: Sequence[JobSilence], exporters: Sequence[ExporterArrival], until_ns: int, at_s: float
