@@ -11,7 +11,7 @@ import numpy as np
 from bench.accuracy.faults.cases import KINDS, Case
 from bench.accuracy.faults.identifiable import alike, computes_in_one_go, culprit_name, pairs_across
 from prism_ch.model.columns import Float64, Int64
-from prism_ch.simulate import Scenario, Simulation
+from prism_ch.simulate import Scenario, Simulation, generate
 from prism_ch.simulate.job import COMPUTE_FAULTS, Job
 from prism_ch.simulate.network import Network, RankGrid
 from prism_ch.simulate.traffic import AttemptRun, run_job
@@ -59,7 +59,8 @@ _HANGS_AFTER_NS = 15 * 10**9
 class Truth:
     """The truth about one fault.
 
-    `start_ns` to `end_ns` is the time of its effect; records show it from `shown_ns` on. `accepted` are the right kinds
+    `start_ns` to `end_ns` is the time of its effect; records show it from `shown_ns` on, a stop or hole from when the
+    first should have come. `accepted` are the right kinds
     of finding; those of `meanwhile` are right while it lasts, from `meanwhile_ns` on. `culprit` is empty if there is
     none, else `alike` is it and all that leave the same records. `costs` are of every job; what `hides` jobs
     from sight must be told of without any. `first_step` counts the steps that ended before it.
@@ -157,7 +158,7 @@ def _lost_s(scenario: Scenario, number: int) -> float:
     not end is done again by the next one. Of a step that never ends, what is longer than usual counts as well.
     """
     network = Network(scenario.cluster)
-    healthy = replace(scenario, faults=(), jobs=tuple(_undisturbed(one) for one in scenario.jobs))
+    healthy = _healthy(scenario)
     ran = _begun_and_ended_s(run_job(scenario, number, network, scenario.faults), scenario)
     would = _begun_and_ended_s(run_job(healthy, number, network, ()), healthy)
     if not 1 < len(ran) <= len(would):
@@ -172,6 +173,25 @@ def _before_s(ran: Float64, would: Float64) -> float:
     """Return by how many seconds steps got behind before the recording begins. One that it cuts lost evenly."""
     took_s = np.diff(ran)
     return float(((took_s - np.diff(would)) * np.clip(-ran[:-1] / took_s, 0, 1)).sum())
+
+
+def _healthy(scenario: Scenario) -> Scenario:
+    """Return a scenario in which nothing is slow, stops or is hidden."""
+    seen = replace(scenario.observation, silences=())
+    return replace(scenario, faults=(), jobs=tuple(_undisturbed(one) for one in scenario.jobs), observation=seen)
+
+
+def _first_missing_ns(made: Simulation) -> int:
+    """Return when the first flow should have ended that has no record, or another one."""
+    would = generate(replace(_healthy(made.scenario), phases=False))
+    came, due = (_flows(one) for one in (made, would))
+    return min(one[-1] for one in due - came)
+
+
+def _flows(made: Simulation) -> set[tuple[str, str, int, int, int]]:
+    """List the recorded flows, by ends, port, begin and end."""
+    names = ("src_addr", "dst_addr", "src_port", "time_flow_start_ns", "time_flow_end_ns")
+    return set(zip(*(made.flows[name].to_pylist() for name in names), strict=True))
 
 
 def _undisturbed(job: Job) -> Job:
@@ -212,7 +232,7 @@ def _fault(case: Case, made: Simulation) -> Truth:
     step_ns = int(np.median(np.diff(ends)))
     start_ns, end_ns = row["effect_start_ns"], row["effect_end_ns"]
     shown = int(np.searchsorted(ends, start_ns + step_ns // 2))
-    shown_ns = start_ns + step_ns if case.kind == "hang" else int(ends[min(shown, len(ends) - 1)])
+    shown_ns = _first_missing_ns(made) if case.kind == "hang" else int(ends[min(shown, len(ends) - 1)])
     network = Network(scenario.cluster)
     same = alike(scenario, fault)
     if fault.kind in COMPUTE_FAULTS:
@@ -249,7 +269,7 @@ def _hole(made: Simulation) -> Truth:
     return Truth(
         start_ns=start_ns,
         end_ns=end_ns,
-        shown_ns=start_ns + int(np.median(np.diff(ends))),
+        shown_ns=_first_missing_ns(made),
         accepted=_ACCEPTED["hole"],
         culprit=frozenset(silence.exporters),
         alike=frozenset(silence.exporters),
@@ -265,7 +285,7 @@ def _event(case: Case, made: Simulation) -> Truth:
     [event] = [row for row in made.truth["events"].to_pylist() if row["kind"] in ("stall", "checkpoint", "restart")]
     start_ns, end_ns = event["start_ns"], event["end_ns"]
     resumed_ns = int(ends[min(np.searchsorted(ends, end_ns), len(ends) - 1)])
-    shown_ns = end_ns if case.kind == "restart" else min(start_ns + 2 * step_ns, resumed_ns)
+    shown_ns = end_ns if case.kind == "restart" else _first_missing_ns(made)
     late = _late_replica(made) if event["kind"] == "stall" else ()
     slow = ("slow_step", "slow_gpu") if late and _may_be_slow(case, made) else ()
     return Truth(
