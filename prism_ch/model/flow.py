@@ -78,10 +78,14 @@ class FlowBatch(Columns):
             shared[shared] = of_several(some.five_tuples(), some.exporter)
         return shared
 
-    def ticks_ns(self) -> Int64:
-        """Return the greatest common divisor of each exporter's times, up to a second, int64[exporters]."""
+    def ticks_ns(self, rows: Int64 | None = None) -> Int64:
+        """Return the greatest common divisor of each exporter's times, up to a second, int64[exporters].
+
+        Parameters: `rows`, of which observations; by default of all.
+        """
         tick = np.full(len(self.exporters), 10**9)
-        some = slice(None, None, 1 + len(self) // _TICK_ROWS)
+        every = 1 + (len(self) if rows is None else len(rows)) // _TICK_ROWS
+        some = np.arange(0, len(self), every) if rows is None else rows[::every]
         for times in (self.start_ns, self.end_ns):
             np.gcd.at(tick, self.exporter[some], times[some])
         return tick
@@ -107,13 +111,16 @@ class FlowBatch(Columns):
     def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
         """Join batches that share no observation, sorted as a batch is.
 
-        They may number exporters and ways differently; those without an observation are left out.
+        They may number exporters and ways differently; those without an observation are left out. One alone is not
+        copied.
         """
+        if len(batches) == 1:
+            return batches[0].with_used_names()
         exporters = tuple(sorted({name for batch in batches for name in _named(batch.exporter, batch.exporters)}))
         ways = tuple(sorted({way for batch in batches for way in _named(batch.way, batch.ways)}))
         renumbered = [batch.numbered_by(exporters, ways) for batch in batches]
         joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters, ways=ways)
-        return _sorted(joined) if len(batches) > 1 else joined
+        return _sorted(joined)
 
     @classmethod
     def in_order(cls, parts: Iterable[FlowBatch]) -> FlowBatch:

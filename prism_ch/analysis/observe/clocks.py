@@ -183,13 +183,16 @@ def _compare_apart(batch: FlowBatch, compared: _Compared, server: Int32, params:
 class _Sightings:
     """What each exporter saw of each 5-tuple, and every two of these sequences that are of the same 5-tuple.
 
-    `seen` are the observations, sequence after sequence, each sorted by end; `of` int32[n] is the sequence of each;
+    `row` int64[n] are observations of `seen`, sequence after sequence, each sorted by `end_ns` int64[n]: of its other
+    columns few values are looked at, and copies would be as large as a window. `of` int32[n] is the sequence of each;
     `begin`, `length` int64[sequences] are its first row and its number of rows; `tick_ns` int64[exporters] is what all
     times of an exporter are multiples of, up to a second. `left`, `right` int64[m] are two sequences of one 5-tuple,
     sorted by `pair` int32[m] of exporters, which are `first` and `second` int32[pairs].
     """
 
     seen: FlowBatch
+    row: Int64
+    end_ns: Int64
     of: Int32
     begin: Int64
     length: Int64
@@ -210,22 +213,33 @@ class _Sightings:
 def _sightings(batch: FlowBatch, rows: Int64, five_tuple: Int64 | Int32) -> _Sightings:
     """List what exporters saw of 5-tuples, [n], in some rows of a batch, int64[n]."""
     order = order_by(five_tuple, batch.exporter[rows], batch.end_ns[rows])
-    seen, five_tuple = batch.take(rows[order]), five_tuple[order]
-    begin = run_starts(five_tuple, seen.exporter)
-    length = np.diff(np.append(begin, len(seen)))
+    rows, five_tuple = rows[order], five_tuple[order]
+    begin = run_starts(five_tuple, batch.exporter[rows])
+    length = np.diff(np.append(begin, len(rows)))
     number = np.arange(len(begin))
     after = np.searchsorted(five_tuple[begin], five_tuple[begin], side="right") - number - 1
     others = np.minimum(after, _MAX_SWITCHES - 1)
     left = np.repeat(number, others)
     right = ranges(number + 1, others)
-    exporter, exporters = seen.exporter[begin], len(seen.exporters)
+    exporter, exporters = batch.exporter[rows[begin]], len(batch.exporters)
     key = exporter[left] * np.int64(exporters) + exporter[right]
     order = np.argsort(key, kind="stable")
     keys, pair = np.unique(key[order], return_inverse=True)
     first, second = (part.astype(np.int32) for part in np.divmod(keys, exporters))
     of = np.repeat(number.astype(np.int32), length)
     return _Sightings(
-        seen, of, begin, length, seen.ticks_ns(), left[order], right[order], pair.astype(np.int32), first, second
+        batch,
+        rows,
+        batch.end_ns[rows],
+        of,
+        begin,
+        length,
+        batch.ticks_ns(rows),
+        left[order],
+        right[order],
+        pair.astype(np.int32),
+        first,
+        second,
     )
 
 
@@ -241,7 +255,7 @@ def _offsets(sightings: _Sightings, within_ns: int, params: ClockParams, *, near
         np.bincount(sightings.pair, sightings.length[side], pairs) for side in (sightings.left, sightings.right)
     )
     before, after, pair, looked_at = _candidates(sightings, within_ns)
-    group, difference, weight = _differences(sightings.seen, before, after, pair, params)
+    group, difference, weight = _differences(sightings.seen, sightings.row[before], sightings.row[after], pair, params)
     tick = np.maximum(sightings.tick_ns[sightings.first], sightings.tick_ns[sightings.second])
     width = np.rint(np.array(params.widths_s) * _SECOND_NS).astype(np.int64)
     widths = np.maximum(width[:, None], 2 * tick[None, :])
@@ -267,7 +281,7 @@ def _candidates(sightings: _Sightings, within_ns: int) -> tuple[Int64, Int64, In
     Returns two rows of what was seen, int64[m] each, their pair, int32[m], and of how many observations of the first
     exporter others were sought, float64[pairs]: an even sample if there are many.
     """
-    pairs, end_ns = len(sightings.first), sightings.seen.end_ns
+    pairs, end_ns = len(sightings.first), sightings.end_ns
     length = sightings.length[sightings.left]
     share = _share(sightings.pair, length, _MAX_OBSERVATIONS, pairs)
     row, place = _sampled(share, length)

@@ -127,3 +127,16 @@ def test_parts_by_sender_join_to_the_whole_in_order(seen: list[Flow], cuts: list
     assert columns(joined) == columns(whole)
     assert list(joined.exporters) == sorted({whole.exporters[code] for code in whole.exporter})
     assert list(joined.ways) == sorted({whole.ways[code] for code in whole.way if code >= 0})
+
+
+def test_a_batch_alone_is_not_copied() -> None:
+    one = batch([Flow(0, 1, 0), Flow(1, 0, 5)])
+    assert FlowBatch.concat([one]).bytes.base is one.bytes.base
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0]])
+def test_ticks_of_some_are_those_of_a_batch_of_them(rows: list[int]) -> None:
+    seen = batch([Flow(0, 1, 6, 12), Flow(1, 2, 9, 3, exporter="leaf"), Flow(2, 3, 30, 10)])
+    some = np.array(rows)
+    assert seen.ticks_ns(some).tolist() == seen.take(some).ticks_ns().tolist()
+    assert seen.ticks_ns().tolist() == seen.ticks_ns(np.arange(3)).tolist()
