@@ -28,6 +28,7 @@ from prism_ch.analysis.jobs.tenants import with_right_tenants
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed, WindowFlows, observe
 from prism_ch.analysis.replay.attempts import graph_of, idle_of
+from prism_ch.analysis.replay.pauses import with_pauses
 from prism_ch.analysis.replay.what_if import ReplayedAttempt, find_what_ifs, lost_share
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import RecognisedJob
@@ -153,6 +154,7 @@ def _described(
     revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
     pairs = zip(job.attempts, graphs, strict=True)
     replays = tuple(ReplayedAttempt.of(one, graph) for one, graph in pairs if graph is not None)
+    revision = replace(revision, findings=with_pauses(revision.findings, replays))
     return DescribedJob(revision, found.shared, found.gaps, found.holes, replays)
 
 

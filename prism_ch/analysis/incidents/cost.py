@@ -118,14 +118,14 @@ def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool
     """Whether a slow step loses more than hiccups, and than other steps, do.
 
     What a job's hiccups cost, its own steps show once there are some: one that loses twice as much as any of them is
-    rarer the longer the job goes on.
+    rarer the longer the job goes on. A pause in one operation is a hiccup, unless it is long.
     """
     if slow.kind != "slow_step":
         return False
     others_s = _healthy(job, [slow]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    is_known = names_place(slow) and len(others_s) >= params.recent_steps
+    is_known = names_place(slow) and len(others_s) >= params.recent_steps and not slow.is_pause
     return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
 
 

@@ -143,21 +143,23 @@ class TestSteps:
         assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
 
     @pytest.mark.parametrize(
-        "others_s, caused, alone",
+        "others_s, caused, paused, alone",
         [
-            ([1.0] * 15 + [1.1], True, True),
-            ([1.0] * 14 + [1.1], True, False),
-            ([1.0] * 15 + [1.2], True, False),
-            ([1.0] * 15 + [1.1], False, False),
+            ([1.0] * 15 + [1.1], True, False, True),
+            ([1.0] * 14 + [1.1], True, False, False),
+            ([1.0] * 15 + [1.2], True, False, False),
+            ([1.0] * 15 + [1.1], False, False, False),
+            ([1.0] * 15 + [1.1], True, True, False),
         ],
-        ids=["lost twice as much as any", "of few", "lost half as much", "nobody"],
+        ids=["lost twice as much as any", "of few", "lost half as much", "nobody", "a pause"],
     )
     def test_one_short_step_stands_alone_beside_its_jobs_hiccups(
-        self, others_s: list[float], caused: bool, alone: bool
+        self, others_s: list[float], caused: bool, paused: bool, alone: bool
     ) -> None:
         known = job([*others_s, 1.3])
         cause = Cause("slow_gpu", "10.0.100.0") if caused else None
-        one = said("slow_step", len(others_s), len(others_s), observed=1.3, expected=1.0, cause=cause)
+        at = len(others_s)
+        one = said("slow_step", at, at, observed=1.3, expected=1.0, cause=cause, is_pause=paused)
         least = 2 if alone else 8 if caused else 20
         assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
 
