@@ -138,7 +138,8 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     if chain is None:
         due = _due(sequences, ends) - lag[line]
         at, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
-        number = _join_delayed(seen, at, due_at, pauses, _step_around(reference, at, params), params)
+        least_ns = float(_step_around(reference, reference, params).min())
+        number = _join_delayed(seen, at, due_at, pauses, least_ns, params)
     else:
         number = _join_before_next(seen, *pauses)
     step = number[cluster]
@@ -284,12 +285,12 @@ def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
 
 
 def _join_delayed(
-    seen: Bool, centre: Float64, due: Float64, pauses: tuple[Int64, Int64], step_ns: Float64, params: DivideParams
+    seen: Bool, centre: Float64, due: Float64, pauses: tuple[Int64, Int64], least_ns: float, params: DivideParams
 ) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
     Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `due`, when it
-    would be if no burst lasted longer than usual; `pauses`, see `_pauses`; `step_ns`, how long steps take around it.
+    would be if no burst lasted longer than usual; `pauses`, see `_pauses`; `least_ns`, how long quick steps take.
 
     A slow GPU delays its own stage, and a slow network makes its bursts last: neighbours without a common line are one
     step if the later comes, or is due, well before those lines end again, or if most wait for a few before any goes on.
@@ -301,10 +302,10 @@ def _join_delayed(
         first = int(np.searchsorted(number, number[later - 1]))
         earlier = seen[first:later].any(axis=0)
         again = np.flatnonzero((seen[later:] & earlier).any(axis=1))
-        until = centre[later + again[0]] if len(again) else centre[first] + step_ns[first]
+        until = centre[later + again[0]] if len(again) else centre[first] + least_ns
         lines = np.count_nonzero(earlier), np.count_nonzero(seen[later])
         # Lost records make single lines miss a step, so that two of them take turns, a step apart; never several.
-        apart_ns = until - centre[first] if min(lines) > 1 else min(until - centre[first], step_ns[first])
+        apart_ns = until - centre[first] if min(lines) > 1 else min(until - centre[first], least_ns)
         most_wait = lines[0] > 1 and lines[0] >= lines[1]
         waited = most_wait and last_ns[later] <= begin_ns[first:later].min() < _NEVER_NS
         if waited or min(centre[later], due[later]) - centre[first] < params.delay_share * apart_ns:
