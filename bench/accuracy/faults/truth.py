@@ -60,10 +60,10 @@ class Truth:
     """The truth about one fault.
 
     `start_ns` to `end_ns` is the time of its effect; records show it from `shown_ns` on, a stop or hole from when the
-    first should have come. `accepted` are the right kinds
-    of finding; those of `meanwhile` are right while it lasts, from `meanwhile_ns` on. `culprit` is empty if there is
-    none, else `alike` is it and all that leave the same records. `costs` are of every job; what `hides` jobs
-    from sight must be told of without any. `first_step` counts the steps that ended before it.
+    first should have come. `accepted` are the right kinds of finding; those of `meanwhile` are right while it lasts,
+    from `meanwhile_ns` on. `culprit` is empty if there is none, else `alike` is it and all that leave the same records.
+    `costs` are of every job; what `hides` jobs from sight must be told of without any. `first_step` counts the steps
+    that ended before it.
     `across` are the pairs `a->b` whose flows cross a slow spine or uplink: the path between them is slow.
     `is_shown` is false if a job was slow from its first step to the recording's end, and all of its endpoints may be to
     blame: a healthy job with longer steps would leave the same records.

@@ -55,7 +55,7 @@ def without(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayPara
     """
     lag = graph.lag.copy()
     for unit in cause.units.tolist():
-        edges = (graph.owner == unit) & _computes(graph)
+        edges = (graph.owner == unit) & computes(graph)
         factor = np.where(steps, np.maximum(_slowness(graph, unit, cause.units, steps, params), 1.0), 1.0)
         lag[edges] = np.rint(lag[edges] / factor)
     _take_symptoms_away(graph, lag, steps, params)
@@ -134,14 +134,14 @@ def stragglers(graph: ExecutionGraph, params: ReplayParams, count: int | None = 
     if count is not None:
         kept = np.argsort(-excess.mean(axis=1), kind="stable")[count:]
         excess[kept] = 1.0
-    lag, edges = graph.lag.copy(), _computes(graph)
+    lag, edges = graph.lag.copy(), computes(graph)
     lag[edges] = np.rint(lag[edges] / excess[graph.owner[edges]])
     return lag
 
 
 def slower(graph: ExecutionGraph, cause: Cause, steps: Bool, factor: float) -> Float64:
     """Return the lags of steps with something slower by a factor, float64[e, k]."""
-    edges = cause.moves | (np.isin(graph.owner, cause.units) & _computes(graph))
+    edges = cause.moves | (np.isin(graph.owner, cause.units) & computes(graph))
     lag = graph.lag.copy()
     lag[edges] = np.rint(lag[edges] * np.where(steps, factor, 1.0))
     return lag
@@ -150,7 +150,7 @@ def slower(graph: ExecutionGraph, cause: Cause, steps: Bool, factor: float) -> F
 def evened(graph: ExecutionGraph) -> Float64:
     """Return the lags of steps whose units compute alike, float64[e, k]. Those of a role do."""
     usual = np.array([robust.median(graph.speed[graph.role == one], axis=0) for one in range(len(graph.begins))])
-    lag, edges = graph.lag.copy(), _computes(graph)
+    lag, edges = graph.lag.copy(), computes(graph)
     unit = graph.owner[edges]
     lag[edges] = np.rint(lag[edges] * (usual[graph.role[unit]] / graph.speed[unit]))
     return lag
@@ -158,17 +158,18 @@ def evened(graph: ExecutionGraph) -> Float64:
 
 def balanced(graph: ExecutionGraph) -> Float64:
     """Return the lags of steps with all stages computing for equally long, float64[e, k]."""
-    computes = _computes(graph) & (graph.kind == OWN)
+    own = computes(graph) & (graph.kind == OWN)
     total = np.zeros((len(graph.role), graph.steps))
-    np.add.at(total, graph.owner[computes], graph.lag[computes])
+    np.add.at(total, graph.owner[own], graph.lag[own])
     usual = np.array([robust.median(total[graph.role == role], axis=0) for role in range(int(graph.role.max()) + 1)])
     share = np.where(usual > 0, usual.mean(axis=0) / np.where(usual > 0, usual, 1.0), 1.0)
-    lag, edges = graph.lag.copy(), _computes(graph)
+    lag, edges = graph.lag.copy(), computes(graph)
     lag[edges] = np.rint(lag[edges] * share[graph.role[graph.owner[edges]]])
     return lag
 
 
-def _computes(graph: ExecutionGraph) -> Bool:
+def computes(graph: ExecutionGraph) -> Bool:
+    """Mask the edges on which units compute, bool[e]."""
     return np.isin(graph.kind, (OWN, INPUT))
 
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.replay.causes import Cause
-from prism_ch.analysis.replay.draft import INPUT, OWN
+from prism_ch.analysis.replay.causes import Cause, computes
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.what_if import ReplayedAttempt
@@ -48,10 +47,10 @@ def is_pause(graph: ExecutionGraph, cause: Cause, step: int, params: ReplayParam
     others[step] = False
     if not graph.known[step] or np.count_nonzero(others) < params.reference_steps:
         return False
-    computes = np.isin(graph.kind, (OWN, INPUT))
+    computing = computes(graph)
     most_ns, found = 0.0, False
     for unit in cause.units.tolist():
-        edges = np.flatnonzero(computes & (graph.owner == unit))
+        edges = np.flatnonzero(computing & (graph.owner == unit))
         usual_ns = robust.median(graph.lag[edges][:, others], axis=1)
         edges, usual_ns = edges[usual_ns > 0], usual_ns[usual_ns > 0]
         longer_ns = graph.lag[edges, step] - usual_ns
