@@ -17,6 +17,7 @@ from prism_ch.analysis.jobs.job_traffic import JobTraffic, recurring_pairs
 from prism_ch.analysis.roles.merged import either_way, hidden_answers, name_merged
 from prism_ch.analysis.roles.roles import identify
 from prism_ch.analysis.steps.steps import divide
+from prism_ch.core import robust
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Int64
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
@@ -199,14 +200,18 @@ def confirms(division: Division, known: Division, params: ContinueParams) -> boo
 
 
 def is_slow(division: Division, known: Division, examined: int, params: ContinueParams) -> bool:
-    """Check whether steps take longer than most since the known ones were examined.
+    """Check whether steps take longer than most since the known ones were examined, beyond chance.
 
-    Parameters: `examined`, how many of the known ones were.
+    Parameters: `examined`, how many of the known ones were. Messages run into one another as soon as somebody waits, by
+    however little.
     """
     known_ns, ends_ns = known.job_end_ns(), division.job_end_ns()
-    usual_ns = float(np.quantile(np.diff(known_ns), 0.25))
+    lasts_ns = np.diff(known_ns).astype(np.float64)
+    usual_ns = float(np.quantile(lasts_ns, 0.25))
+    chance_ns = params.min_score * float(robust.mad(lasts_ns))
     since = ends_ns[1:] > known_ns[max(examined - 2 * params.slow_steps, 0)]
-    return bool(np.count_nonzero(np.diff(ends_ns)[since] > (1 + params.notable) * usual_ns) >= params.slow_steps)
+    slow = np.diff(ends_ns)[since] > usual_ns + min(chance_ns, params.notable * usual_ns)
+    return bool(np.count_nonzero(slow) >= params.slow_steps)
 
 
 def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | None:

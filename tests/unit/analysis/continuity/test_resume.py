@@ -245,9 +245,16 @@ class TestKnownSteps:
         ids=["two", "and a part of one", "by little", "one", "a single one", "and quick again"],
     )
     def test_job_is_slow_when_steps_since_the_known_ones_are(self, newest_s: list[float], slow: bool) -> None:
-        known = self.ended(*range(1, 9))
-        ends_s = [*range(1, 9), *(8 + sum(newest_s[: place + 1]) for place in range(len(newest_s)))]
-        assert is_slow(self.ended(*ends_s), known, known.steps, self.YOUNG) is slow
+        assert self.is_slow([0.97, 0.99, 1.01, 1.03] * 2, newest_s) is slow
+
+    @pytest.mark.parametrize("jitter_s, slow", [(0.002, True), (0.02, False)], ids=["even ones", "uneven ones"])
+    def test_steps_are_slow_by_little_if_they_vary_by_less(self, jitter_s: float, slow: bool) -> None:
+        known_s = [1 + jitter_s * share for share in (-1, -0.5, 0, 0.5, 1)] * 3
+        assert self.is_slow(known_s, [1.05] * 4) is slow
+
+    def is_slow(self, known_s: list[float], newest_s: list[float]) -> bool:
+        known = self.ended(*np.cumsum(known_s).tolist())
+        return is_slow(self.ended(*np.cumsum([*known_s, *newest_s]).tolist()), known, known.steps, self.YOUNG)
 
     def test_slow_steps_count_since_all_were_looked_at(self) -> None:
         known = self.ended(*range(1, 9), 10, 12, *range(13, 23))
