@@ -101,15 +101,15 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
     """Return over how many steps a loss is taken at the least.
 
     What evidence places costs what it costs while it lasts: detectors want it in several steps. So do as many slow
-    steps as show that they are alike. Fewer whose cause no evidence places vary by themselves, and a single one may be
-    a hiccup, unless it loses much more than any other step of its job. No stop is jitter.
+    steps as show that they are alike. Fewer whose cause no evidence places, or who paused in, vary by themselves, and
+    a single one may be a hiccup, unless it loses much more than any other step of its job. No stop is jitter.
     """
     if cause.kind in STOPS:
         return params.recent_steps
     count = cause.last_step - cause.first_step + 1
     if count == 1 and _stands_alone(cause, job, params):
         return params.slow_steps
-    if not names_place(cause):
+    if not names_place(cause) or cause.is_pause:
         return 0 if cause.kind == "slow_step" and count >= params.judged_steps else params.severity_steps
     return params.judged_steps if cause.kind == "slow_step" and count == 1 else 0
 
