@@ -100,7 +100,7 @@ def _rounds_of(
     3. Where another message runs into one of them, a pair has fewer: each is of the round in which it goes on.
     The pairs that differ in a step are those with more or fewer bursts than in nearly all others, where most differ:
     rounds that wait for a late rank run into one another, and then their numbers say nothing. One that has the same
-    number as ever has a message of another kind in a round, as a pair that moves gradients there has.
+    number while others have all rounds has a message of another kind in one, as a pair that moves gradients there has.
     """
     pairs, starts = len(communicator), run_starts(cell)
     counts = np.diff(np.append(starts, len(cell)))
@@ -111,10 +111,12 @@ def _rounds_of(
     whole, as_ever = (np.zeros((pairs, steps), dtype=bool) for _ in range(2))
     whole[pair, step] = counts == rounds[communicator[pair]]
     as_ever[pair, step] = counts == usual[pair]
-    as_ever &= (as_ever.sum(axis=1) >= params.nearly_all * np.bincount(pair, minlength=pairs))[:, None]
     agreed = np.zeros((len(rounds), steps))
     np.add.at(agreed, communicator, whole)
-    most = agreed > params.half * np.bincount(communicator, minlength=len(rounds))[:, None]
+    share = agreed / np.maximum(np.bincount(communicator, minlength=len(rounds)), 1)[:, None]
+    most, shown = share > params.half, (share >= params.half)[communicator]
+    moved = np.bincount(pair, shown[pair, step], minlength=pairs)
+    as_ever &= ((moved > 0) & ((as_ever & shown).sum(axis=1) >= params.nearly_all * moved))[:, None]
     number = np.arange(len(cell)) - np.repeat(starts, counts)
     owner = communicator[bursts.pair].astype(np.int64) * steps + cell % steps
     known = np.repeat(whole[pair, step], counts)

@@ -10,7 +10,7 @@ import pytest
 from prism_ch.analysis.diagnose.compute.lateness import measure_lateness
 from prism_ch.model.columns import Float64
 from prism_ch.model.params import DiagnoseParams
-from tests.unit.analysis.build import Flow, division, every, traffic
+from tests.unit.analysis.build import MB, Flow, division, every, traffic
 
 PARAMS = DiagnoseParams().compute
 STEPS, ROUNDS, LATE_S = 8, 5, 0.03
@@ -34,8 +34,8 @@ def lateness(late_ms: Mapping[tuple[int, int], float], lost: Sequence[tuple[int,
     return measure_lateness(seen, division(range(4), every(1000, STEPS, 1000)), SERVER, PARAMS, all_with_all=True)
 
 
-def late_ones(seconds: Float64) -> list[int]:
-    return np.flatnonzero(seconds[:, 5] > LATE_S).tolist()
+def late_ones(seconds: Float64, step: int = 5) -> list[int]:
+    return np.flatnonzero(seconds[:, step] > LATE_S).tolist()
 
 
 def test_who_is_sent_to_ahead_of_time_is_the_late_one() -> None:
@@ -68,3 +68,20 @@ def test_late_rank_named_where_half_of_pairs_have_a_round_less() -> None:
 
 def test_nobody_is_late_where_all_are() -> None:
     assert np.abs(lateness(dict.fromkeys(BOTH_WAYS, 20.0))).max() < 0.002
+
+
+@pytest.mark.parametrize("slow_from", [0, 2, 12], ids=["from the first step on", "nearly always", "half of the time"])
+def test_rounds_that_run_together_show_the_late_rank(slow_from: int) -> None:
+    """Rank 2 of a ring computes longer before each round but the first: others wait, and theirs run together."""
+    flows, ends = [], every(1000, 24, 1000)
+    for step, end in enumerate(ends):
+        for src, dst in ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)):
+            if step < slow_from:
+                flows += [Flow(src, dst, end - 700 + 100 * turn, 60) for turn in range(3)]
+            elif 2 in (src, dst):
+                flows += [Flow(src, dst, end - 690 + 295 * turn, 60) for turn in range(3)]
+            else:
+                flows.append(Flow(src, dst, end - 700, 660, 120 * MB))
+    server = np.arange(6, dtype=np.int32)
+    seconds = measure_lateness(traffic(flows), division(range(6), ends), server, PARAMS, all_with_all=False)
+    assert late_ones(seconds, 20) == [2]
