@@ -149,8 +149,8 @@ def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, lags: int) -> 
     for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
         begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
         if begin < end:
-            longest_ns = min(one.usual_ns, other.usual_ns)
-            spectra = [_spectrum(part, begin, end, longest_ns) for part in (one, other)]
+            quicker = min(one.usual, other.usual)
+            spectra = [_spectrum(part, begin, end, quicker) for part in (one, other)]
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
             best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
     return best
@@ -176,22 +176,25 @@ class _Timed:
         return cls(start_ns, end_ns, traffic.payload[rows], first_ns, last_ns)
 
     @property
-    def usual_ns(self) -> int:
-        """How long bursts last in the median byte."""
+    def usual(self) -> tuple[int, int]:
+        """How long bursts last in the median byte, in ns, and their payload."""
         lasts_ns = self.end_ns - self.start_ns
         order = np.argsort(lasts_ns)
         moved = np.cumsum(self.payload[order])
-        return int(lasts_ns[order[np.searchsorted(moved, moved[-1] / 2)]])
+        middle = order[np.searchsorted(moved, moved[-1] / 2)]
+        return int(lasts_ns[middle]), int(self.payload[middle])
 
 
-def _spectrum(bursts: _Timed, begin: int, end: int, longest_ns: int) -> Complex128:
+def _spectrum(bursts: _Timed, begin: int, end: int, quicker: tuple[int, int]) -> Complex128:
     """Transform the payload over time in [begin, end), of mean 0 and unit norm, zero-padded.
 
     A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side. It counts as
-    no longer than `longest_ns`: rails of a job begin together, and a slow one takes longer.
+    no longer than `quicker` ones, of so many ns and bytes, are, or as many of them as have its payload: rails of a job
+    begin together, and a slow one takes longer, where several bursts become one.
     """
     inside = (bursts.end_ns >= begin) & (bursts.start_ns <= end)
     start_ns = bursts.start_ns[inside]
+    longest_ns = (quicker[0] * np.maximum(bursts.payload[inside] / quicker[1], 1.0)).astype(np.int64)
     first, last = (
         np.clip((edge - begin) * _BINS // (end - begin), 0, _BINS - 1)
         for edge in (start_ns, np.minimum(bursts.end_ns[inside], start_ns + longest_ns))

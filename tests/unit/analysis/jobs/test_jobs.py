@@ -81,6 +81,10 @@ class TestEdges:
         assert self.pairs(ring([0, 1], STEPS[:3]), topology(2)) == {(0, 1), (1, 0)}
 
 
+#: Ends of a rail of two servers of two GPUs, both ways.
+BOTH = ((0, 2), (2, 0))
+
+
 class TestComponents:
     def test_a_ring_is_one_job_and_strangers_are_none(self) -> None:
         (one,) = found([*ring([0, 1, 3], STEPS), Flow(2, 4, 500)], topology(5))
@@ -121,6 +125,13 @@ class TestComponents:
             rails += ring([rail, 4 + rail], [end + slow_ms for end in ends], length_ms=400 + slow_ms)
             rails += [Flow(rail, 4 + rail, end - 2000 + 200 * n, 20, MB) for end in ends for n in range(4)]
         assert members(found(shaken(rails, 1), topology(2, gpus=4))) == [list(range(8))]
+
+    def test_rails_are_one_job_though_bursts_of_a_slow_one_are_joined(self) -> None:
+        """It takes four times as long, and its bursts run into one another."""
+        ends = every(3000, 8, 3000)
+        quick = [Flow(a, b, end - 2700 + 300 * n, 220, 9 * MB) for end in ends for n in range(4) for a, b in BOTH]
+        slow = [Flow(a + 1, b + 1, end - 2700, 2500, 36 * MB) for end in ends for a, b in BOTH]
+        assert members(found(shaken([*quick, *slow], 1), topology(2, gpus=2))) == [list(range(4))]
 
     def test_rails_are_compared_over_their_common_time(self) -> None:
         one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(730, 82))
