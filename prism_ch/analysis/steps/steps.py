@@ -190,10 +190,9 @@ def _pending(
     waits = ~went_on.any(axis=0)
     near = waits | (data_end_ns < expected.max(axis=0) + step_ns)
     unreached = (silent & (expected > data_end_ns + params.jitter_share * step_ns)).any(axis=0)
-    still_sends = waits & (silent & (last_ns > expected)).any(axis=0)
     missing = silent.sum(axis=0)
-    # One line of many has lost a record; several, or half of few, are being waited for.
-    delayed = (missing > 1) | (2 * missing >= len(silent)) | still_sends
+    # Where others go on, one line of many has lost a record; several, or half of few, are being waited for.
+    delayed = waits | (missing > 1) | (2 * missing >= len(silent))
     return np.asarray(near & (missing > 0) & (unreached | delayed))
 
 

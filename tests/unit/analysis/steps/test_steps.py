@@ -200,6 +200,13 @@ class TestEdges:
         kept = [flow for flow in flows if not (flow.src in (2, 3) and 7_900 < flow.start_ms < 8_000)]
         assert ends_ms(divided(kept)) == pytest.approx(ends)
 
+    def test_step_is_left_while_all_wait_for_one_of_many_groups(self) -> None:
+        """Its last bursts last long: they have no record yet, when those of the others do."""
+        ends = every(1000, 20, 1000)
+        others = [flow for g in range(1, 8) for flow in ring([2 * g, 2 * g + 1], ends)]
+        late = ring([0, 1], [end - 100 for end in ends[:19]])
+        assert ends_ms(divided(others + late)) == pytest.approx(ends[:19])
+
     def test_step_is_left_when_one_group_has_not_ended_it(self) -> None:
         ends = every(1000, 20, 1000)
         flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
