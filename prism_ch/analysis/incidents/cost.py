@@ -56,15 +56,12 @@ class Around:
     known: Sequence[Incident] = ()
     replayed: LostShare = not_replayed
 
-    def counted(self, cost: JobCost, steps: Steps) -> Bool:
-        """Mask the steps of a job, bool[n], whose excess is counted already.
-
-        That is to its own cost, or to a known incident.
-        """
-        done = steps.end_ns <= cost.until_ns
+    def counted(self, job_id: str, steps: Steps) -> Bool:
+        """Mask the steps of a job, bool[n], that count to a known incident."""
+        done = np.zeros(len(steps), dtype=np.bool_)
         for one in self.known:
             for other in one.costs:
-                if other.job_id == cost.job_id and one.kind != "telemetry":
+                if other.job_id == job_id and one.kind != "telemetry":
                     done |= (steps.end_ns > one.start_ns) & (steps.end_ns <= other.until_ns)
         return np.asarray(done)
 
@@ -92,7 +89,7 @@ def costs_of(
         else:
             slow, others = _on_job(group, job), [one for one in around.groups if one is not group]
             beside = [found for found in (_on_job(one, job) for one in others if not one.is_telemetry) if found]
-            counted = around.counted(cost, job.steps)
+            counted = around.counted(job_id, job.steps)
             known[job_id] = _of_steps(cost, slow, (job, counted), beside, around.replayed, params)
     return tuple(known[job_id] for job_id in sorted(known))
 
@@ -176,10 +173,11 @@ def _of_steps(
     replayed: LostShare,
     params: IncidentParams,
 ) -> JobCost:
-    """Add the excess of the steps that are new.
+    """Count the excess of steps.
 
-    Parameters: `slow`, the incident's findings on the job; `seen`, the job, and which of its steps are counted already;
-    `beside`, the findings of each other incident.
+    It is that of all where those counted before are found again, else that of new ones is added.
+    Parameters: `slow`, the incident's findings on the job; `seen`, the job, and which of its steps are counted to other
+    incidents; `beside`, the findings of each other incident.
 
     1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too, and those that
        grew longer bit by bit before it was seen.
@@ -214,6 +212,12 @@ def _of_steps(
     next_share = np.divide(excess_s[unseen + 1], next_s, out=np.zeros_like(next_s), where=next_s > 0)
     excess_s[unseen] = duration_s[unseen] * next_share
     own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
+    before = own & (steps.end_ns <= cost.until_ns)
+    # What a young job loses shows better once more of it is known: how long its steps usually are, and where they end.
+    if duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s:
+        cost = replace(cost, lost_s=0.0, unseen_s=0.0, time_s=0.0)
+    else:
+        own &= ~before
     if not own.any():
         return cost
     return replace(

@@ -59,6 +59,17 @@ class TestSteps:
         assert [first.lost_s, both.lost_s] == pytest.approx([1.5, 3])
         assert cost(self.known, group(self.nic), before=(both,)) == both
 
+    def test_an_estimate_counts_anew_once_healthy_steps_are_known(self) -> None:
+        slow = replace(self.nic, first_step=0, last_step=5, slowdown=0.6)
+        first = cost(job([1.5] * 6), group(slow))
+        later = cost(job([1.5] * 6 + [1.0] * 10), group(slow), before=(first,))
+        assert [first.lost_s, later.lost_s] == pytest.approx([0.6 * 9, 3])
+
+    def test_steps_that_are_not_known_any_more_stay_counted(self) -> None:
+        first = cost(job([1.0] * 10 + [1.5] * 5), group(replace(self.nic, last_step=14)))
+        newest = replace(self.known, steps=self.known.steps.take(np.arange(13, 20)), baseline_steps=self.known.steps)
+        assert cost(newest, group(self.nic), before=(first,)).lost_s == pytest.approx(3)
+
     def test_no_step_counts_to_an_incident_that_others_counted(self) -> None:
         first = cost(self.known, group(self.nic))
         assert cost(self.known, group(self.nic), counted=(replace(FAULT, costs=(first,)),)).lost_s == 0

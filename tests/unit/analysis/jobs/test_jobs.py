@@ -126,7 +126,7 @@ class TestComponents:
             rails += [Flow(rail, 4 + rail, end - 2000 + 200 * n, 20, MB) for end in ends for n in range(4)]
         assert members(found(shaken(rails, 1), topology(2, gpus=4))) == [list(range(8))]
 
-    def test_rails_are_one_job_though_bursts_of_a_slow_one_are_joined(self) -> None:
+    def test_a_slow_rail_whose_bursts_are_joined_is_of_its_job(self) -> None:
         """It takes four times as long, and its bursts run into one another."""
         ends = every(3000, 8, 3000)
         quick = [Flow(a, b, end - 2700 + 300 * n, 220, 9 * MB) for end in ends for n in range(4) for a, b in BOTH]
