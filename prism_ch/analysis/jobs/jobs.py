@@ -51,8 +51,9 @@ def _identify_jobs(
     members = [attempts.members(attempt) for attempt in range(len(attempts))]
     name: list[str] = []
     taken = {memory.job.job_id for memory in known}
+    first = _first_bursts(attempts)
     for attempt in range(len(attempts)):
-        name.append(identity.get(attempt) or _new_identity(attempts, attempt, topology, taken))
+        name.append(identity.get(attempt) or _new_identity(attempts, attempt, int(first[attempt]), topology, taken))
         taken.add(name[-1])
     found = [
         RecognisedJob(
@@ -120,15 +121,22 @@ def _tenant(endpoints: Int32, topology: Topology) -> str:
     return topology.tenant_names[int(topology.tenant[endpoints[0]])]
 
 
-def _new_identity(attempts: Attempts, attempt: int, topology: Topology, taken: set[str]) -> str:
-    """Derive a job's name from its first burst: the same flows, the same name.
+def _first_bursts(attempts: Attempts) -> Int64:
+    """Return the row of each attempt's earliest burst, of several the first, int64[attempts]."""
+    rows = np.flatnonzero(attempts.traffic.start_ns == attempts.first_ns[attempts.of_burst])
+    first = np.zeros(len(attempts), dtype=np.int64)
+    first[attempts.of_burst[rows[::-1]]] = rows[::-1]
+    return first
+
+
+def _new_identity(attempts: Attempts, attempt: int, first: int, topology: Topology, taken: set[str]) -> str:
+    """Derive a job's name from the row of its first burst: same flows, same name.
 
     What parts from a job that goes on under the name once given to these endpoints takes another.
     """
-    mine = np.flatnonzero(attempts.of_burst == attempt)
-    first = mine[np.argmin(attempts.traffic.start_ns[mine])]
-    who = [topology.endpoints[end[first]] for end in (attempts.traffic.src, attempts.traffic.dst)]
-    text = "\n".join([_tenant(attempts.members(attempt), topology), str(attempts.traffic.start_ns[first]), *who])
+    traffic = attempts.traffic
+    who = [topology.endpoints[end[traffic.pair[first]]] for end in (traffic.pair_src, traffic.pair_dst)]
+    text = "\n".join([_tenant(attempts.members(attempt), topology), str(traffic.start_ns[first]), *who])
     while (name := "job-" + blake2b(text.encode(), digest_size=5).hexdigest()) in taken:
         text += "\n"
     return name
