@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_numbers
+from prism_ch.core.arrays import order_by, ranges, run_numbers, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -132,10 +132,11 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     span_s = traffic.span_ns() / 1e9
     burst_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
     without_pause = (span_s >= params.min_span_s) & (burst_s >= params.nearly_all * span_s)
-    pair = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src, flows.dst)
-    records = np.flatnonzero(pair >= 0)
-    pair, exporter = pair[records], flows.exporter[records]
-    record_s = (flows.end_ns - flows.start_ns)[records] / 1e9
+    if not without_pause.any():
+        return without_pause
+    records, pair = _records_of(traffic, flows, without_pause)
+    exporter = flows.exporter[records]
+    record_s = (flows.end_ns[records] - flows.start_ns[records]) / 1e9
     in_long_s, in_all_s = (
         np.bincount(pair, weights=record_s * counted, minlength=pairs) for counted in (record_s >= params.message_s, 1)
     )
@@ -145,6 +146,18 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     may_join[pair[~(timeouts.idle_at_most_s[exporter] < params.burst_gap_ns / 1e9)]] = True
     long |= is_cut & (burst_s >= params.message_s * np.bincount(traffic.pair, minlength=pairs))
     return np.asarray(without_pause & long & may_join)
+
+
+def _records_of(traffic: Traffic, flows: FlowBatch, wanted: Bool) -> tuple[Int64, Int64]:
+    """Return the rows of the flows of wanted pairs, bool[pairs], and their pair, int64[k] each.
+
+    Few pairs move data without a pause: the flows of the others cost nothing.
+    """
+    first = run_starts(flows.src, flows.dst)
+    pair = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src[first], flows.dst[first])
+    count = np.diff(np.append(first, len(flows)))
+    chosen = (pair >= 0) & wanted[pair]
+    return ranges(first[chosen], count[chosen]), np.repeat(pair[chosen], count[chosen])
 
 
 def merged_training(traffic: Traffic, topology: Topology, coarse: Bool, recurring: Bool, params: MergedParams) -> Bool:
