@@ -123,7 +123,7 @@ class Disturbed(DaskExecutor):
 
     def start(self, work: Any, given: Any) -> Any:
         held = super().start(work, given)
-        if given:
+        if held:
             if self._starts in self._at:
                 self._at.remove(self._starts)
                 self._happens()

@@ -51,7 +51,7 @@ class Apart:
         return self._executor.share(value)
 
     def spread(
-        self, work: Callable[..., Output], jobs: Sequence[str], given: Sequence[Given]
+        self, work: Callable[..., Output], jobs: Sequence[str], given: Iterable[Given]
     ) -> Sequence[Held[Output | JobFailure]]:
         """Hold what `work` returns for each of some arguments, see Executor.
 
@@ -59,7 +59,7 @@ class Apart:
         same failure, and `work` is not called.
         """
         return self._executor.start(
-            _tried, [(work, job_id, *arguments) for job_id, arguments in zip(jobs, given, strict=True)]
+            _tried, ((work, job_id, *arguments) for job_id, arguments in zip(jobs, given, strict=True))
         )
 
     def told(self, held: Sequence[Held[Output | JobFailure]]) -> list[Output | None]:

@@ -6,7 +6,7 @@ having to carry it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
@@ -29,13 +29,14 @@ class Executor(Protocol):
     """Calls functions, side by side.
 
     Functions are those of modules, and depend on nothing but what they are given: they may be called on another
-    machine, and again after one that died. What they are given may be held, by itself or in tuples.
+    machine, and again after one that died. What they are given may be held, by itself or in tuples; where an iterator
+    lets go of it (see let_go), it is gone once the call that it is given to has ended.
     """
 
     def share(self, value: Output) -> Held[Output]:
         """Hold a large value that many calls are given."""
 
-    def start(self, work: Callable[..., Output], given: Sequence[Given]) -> Sequence[Held[Output]]:
+    def start(self, work: Callable[..., Output], given: Iterable[Given]) -> Sequence[Held[Output]]:
         """Hold what a function returns for each of some arguments. It does not raise."""
 
     def results(self, held: Sequence[Held[Output]]) -> list[Output]:
@@ -59,7 +60,7 @@ class LocalExecutor:
         """Hold a value."""
         return _Here(value)
 
-    def start(self, work: Callable[..., Output], given: Sequence[Given]) -> Sequence[Held[Output]]:
+    def start(self, work: Callable[..., Output], given: Iterable[Given]) -> Sequence[Held[Output]]:
         """Hold what a function returns for each of some arguments, after all calls."""
         with ThreadPoolExecutor(self._at_once) as pool:
             held = [_Here(one) for one in pool.map(lambda arguments: work(*map(_opened, arguments)), given)]
@@ -69,6 +70,13 @@ class LocalExecutor:
     def results(self, held: Sequence[Held[Output]]) -> list[Output]:
         """Return held values."""
         return [cast("Output", _opened(one)) for one in held]
+
+
+def let_go(items: list[Output]) -> Iterator[Output]:
+    """Yield items in order, and take each out of its list."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _opened(argument: object) -> object:

@@ -20,7 +20,7 @@ from prism_ch.analysis.diagnose.stops.missing_records import find_missing_record
 from prism_ch.analysis.diagnose.stops.stop_findings import is_gap
 from prism_ch.analysis.diagnose.stops.stops import find_connecting, find_standstills
 from prism_ch.analysis.diagnose.stops.visibility import measure_visibility
-from prism_ch.analysis.executor import Executor, Held, LocalExecutor
+from prism_ch.analysis.executor import Executor, Held, LocalExecutor, let_go
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.jobs import recognise
@@ -189,8 +189,8 @@ def analyse_window(
     apart = Apart(LocalExecutor(_JOBS_AT_ONCE) if executor is None else executor)
     seen, continued, jobs = examine(flows, topology, params, apart)
     names = [one.job_id for one in jobs]
-    held = apart.spread(_described, names, [one.given for one in jobs])
-    del jobs  # with the traffic of each
+    # The traffic of each goes once it is described.
+    held = apart.spread(_described, names, (one.given for one in let_go(jobs)))
     shown = [one for one in apart.tell(_without_replays, names, [(one,) for one in held]) if one is not None]
     replays = dict(zip(names, held, strict=True)) if params.replay.every_window else {}
     revisions = [one.revision for one in shown]

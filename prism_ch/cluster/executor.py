@@ -16,7 +16,7 @@ import logging
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -120,11 +120,11 @@ class DaskExecutor:
                 )
         return _Remote(client, future)
 
-    def start(self, work: Callable[..., Output], given: Sequence[Given]) -> Sequence[Held[Output]]:
+    def start(self, work: Callable[..., Output], given: Iterable[Given]) -> Sequence[Held[Output]]:
         """Hold what a function returns for each of some arguments."""
-        if not given:
-            return []
         calls = [_packed(work, arguments) for arguments in given]
+        if not calls:
+            return []
         client = next((one.client for call in calls for one in call.held), None) or self._connected()
         started: dict[int, _Remote[Output]] = {}
         with self._clear_errors(client):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ class Noting(LocalExecutor):
         self.shared.append(value)
         return super().share(value)
 
-    def start(self, work: Callable[..., Any], given: Sequence[Given]) -> Sequence[Held[Any]]:
+    def start(self, work: Callable[..., Any], given: Iterable[Given]) -> Sequence[Held[Any]]:
+        given = list(given)
         started = super().start(work, given)
         self.held.extend(self.results(started))
         for call, *_ in given:
@@ -48,14 +50,37 @@ class Noting(LocalExecutor):
         return started
 
 
+class Counting(LocalExecutor):
+    """Counts the examined jobs that there are when each job is described."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.examined: list[int] = []
+
+    def start(self, work: Callable[..., Any], given: Iterable[Given]) -> Sequence[Held[Any]]:
+        def call(inner: Callable[..., Any], *arguments: Any) -> Any:
+            if getattr(inner, "__name__", "") == "_described":
+                gc.collect()
+                self.examined.append(sum(type(one) is ExaminedJob for one in gc.get_objects()))
+            return work(inner, *arguments)
+
+        return super().start(call, given)
+
+
 def worked(flows: FlowBatch, servers: int, gpus: int = 1) -> Noting:
+    """Analyse flows as one window, and note what is held."""
+    executor = Noting()
+    analyse(flows, executor, servers, gpus)
+    return executor
+
+
+def analyse(flows: FlowBatch, executor: LocalExecutor, servers: int, gpus: int = 1) -> None:
     """Analyse flows as one window."""
-    executor, where = Noting(), topology(servers, gpus=gpus)
+    where = topology(servers, gpus=gpus)
     window = Window(BEGIN_NS - 3600 * SECOND, int(flows.end_ns.max()) + 1)
     known = KnownJobs.of(WindowMemory(), window, flows, where, PARAMS.going_on)
     read = WindowFlows(window, ReadFlows(flows=flows), ExporterHistory.empty(), known)
     analyse_window(read, WindowMemory(), where, PARAMS, executor)
-    return executor
 
 
 def parts(value: object, kind: type[Any]) -> Iterator[Any]:
@@ -92,6 +117,14 @@ def test_bursts_of_all_jobs_are_not_with_their_flows(two_jobs: Noting) -> None:
     own = {id(one.bursts.start_ns) for one in two_jobs.held if isinstance(one, AttemptSteps)}
     examined = [one for one in two_jobs.held if isinstance(one, ExaminedJob)]
     assert {id(one.start_ns) for held in examined for one in parts(held, Traffic)} <= own
+
+
+def test_examined_jobs_go_once_they_are_described() -> None:
+    flows = [*job(((0, 1), (2, 3)), 20), *ring([4, 5, 6], every(730, 27))]
+    executor = Counting()
+    analyse(batch(shaken(flows, 1)), executor, 7)
+    first, second = executor.examined
+    assert first - second == 1
 
 
 def test_replays_are_without_traffic(two_jobs: Noting) -> None:
