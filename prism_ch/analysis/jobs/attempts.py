@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.jobs.job_traffic import weighty_pairs
+from prism_ch.analysis.jobs.job_traffic import ROWS_AT_ONCE, weighty_pairs
 from prism_ch.analysis.jobs.presence import Presences, find_presences
 from prism_ch.core import robust
 from prism_ch.core.arrays import blocks, order_by, run_starts
@@ -24,9 +24,6 @@ from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
-
-#: Bursts looked at together: they stay in the processor's cache.
-_ROWS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +191,7 @@ def _quartiles(present: Presences, place: Int32, places: int) -> tuple[Float64, 
     low, high = np.full((2, places), np.nan)
     pairs, begins = run_starts(present.pair), run_starts(present.of_burst)
     stops, edges = np.append(pairs, len(present)), np.append(begins, len(present.of_burst))
-    for first, last in blocks(begins[pairs], _ROWS_AT_ONCE):
+    for first, last in blocks(begins[pairs], ROWS_AT_ONCE):
         mine = slice(stops[first], stops[last])
         rows = slice(edges[mine.start], edges[mine.stop])
         numbers, number = np.unique(place[mine], return_inverse=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.jobs.job_traffic import payload_spread_ns, weighty_pairs
+from prism_ch.analysis.jobs.job_traffic import ROWS_AT_ONCE, payload_spread_ns, weighty_pairs
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import last_rows, order_by, run_numbers, run_starts
+from prism_ch.core.arrays import blocks, last_rows, order_by, run_numbers, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams
@@ -70,8 +70,9 @@ def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
     """Cut each pair's bursts at unusual silences of its own or all around it."""
     opens = np.zeros(len(traffic), dtype=bool)
     opens[run_starts(traffic.pair)] = True
-    gap_ns = np.zeros(len(traffic), dtype=np.int64)
-    gap_ns[1:] = np.where(opens[1:], 0, traffic.start_ns[1:] - traffic.end_ns[:-1])
+    gap_ns = traffic.start_ns.copy()
+    gap_ns[1:] -= traffic.end_ns[:-1]
+    gap_ns[opens] = 0
     away_ns = params.absence_silences * _usual_silence_ns(traffic, gap_ns, opens, params)
     away = (gap_ns > away_ns[traffic.pair]) | _after_common_silence(traffic, gap_ns, opens, away_ns, merged)
     opens |= away & ~merged[traffic.pair]
@@ -82,10 +83,15 @@ def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
 
 def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: RecogniseParams) -> Float64:
     """Return the longest silence that each pair repeats, float64[pairs]: rarer ones are pauses or absences."""
-    order = order_by(traffic.pair, -gap_ns)
     first = np.flatnonzero(opens)  # of each pair; the silence of 0 before its first burst sorts last
-    silences = np.diff(np.append(first, len(traffic))) - 1
-    return np.asarray(gap_ns[order[first + np.clip(silences, 1, params.enough) - 1]].astype(np.float64))
+    edges = np.append(first, len(traffic))
+    place = np.clip(np.diff(edges) - 1, 1, params.enough) - 1
+    usual_ns = np.zeros(len(first))
+    for low, high in blocks(first, ROWS_AT_ONCE):
+        rows = slice(edges[low], edges[high])
+        order = order_by(traffic.pair[rows], -gap_ns[rows])
+        usual_ns[low:high] = gap_ns[rows][order[first[low:high] - first[low] + place[low:high]]]
+    return usual_ns
 
 
 def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns: Float64, merged: Bool) -> Bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.jobs import attempts as stage
+from prism_ch.analysis.jobs import job_traffic, presence
 from prism_ch.analysis.jobs.attempts import Attempts, find_attempts
 from prism_ch.analysis.jobs.presence import find_presences
 from prism_ch.model.params import RecogniseParams
@@ -46,7 +47,8 @@ def test_bursts_looked_at_some_at_a_time_tell_the_same(monkeypatch: pytest.Monke
     before = shaken([*job(GRID, 10), *ring([4, 5, 6], EARLY)], 1)
     after = shifted(renamed(job(GRID, 10), [0, 1, 6, 7]), 30_000)
     whole = attempts([*before, *after])
-    monkeypatch.setattr(stage, "_ROWS_AT_ONCE", 1)
+    for module in (stage, presence, job_traffic):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 1)
     parts = attempts([*before, *after])
     assert len(whole) > 1
     assert as_lists(parts) == as_lists(whole)
@@ -55,7 +57,7 @@ def test_bursts_looked_at_some_at_a_time_tell_the_same(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("rows", [1, 7, 10**6])
 def test_quartiles_are_those_of_each_place(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(stage, "_ROWS_AT_ONCE", rows)
+    monkeypatch.setattr(stage, "ROWS_AT_ONCE", rows)
     seen = traffic(shaken([*job(GRID, 6), *buckets([4, 5, 6], EARLY, [30 * MB, 9 * MB], 50)], 1))
     every_pair = np.ones(len(seen.pair_src), dtype=bool)
     present = find_presences(seen, every_pair, ~every_pair, WHERE, PARAMS)
