@@ -61,6 +61,10 @@ def run_numbers(*keys: npt.NDArray[Any]) -> Int64:
     return np.cumsum(opens)
 
 
+#: Rows looked at together: what is computed of them stays in the processor's cache, and is small beside a window.
+ROWS_AT_ONCE = 1 << 18
+
+
 def blocks(first: Int64, rows: int) -> list[tuple[int, int]]:
     """Divide runs of rows into blocks of whole runs, each of about as many rows.
 

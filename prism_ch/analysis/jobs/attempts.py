@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.jobs.job_traffic import ROWS_AT_ONCE, weighty_pairs
+from prism_ch.analysis.jobs.job_traffic import weighty_pairs
 from prism_ch.analysis.jobs.presence import Presences, find_presences
 from prism_ch.core import robust
-from prism_ch.core.arrays import blocks, order_by, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, order_by, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.intervals import hull
 from prism_ch.model.columns import Bool, Float64, Int32, Int64

@@ -8,7 +8,7 @@ import numpy as np
 
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.observe.timeouts import merged_training
-from prism_ch.core.arrays import blocks, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
@@ -17,9 +17,6 @@ from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.params import Params, RecogniseParams
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
-
-#: Bursts looked at together: what is computed of them stays in the processor's cache, and is small beside a window.
-ROWS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.jobs.job_traffic import ROWS_AT_ONCE, payload_spread_ns, weighty_pairs
+from prism_ch.analysis.jobs.job_traffic import payload_spread_ns, weighty_pairs
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import blocks, last_rows, order_by, run_numbers, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, last_rows, order_by, run_numbers, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import RecogniseParams

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import Growing, blocks, order_by, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, Growing, blocks, order_by, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -28,8 +28,6 @@ _TCP_HEADER_BYTES = 52
 _ROCE_HEADER_BYTES = 62
 #: IANA's protocol number.
 _TCP = 6
-#: Records looked at together: what is computed of them stays in the processor's cache, and is small beside a window.
-_ROWS_AT_ONCE = 1 << 18
 
 
 def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
@@ -103,7 +101,7 @@ def _parts(batch: FlowBatch, first: Int64, params: ObserveParams) -> Iterator[_P
     Parameters: `first` int64[pairs], the first record of each.
     """
     stops = np.append(first, len(batch))
-    for low, high in blocks(first, _ROWS_AT_ONCE):
+    for low, high in blocks(first, ROWS_AT_ONCE):
         rows = slice(int(stops[low]), int(stops[high]))
         pair = np.repeat(np.arange(high - low, dtype=np.int32), np.diff(stops[low : high + 1]))
         header = np.where(batch.proto[rows] == _TCP, _TCP_HEADER_BYTES, _ROCE_HEADER_BYTES)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -20,8 +20,6 @@ from prism_ch.model.window import Interval
 
 #: Moments closer than this are one, in nanoseconds: no usual pause of a job is told by less.
 _TICK_NS = 10**7
-#: Observations looked at together: they stay in the processor's cache.
-_ROWS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +92,8 @@ class _Seen:
         first, exporters = int(read.end_ns.min()) // _TICK_NS, len(read.exporters)
         ticks = int(read.end_ns.max()) // _TICK_NS - first + 1
         keys = [np.empty(0, dtype=np.int64)]
-        for begin in range(0, len(read), _ROWS_AT_ONCE):
-            rows = slice(begin, begin + _ROWS_AT_ONCE)
+        for begin in range(0, len(read), ROWS_AT_ONCE):
+            rows = slice(begin, begin + ROWS_AT_ONCE)
             sender = label[read.src[rows]].astype(np.int64)
             place = np.where(sender > 0, sender, label[read.dst[rows]]) * exporters + read.exporter[rows]
             keys.append(np.unique(place * ticks + read.end_ns[rows] // _TICK_NS - first))

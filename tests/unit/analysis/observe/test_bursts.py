@@ -199,7 +199,7 @@ class TestObserve:
     def test_records_looked_at_some_at_a_time(self, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
         seen = batch(shaken([*ring([0, 1, 2], [0, 100, 200]), *(Flow(3, 0, at, 1, 60) for at in (5, 6, 90))], 1))
         whole = observe(seen, PARAMS)
-        monkeypatch.setattr(stage, "_ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(stage, "ROWS_AT_ONCE", rows)
         parts = observe(seen, PARAMS)
         assert len(whole) > 3
         for name in ("pair", "start_ns", "end_ns", "payload", "flows", "pair_src", "pair_dst", "pair_blur_ns"):
