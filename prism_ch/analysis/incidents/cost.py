@@ -106,7 +106,7 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
     count = cause.last_step - cause.first_step + 1
     if count == 1 and _stands_alone(cause, job, params):
         return params.slow_steps
-    if not names_place(cause) or cause.is_pause:
+    if not _is_slow_there(cause):
         return 0 if cause.kind == "slow_step" and count >= params.judged_steps else params.severity_steps
     return params.judged_steps if cause.kind == "slow_step" and count == 1 else 0
 
@@ -122,8 +122,13 @@ def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool
     others_s = _healthy(job, [slow]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    is_known = names_place(slow) and len(others_s) >= params.recent_steps and not slow.is_pause
+    is_known = _is_slow_there(slow) and len(others_s) >= params.recent_steps
     return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
+
+
+def _is_slow_there(slow: Finding) -> bool:
+    """Whether a finding names a place that is slow, and did not just pause."""
+    return names_place(slow) and not slow.is_pause
 
 
 def is_long(slow: Finding, params: IncidentParams) -> bool:
