@@ -48,7 +48,8 @@ def pipeline_ends(
     signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
     sent = np.cumsum(signed)
-    level = np.round((sent - (sent - signed)[sequences.offsets[:-1]][sequences.line]) / message[sequences.line])
+    sent -= (sent - signed)[sequences.offsets[:-1]][sequences.line]
+    level = _in_messages(sent / message[sequences.line], sequences)
     haste = _haste(traffic, line_of_pair, downward)
     ends = _at_rest(*_extremes(level, sequences, None), chain, haste, sequences, params)
     step_volume, share = most_regular(sequences, ends, params)
@@ -62,6 +63,16 @@ def pipeline_ends(
     closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)
     closed = _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)
     return _cut_as_replicas(sequences, closed, params)
+
+
+def _in_messages(sent: Float64, sequences: Sequences) -> Float64:
+    """Round what was sent over each link to whole messages, float64[n].
+
+    A part of a message, of which the rest is not seen, shifts all that comes later: most of a link shows by how much.
+    """
+    turn = np.exp(2j * np.pi * sent)
+    shift = np.angle(np.add.reduceat(turn, sequences.offsets[:-1])) / (2 * np.pi)
+    return np.round(sent - shift[sequences.line])
 
 
 def _downward(traffic: Traffic) -> Bool:

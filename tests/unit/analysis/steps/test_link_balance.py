@@ -13,7 +13,7 @@ from prism_ch.analysis.steps.sequences import Sequences, links, read_sequences
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.columns import Int64
 from prism_ch.model.params import DivideParams
-from tests.unit.analysis.build import BEGIN_NS, MS, Flow, batch, every, pipeline, shaken, topology, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, batch, every, pipeline, shaken, topology, traffic, typed
 from tests.unit.chain import work
 
 PARAMS = DivideParams()
@@ -165,3 +165,13 @@ def test_a_hole_longer_than_many_steps_cuts_no_step_around_it(microbatches: int)
     found = divide(seen, typed(seen, [(0, 1)]), np.array([0, 1], np.int32), PARAMS)
     begin_ms = (found.job_end_ns()[:-1] - BEGIN_NS) / MS // 1000 * 1000
     assert begin_ms.tolist() == starts[:-1]
+
+
+def test_half_a_message_before_the_first_step_shifts_no_end() -> None:
+    """Records are read from a step's end on, as clocks show it, and one of two queue pairs may be just after it."""
+    flows = pipeline([0, 1], every(2500, 12, 100))
+    (alone, beside) = (
+        divide(seen, typed(seen, [(0, 1)]), np.arange(2, dtype=np.int32), PARAMS)
+        for seen in (traffic(flows), traffic([Flow(1, 0, 0, 4, size=4 * MB), *flows]))
+    )
+    assert beside.end_ns[:, -11:].tolist() == alone.end_ns[:, -11:].tolist()
