@@ -73,9 +73,6 @@ class StopParams(SharedParams):
     #: A rest is a stop if it exceeds the usual one by more than this multiple of it. Where all computing is one rest,
     #: a slow GPU at most doubles it.
     min_excess_rests: float = 1.0
-    #: A job whose replicas all wait at the same place is told of while it does from this length on, in steps: it may
-    #: evaluate.
-    long_pause_steps: float = 4.0
     #: A send is usual if it was seen in this share of the earlier steps. Records are lost, and steps of two kinds may
     #: take turns, which leaves half of them.
     usual_share: float = 0.4
@@ -84,6 +81,9 @@ class StopParams(SharedParams):
     #: A rank is a hang culprit if lost records explain its missing sends with at most this probability. With 512 ranks,
     #: two sends a step and 2 % loss, one in five steps misses both sends of some rank.
     max_loss_probability: float = 0.01
+    #: Records were cut by a hole if at least this share of a step's moments would cut apart what is as close together.
+    #: A hole begins at any moment, so that one hole in so many is taken for a hang.
+    min_cut_share: float = 0.01
     #: A job is silent for at least this long, in seconds, before a rank that may wait for data is called hung. Data
     #: loaders make others wait for some seconds; slow GPUs and networks do not make a job silent. Records come 4 s
     #: late, and take some to be worked: with that it is told within 15 s.

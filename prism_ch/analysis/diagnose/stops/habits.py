@@ -47,6 +47,11 @@ def was_paused_as_long(steps: Steps, lost_s: float, params: StopParams) -> bool:
     return bool(_are_alike(lost_s, _pauses(steps, params)[2], params).any())
 
 
+def may_be_a_pause(steps: Steps, lost_s: float, params: StopParams) -> bool:
+    """Return whether a job has lost `lost_s` in a pause before, or more."""
+    return bool((_pauses(steps, params)[2] * (1 + params.stray_share) >= lost_s).any())
+
+
 def _are_alike(lost_s: float, others_s: Float64, params: StopParams) -> Bool:
     """Mask the pauses that lost as much as one did, bool[n]."""
     mask: Bool = np.abs(np.log(lost_s / others_s)) < np.log1p(params.stray_share)

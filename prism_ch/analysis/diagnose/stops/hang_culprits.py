@@ -111,12 +111,13 @@ class _Progress:
     One row a pair, times in seconds since the step began. `left` int64[pairs]: sends that it usually still makes.
     `due_s` float64[pairs]: when the next is due, NaN for none; `made_s`: when its last was due. `touched` bool[pairs]:
     it sent in this step. `usual`: sends of all pairs in a usual step; `lost`: the share of them without a record in
-    earlier steps. Sends due within `together_s` are due at once.
+    earlier steps. Sends due within `together_s` are due at once. `usual_s` float64[usual], rising: when each is due.
     """
 
     left: Int64
     due_s: Float64
     made_s: Float64
+    usual_s: Float64
     touched: Bool
     usual: int
     lost: float
@@ -169,11 +170,7 @@ def find_hang_culprits(
     duration of a step. If ranks took no part in the step before while others did, that step is the one that does not
     end: what ended it was cut short.
     """
-    progress = _progress(sends, pairs, begin_ns, step_s, params)
-    if len(begin_ns) > params.enough + 1:
-        before = _progress(sends, pairs, begin_ns[:-1], step_s, params)
-        if _some_are_idle(before, pairs, params):
-            begin_ns, progress = begin_ns[:-1], before
+    begin_ns, progress = _unended_step(sends, pairs, begin_ns, step_s, params)
     exchanges, waiting = _of_exchange(progress, pairs, params)
     messages = [one for one in _of_pipeline(progress, pairs, params) if not np.isin(one.endpoints, waiting).all()]
     candidates = [*messages, *_of_collectives(progress, pairs, params), *exchanges]
@@ -194,8 +191,52 @@ def find_hang_culprits(
     )
 
 
-def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float, params: StopParams) -> _Progress:
+def are_cut_at_once(
+    sends: Sends, end_ns: Int64, pairs: TrainingPairs, begin_ns: Int64, step_s: float, params: StopParams
+) -> bool:
+    """Return whether records end as if all had been cut at one moment.
+
+    In a hole, all that usually ends before that moment is there, and nothing that ends later. Where a rank hangs, those
+    who don't depend on it go on, and of what ends together a part is missing: a moment seldom falls between that.
+    Parameters: `end_ns` int64[n], the end of each send; else as for `find_hang_culprits`.
+    """
+    begin_ns, _ = _unended_step(sends, pairs, begin_ns, step_s, params)
+    progress = _progress(sends, pairs, begin_ns, step_s, params, end_ns)
+    due_s = progress.due_s[~np.isnan(progress.due_s)]
+    last_s = float(np.nanmax(progress.made_s, initial=-np.inf))
+    if not len(due_s) or np.isinf(last_s):
+        return True
+    overtaken = due_s < last_s - progress.together_s
+    if overtaken.any() and progress.missed(np.array([np.count_nonzero(overtaken)]), params).all():
+        return False
+    apart_s = np.abs(due_s[~overtaken] - last_s).min(initial=np.inf)
+    gaps_s = np.diff(progress.usual_s)
+    return float(gaps_s[gaps_s <= apart_s].sum()) > params.min_cut_share * step_s
+
+
+def _unended_step(
+    sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float, params: StopParams
+) -> tuple[Int64, _Progress]:
+    """Return when steps began, int64[k], and how far the last is, which does not end."""
+    progress = _progress(sends, pairs, begin_ns, step_s, params)
+    if len(begin_ns) > params.enough + 1:
+        before = _progress(sends, pairs, begin_ns[:-1], step_s, params)
+        if _some_are_idle(before, pairs, params):
+            return begin_ns[:-1], before
+    return begin_ns, progress
+
+
+def _progress(
+    sends: Sends,
+    pairs: TrainingPairs,
+    begin_ns: Int64,
+    step_s: float,
+    params: StopParams,
+    seen_ns: Int64 | None = None,
+) -> _Progress:
     """Compare each pair's sends in the last step with those in earlier steps.
+
+    Parameters: `seen_ns` int64[n], when each send was seen, by default its start.
 
     1. Number the sends of each pair in each step by turn: first, second, ...
     2. Take the median offset of each turn from the step's beginning, if the turn is usual.
@@ -206,10 +247,11 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
     within = np.searchsorted(begin_ns, sends.start_ns, side="right") - 1
     known = (within >= 0) & (sends.pair >= 0)
     order = np.lexsort((sends.start_ns[known], within[known], sends.pair[known]))
-    pair, step, start_ns = sends.pair[known][order], within[known][order], sends.start_ns[known][order]
+    seen_ns = sends.start_ns if seen_ns is None else seen_ns
+    pair, step, seen_ns = sends.pair[known][order], within[known][order], seen_ns[known][order]
     first = run_starts(pair, step)
     turn = np.arange(len(pair)) - np.repeat(first, np.diff(np.append(first, len(pair))))
-    offset_s = (start_ns - begin_ns[step]) / 1e9
+    offset_s = (seen_ns - begin_ns[step]) / 1e9
     before = step < steps
     turns = int(turn.max(initial=0)) + 1
     place = (pair[before] * turns + turn[before]).astype(np.int32)
@@ -226,7 +268,8 @@ def _progress(sends: Sends, pairs: TrainingPairs, begin_ns: Int64, step_s: float
     usual = often.sum(axis=1)
     seen = np.bincount(pair[before] * steps + step[before], minlength=count * steps).reshape(count, steps)
     lost = np.maximum(usual[:, None] - seen, 0).sum() / max(int(usual.sum()) * steps, 1)
-    return _Progress(np.maximum(usual - done, 0), due_s, made_s, sent > 0, int(usual.sum()), float(lost), together_s)
+    left, all_s = np.maximum(usual - done, 0), np.sort(usual_s[often])
+    return _Progress(left, due_s, made_s, all_s, sent > 0, int(usual.sum()), float(lost), together_s)
 
 
 def _some_are_idle(progress: _Progress, pairs: TrainingPairs, params: StopParams) -> bool:

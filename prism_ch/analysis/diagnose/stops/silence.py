@@ -13,8 +13,14 @@ from functools import cached_property
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import identity
-from prism_ch.analysis.diagnose.stops.habits import pause_is_due
-from prism_ch.analysis.diagnose.stops.hang_culprits import HangCulprits, Sends, TrainingPairs, find_hang_culprits
+from prism_ch.analysis.diagnose.stops.habits import may_be_a_pause, pause_is_due
+from prism_ch.analysis.diagnose.stops.hang_culprits import (
+    HangCulprits,
+    Sends,
+    TrainingPairs,
+    are_cut_at_once,
+    find_hang_culprits,
+)
 from prism_ch.analysis.diagnose.stops.rests import least_stop_s, longest_rests, unusual_background
 from prism_ch.analysis.diagnose.stops.stop_findings import (
     ALL_EXPORTERS,
@@ -174,8 +180,13 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     stop = Stop(quiet.job_id, int(quiet.steps.step[-1]) + 1, last_ns, quiet.until_ns, rhythm.rest_s, overdue_s, 1.0)
     lost = _exporters_that_may_be_lost(quiet, last_ns, rhythm)
     alike = not _stand_out(culprits.endpoints, quiet, topology, params.stops)
-    is_pause = silent_s < params.stops.long_pause_steps * rhythm.step_s
-    if culprits.begun and (culprits.anybody or alike) and quiet.is_cut_off(params.stops):
+    is_pause = may_be_a_pause(quiet.steps, overdue_s, params.stops)
+    if (
+        culprits.begun
+        and (culprits.anybody or alike)
+        and quiet.is_cut_off(params.stops)
+        and are_cut_at_once(sends, quiet.flows.end_ns, quiet.pairs, begin_ns, rhythm.step_s, params.stops)
+    ):
         return None if is_pause else _describe_cut(stop, lost)
     waits = culprits.without_names() if alike else culprits
     may = _Doubts(passes=alike and is_pause, is_hole=_are_missing(lost, quiet.known))

@@ -118,3 +118,33 @@ def test_one_replica_behind_the_others_hangs() -> None:
     found = silence(of_replicas(flows, 30))
     assert found is not None
     assert (found.kind, found.subject) == ("hang", "10.0.104.0")
+
+
+def test_messages_torn_apart_are_no_hole() -> None:
+    """All three replicas send at once: a hole would have to begin at that moment."""
+    torn = [flow for flow in replicas(20_400) if flow.start_ms < 20_000 or flow.src == 0]
+    found = silence(of_replicas(torn, 30))
+    assert found is not None
+    assert (found.kind, found.subject) == ("hang", "job")
+
+
+def test_replica_that_goes_on_shows_that_there_is_no_hole() -> None:
+    """Two of three replicas stop before the first message; the third is through until gradients are due."""
+    flows = [flow for flow in replicas(20_800) if flow.start_ms < 20_000 or flow.src in (0, 3)]
+    found = silence(of_replicas(flows, 30))
+    assert found is not None
+    assert found.kind == "hang"
+
+
+def test_first_pause_of_all_is_told_and_the_next_as_long_is_not() -> None:
+    """Both come between two steps, the first one for 9 s."""
+    later = [
+        flow if flow.start_ms < 10_000 else replace(flow, start_ms=flow.start_ms + 9000) for flow in replicas(20_000)
+    ]
+    once = replace(of_replicas(later, 38), steps=steps_of([1.0] * 10 + [10.0] + [1.0] * 9))
+    found = [
+        silence(of_replicas(replicas(20_000), 30)),
+        silence(once),
+        silence(replace(once, until_ns=once.until_ns + 8 * SECOND)),
+    ]
+    assert [one and one.severity for one in found] == ["warning", "info", "warning"]
