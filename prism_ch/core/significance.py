@@ -70,16 +70,26 @@ def quickest_runs(values: Float64, usual: Float64, width: int, floor: float, min
     chance.
     Returns where the lowest of such runs begins, int64[m], -1 where there is none.
     """
+    first = np.full(len(values), -1)
     if values.shape[1] <= width:
-        return np.full(len(values), -1)
+        return first
+
+    def beyond_chance(spread: Float64) -> Float64:
+        return np.asarray(min_score * MEDIAN_SPREAD * spread / np.sqrt(width))
+
+    # No run is lower than its lowest value, nor the spread less than its floor: most rows are not looked at.
+    rows = np.flatnonzero(usual - np.fmin.reduce(values, axis=1) > beyond_chance(floor * usual))
+    if not len(rows):
+        return first
+    values, usual = values[rows], usual[rows]
     # The upper one of an even number: of as many on two levels half and half show none. NaN comes last.
     runs = np.sort(sliding_window_view(values, width, axis=1), axis=2)
     medians = np.where(np.isnan(runs[..., -1]), np.inf, runs[..., width // 2])
-    first = medians.argmin(axis=1)
     changes = np.abs(np.diff(values, axis=1)) / np.sqrt(2)
     spread = np.maximum(robust.MAD_TO_SD * robust.median(changes, axis=1), floor * usual)
-    lower = usual - medians.min(axis=1) > min_score * MEDIAN_SPREAD * spread / np.sqrt(width)
-    return np.where(lower, first, -1)
+    lower = usual - medians.min(axis=1) > beyond_chance(spread)
+    first[rows[lower]] = medians[lower].argmin(axis=1)
+    return first
 
 
 def better_of_rows(values: Float64, width: int, floor: float, min_score: float) -> Float64:
@@ -91,6 +101,8 @@ def better_of_rows(values: Float64, width: int, floor: float, min_score: float) 
     usual = robust.quantile_of_rows(values, 0.25)
     first = quickest_runs(values, usual, width, floor, min_score)
     rows = np.flatnonzero(first >= 0)
+    if not len(rows):
+        return usual
     quicker = first[rows, None] + np.arange(width)
     usual[rows] = robust.median(values[rows[:, None], quicker], axis=1)
     return usual

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from prism_ch.core.robust import MAD_TO_SD
 from prism_ch.core.significance import (
+    MEDIAN_SPREAD,
     better_of_rows,
     corrected_score,
     quickest_runs,
@@ -71,6 +73,23 @@ class TestQuickestRuns:
         assert quickest_runs(values, np.array([1.2]), 4, 0.02, 5.0).tolist() == [-1]
         values[0, 2] = 1.0
         assert quickest_runs(values, np.array([1.2]), 4, 0.02, 5.0).tolist() == [0]
+
+    def test_rows_without_low_values_change_no_other_row(self) -> None:
+        chance = np.random.default_rng(3)
+        values = chance.lognormal(0, 0.05, (60, 40)) * np.where(
+            chance.uniform(size=(60, 1)) < 0.5, 1, chance.choice(2, (60, 40)) + 1
+        )
+        values[chance.uniform(size=values.shape) < 0.01] = np.nan
+        usual = np.nanmedian(values, axis=1)
+        runs = np.lib.stride_tricks.sliding_window_view(values, 4, axis=1)
+        medians = np.where(np.isnan(runs).any(axis=2), np.inf, np.sort(runs, axis=2)[..., 2])
+        spread = np.maximum(
+            MAD_TO_SD * np.nanmedian(np.abs(np.diff(values, axis=1)), axis=1) / np.sqrt(2), 0.02 * usual
+        )
+        lower = usual - medians.min(axis=1) > 3.0 * MEDIAN_SPREAD * spread / 2
+        assert 0 < lower.sum() < 60
+        expected = np.where(lower, medians.argmin(axis=1), -1)
+        assert quickest_runs(values, usual, 4, 0.02, 3.0).tolist() == expected.tolist()
 
     @pytest.mark.parametrize("values", [[], [1.0] * 5, [np.nan] * 9, [1.0] * 4 + [np.nan] * 4])
     def test_too_few_values_show_nothing(self, values: list[float]) -> None:

@@ -169,14 +169,19 @@ def _score(
     """
     best = np.zeros(excess.shape)
     comparisons = max(len(params.widths) * _COUNTED_S / step_s, 1.0)
-    for group in np.unique(among).tolist():
+    # A median is no larger than the largest value, and what is too small counts for nothing: it needs no null model.
+    high: Bool = np.asarray((excess >= params.small_excess).any(axis=1))
+    for group in np.unique(among[high]).tolist():
         rows = np.flatnonzero(among == group)
+        looked_at = rows[high[rows]]
         still = longer[rows if calm is None else rows[calm[rows]]]
         single = spread_of(still, params.compute_jitter)
         for width in params.widths:
-            smooth = trailing_low_median(excess[rows], width)
+            smooth = trailing_low_median(excess[looked_at], width)
+            if not (smooth >= params.small_excess).any():
+                continue
             spread = spread_of(trailing_low_median(still, width), single / np.sqrt(width))
             score = corrected_score(np.nan_to_num(smooth / spread, nan=-1.0), comparisons)
             hit = np.where((score >= params.corrected_score) & (smooth >= params.small_excess), score, 0)
-            best[rows] = np.maximum(best[rows], carried_back(hit, excess[rows], smooth, width))
+            best[looked_at] = np.maximum(best[looked_at], carried_back(hit, excess[looked_at], smooth, width))
     return best
