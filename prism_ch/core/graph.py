@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array, diags_array
+from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_starts
+from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, run_starts
 
 #: Nodes and edges up to which components are found by plain Python: to build a sparse matrix takes longer.
 _FEW = 1_024
@@ -92,8 +92,8 @@ def distance_from_end(n: int, a: Int32, b: Int32) -> Int64:
 def levels(first: Int32, second: Int32, difference: Float64, weight: Float64, count: int) -> Float64:
     """Find the levels with the least sum of weighted absolute deviations from measured differences.
 
-    Parameters: `first`, `second` int32[m], levels, and `difference` float64[m] of the second's over the first's;
-    `weight` float64[m], positive; `count`, how many levels there are.
+    Parameters: `first`, `second` int32[m], two levels that differ, and `difference` float64[m] of the second's over
+    the first's; `weight` float64[m], positive; `count`, how many levels there are.
     Returns float64[count]; levels that no chain of differences joins are at no particular distance from one another.
     Least squares would spread a wrong difference over all levels; this confines it to levels measured by nothing else.
     Source: iteratively reweighted least squares, Holland & Welsch, Communications in Statistics 6, 1977.
@@ -103,19 +103,44 @@ def levels(first: Int32, second: Int32, difference: Float64, weight: Float64, co
     least = _NO_RESIDUAL * float(np.abs(difference).max(initial=0.0))
     if least == 0:
         return level
+    joined, matrix, entry, diagonal = _pattern(first, second, count)
     residual = np.full(len(difference), least)
     pull = np.zeros(len(difference))
     for _ in range(_ROUNDS):
         before, pull = pull, weight * least / np.maximum(np.abs(residual), least)
         if np.array_equal(before, pull):
             break  # the same weights give the same levels
-        one_way = coo_array((pull, (first, second)), shape=(count, count))
-        joined = (one_way + one_way.T).tocsc()
+        joined.data = np.bincount(entry, np.tile(pull, 2), joined.nnz)
         held = np.asarray(joined.sum(axis=0)).ravel()
         push = np.bincount(second, pull * difference, count) - np.bincount(first, pull * difference, count)
-        level = spsolve((diags_array(held + _HOLD * weight.max()) - joined).tocsc(), push)
+        matrix.data = np.zeros(len(diagonal))
+        matrix.data[diagonal] = held + _HOLD * weight.max()
+        matrix.data[~diagonal] = -joined.data
+        level = spsolve(matrix, push)
         residual = level[second] - level[first] - difference
     return level
+
+
+def _pattern(first: Int32, second: Int32, count: int) -> tuple[csc_array, csc_array, Int64, Bool]:
+    """Lay out two matrices that only change their values.
+
+    Returns that of joined levels, and the same with its diagonal, without values; the entry of the first that each
+    difference is in, int64[2m], its second end first; and which entries of the second are its diagonal, bool[nnz].
+    """
+    keys, entry = np.unique(
+        np.concatenate([second, first]) * np.int64(count) + np.concatenate([first, second]), return_inverse=True
+    )
+    each = np.arange(count, dtype=np.int64) * (count + 1)
+    with_diagonal = np.sort(np.concatenate([keys, each]))
+    joined, matrix = (_without_values(one, count) for one in (keys, with_diagonal))
+    return joined, matrix, entry, with_diagonal % (count + 1) == 0
+
+
+def _without_values(keys: Int64, count: int) -> csc_array:
+    """Make a square matrix whose entries are 0. They stand, sorted, at column * count + row."""
+    column, row = np.divmod(keys, count)
+    edges = np.searchsorted(column, np.arange(count + 1)).astype(np.int32)
+    return csc_array((np.zeros(len(keys)), row.astype(np.int32), edges), shape=(count, count))
 
 
 def overlap_matrix(set_id: Int32, item_id: Int32) -> Float64:
