@@ -21,7 +21,7 @@ class Draft:
         self._nodes = 0
         self._at: list[Float64] = []
         self._lag: list[Float64] = []
-        self._columns: list[tuple[Int64, ...]] = []
+        self._columns: list[Int64] = []
 
     def nodes(self, at: Float64) -> Int64:
         """Add nodes by their moments, float64[..., k]; return their numbers, int64[n]."""
@@ -45,9 +45,13 @@ class Draft:
         whose edge it is; `place`, a number that edges share which do the same. One number stands for all edges.
         """
         given = (source, target, kind, owner, place)
-        columns = tuple(np.ravel(each).astype(np.int64) for each in np.broadcast_arrays(*given))
-        self._columns.append(columns)
-        self._lag.append(np.broadcast_to(np.asarray(lag, dtype=np.float64), (len(columns[0]), self.steps)))
+        columns = np.empty((len(given), *np.broadcast(*given).shape), dtype=np.int64)
+        for number, each in enumerate(given):
+            columns[number] = each
+        self._columns.append(columns.reshape(len(given), -1))
+        lags = np.asarray(lag, dtype=np.float64)
+        shape = self._columns[-1].shape[1], self.steps
+        self._lag.append(lags if lags.shape == shape else np.broadcast_to(lags, shape))
 
     def moments(self) -> Float64:
         """Return the moments of all nodes, float64[nodes, k]."""
