@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -30,25 +32,34 @@ def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
     NaN if nothing is left. An infinite value takes part like any other.
     """
     column = np.asarray(values, dtype=np.float64)
-    rows = column.reshape(1, -1) if axis is None else column
-    if axis is not None and axis not in (-1, column.ndim - 1):
-        rows = np.moveaxis(column, axis, -1)
+    if axis is None or column.ndim == 1:
+        return np.asarray(_middle_of(np.sort(column, axis=None)))
+    rows = column if axis in (-1, column.ndim - 1) else np.moveaxis(column, axis, -1)
     ordered = np.sort(rows, axis=-1)  # NaN sorts last
     shape, length = ordered.shape[:-1], ordered.shape[-1]
     if length == 0:
-        return np.full(() if axis is None else shape, np.nan)
+        return np.full(shape, np.nan)
     ordered = ordered.reshape(-1, length)
     if not np.isnan(ordered[:, -1]).any():
         upper, lower = ordered[:, length // 2], ordered[:, (length - 1) // 2]
-        middle = np.where(lower == upper, upper, lower / 2 + upper / 2)
-        return np.asarray(middle[0] if axis is None else middle.reshape(shape))
+        return np.where(lower == upper, upper, lower / 2 + upper / 2).reshape(shape)
     present = np.count_nonzero(~np.isnan(ordered), axis=-1)
     row = np.arange(len(ordered))
     upper = ordered[row, np.minimum(present // 2, length - 1)]
     lower = ordered[row, np.maximum(present - 1, 0) // 2]
     middle = np.where(lower == upper, upper, lower / 2 + upper / 2)
-    middle = np.where(present > 0, middle, np.nan)
-    return np.asarray(middle[0] if axis is None else middle.reshape(shape))
+    return np.where(present > 0, middle, np.nan).reshape(shape)
+
+
+def _middle_of(ordered: Float64) -> float:
+    """Return the median of sorted values, NaN last, that are not NaN."""
+    present = len(ordered)
+    if present and ordered[-1] != ordered[-1]:
+        present = int(np.searchsorted(ordered, np.nan))
+    if present == 0:
+        return np.nan
+    lower, upper = float(ordered[(present - 1) // 2]), float(ordered[present // 2])
+    return upper if lower == upper else lower / 2 + upper / 2
 
 
 def middle(values: Float64) -> float:
@@ -105,25 +116,35 @@ def quantile_by(group: Int32, values: npt.ArrayLike, q: float, groups: int | Non
     are (default: up to the largest id).
     Returns float64[groups], NaN for a group without values. Raises ValueError on an id out of range or q outside 0..1.
     """
+    return quantiles_by(group, values, (q,), groups)[0]
+
+
+def quantiles_by(
+    group: Int32, values: npt.ArrayLike, shares: Sequence[float], groups: int | None = None
+) -> list[Float64]:
+    """Return several quantiles of each group's values, sorted once. All else is as in `quantile_by`."""
     column = np.asarray(values, dtype=np.float64)
     check_equal_length(group=group, values=column)
-    if not 0 <= q <= 1:
-        raise ValueError(f"q is {q}; a quantile lies in 0..1")
+    if any(not 0 <= q <= 1 for q in shares):
+        raise ValueError(f"q is {', '.join(map(str, shares))}; a quantile lies in 0..1")
     count = check_groups(group, groups)
-    present = ~np.isnan(column)
-    line, column = group[present], column[present]
-    column = _sorted_by_group(line, column)
-    size = np.bincount(line, minlength=count)
-    first = np.cumsum(size) - size
-    result = np.full(count, np.nan)
+    missing = np.isnan(column)
+    if missing.any():
+        group, column = group[~missing], column[~missing]
+    column = _sorted_by_group(group, column)
+    size = np.bincount(group, minlength=count)
     known = size > 0
-    position = q * (size[known] - 1)
-    lower = np.floor(position).astype(np.int64)
-    share = position - lower
-    low = column[first[known] + lower]
-    high = column[first[known] + np.minimum(lower + 1, size[known] - 1)]
-    result[known] = np.where(low == high, low, low * (1 - share) + high * share)
-    return result
+    first, last = (np.cumsum(size) - size)[known], size[known] - 1
+    found = []
+    for q in shares:
+        position = q * last
+        lower = np.floor(position).astype(np.int64)
+        share = position - lower
+        low, high = column[first + lower], column[first + np.minimum(lower + 1, last)]
+        result = np.full(count, np.nan)
+        result[known] = np.where(low == high, low, low * (1 - share) + high * share)
+        found.append(result)
+    return found
 
 
 def _sorted_by_group(group: Int32, values: Float64) -> Float64:
@@ -134,10 +155,10 @@ def _sorted_by_group(group: Int32, values: Float64) -> Float64:
     steps = np.diff(group)
     if bool(((steps > 0) | ((steps == 0) & (values[1:] >= values[:-1]))).all()):
         return values
-    order = np.argsort(values)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return np.asarray(values[order[np.sort(group * np.int64(len(order)) + rank) % len(order)]])
+    order, bits = np.argsort(values), len(values).bit_length()
+    placed = (group[order].astype(np.int64) << bits) | np.arange(len(values))
+    placed.sort()
+    return np.asarray(values[order[placed & ((1 << bits) - 1)]])
 
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:

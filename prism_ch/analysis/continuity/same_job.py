@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prism_ch.core.arrays import distinct
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
@@ -204,7 +205,7 @@ def _payload_a_step(traffic: Traffic, division: Division) -> float:
         weights=traffic.payload[inside],
         minlength=len(traffic.pair_src) * division.steps,
     ).reshape(-1, division.steps)
-    return float(np.median(moved[:, 1:], axis=1).sum()) / len(np.unique(traffic.pair_src))
+    return float(np.median(moved[:, 1:], axis=1).sum()) / len(distinct(traffic.pair_src))
 
 
 def _usual_group(collective: Traffic) -> float:

@@ -11,6 +11,7 @@ from prism_ch.analysis.continuity.continuity import Continued
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.observe.holes import Hole, find_holes
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.core.arrays import distinct
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import Params
@@ -49,7 +50,7 @@ def holes_of(job: Sequence[AttemptSteps], seen: Observed, params: Params) -> tup
 
 def _exporters_of(one: AttemptSteps) -> list[str]:
     flows = one.traffic.flows.batch()
-    return [flows.exporters[code] for code in np.unique(flows.exporter).tolist()]
+    return [flows.exporters[code] for code in distinct(flows.exporter).tolist()]
 
 
 def _was_cut(memory: JobMemory | None, span: Interval) -> bool:

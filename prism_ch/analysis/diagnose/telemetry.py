@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.findings import Extent, Measured, identity, make_finding
+from prism_ch.core.arrays import distinct
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import Timeouts
@@ -57,7 +58,7 @@ def find_merged_records(
     """
     going = {finding.subject: finding for finding in known if finding.kind == "telemetry"}
     found: list[Finding] = []
-    for exporter in np.unique(flows.exporter[merged]).tolist():
+    for exporter in distinct(flows.exporter[merged]).tolist():
         mine = flows.take(merged & (flows.exporter == exporter))
         before = going.pop(flows.exporters[exporter], None)
         first_ns = int(mine.start_ns.min()) if resolved.steps == 0 else window.start_ns
@@ -66,7 +67,7 @@ def find_merged_records(
         extent = Extent(0, max(resolved.steps - 1, 0), start_ns, int(mine.end_ns.max()))
         name = name if before is None else before.diagnosis_id
         found.append(_describe(mine, exporter, name, extent, resolved, timeouts, params))
-    seen = {flows.exporters[number] for number in np.unique(flows.exporter[flows.end_ns >= window.start_ns]).tolist()}
+    seen = {flows.exporters[number] for number in distinct(flows.exporter[flows.end_ns >= window.start_ns]).tolist()}
     over = (replace(finding, status="closed") if finding.subject in seen else finding for finding in going.values())
     return (*found, *over)
 

@@ -197,7 +197,7 @@ def _quartiles(present: Presences, place: Int32, places: int) -> tuple[Float64, 
         numbers, number = np.unique(place[mine], return_inverse=True)
         group = number.astype(np.int32)[present.of_burst[rows] - mine.start]
         payload = present.traffic.payload[rows]
-        low[numbers], high[numbers] = (robust.quantile_by(group, payload, q, len(numbers)) for q in (0.25, 0.75))
+        low[numbers], high[numbers] = robust.quantiles_by(group, payload, (0.25, 0.75), len(numbers))
     return low, high
 
 

@@ -17,6 +17,7 @@ from operator import itemgetter
 import numpy as np
 
 from prism_ch.core import robust
+from prism_ch.core.arrays import distinct
 from prism_ch.core.graph import components, overlap_matrix
 from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.job import FOREVER_NS, RecognisedJob
@@ -134,7 +135,7 @@ class _Rest:
         waiting, busy = (one, other) if counts[0] <= counts[1] else (other, one)
         if not min(counts) or max(counts) < self.params.one_step * min(counts):
             return 0, np.inf
-        moved_ns, begin_ns = np.unique(self.bursts[busy].end_ns), np.sort(self.bursts[waiting].start_ns)
+        moved_ns, begin_ns = distinct(self.bursts[busy].end_ns), np.sort(self.bursts[waiting].start_ns)
         place = np.searchsorted(begin_ns, self.end_ns[waiting], side="right")
         begin_ns = begin_ns[place[place < len(begin_ns)]]
         begin_ns = begin_ns[(begin_ns >= moved_ns.min(initial=FOREVER_NS)) & (begin_ns <= moved_ns.max(initial=0))]

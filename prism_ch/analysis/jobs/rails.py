@@ -11,6 +11,7 @@ import numpy as np
 from scipy import fft
 
 from prism_ch.analysis.jobs.attempts import Attempts
+from prism_ch.core.arrays import distinct
 from prism_ch.core.graph import components, overlap_matrix
 from prism_ch.model.columns import Bool, Complex128, Float64, Int32, Int64
 from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
@@ -89,7 +90,7 @@ def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: I
     It is what both send a second over what either sends, or 0 if both show activity in time.
     """
     servers, pairs = len(topology.server_names), len(attempts.traffic.pair_src)
-    key = np.unique(attempts.of_burst * np.int64(pairs) + attempts.traffic.pair)
+    key = distinct(attempts.of_burst * np.int64(pairs) + attempts.traffic.pair)
     attempt, pair = np.divmod(key, pairs)
     sent = attempt * servers + topology.server[attempts.traffic.pair_src[pair]]
     rate = attempts.traffic.rate_bytes_s()[pair]

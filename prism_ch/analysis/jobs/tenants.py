@@ -9,6 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.jobs.job_traffic import heavy_pairs
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.core.arrays import distinct
 from prism_ch.model.columns import Int32
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
@@ -41,8 +42,8 @@ def find_strays(
     heavy = heavy_pairs(traffic, topology, params)
     src, dst = traffic.pair_src[heavy], traffic.pair_dst[heavy]
     tenant, server = topology.tenant, topology.server
-    crossing = np.unique(np.concatenate([src, dst])[np.tile(tenant[src] != tenant[dst], 2)])
-    working = np.unique(np.concatenate([src, dst]))
+    crossing = distinct(np.concatenate([src, dst])[np.tile(tenant[src] != tenant[dst], 2)])
+    working = distinct(np.concatenate([src, dst]))
     found: dict[int, int] = {}
     for endpoint in crossing.tolist():
         partners = np.concatenate([dst[src == endpoint], src[dst == endpoint]])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import ROWS_AT_ONCE, Growing, blocks, order_by, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, Growing, blocks, distinct, order_by, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -41,7 +41,7 @@ def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
     if not shared.any():
         return batch
     seen = batch.take(shared)
-    blur_ns = int(blurs_ns[np.unique(seen.exporter)].max())
+    blur_ns = int(blurs_ns[distinct(seen.exporter)].max())
     flow = intervals.merge(seen.five_tuples().astype(np.int32), seen.start_ns, seen.end_ns, gap_ns=blur_ns).owner
     exporters = len(batch.exporters)
     vote, which = np.unique(flow * exporters + seen.exporter, return_inverse=True)

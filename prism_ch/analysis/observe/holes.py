@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import ROWS_AT_ONCE, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, distinct, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -96,15 +96,15 @@ class _Seen:
             rows = slice(begin, begin + ROWS_AT_ONCE)
             sender = label[read.src[rows]].astype(np.int64)
             place = np.where(sender > 0, sender, label[read.dst[rows]]) * exporters + read.exporter[rows]
-            keys.append(np.unique(place * ticks + read.end_ns[rows] // _TICK_NS - first))
-        place, tick = np.divmod(np.unique(np.concatenate(keys)), ticks)
+            keys.append(distinct(place * ticks + read.end_ns[rows] // _TICK_NS - first))
+        place, tick = np.divmod(distinct(np.concatenate(keys)), ticks)
         source, exporter = (part.astype(np.int32) for part in np.divmod(place, exporters))
         return cls(read.exporters, exporter, source, (first + tick) * _TICK_NS)
 
     def scopes(self) -> Iterator[Bool]:
         """Yield sets of exporters, bool[exporters]: all, and those of each source, without repeats."""
         count = len(self.exporters)
-        reached = np.unique(self.source.astype(np.int64) * count + self.exporter)
+        reached = distinct(self.source.astype(np.int64) * count + self.exporter)
         everything = np.zeros(count, dtype=bool)
         everything[reached % count] = True
         yield everything
@@ -119,7 +119,7 @@ class _Seen:
     def hole(self, mask: Bool, gap: Interval, *, is_open: bool, is_sure: bool) -> Hole:
         """Return the hole of some exporters."""
         exporters = tuple(sorted(self.exporters[code] for code in np.flatnonzero(mask).tolist()))
-        return Hole(exporters, bool(mask[np.unique(self.exporter)].all()), gap, is_open, is_sure)
+        return Hole(exporters, bool(mask[self.exporter].all()), gap, is_open, is_sure)
 
 
 def _labels(read: FlowBatch, jobs: Sequence[Int32]) -> Int32:
@@ -184,7 +184,7 @@ def hidden_by(read: FlowBatch, exporters: Sequence[str], span: Interval) -> tupl
     mine = np.isin(read.exporter, [code for code, name in enumerate(read.exporters) if name in set(exporters)])
     until = read.end_ns < span.end_ns
     before, during = until & (read.end_ns <= span.start_ns), until & (read.end_ns > span.start_ns)
-    return np.setdiff1d(read.src[before & mine], read.src[during]), np.unique(read.src[until])
+    return np.setdiff1d(read.src[before & mine], read.src[during]), distinct(read.src[until])
 
 
 def unseen(start_ns: Int64, end_ns: Int64, holes: Sequence[Hole]) -> Bool:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, ranges, run_numbers, run_starts
+from prism_ch.core.arrays import distinct, order_by, ranges, run_numbers, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -204,7 +204,7 @@ def _symmetric(role: Int64, rate: Float64, src: Int32, dst: Int32, topology: Top
     out, into = (np.bincount(side, weights=rate, minlength=len(part)) for side in (sender, receiver))
     balanced = np.abs(out - into) <= params.same_volume * np.maximum(out, into)
     size, of_pair = np.bincount(part), part[sender]
-    senders = np.unique(of_pair * np.int64(src.max() + 1) + src) // (src.max() + 1)
+    senders = distinct(of_pair * np.int64(src.max() + 1) + src) // (src.max() + 1)
     partners = np.bincount(of_pair) / np.bincount(senders)
     symmetric: Bool = (
         (np.bincount(of_pair) >= params.enough)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import distinct, run_starts
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.traffic import Traffic
@@ -49,7 +49,7 @@ def read_turns(bursts: Traffic, division: Division, base_ns: Int64, alike: Int64
     place, many = np.arange(len(pair)) - np.repeat(starts, counts), np.repeat(counts, counts)
     number = np.full(len(src), -1)
     found = {}
-    for one in np.unique(alike[pair]).tolist():
+    for one in distinct(alike[pair]).tolist():
         pairs = np.flatnonzero(alike == one)
         number[pairs] = np.arange(len(pairs))
         usual = int(np.bincount(counts[alike[pair[starts]] == one]).argmax())

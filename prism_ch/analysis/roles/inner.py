@@ -12,7 +12,7 @@ import numpy as np
 
 from prism_ch.analysis.roles.links import Links
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import group_search
+from prism_ch.core.arrays import distinct, group_search
 from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, TP
@@ -168,5 +168,5 @@ def _name(traffic: Traffic, rows: Bool, params: IdentifyParams) -> int:
     settled = (largest < (1 + params.size_spread) * smallest)[size] & (count[size] > often)
     if settled.mean() < params.half:
         return EP
-    sizes_a_pair = len(np.unique(size[settled])) / len(np.unique(pair[settled]))
+    sizes_a_pair = len(distinct(size[settled])) / len(distinct(pair[settled]))
     return CP if sizes_a_pair > params.several_sizes else TP

@@ -182,7 +182,7 @@ def _last_microbatches(edges: Bool, gap_s: Float64, params: DivideParams) -> Boo
         if times * params.repeats > len(rows):
             break
         turn = (np.arange(len(rows)) % times).astype(np.int32)
-        lower, usual, upper = (robust.quantile_by(turn, silence, q, times) for q in (0.25, 0.5, 0.75))
+        lower, usual, upper = robust.quantiles_by(turn, silence, (0.25, 0.5, 0.75), times)
         longest = int(np.argmax(usual))
         if lower[longest] > params.silence_contrast * np.delete(upper, longest).max():
             kept = np.zeros_like(edges)

@@ -10,6 +10,8 @@ from prism_ch.core.arrays import (
     blocks,
     check_equal_length,
     check_groups,
+    distinct,
+    group_search,
     order_by,
     ranges,
     run_starts,
@@ -54,6 +56,37 @@ def test_order_is_that_of_lexsort_however_wide_the_keys(rows: list[tuple[int, ..
     np.testing.assert_array_equal(
         order_by(*columns, fractions, *columns), np.lexsort([*columns[::-1], fractions, *columns[::-1]])
     )
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(-(2**61), 2**61)), max_size=20))
+def test_rows_that_many_tie_with_are_ordered_by_the_rest(rows: list[tuple[int, ...]]) -> None:
+    columns = [np.array([row[key] for row in rows], dtype=np.int64) for key in range(3)]
+    wide = columns[0] * 2**60  # leaves no room for a row's number
+    for keys in ([wide], [wide, columns[2]], [wide, columns[1], columns[2]], [columns[1], wide, columns[2]]):
+        np.testing.assert_array_equal(order_by(*keys), np.lexsort(keys[::-1]))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint16])
+def test_distinct_numbers_are_those_of_unique(dtype: type[np.integer]) -> None:
+    values = np.random.default_rng(1).integers(0, 50, (4, 30)).astype(dtype)
+    for some in (values, values[:0], values[0]):
+        np.testing.assert_array_equal(distinct(some), np.unique(some), strict=True)
+
+
+@pytest.mark.parametrize("rows", [10, 5_000])
+@pytest.mark.parametrize("highest", [10, 2**61])
+def test_group_search_finds_first_larger_value(rows: int, highest: int) -> None:
+    chance = np.random.default_rng(rows)
+    group = np.sort(chance.integers(0, 4, rows)).astype(np.int32)
+    values = np.concatenate([np.sort(chance.integers(-highest, highest, np.sum(group == one))) for one in range(4)])
+    wanted, queries = chance.integers(0, 6, rows).astype(np.int32), chance.integers(-highest, highest, rows)
+    found = group_search(group, values, wanted, queries)
+    assert [
+        np.sum((group < one) | ((group == one) & (values <= query)))
+        for one, query in zip(wanted[:200], queries[:200], strict=True)
+    ] == found[:200].tolist()
+    order = np.lexsort((queries, wanted))
+    np.testing.assert_array_equal(group_search(group, values, wanted[order], queries[order]), found[order])
 
 
 @given(st.lists(st.lists(st.integers(-5, 5), max_size=9), min_size=1, max_size=5), st.lists(st.integers(-6, 6)))

@@ -84,6 +84,8 @@ def test_grouped_statistics_equal_the_slow_versions(
     np.testing.assert_allclose(
         robust.mad_by(group, values, 4), [naive.mad(each) if each else math.nan for each in of_group], atol=1e-6
     )
+    several = robust.quantiles_by(group, values, (0.25, q), 4)
+    np.testing.assert_array_equal(several, [robust.quantile_by(group, values, one, 4) for one in (0.25, q)])
     order = np.argsort(values)
     np.testing.assert_array_equal(robust.median_by(group[order], values[order]), robust.median_by(group, values))
 

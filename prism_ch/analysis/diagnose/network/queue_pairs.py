@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.arrays import distinct, group_search, order_by, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Int32, Int64, UInt16
 from prism_ch.model.flow import FlowBatch
@@ -64,7 +64,7 @@ def by_queue_pair(
         return traffic, kinds, WaysTaken.unknown(traffic)
     pair, burst, port, way = pair[rows], burst[rows], flows.src_port[rows].astype(np.int64), flows.way[rows]
     bursts = np.bincount(traffic.pair, minlength=len(traffic.pair_src))
-    ports = np.bincount(np.unique((pair.astype(np.int64) << _PORT_BITS) | port) >> _PORT_BITS, minlength=len(bursts))
+    ports = np.bincount(distinct((pair.astype(np.int64) << _PORT_BITS) | port) >> _PORT_BITS, minlength=len(bursts))
     divided = (kinds.kind == PP) & (ports > 1) & (params.repeats * ports <= bursts)
     # Queue pairs of one pair stand side by side in the new table, in which a pair that is not divided stands once.
     unit = (pair.astype(np.int64) << _PORT_BITS) | np.where(divided[pair], port, 0)

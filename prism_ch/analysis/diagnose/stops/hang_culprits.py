@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import distinct, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
@@ -352,7 +352,7 @@ def _have_computed(endpoints: Int32, sends: Sends, pairs: TrainingPairs, begin_n
     Data are read after gradients were exchanged: whoever has exchanged anything else since is beyond that. In a job
     that exchanges nothing but gradients this can't be known.
     """
-    since = np.unique(sends.pair[(sends.start_ns >= begin_ns) & (sends.pair >= 0)])
+    since = distinct(sends.pair[(sends.start_ns >= begin_ns) & (sends.pair >= 0)])
     since = since[pairs.kind[since] != DP]
     computed = np.concatenate([pairs.src[since], pairs.dst[since]])
     return bool(len(endpoints)) and bool(np.isin(endpoints, computed).all())

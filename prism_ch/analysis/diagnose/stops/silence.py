@@ -34,6 +34,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     subject_of,
 )
 from prism_ch.analysis.observe.holes import Hole
+from prism_ch.core.arrays import distinct
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
@@ -83,7 +84,7 @@ class QuietJob:
         theirs[trains] = False
         background = flows.take(theirs)
         training = flows.take(trains[flows.end_ns[trains] >= span.start_ns])
-        until_ns, saw = span.end_ns, [flows.exporters[code] for code in np.unique(training.exporter).tolist()]
+        until_ns, saw = span.end_ns, [flows.exporters[code] for code in distinct(training.exporter).tolist()]
         hiding = tuple(hole for hole in holes if hole.hides(saw))
         return cls(job_id, endpoints, pairs, steps, training, background, flows, until_ns, tuple(known), hiding)
 
@@ -202,7 +203,7 @@ def _stand_out(suspects: Int32, quiet: QuietJob, topology: Topology, params: Sto
 
 def _exporters_that_may_be_lost(quiet: QuietJob, last_ns: int, rhythm: UsualRhythm) -> tuple[str, ...]:
     """Name the exporters of a job that see nothing else any more."""
-    saw = {quiet.flows.exporters[code] for code in np.unique(quiet.flows.exporter).tolist()}
+    saw = {quiet.flows.exporters[code] for code in distinct(quiet.flows.exporter).tolist()}
     theirs = np.isin(quiet.around.exporter, [code for code, name in enumerate(quiet.around.exporters) if name in saw])
     alive = (quiet.around.end_ns[theirs] > last_ns + rhythm.rest_s * 1e9).any()
     return () if alive else tuple(sorted(saw))
@@ -315,7 +316,7 @@ def _irregular(quiet: QuietJob, params: StopParams) -> list[str]:
 def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, params: StopParams) -> Iterator[Finding]:
     """Yield a finding for each gap in an exporter's records while the job went on."""
     step_end_ns = quiet.steps.end_ns[quiet.steps.end_ns > quiet.flows.end_ns.min()]
-    ends = np.unique(np.concatenate([_ends_of(name, batch) for batch in (quiet.flows, quiet.around, raw)]))
+    ends = distinct(np.concatenate([_ends_of(name, batch) for batch in (quiet.flows, quiet.around, raw)]))
     end_ns = np.append(ends, quiet.flows.end_ns.max() + 1)
     steps = np.searchsorted(step_end_ns, end_ns[1:]) - np.searchsorted(step_end_ns, end_ns[:-1], side="right")
     # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.

@@ -16,6 +16,7 @@ from prism_ch.analysis.diagnose.findings import severity as grade
 from prism_ch.analysis.diagnose.stops.habits import periodic_pauses, repeated_pauses
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, unusual_background
 from prism_ch.analysis.observe.holes import Hole
+from prism_ch.core.arrays import distinct
 from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Int32
 from prism_ch.model.finding import Baseline, Finding, FindingKind, Severity, SubjectType
@@ -270,7 +271,7 @@ def _met_anew(seen: StepsSeen, span: Interval, around: FlowBatch, params: StopPa
     met = small.take((small.start_ns > span.start_ns) & (small.end_ns < span.end_ns))
     if len(met) <= params.twice * usual_count(small.start_ns, span.start_ns, span.end_ns):
         return False
-    touched = np.unique(np.concatenate([met.src, met.dst]))
+    touched = distinct(np.concatenate([met.src, met.dst]))
     return len(touched) >= params.nearly_all * len(seen.endpoints)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.stops.stop_findings import ALL_EXPORTERS, is_gap
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.core.arrays import distinct
 from prism_ch.model.columns import Int32
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import JobRevision, Visibility
@@ -20,7 +21,7 @@ def measure_visibility(
 
     Parameters: `jobs`, all that have not ended; `missing`, the findings on missing records.
     """
-    touched = np.unique(np.concatenate([seen.new.src, seen.new.dst]))
+    touched = distinct(np.concatenate([seen.new.src, seen.new.dst]))
     return tuple(_measure(job, touched, missing, seen) for job in jobs if job.job.status != "ended")
 
 

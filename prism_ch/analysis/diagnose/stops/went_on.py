@@ -16,6 +16,7 @@ from prism_ch.analysis.diagnose.stops.rests import least_stop_s, longest_rests
 from prism_ch.analysis.diagnose.stops.silence import QuietJob, UsualRhythm
 from prism_ch.analysis.diagnose.stops.stop_findings import Stop, slowdown_by, stop_finding
 from prism_ch.analysis.observe.holes import unseen
+from prism_ch.core.arrays import distinct
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.params import Params
 
@@ -33,7 +34,7 @@ def find_just_ended(quiet: QuietJob, rhythm: UsualRhythm | None, params: Params)
         return None
     settled_ns = int(quiet.steps.end_ns[-2])
     training_ns = quiet.trained(params.stops).end_ns
-    ends = np.append(settled_ns, np.unique(training_ns[training_ns > settled_ns]))
+    ends = np.append(settled_ns, distinct(training_ns[training_ns > settled_ns]))
     if len(ends) < 2:
         return None
     longest = int(np.argmax(np.diff(ends)))
