@@ -31,15 +31,14 @@ from prism_ch.model.what_if import WhatIf
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
+from prism_ch.store.due_windows import WindowSelection, due_windows
 from prism_ch.store.flows import read_flows
 from prism_ch.store.integrity import lost_flows
 from prism_ch.store.kept_memory import Before, KeptMemory
 from prism_ch.store.ledger import (
     Claim,
-    WindowSelection,
     claim_due_windows,
     claim_window,
-    due_windows,
     end_claim,
     new_from_ns,
     new_worker,
@@ -48,7 +47,7 @@ from prism_ch.store.ledger import (
 from prism_ch.store.pull import PullChoice
 from prism_ch.store.read import live_jobs_from, read_memory
 from prism_ch.store.statements import statement
-from prism_ch.store.topology import read_topology, require_whole_topology, topology_digest
+from prism_ch.store.topology import latest_load, read_topology
 from prism_ch.store.write import write_revision
 
 log = logging.getLogger(__name__)
@@ -174,10 +173,11 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
     in the ledger with the error, and none after it is worked: later windows go on from earlier ones.
     """
     params = chosen_params(params, settings)
-    inputs = inputs_digest(store, settings, params)
-    selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
+    load = latest_load(store)
     if not allow_missing:
-        require_whole_topology(store)
+        load.require_whole()
+    inputs = load.number ^ params.digest()
+    selection = WindowSelection(until_ns, from_ns, to_ns, force, silent_until_ns)
     arrived_until_ns = max(arrived_until_ns, store.scalar(statement("newest_flow")))
     kept = kept or KeptMemory(settings.analysis.pushdown)
     reports: list[WindowReport] = []
@@ -300,7 +300,7 @@ def _changed(replayed: ReplayedAttempt, change: Change, tenant: str, topology: T
 
 def inputs_digest(store: Store, settings: Settings, params: Params = DEFAULT_PARAMS) -> int:
     """Return the digest of all but the flows that a window's results depend on."""
-    return topology_digest(store) ^ chosen_params(params, settings).digest()
+    return latest_load(store).number ^ chosen_params(params, settings).digest()
 
 
 def chosen_params(params: Params, settings: Settings) -> Params:

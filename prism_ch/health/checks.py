@@ -17,7 +17,8 @@ from prism_ch.errors import PrismError, StoreError
 from prism_ch.model.finding import FindingKind, Severity
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import WindowSelection, closed_until_ns, due_windows
+from prism_ch.store.due_windows import WindowSelection, due_windows
+from prism_ch.store.ledger import closed_until_ns
 from prism_ch.store.migrate import require_schema
 from prism_ch.store.statements import statement
 from prism_ch.store.url import EmbeddedLocation, parse_url

@@ -25,7 +25,7 @@ from prism_ch.store.integrity import (
     sum_again,
     take_back,
 )
-from prism_ch.store.topology import lost_topology
+from prism_ch.store.topology import latest_load
 
 _SHOWN = 3
 _MEND = "`prism-ch doctor --mend`"
@@ -46,7 +46,7 @@ def check_rows(store: Store, settings: Settings) -> list[Check]:
         *guarded("rows of flows", lambda: _check_flows(lost_flows(store, window_s)), _READ),
         *guarded("rows of results", lambda: [_check_results(lost_results(store))], _READ),
         *guarded("rows of blocks", lambda: [_check_blocks(lost_blocks(store))], _READ),
-        *guarded("rows of the topology", lambda: [_check_topology(lost_topology(store))], _READ),
+        *guarded("rows of the topology", lambda: [_check_topology(latest_load(store).lost)], _READ),
         *guarded("rows of sums", lambda: [_check_sums(list(lost_sums(store)))], _READ),
         *guarded("rows of ledgers", lambda: _check_ledgers(lost_ledger_rows(store, window_s)), _READ),
     ]
@@ -75,7 +75,7 @@ def mend_database(store: Store, settings: Settings) -> list[str]:
     lacking = [
         *(each.lacking for each in lost_flows(store, settings.window_s)),
         *(each.table for each in lost_results(store)),
-        *(["topology_log", "topology_loads"] if lost_topology(store) else []),
+        *(["topology_log", "topology_loads"] if latest_load(store).lost else []),
         *lost_sums(store),
         *(["step_blocks_log"] if lost_blocks(store) else []),
         *lost_ledger_rows(store, settings.window_s),

@@ -23,6 +23,7 @@ from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
+from prism_ch.store.due_windows import WindowSelection, due_windows, final_until_ns
 from prism_ch.store.statements import statement
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,6 @@ _LAST_REVISION = 2**64 - 1
 _numbers = count(1)
 _workers: set[str] = set()
 
-_EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
 #: After this many failures new_from_ns() gives a window up, so that newer ones go on without it.
 MAX_ATTEMPTS = 5
 #: How long after the last flow windows without flows are still analysed, in seconds: three steps of five minutes, the
@@ -136,25 +136,6 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSelection:
-    """Which windows to analyse; times are nanoseconds since the epoch, None is no bound.
-
-    `until_ns`: leave windows that end later for later. `from_ns`, `to_ns`: only windows that overlap [from, to) are due
-    by themselves; analysed windows after a due one always follow it. `force`: take all windows within the bounds.
-    `silent_until_ns`: windows without flows that end by then are due too, 0 where the cluster is not silent.
-    """
-
-    until_ns: int | None = None
-    from_ns: int | None = None
-    to_ns: int | None = None
-    force: bool = False
-    silent_until_ns: int = 0
-
-
-ALL_WINDOWS = WindowSelection()
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """One analysis of one window that has begun: its revision, and the flows that had arrived by then.
 
@@ -198,42 +179,12 @@ def silent_until_ns(store: Store, settings: Settings) -> int:
     return min(closed_until_ns(store, settings), last_ns + _SILENCE_S * 10**9) if last_ns else 0
 
 
-def due_windows(
-    store: Store, window_s: int, selection: WindowSelection = ALL_WINDOWS, *, inputs: int = 0, final: bool = False
-) -> list[Window]:
-    """List the windows to analyse, in order of time; sql/queries/due_windows.sql defines which.
-
-    Parameters: `window_s`, length of a window; with another length than before all windows are due again, and the
-    ledger's old rows are superseded. `inputs`: digest (64 bits) of all else the results depend on, such as topology and
-    parameters; a window analysed with another is due again. `final`: list instead those that would be due but are left
-    as they are, since raw flows that they rest on may be gone.
-    """
-    parameters = {
-        "window_s": window_s,
-        "from_ns": _EARLIEST_NS if selection.from_ns is None else selection.from_ns,
-        "to_ns": _LATEST_NS if selection.to_ns is None else selection.to_ns,
-        "until_ns": _LATEST_NS if selection.until_ns is None else selection.until_ns,
-        "force": int(selection.force),
-        "inputs": inputs,
-        "version": __version__,
-        "final": int(final),
-        "silent_until_ns": selection.silent_until_ns,
-    }
-    return [Window(start_ns, end_ns) for start_ns, end_ns in store.rows(statement("due_windows"), parameters)]
-
-
 def new_from_ns(store: Store, window_s: int) -> int | None:
     """Return from where on windows are new, nanoseconds since the epoch; None where all are.
 
     A window that failed MAX_ATTEMPTS times is passed over until it can be analysed; else it would hold up all others.
     """
     end_ns: int | None = store.scalar(statement("new_from"), {"window_s": window_s, "max_attempts": MAX_ATTEMPTS})
-    return end_ns
-
-
-def final_until_ns(store: Store) -> int:
-    """Return the latest start of a final window, nanoseconds since the epoch, or 0."""
-    end_ns: int = store.scalar(statement("final_until"))
     return end_ns
 
 
@@ -247,11 +198,13 @@ def claim_due_windows(
     Parameters: `wait`, wait while another worker holds a claim; else raises ClaimedError.
     """
     due, expected = _list_due(store, window_s, selection, inputs)
+    just_listed = True
     while due:
         window = due.popleft()
         # It may have become final since it was listed.
-        if window.start_ns <= final_until_ns(store):
+        if not just_listed and window.start_ns <= final_until_ns(store):
             continue
+        just_listed = False
         try:
             claim = claim_window(store, window, inputs=inputs, worker=worker)
         except ClaimedError:
@@ -268,6 +221,7 @@ def claim_due_windows(
         # Windows that are forced are not analysed again from the first one on.
         selection = replace(selection, from_ns=window.start_ns) if selection.force else selection
         due, expected = _list_due(store, window_s, selection, inputs)
+        just_listed = True
 
 
 def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str = "") -> Claim:

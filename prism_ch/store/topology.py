@@ -73,24 +73,44 @@ def read_topology_rows(store: Store) -> list[EndpointRow]:
     return [EndpointRow(*row) for row in store.rows(statement("topology_rows"))]
 
 
-def topology_digest(store: Store) -> int:
-    """Return a 64-bit digest of the latest topology, 0 if none was ever loaded."""
-    return int(_latest_load(store).digest[:16] or "0", 16)
+@dataclass(frozen=True, slots=True)
+class TopologyLoad:
+    """The latest finished load.
+
+    `highest` is the number of any, `present` how many of its rows are there; `digest` is text, empty if none was ever
+    loaded.
+    """
+
+    load: int
+    digest: str
+    endpoints: int
+    highest: int
+    present: int
+
+    @property
+    def number(self) -> int:
+        """Its digest in 64 bits, 0 if none was ever loaded."""
+        return int(self.digest[:16] or "0", 16)
+
+    @property
+    def lost(self) -> str:
+        """What it lacks, in words; empty if all is there."""
+        if self.present != self.endpoints:
+            return f"of {self.endpoints:,} rows of the topology that were loaded {self.present:,} are there"
+        return "the note of the latest topology is gone" if self.highest and not self.load else ""
+
+    def require_whole(self) -> None:
+        """Raise StoreError, with the remedy, if rows of it are gone."""
+        if self.lost:
+            raise StoreError(
+                f"{self.lost}, and results would be poorer than they are; load it again: `prism-ch topology FILE`"
+            )
 
 
-def require_whole_topology(store: Store) -> None:
-    """Raise StoreError, with the remedy, if rows of the latest topology are gone."""
-    lost = lost_topology(store)
-    if lost:
-        raise StoreError(f"{lost}, and results would be poorer than they are; load it again: `prism-ch topology FILE`")
-
-
-def lost_topology(store: Store) -> str:
-    """Describe what the latest topology lacks, in words; empty if all is there."""
-    load = _latest_load(store)
-    if load.present != load.endpoints:
-        return f"of {load.endpoints:,} rows of the topology that were loaded {load.present:,} are there"
-    return "the note of the latest topology is gone" if load.highest and not load.load else ""
+def latest_load(store: Store) -> TopologyLoad:
+    """Read the note of the latest topology, and whether its rows are there."""
+    [row] = store.rows(statement("latest_topology_load"))
+    return TopologyLoad(*row)
 
 
 def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bool:
@@ -100,7 +120,7 @@ def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bo
     """
     ordered = sorted(rows, key=_order)
     digest = blake2b("\n".join(map(repr, ordered)).encode(), digest_size=16).hexdigest()
-    latest = _latest_load(store)
+    latest = latest_load(store)
     # The digest is that of the file: rows of it may be gone since.
     if latest.digest == digest and sorted(read_topology_rows(store), key=_order) == ordered:
         return False
@@ -115,22 +135,6 @@ def write_topology(store: Store, rows: Sequence[EndpointRow], source: str) -> bo
     key = {"load": load, "source": source, "digest": digest, "endpoints": len(ordered)}
     store.command(statement("finish_topology_load"), key)
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """The latest finished load; `highest` is the number of any, `present` how many of its rows are there."""
-
-    load: int
-    digest: str
-    endpoints: int
-    highest: int
-    present: int
-
-
-def _latest_load(store: Store) -> _Load:
-    [row] = store.rows(statement("latest_topology_load"))
-    return _Load(*row)
 
 
 def _order(row: EndpointRow) -> tuple[str, int]:

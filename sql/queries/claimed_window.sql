@@ -5,10 +5,14 @@
 --   had arrived at its first analysis; fingerprint UInt64 of the records arrived.
 WITH
     fromUnixTimestamp64Nano({start_ns:Int64}) AS start,
-    fromUnixTimestamp64Nano({end_ns:Int64}) AS end
+    fromUnixTimestamp64Nano({end_ns:Int64}) AS end,
+    (
+        SELECT (countIf(revision = {revision:UInt64}), countIf(window_start = start AND window_end = end))
+        FROM revision_claims
+    ) AS begun
 SELECT
-    (SELECT count() FROM revision_claims WHERE revision = {revision:UInt64}) AS claims,
-    (SELECT count() FROM revision_claims WHERE window_start = start AND window_end = end) AS attempts,
+    begun.1 AS claims,
+    begun.2 AS attempts,
     sum(a.records) AS flows,
     ifNull((SELECT argMaxOrNull(l.first_flows, l.revision) FROM windows_log AS l WHERE window_start = start AND window_end = end), flows) AS first_flows,
     sum(a.fingerprint) AS fingerprint

@@ -10,13 +10,12 @@ import pytest
 from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.store import ledger
 from prism_ch.store.client import Store
+from prism_ch.store.due_windows import WindowSelection, due_windows
 from prism_ch.store.ledger import (
     MAX_ATTEMPTS,
     Claim,
-    WindowSelection,
     claim_due_windows,
     claim_window,
-    due_windows,
     end_claim,
     new_from_ns,
     new_worker,

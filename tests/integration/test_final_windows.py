@@ -6,16 +6,8 @@ import pytest
 
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import (
-    ALL_WINDOWS,
-    WindowSelection,
-    claim_due_windows,
-    claim_window,
-    due_windows,
-    final_until_ns,
-    new_worker,
-    record_window,
-)
+from prism_ch.store.due_windows import ALL_WINDOWS, WindowSelection, due_windows, final_until_ns
+from prism_ch.store.ledger import claim_due_windows, claim_window, new_worker, record_window
 from prism_ch.store.retention import apply_retention, set_retention
 
 T0_S = 1_800_000_000 // 60 * 60

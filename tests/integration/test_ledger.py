@@ -9,7 +9,8 @@ from prism_ch.errors import StoreError
 from prism_ch.model.window import Window
 from prism_ch.store import ledger
 from prism_ch.store.client import Store
-from prism_ch.store.ledger import WindowSelection, claim_window, due_windows, record_window
+from prism_ch.store.due_windows import WindowSelection, due_windows
+from prism_ch.store.ledger import claim_window, record_window
 from prism_ch.store.statements import statement
 
 #: Numbers of the windows that are due, by the arguments of due_windows.

@@ -16,7 +16,7 @@ from prism_ch.ingest.topology_file import load_topology
 from prism_ch.report.summary import read_facts, summarise
 from prism_ch.settings import Settings
 from prism_ch.simulate import generate, textbook, write
-from prism_ch.store import ledger
+from prism_ch.store import due_windows, ledger
 from prism_ch.store.client import Store
 from prism_ch.worker import analyse
 from tests.contract import RESULTS, snapshot
@@ -83,7 +83,8 @@ def test_others_lose_nothing_by_a_job_that_fails(landed: Store, monkeypatch: pyt
 
     analyse(landed, SETTINGS)
     assert "partial" in statuses(landed)
-    monkeypatch.setattr(ledger, "__version__", "the next one")
+    for module in (ledger, due_windows):
+        monkeypatch.setattr(module, "__version__", "the next one")
     analyse(landed, SETTINGS)
     assert statuses(landed) == windows
     assert snapshot(landed, *RESULTS) == whole

@@ -7,7 +7,7 @@ import pytest
 from prism_ch.errors import InputError
 from prism_ch.ingest.topology_file import load_topology
 from prism_ch.store.client import Store
-from prism_ch.store.topology import read_topology, topology_digest
+from prism_ch.store.topology import latest_load, read_topology
 from tests.e2e.commands import prism_ch
 from tests.records import write
 
@@ -45,7 +45,7 @@ def test_the_topology_is_read_as_it_was_loaded(store: Store, tmp_path: Path) -> 
 
 def test_without_a_load_there_are_no_endpoints(store: Store) -> None:
     assert len(read_topology(store)) == 0
-    assert topology_digest(store) == 0
+    assert latest_load(store).number == 0
 
 
 BAD_LINES = [
@@ -119,16 +119,16 @@ def test_an_endpoint_may_move(store: Store, tmp_path: Path) -> None:
 def test_load_replaces_the_topology_and_again_changes_nothing(store: Store, tmp_path: Path) -> None:
     first = topology_file(tmp_path, "10.0.0.1,a,0,0,leaf,pod,t", "10.0.0.2,b,0,0,leaf,pod,t")
     assert load_topology(store, first).changed
-    digest = topology_digest(store)
+    digest = latest_load(store).number
     shuffled = topology_file(tmp_path, "10.0.0.2,b,0,0,leaf,pod,t", "", "10.0.0.1, a,0,0,leaf,pod,t")
     assert not load_topology(store, shuffled).changed
-    assert topology_digest(store) == digest
+    assert latest_load(store).number == digest
     assert store.scalar("SELECT count() FROM topology_loads") == 1
 
     second = topology_file(tmp_path, "10.0.0.3,c,0,0,leaf,pod,t")
     assert load_topology(store, second).changed
     assert read_topology(store).endpoints == ("10.0.0.3",)
-    assert topology_digest(store) != digest
+    assert latest_load(store).number != digest
     assert load_topology(store, first).endpoints == 1, "the file at that path is the second one by now"
 
 
