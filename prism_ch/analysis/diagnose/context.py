@@ -178,6 +178,12 @@ class JobContext(ExaminedJob):
         long_steps = self.job.steps.step[self.not_slow]
         return found_outside(findings, long_steps, self.params.diagnose.compute.slow_steps)
 
+    def ordinary_steps(self) -> Steps:
+        """Return the known steps that are not long for another reason than slowness."""
+        ordinary = self.job.steps.take(~self.not_slow)
+        before = self.job.before
+        return ordinary if before is None else Steps.concat([before.baseline_steps, ordinary])
+
     @property
     def job_id(self) -> str:
         """The job."""

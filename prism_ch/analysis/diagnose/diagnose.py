@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob
 from prism_ch.analysis.diagnose import policies
+from prism_ch.analysis.diagnose.compute.slow_stages import lengthens_steps
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.foreign_members import find_foreign_members
 from prism_ch.analysis.diagnose.imbalance import find_imbalance
@@ -26,7 +27,6 @@ from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.columns import ragged
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
-from prism_ch.model.result import Steps
 
 Findings: TypeAlias = tuple[Finding, ...]
 Detector: TypeAlias = Callable[[JobContext], Findings]
@@ -74,8 +74,10 @@ def slow_gpus(context: JobContext) -> Findings:
 
 
 def slow_stages(context: JobContext) -> Findings:
-    """Find pipeline stages that compute for longer than before."""
-    return context.outside_stops(tuple(one for attempt in context.attempts for one in attempt.stages))
+    """Find pipeline stages that compute for longer than before, and by that make steps longer."""
+    found = (one for attempt in context.attempts for one in attempt.stages)
+    steps, params = context.ordinary_steps(), context.params.diagnose.compute
+    return context.outside_stops(tuple(one for one in found if lengthens_steps(one, steps, params)))
 
 
 def slow_groups(context: JobContext) -> Findings:
@@ -101,9 +103,6 @@ def foreign_members(context: JobContext) -> Findings:
 def slow_steps(context: JobContext) -> Findings:
     """Find steps longer than the healthy ones, and which earlier finding slows them."""
     job = context.job
-    ordinary = job.steps.take(~context.not_slow)
-    if job.before is not None:
-        ordinary = Steps.concat([job.before.baseline_steps, ordinary])
     causes = [
         one
         for one in context.found
@@ -111,7 +110,9 @@ def slow_steps(context: JobContext) -> Findings:
     ]
     peers, params = job.attempts[-1].groups.largest_role, context.params.diagnose
     known = context.known_of_steps
-    return find_slow_steps(job.job, ordinary, known, causes, peers, context.topology, params, context.moved)
+    return find_slow_steps(
+        job.job, context.ordinary_steps(), known, causes, peers, context.topology, params, context.moved
+    )
 
 
 def stops(context: JobContext) -> Findings:

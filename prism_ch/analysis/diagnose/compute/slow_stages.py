@@ -15,9 +15,12 @@ from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import Measured, Place, confidence_in, identity, make_finding, severity
 from prism_ch.core import robust
+from prism_ch.core.significance import better_of_rows
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.job import Division
+from prism_ch.model.params import ComputeTimeParams
+from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
 
 
@@ -63,6 +66,22 @@ def find_slow_stages(
             if finding.slowdown >= params.worth_share:
                 found.append(finding)
     return tuple(found)
+
+
+def lengthens_steps(stage: Finding, steps: Steps, params: ComputeTimeParams) -> bool:
+    """Return whether steps take as much longer as a stage seems to work longer.
+
+    All others wait for it. But where waiting passes for work, that gets longer when something else gets faster.
+    Parameters: `steps` of the job, all that are known.
+    """
+    whole = steps.take(steps.complete == 1)
+    during_s = whole.duration_s[(whole.step >= stage.first_step) & (whole.step <= stage.last_step)]
+    before_s = whole.duration_s[whole.step < stage.first_step]
+    if not len(during_s) or len(before_s) < params.slow_steps:
+        return True
+    better_s = better_of_rows(before_s[None, :], params.reference_steps, params.compute_jitter, params.min_score)
+    longer_s = float(robust.median(during_s) - better_s[0])
+    return longer_s >= params.half * (stage.observed - stage.expected)
 
 
 def _slow_steps(compared: Comparison, own_s: Float64, place: Place) -> Iterator[tuple[int, Bool]]:

@@ -9,13 +9,13 @@ import pytest
 
 from bench.accuracy.faults.stream import read_flows, read_topology
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
-from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
-from prism_ch.analysis.diagnose.findings import Place
+from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages, lengthens_steps
+from prism_ch.analysis.diagnose.findings import Extent, Measured, Place, make_finding
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.simulate import generate, textbook
 from prism_ch.simulate.subjects import read_fault
-from tests.unit.analysis.build import division, topology
+from tests.unit.analysis.build import division, steps_of, topology
 from tests.unit.chain import work
 
 
@@ -55,3 +55,14 @@ def test_stages_need_not_take_the_same_part_of_other_work(first: float, second: 
     divided = division(range(8), ends_ms.tolist())
     stages = find_slow_stages((times,), divided, Place("job", 0, DiagnoseParams()), topology(8), {})
     assert {one.subject for one in stages} == {f"job/stage/{stage}" for stage in slow}
+
+
+@pytest.mark.parametrize("usual_s, slow_s, lengthens", [(1.0, 1.33, True), (1.33, 1.0, False), (1.0, 1.0, False)])
+def test_a_stage_that_works_longer_makes_steps_longer(usual_s: float, slow_s: float, lengthens: bool) -> None:
+    """Steps were slowed by something else before, and are as long as the first ones were."""
+    steps = steps_of([*[min(usual_s, slow_s)] * 6, *[usual_s] * 8, *[slow_s] * 30])
+    stage = make_finding(
+        "slow_group", ("stage", "job/stage/1"), "1", Extent(14, 43, 0, 1), Measured(1.2, 0.9), "warning", "", {}
+    )
+    assert lengthens_steps(stage, steps, DiagnoseParams().compute) == lengthens
+    assert lengthens_steps(stage, steps.take(steps.step >= 14), DiagnoseParams().compute)
