@@ -34,6 +34,10 @@ class _Missing:
         whose = set(other.exporters) <= set(self.exporters)
         return whose and self.span.start_ns <= other.span.end_ns and other.span.start_ns <= self.span.end_ns
 
+    def goes_on(self, before: Finding | None) -> bool:
+        """Return whether it is one with a known one: nothing was heard in between."""
+        return before is not None and self.span.start_ns <= before.end_ns
+
     def after(self, before: Finding | None) -> _Missing:
         """Return it with the jobs that were known to go on."""
         if before is None or not self.jobs:
@@ -80,7 +84,8 @@ def find_missing_records(
                 missing[row] = missing[row].with_other(one)
     fresh = [one for one in missing if one.is_open or one.span.end_ns >= seen.window.start_ns]
     left = {one.subject: one for one in seen.known.findings if one.kind == "telemetry" and is_stop(one)}
-    both = [(one.after(left.get(one.subject)), left.pop(one.subject, None)) for one in fresh]
+    same = [left.pop(one.subject) if one.goes_on(left.get(one.subject)) else None for one in fresh]
+    both = [(one.after(before), before) for one, before in zip(fresh, same, strict=True)]
     both += [(_settled(one, seen), one) for one in left.values()]
     return tuple(_describe(one, before, jobs, seen, topology, params) for one, before in both)
 
@@ -93,7 +98,7 @@ def _settled(one: Finding, seen: Observed) -> _Missing:
     """Return a finding that was open and not found again. It is over if its exporters are heard again."""
     names = one.baseline.exporters
     heard = np.isin(seen.new.exporter, [code for code, name in enumerate(seen.new.exporters) if name in names])
-    again_ns = seen.new.end_ns[heard | (one.subject == ALL_EXPORTERS)]
+    again_ns = seen.new.end_ns[(heard | (one.subject == ALL_EXPORTERS)) & (seen.new.end_ns > one.start_ns)]
     end_ns = int(again_ns.min(initial=max(seen.until_ns, one.end_ns)))
     return _Missing(one.subject, names, Interval(one.start_ns, end_ns), not len(again_ns), one.baseline.jobs)
 

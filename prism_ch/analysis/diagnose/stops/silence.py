@@ -134,11 +134,19 @@ class QuietJob:
 
 @dataclass(frozen=True, slots=True)
 class UsualRhythm:
-    """The usual longest rest and duration of a job's steps, in seconds, and those steps."""
+    """The usual longest rest and duration of a job's steps, in seconds, and those steps.
+
+    `last_rests_s` float64[k] are the longest rests of the last few of them.
+    """
 
     rest_s: float
     step_s: float
     steps: Steps
+    last_rests_s: Float64
+
+    def rested_as_long(self, silent_s: float, params: StopParams) -> bool:
+        """Return whether a job that has become slow rested as long in its last steps."""
+        return bool((self.last_rests_s * (1 + params.stray_share) >= silent_s).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,9 @@ def usual_rhythm(quiet: QuietJob, params: StopParams) -> UsualRhythm | None:
         return None
     whole = whole.take(np.arange(max(len(whole) - params.recent_steps, 0), len(whole)))
     since, until = longest_rests(quiet.flows.end_ns, whole.end_ns)
-    return UsualRhythm(float(np.median(until - since)) / 1e9, float(np.median(whole.duration_s)), whole)
+    rests_s = (until - since) / 1e9
+    last = rests_s[-params.slow_steps :]
+    return UsualRhythm(float(np.median(rests_s)), float(np.median(whole.duration_s)), whole, last)
 
 
 def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology, params: Params) -> Finding | None:
@@ -181,7 +191,7 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     stop = Stop(quiet.job_id, int(quiet.steps.step[-1]) + 1, last_ns, quiet.until_ns, rhythm.rest_s, overdue_s, 1.0)
     lost = _exporters_that_may_be_lost(quiet, last_ns, rhythm)
     alike = not _stand_out(culprits.endpoints, quiet, topology, params.stops)
-    is_pause = may_be_a_pause(quiet.steps, overdue_s, params.stops)
+    is_pause = may_be_a_pause(quiet.steps, overdue_s, params.stops) or rhythm.rested_as_long(silent_s, params.stops)
     if (
         culprits.begun
         and (culprits.anybody or alike)

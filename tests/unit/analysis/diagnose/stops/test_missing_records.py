@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.diagnose.stops.missing_records import find_missing_records
+from prism_ch.analysis.diagnose.stops.stop_findings import Stop, stop_finding
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import Visibility
 from prism_ch.model.window import Window
-from tests.unit.analysis.build import BEGIN_NS, Flow, batch, job, renamed, shaken, shifted, topology
+from tests.unit.analysis.build import BEGIN_NS, Flow, batch, job, observed, renamed, shaken, shifted, topology
 from tests.unit.chain import PARAMS, Results, work, work_window
 
 SECOND = 10**9
@@ -139,3 +141,21 @@ def test_job_that_stands_still_is_seen_to() -> None:
     assert set(still) == {0, 6}
     assert still[0].why == "6 of 6 endpoints neither sent nor got anything: the job stands still, or not recorded"
     assert np.isclose(still[6].share, 1)
+
+
+def test_silence_after_records_have_come_again_is_another() -> None:
+    """That of a slow job, as one look after the other sees it: what was between is not missing."""
+    flows = observed(batch([Flow(0, 1, 0), Flow(0, 1, 9_000)]), BEGIN_NS + 20 * SECOND)
+
+    def told(from_s: int, to_s: int, known: Sequence[Finding]) -> list[Finding]:
+        stop = Stop("job", 3, BEGIN_NS + from_s * SECOND, BEGIN_NS + to_s * SECOND, 0.0, 0.0, 0.0)
+        gap = stop_finding("telemetry", stop, "warning", "", {}, ("exporter", "all exporters"), is_open=True)
+        seen = replace(flows, known=replace(flows.known, findings=tuple(known)))
+        return list(find_missing_records((), {"job": [gap]}, (), seen, WHERE, PARAMS))
+
+    (first,) = told(1, 8, [])
+    (same,) = told(1, 9, [first])
+    assert (same.diagnosis_id, same.observed) == (first.diagnosis_id, 8)
+    new, over = told(12, 20, [first])
+    assert (new.observed, new.status) == (8, "open")
+    assert (over.diagnosis_id, over.status) == (first.diagnosis_id, "closed")

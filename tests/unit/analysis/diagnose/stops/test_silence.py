@@ -148,3 +148,15 @@ def test_first_pause_of_all_is_told_and_the_next_as_long_is_not() -> None:
         silence(replace(once, until_ns=once.until_ns + 8 * SECOND)),
     ]
     assert [one and one.severity for one in found] == ["warning", "info", "warning"]
+
+
+def test_job_that_has_become_slow_rests_as_long_as_it_did_before() -> None:
+    """Its last three steps wait for the answer 9 s longer, as behind a slow NIC; so does the one that does not end."""
+    flows = []
+    for flow in replicas(20_400):
+        slow_steps = max(flow.start_ms - 17_000, 0) // 1000
+        waits = flow.start_ms >= 17_000 and flow.start_ms % 1000 > 400
+        flows.append(replace(flow, start_ms=flow.start_ms + 9000 * (slow_steps + waits)))
+    job = replace(of_replicas(flows, 0), steps=steps_of([1.0] * 17 + [10.0] * 3))
+    found = [silence(replace(job, until_ns=BEGIN_NS + until_s * SECOND)) for until_s in (56, 60)]
+    assert [one and one.kind for one in found] == [None, "telemetry"]
