@@ -138,23 +138,24 @@ def no_stall_of_slow_gpu(found: Sequence[Finding], _: JobContext) -> tuple[Findi
     return tuple(one for one in found if one.kind != "stall" or not any(explains(cause, one) for cause in causes))
 
 
-def doubt_in_gaps(found: Sequence[Finding], _: JobContext) -> tuple[Finding, ...]:
-    """Let slow steps without a cause cost nothing if they begin when exporters fall silent.
+def doubt_in_gaps(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:
+    """Let steps cost nothing if they may seem slow as exporters fall silent.
 
-    Where the ends of steps are not seen, two look like one.
+    Where the ends of steps are not seen, two look like one, and those whose ends are seen seem late. So only what is
+    found to be slow beside them is to blame for steps that get slow at that moment, and for later ones whoever is late.
     """
-    gaps = [one for one in found if one.kind == "telemetry" and is_stop(one)]
+    known = (one for one in context.seen.known.findings if context.job_id in one.baseline.jobs)
+    gaps = [one for one in (*found, *known) if one.kind == "telemetry" and is_stop(one)]
+    beside = {(one.kind, one.subject) for one in found if one.kind != "slow_step"}
 
-    def in_a_gap(one: Finding) -> bool:
-        first_end_ns = one.start_ns + round(one.observed * 1e9)
-        return any(gap.start_ns < first_end_ns and one.start_ns < gap.end_ns for gap in gaps)
+    def is_doubted(one: Finding) -> bool:
+        if one.kind != "slow_step" or (one.cause is not None and (one.cause.kind, one.cause.subject) in beside):
+            return False
+        first_ns = round(one.observed * 1e9)
+        within = (gap for gap in gaps if gap.start_ns < one.start_ns + first_ns and one.start_ns < gap.end_ns)
+        return any(one.cause is None or one.start_ns - gap.start_ns < first_ns for gap in within)
 
-    return tuple(
-        replace(one, severity="info", slowdown=0.0)
-        if one.kind == "slow_step" and one.cause is None and in_a_gap(one)
-        else one
-        for one in found
-    )
+    return tuple(replace(one, severity="info", slowdown=0.0) if is_doubted(one) else one for one in found)
 
 
 def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Finding, ...]:

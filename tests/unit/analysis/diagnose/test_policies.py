@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 
@@ -93,21 +94,40 @@ class TestGaps:
     gap = finding(kind="telemetry", start_ns=BEGIN_NS, baseline=Baseline(records_missing=True))
     slow = finding(kind="slow_step", severity="critical", start_ns=BEGIN_NS - SECOND)
 
+    culprit = finding(kind="slow_gpu", subject="host-01")
+    blamed: ClassVar[dict[str, Any]] = {"cause": Cause("slow_gpu", "host-01")}
+
+    def doubted(self, found: Sequence[Finding], known: Sequence[Finding] = ()) -> Finding:
+        """What becomes of the first of some findings."""
+        seen = SimpleNamespace(known=SimpleNamespace(findings=known))
+        return doubt_in_gaps(found, cast("JobContext", SimpleNamespace(seen=seen, job_id="job")))[0]
+
     @pytest.mark.parametrize(
         "changes, graded",
         [
             ({}, "info"),
             ({"start_ns": BEGIN_NS - 3 * SECOND}, "critical"),
-            ({"cause": Cause("slow_gpu", "host-01")}, "critical"),
+            (blamed, "info"),
+            ({**blamed, "start_ns": BEGIN_NS + 5 * SECOND}, "critical"),
         ],
+        ids=["nobody", "before", "who is late", "who is late later"],
     )
-    def test_slow_step_doubted_unless_somebody_is_to_blame(self, changes: dict[str, Any], graded: Severity) -> None:
-        (one, _) = doubt_in_gaps([replace(self.slow, **changes), self.gap], NO_CONTEXT)
+    def test_steps_that_get_slow_in_a_gap_are_doubted(self, changes: dict[str, Any], graded: Severity) -> None:
+        one = self.doubted([replace(self.slow, **changes), replace(self.gap, end_ns=BEGIN_NS + 9 * SECOND)])
         assert one.severity == graded
         assert costs_nothing(one) == (graded == "info")
 
+    def test_what_is_found_slow_beside_them_is_to_blame(self) -> None:
+        slow = replace(self.slow, **self.blamed)
+        assert self.doubted([slow, self.gap, self.culprit]) == slow
+
+    @pytest.mark.parametrize("jobs, graded", [(("job",), "info"), (("other",), "critical")])
+    def test_gaps_known_from_before_count(self, jobs: tuple[str, ...], graded: Severity) -> None:
+        known = replace(self.gap, baseline=Baseline(records_missing=True, jobs=jobs))
+        assert self.doubted([self.slow], [known]).severity == graded
+
     def test_slow_step_stays_without_a_gap(self) -> None:
-        assert doubt_in_gaps([self.slow], NO_CONTEXT) == (self.slow,)
+        assert self.doubted([self.slow]) == self.slow
 
 
 @pytest.mark.parametrize(
