@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, group_search
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, group_search, run_starts
 
 #: Windows within this many standard deviations of the fullest are as full.
 _SAME_FILL = 3.0
@@ -55,16 +55,32 @@ def densest(
     total = np.bincount(group, weights, groups)
     until = np.concatenate([[0.0], np.cumsum(weights)])
     log_ratio, begin, width = np.zeros(groups), np.zeros(groups, dtype=np.int64), widths[0].copy()
+    if not len(values):
+        return _centred(group, values, weights, begin, width, log_ratio)
+    first = run_starts(group)
+    shown, count = group[first], np.diff(np.append(first, len(group)))
     for tried in widths:
-        held = until[group_search(group, values, group, values + tried[group])] - until[:-1]
+        held = until[_ends(group, values, np.repeat(tried[shown], count))] - until[:-1]
         fullest = np.zeros(groups)
-        np.maximum.at(fullest, group, held)
+        fullest[shown] = np.maximum.reduceat(held, first)
         found = _scan_statistic(fullest, total * tried / (2 * reach))
         enough = fullest - (_SAME_FILL * _deviation(fullest, attainable) if nearest else 0.0) - 1e-6
-        row = _nearest_to_zero(group, values + tried[group] // 2, held >= enough[group], groups)
+        rows = np.flatnonzero(held >= np.repeat(enough[shown], count))
+        row = _nearest_to_zero(group[rows], values[rows] + tried[group[rows]] // 2)
         better = found > log_ratio
-        log_ratio[better], width[better], begin[better] = found[better], tried[better], values[row[better]]
+        log_ratio[better], width[better] = found[better], tried[better]
+        begin[shown] = np.where(better[shown], values[rows[row]], begin[shown])
     return _centred(group, values, weights, begin, width, log_ratio)
+
+
+def _ends(group: Int32, values: Int64, width: Int64) -> Int64:
+    """Find where the window that begins at each value ends, int64[n] rows."""
+    lowest = int(values.min())
+    span = int(values.max()) - lowest + int(width.max()) + 1
+    if (int(group[-1]) + 1) * span >= 2**63:
+        return group_search(group, values, group, values + width)
+    key = group * np.int64(span) + (values - lowest)  # windows of one group end before the values of the next
+    return np.searchsorted(key, key + width, side="right")
 
 
 def _scan_statistic(held: Float64, expected: Float64) -> Float64:
@@ -80,12 +96,16 @@ def _deviation(held: Float64, attainable: Float64) -> Float64:
     return np.asarray(np.sqrt(held * lost + np.maximum(held - attainable, 0.0)))
 
 
-def _nearest_to_zero(group: Int32, place: Int64, eligible: Bool, groups: int) -> Int64:
-    rows = np.flatnonzero(eligible)
-    farthest_first = rows[np.lexsort((place[rows], np.abs(place[rows])))[::-1]]
-    nearest = np.full(groups, -1, dtype=np.int64)
-    nearest[group[farthest_first]] = farthest_first  # of several, the last counts
-    return nearest
+def _nearest_to_zero(group: Int32, place: Int64) -> Int64:
+    """Find the place of each group that is nearest to 0, the lower of two.
+
+    Parameters: `group` int32[n], `place` int64[n], sorted by both. Returns int64, a row for each group that there is.
+    """
+    first = run_starts(group)
+    distance = np.abs(place)
+    least = np.repeat(np.minimum.reduceat(distance, first), np.diff(np.append(first, len(group))))
+    nearest = np.flatnonzero(distance == least)
+    return nearest[run_starts(group[nearest])]
 
 
 def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width: Int64, log_ratio: Float64) -> Peaks:

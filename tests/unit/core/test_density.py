@@ -46,6 +46,15 @@ def test_groups_have_peaks_of_their_own() -> None:
     assert found.log_ratio[2] == 0
 
 
+@given(st.lists(st.lists(st.integers(-(10**8), 10**8) | st.integers(-(2**61), 2**61), max_size=12), max_size=4))
+def test_groups_do_not_change_one_another(groups: list[list[int]]) -> None:
+    found = peaks(*groups)
+    for number, group in enumerate(groups):
+        alone = peaks(group)
+        for together, by_itself in ((found.inside, alone.inside), (found.log_ratio, alone.log_ratio)):
+            assert together[number] == pytest.approx(by_itself[0], rel=1e-6)
+
+
 def test_scattered_values_are_no_evidence() -> None:
     assert peaks(scattered(2000)).log_ratio[0] < 15
 
