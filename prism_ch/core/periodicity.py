@@ -164,14 +164,16 @@ def places_in_period(symbols: Int64, period: int) -> Int64:
     rows = len(symbols)
     jumped = np.zeros((rows, period), dtype=np.bool_)
     cheapest = np.zeros(rows, dtype=np.int64)
-    cost, going_on = (pattern != symbols[0]).astype(np.float64), np.empty(period)
-    for row, symbol in enumerate(symbols[1:].tolist(), start=1):
+    kinds, code = np.unique(symbols, return_inverse=True)
+    disagrees = kinds[:, None] != pattern
+    cost, going_on = disagrees[code[0]].astype(np.float64), np.empty(period)
+    for row, kind in enumerate(code[1:].tolist(), start=1):
         cheapest[row] = least = cost.argmin()
         jump = cost[least] + JUMP_COST
         going_on[0], going_on[1:] = cost[-1], cost[:-1]
         np.less(jump, going_on, out=jumped[row])
         np.minimum(going_on, jump, out=going_on)
-        going_on += pattern != symbol
+        going_on += disagrees[kind]
         cost, going_on = going_on, cost
     places = np.empty(rows, dtype=np.int64)
     places[-1] = np.argmin(cost)

@@ -44,17 +44,31 @@ class Period:
 def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | None]:
     """Find the period of each sequence's sizes; None where they don't repeat well."""
     sizes = robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line).astype(np.int64)
-    return [_find_period(sequences, sequences.rows(line), sizes, params) for line in range(len(sequences))]
+    places = [_find_places(sizes[sequences.rows(line)], params) for line in range(len(sequences))]
+    counts = [0 if one is None else one[1] for one in places]
+    first = np.append(0, np.cumsum(counts)).tolist()
+    cell = np.full(len(sizes), -1, dtype=np.int32)
+    last = np.zeros(len(sizes), dtype=np.bool_)
+    for line, one in enumerate(places):
+        if one is not None:
+            rows = sequences.rows(line)
+            cell[rows] = first[line] + one[0]
+            last[rows.stop - 1] = True  # what comes after it is not known
+    of_period = [
+        robust.median_by(cell[rows], values[rows], first[-1])  # of all sequences at once
+        for values, rows in ((sequences.payload, cell >= 0), (sequences.gap_s, (cell >= 0) & ~last))
+    ]
+    found: list[Period | None] = []
+    for one, mine in zip(places, map(slice, first[:-1], first[1:]), strict=True):
+        payload, gap_s = (values[mine] for values in of_period)
+        found.append(None if one is None or np.isnan(gap_s).any() else Period(one[0], payload, gap_s))
+    return found
 
 
-def _find_period(sequences: Sequences, rows: slice, sizes: Int64, params: DivideParams) -> Period | None:
-    length, strength = periodicity.sequence_period(sizes[rows], params.max_bursts)
-    if length == 0 or strength < params.half:
-        return None
-    place = places_in_period(sizes[rows], length)
-    payload = robust.median_by(place.astype(np.int32), sequences.payload[rows], length)
-    gap_s = robust.median_by(place[:-1].astype(np.int32), sequences.gap_s[rows][:-1], length)
-    return None if np.isnan(gap_s).any() else Period(place, payload, gap_s)
+def _find_places(sizes: Int64, params: DivideParams) -> tuple[Int64, int] | None:
+    """Find the place of each size in the period of its sequence, and the period."""
+    length, strength = periodicity.sequence_period(sizes, params.max_bursts)
+    return (places_in_period(sizes, length), length) if length and strength >= params.half else None
 
 
 def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool, params: DivideParams) -> Bool:
