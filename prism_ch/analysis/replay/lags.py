@@ -28,7 +28,9 @@ class Lags:
 
     def bound(self) -> Float64:
         """Return the lag after the source that was waited for, float64[u, k]."""
-        return np.asarray(np.take_along_axis(self.lag, self.binding[None], axis=0)[0])
+        cells = np.arange(self.binding.size)
+        bound: Float64 = self.lag.reshape(len(self.lag), -1)[self.binding.ravel(), cells]
+        return bound.reshape(self.binding.shape)
 
 
 def find_lags(

@@ -115,10 +115,11 @@ def find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: Co
     known = ~np.isnan(out[:, :, 0] + arrived[:, :, 0])
     if not known.any():
         return []
-    found, sent, come = [], out[known].T, arrived[known].T
+    found, sent, come = [], np.ascontiguousarray(out[known].T), np.ascontiguousarray(arrived[known].T)
+    count = sent.shape[1]
     last = -1  # both are in order: an output needs what the one before it needed, and perhaps more
     for place in range(len(sent)):
-        while last + 1 < len(come) and np.mean(come[last + 1] <= sent[place]) >= params.causal_share:
+        while last + 1 < len(come) and np.count_nonzero(come[last + 1] <= sent[place]) / count >= params.causal_share:
             last += 1
         found.append(last)
     if len(found) == len(before):
