@@ -47,7 +47,7 @@ from prism_ch.store.ledger import (
 from prism_ch.store.pull import PullChoice
 from prism_ch.store.read import live_jobs_from, read_memory
 from prism_ch.store.statements import statement
-from prism_ch.store.topology import latest_load, read_topology
+from prism_ch.store.topology import TopologyLoad, latest_load, read_topology
 from prism_ch.store.write import write_revision
 
 log = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
             if progress is not None:
                 progress(len(reports), len(reports) + 1 + left)
             is_whole = claim.window.end_ns <= arrived_until_ns
-            reports.append(_work(store, claim, params, kept, executor, is_whole=is_whole))
+            reports.append(_work(store, claim, params, kept, executor, load=load, is_whole=is_whole))
             if stop():
                 break
     if progress is not None and reports:
@@ -332,11 +332,13 @@ def _work(
     *,
     is_whole: bool,
     is_ahead: bool = False,
+    load: TopologyLoad | None = None,
 ) -> WindowReport:
     """Read, analyse and publish one window, and then record it as worked. One that `is_ahead` is not recorded."""
     clock = [time.perf_counter()]
     try:
-        stored = StoredWindow(store, claim, read_topology(store, claim.window.end_ns), kept.pulls)
+        topology = kept.topology(store, load, claim.window.end_ns)
+        stored = StoredWindow(store, claim, topology, kept.pulls)
         memory, flows = _read(stored, kept, params, is_whole=is_whole)
         clock.append(time.perf_counter())
         found, known = analyse_window(flows, memory, stored.topology, params, executor)

@@ -11,8 +11,10 @@ from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.settings import Pushdown
+from prism_ch.store.client import Store
 from prism_ch.store.ledger import Claim
 from prism_ch.store.pull import PullChoice
+from prism_ch.store.topology import TopologyLoad, read_topology
 
 #: Windows that start in one of these spans go on from what is kept; the first of the next reads the database, so that
 #: what is past its retention is forgotten as after a restart.
@@ -39,7 +41,7 @@ class _Kept:
 
 
 class KeptMemory:
-    """Spares a worker to read back what it has just published, and the flows that it has just read.
+    """Spares a worker to read again what it has just published or read: memory, flows and topology.
 
     It is what the database would give: revisions are numbered one after the other, so that a claim of the next number
     shows that nobody has published since. Flows that have landed since in an earlier window make that one due again,
@@ -50,6 +52,18 @@ class KeptMemory:
     def __init__(self, pushdown: Pushdown = "auto") -> None:
         self.pulls = PullChoice(pushdown)
         self._kept: _Kept | None = None
+        self._topology: tuple[TopologyLoad, Topology] | None = None
+
+    def topology(self, store: Store, load: TopologyLoad | None, at_ns: int) -> Topology:
+        """Return the topology at a time. It is read again where it may not be that of before.
+
+        Parameters: `load`, the latest one, None where it is not known.
+        """
+        if load is None or load.bounded:
+            return read_topology(store, at_ns)
+        if self._topology is None or self._topology[0] != load:
+            self._topology = load, read_topology(store, at_ns)
+        return self._topology[1]
 
     def before(self, claim: Claim, topology: Topology) -> Before | None:
         """Return what is known before a claimed window, None if only the database knows."""

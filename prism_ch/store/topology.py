@@ -77,8 +77,8 @@ def read_topology_rows(store: Store) -> list[EndpointRow]:
 class TopologyLoad:
     """The latest finished load.
 
-    `highest` is the number of any, `present` how many of its rows are there; `digest` is text, empty if none was ever
-    loaded.
+    `highest` is the number of any, `present` how many of its rows are there, `bounded` how many of these do not hold at
+    all times; `digest` is text, empty if none was ever loaded.
     """
 
     load: int
@@ -86,6 +86,7 @@ class TopologyLoad:
     endpoints: int
     highest: int
     present: int
+    bounded: int
 
     @property
     def number(self) -> int:

@@ -23,6 +23,7 @@ from prism_ch.store.client import Store
 from prism_ch.store.kept_memory import Before, KeptMemory
 from prism_ch.store.ledger import Claim
 from prism_ch.store.read import read_memory
+from prism_ch.store.topology import latest_load
 from prism_ch.worker import StoredFlows, analyse
 from tests.contract import RESULTS, snapshot
 
@@ -138,3 +139,24 @@ def test_memory_is_given_once_and_not_over_the_hour() -> None:
     assert kept.before(claim(20, 5), topology("a")) is None
     kept.keep(claim(3590, 6), topology("a"), KNOWN, PARAMS)
     assert kept.before(claim(3600, 7), topology("a")) is None
+
+
+def test_topology_is_read_once_where_it_holds_for_good(store: Store, tmp_path: Path) -> None:
+    file, kept = tmp_path / "topology.csv", KeptMemory()
+
+    def loaded(header: str, *lines: str) -> tuple[Topology, Topology]:
+        file.write_text("\n".join([f"endpoint,server,gpu,rail,leaf,pod,tenant{header}", *lines]) + "\n")
+        load_topology(store, str(file))
+        first, second = (kept.topology(store, latest_load(store), at_ns) for at_ns in (10**18, 2 * 10**18))
+        return first, second
+
+    first, second = loaded("", "10.0.0.1,one,0,0,leaf,pod,a")
+    assert second is first
+    assert kept.topology(store, None, 10**18) is not first
+    first, second = loaded("", "10.0.0.1,one,0,0,leaf,pod,a", "10.0.0.2,two,0,0,leaf,pod,a")
+    assert first.endpoints == ("10.0.0.1", "10.0.0.2")
+    assert second is first
+    first, second = loaded(
+        ",valid_from", "10.0.0.1,one,0,0,leaf,pod,a,", "10.0.0.2,two,0,0,leaf,pod,a,2030-01-01T00:00:00Z"
+    )
+    assert (len(first), len(second)) == (1, 2)
