@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -147,10 +147,12 @@ def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, lags: int) -> 
     that shows time.
     """
     best = np.zeros(len(left))
-    for row, (one, other) in enumerate((bursts[a], bursts[b]) for a, b in zip(left, right, strict=True)):
+    usual = cache(lambda attempt: bursts[attempt].usual)
+    for row, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        one, other = (bursts[attempt] for attempt in pair)
         begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
         if begin < end:
-            quicker = min(one.usual, other.usual)
+            quicker = min(map(usual, pair))
             spectra = [_spectrum(part, begin, end, quicker) for part in (one, other)]
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
             best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
