@@ -52,7 +52,8 @@ def freeze(owner: object, **dtypes: npt.DTypeLike) -> None:
     """
     length: int | None = None
     for name, dtype in dtypes.items():
-        column: npt.NDArray[Any] = np.ascontiguousarray(getattr(owner, name), dtype=dtype)
+        given = getattr(owner, name)
+        column: npt.NDArray[Any] = np.ascontiguousarray(given, dtype=dtype)
         if column.ndim != 1:
             raise ValueError(f"{type(owner).__name__}.{name} must be one-dimensional, not {column.ndim}-dimensional")
         if length is not None and len(column) != length:
@@ -60,6 +61,8 @@ def freeze(owner: object, **dtypes: npt.DTypeLike) -> None:
                 f"{type(owner).__name__}.{name} has {len(column)} rows where its first column has {length}"
             )
         length = len(column)
+        if column is given and not column.flags.writeable:
+            continue  # frozen by another struct
         column = column.view()
         column.flags.writeable = False
         object.__setattr__(owner, name, column)
