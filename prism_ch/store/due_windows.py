@@ -71,7 +71,7 @@ def due_windows(
     bounds = {"window_s": window_s, "final_until_s": final_ns // 10**9, "final": int(final)}
     arrived = store.arrow(statement("arrived_windows"), bounds)
     start_ns: Int64 = arrived["start_ns"].to_numpy()
-    ledger = _Ledger.read(store, length_ns)
+    ledger = _Ledger.read(store, length_ns, {"final_until_s": final_ns // 10**9, "final": int(final)})
     silent: list[Int64] = []
     if len(start_ns) and not final:
         after = np.arange(start_ns.max() + length_ns, selection.silent_until_ns - length_ns + 1, length_ns)
@@ -102,9 +102,12 @@ class _Ledger:
     is_silent: Bool
 
     @classmethod
-    def read(cls, store: Store, length_ns: int) -> _Ledger:
-        """Read those of windows of one length, which was not another one since."""
-        rows = store.arrow(statement("worked_windows"), {"version": __version__})
+    def read(cls, store: Store, length_ns: int, bounds: dict[str, int]) -> _Ledger:
+        """Read those of windows of one length, which was not another one since.
+
+        `bounds`: of windows that are final, one is read.
+        """
+        rows = store.arrow(statement("worked_windows"), {"version": __version__, **bounds})
         columns = {name: rows[name].to_numpy() for name in rows.column_names}
         other = columns.pop("length_ns") != length_ns
         kept = ~other & (columns["revision"] > columns["revision"][other].max(initial=0))

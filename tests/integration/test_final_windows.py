@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from prism_ch import __version__
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
 from prism_ch.store.due_windows import ALL_WINDOWS, WindowSelection, due_windows, final_until_ns
 from prism_ch.store.ledger import claim_due_windows, claim_window, new_worker, record_window
 from prism_ch.store.retention import apply_retention, set_retention
+from prism_ch.store.statements import statement
 
 T0_S = 1_800_000_000 // 60 * 60
 Numbers = Callable[..., list[int]]
@@ -72,6 +74,17 @@ def test_nothing_is_final_while_all_flows_are_there(kept: Store, due: Numbers) -
     assert final_until_ns(kept) == 0
     assert due() == [0, 1, 2]
     assert due(final=True) == []
+
+
+def test_of_final_windows_one_is_compared(kept: Store, due: Numbers) -> None:
+    """Years of them are kept, and what is due is asked for every second."""
+    for number, days_ago in enumerate((30, 30, 12, 1)):
+        arrive(kept, number, days_ago)
+    work(kept, 0, 1, 2, 3)
+    bounds = {"version": __version__, "final_until_s": final_until_ns(kept) // 10**9}
+    read = {final: kept.rows(statement("worked_windows"), {**bounds, "final": final}) for final in (0, 1)}
+    assert [len(read[final]) for final in (0, 1)] == [2, 4]
+    assert max(row[2] for row in read[0]) == max(row[2] for row in read[1])
 
 
 def test_only_windows_with_old_arrivals_are_final(kept: Store, due: Numbers) -> None:
