@@ -60,7 +60,7 @@ def densest(
     first = run_starts(group)
     shown, count = group[first], np.diff(np.append(first, len(group)))
     for tried in widths:
-        held = until[_ends(group, values, np.repeat(tried[shown], count))] - until[:-1]
+        held = until[group_search(group, values, group, values + np.repeat(tried[shown], count))] - until[:-1]
         fullest = np.zeros(groups)
         fullest[shown] = np.maximum.reduceat(held, first)
         found = _scan_statistic(fullest, total * tried / (2 * reach))
@@ -71,16 +71,6 @@ def densest(
         log_ratio[better], width[better] = found[better], tried[better]
         begin[shown] = np.where(better[shown], values[rows[row]], begin[shown])
     return _centred(group, values, weights, begin, width, log_ratio)
-
-
-def _ends(group: Int32, values: Int64, width: Int64) -> Int64:
-    """Find where the window that begins at each value ends, int64[n] rows."""
-    lowest = int(values.min())
-    span = int(values.max()) - lowest + int(width.max()) + 1
-    if (int(group[-1]) + 1) * span >= 2**63:
-        return group_search(group, values, group, values + width)
-    key = group * np.int64(span) + (values - lowest)  # windows of one group end before the values of the next
-    return np.searchsorted(key, key + width, side="right")
 
 
 def _scan_statistic(held: Float64, expected: Float64) -> Float64:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, check_groups
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, check_groups, order_by
 
 #: The standard deviation of a normal law over its median absolute deviation, 1 / Phi^-1(3/4).
 MAD_TO_SD = 1.482602218505602
@@ -155,10 +155,8 @@ def _sorted_by_group(group: Int32, values: Float64) -> Float64:
     steps = np.diff(group)
     if bool(((steps > 0) | ((steps == 0) & (values[1:] >= values[:-1]))).all()):
         return values
-    order, bits = np.argsort(values), len(values).bit_length()
-    placed = (group[order].astype(np.int64) << bits) | np.arange(len(values))
-    placed.sort()
-    return np.asarray(values[order[placed & ((1 << bits) - 1)]])
+    order = np.argsort(values)
+    return np.asarray(values[order[order_by(group[order])]])
 
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:

@@ -68,10 +68,10 @@ def due_windows(
     statement, and would take several times as long to compare what two short ones give.
     """
     length_ns, final_ns = window_s * 10**9, final_until_ns(store)
-    bounds = {"window_s": window_s, "final_until_s": final_ns // 10**9, "final": int(final)}
-    arrived = store.arrow(statement("arrived_windows"), bounds)
+    bounds = {"final_until_s": final_ns // 10**9, "final": int(final)}
+    arrived = store.arrow(statement("arrived_windows"), {"window_s": window_s, **bounds})
     start_ns: Int64 = arrived["start_ns"].to_numpy()
-    ledger = _Ledger.read(store, length_ns, {"final_until_s": final_ns // 10**9, "final": int(final)})
+    ledger = _Ledger.read(store, length_ns, bounds)
     silent: list[Int64] = []
     if len(start_ns) and not final:
         after = np.arange(start_ns.max() + length_ns, selection.silent_until_ns - length_ns + 1, length_ns)

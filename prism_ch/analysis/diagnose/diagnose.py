@@ -75,7 +75,9 @@ def slow_gpus(context: JobContext) -> Findings:
 
 def slow_stages(context: JobContext) -> Findings:
     """Find pipeline stages that compute for longer than before, and by that make steps longer."""
-    found = (one for attempt in context.attempts for one in attempt.stages)
+    found = [one for attempt in context.attempts for one in attempt.stages]
+    if not found:
+        return ()
     steps, params = context.ordinary_steps(), context.params.diagnose.compute
     return context.outside_stops(tuple(one for one in found if lengthens_steps(one, steps, params)))
 
