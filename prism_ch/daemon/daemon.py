@@ -14,6 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from prism_ch.cluster.choice import chosen_executor
 from prism_ch.daemon.health import HealthMonitor
+from prism_ch.daemon.lateness import Lateness
 from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.tasks import TASKS, Schedule, Task, TaskContext, TaskRunner, TaskState
 from prism_ch.daemon.watch import Watch
@@ -52,7 +53,8 @@ class Daemon:
             self._executor = opened.enter_context(chosen_executor(settings.analysis))
             self._opened = opened.pop_all()
         self._spool = spool
-        self._watch, self._kept = Watch(), KeptMemory(settings.analysis.pushdown)
+        self._lateness, self._watch = Lateness(), Watch()
+        self._kept = KeptMemory(settings.analysis.pushdown)
         self._database = str(store)
         self.health = HealthMonitor(settings, spool, self.states, lambda: connect(settings.url))
         self._runners = [
@@ -106,10 +108,17 @@ class Daemon:
 
     def _context(self, store: Store | None) -> TaskContext:
         connection = connect(self._settings.url) if store is None else store
-        stopping, watch = self._stopping.is_set, self._watch
-        write, compare, kept = self.health.write, self.health.compare_rows, self._kept
         return TaskContext(
-            connection, self._settings, self._spool, stopping, write, compare, watch, kept, self._executor
+            store=connection,
+            settings=self._settings,
+            spool=self._spool,
+            stopping=self._stopping.is_set,
+            write_health=self.health.write,
+            compare_rows=self.health.compare_rows,
+            lateness=self._lateness,
+            watch=self._watch,
+            kept=self._kept,
+            executor=self._executor,
         )
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from prism_ch.analysis.executor import Executor
 from prism_ch.assets import asset
+from prism_ch.daemon.lateness import ArrivedSecond, Lateness
 from prism_ch.daemon.spool import Spool
 from prism_ch.daemon.watch import SINCE_S, ExporterArrival, JobSilence, Watch
 from prism_ch.errors import ClaimedError, PrismError, SettingsError
@@ -39,8 +40,9 @@ class TaskContext:
     """What a task needs: its own connection, the settings, and the spool, if any.
 
     `stopping` returns whether the service is stopping; `write_health` writes its checks and measures to the database;
-    `compare_rows` compares ledgers with the rows that are there; `watch` knows who is silent; `kept` is what is known
-    after the window that was worked last; `executor` works the jobs of windows, None for this process.
+    `compare_rows` compares ledgers with the rows that are there; `lateness` is how late records come; `watch` knows
+    who is silent; `kept` is what is known after the window that was worked last; `executor` works the jobs of windows,
+    None for this process.
     """
 
     store: Store
@@ -49,6 +51,7 @@ class TaskContext:
     stopping: Callable[[], bool]
     write_health: Callable[[Store], int]
     compare_rows: Callable[[Store], int]
+    lateness: Lateness = field(default_factory=Lateness)
     watch: Watch = field(default_factory=Watch)
     kept: KeptMemory = field(default_factory=KeptMemory)
     executor: Executor | None = None
@@ -77,17 +80,19 @@ def analyse_closed(context: TaskContext) -> int:
     return _analyse(context, new_from_ns(context.store, context.settings.window_s))
 
 
-def _arrivals(context: TaskContext) -> list[ExporterArrival]:
-    return [ExporterArrival(*row) for row in context.store.rows(statement("exporter_arrivals"), {"since": SINCE_S})]
+def _arrived_until_ns(context: TaskContext) -> int | None:
+    rows = context.store.rows(statement("arrived_seconds"), {"since": SINCE_S})
+    return context.lateness.arrived_until_ns([ArrivedSecond(*row) for row in rows])
 
 
 def look_at_silence(context: TaskContext) -> int:
     """Analyse what has arrived if somebody is silent; return 1 if so."""
-    store, watch, exporters = context.store, context.watch, _arrivals(context)
-    until_ns = watch.arrived_until_ns(exporters)
+    store, watch, since = context.store, context.watch, {"since": SINCE_S}
+    until_ns = _arrived_until_ns(context)
     if until_ns is None:
         return 0
-    jobs = [JobSilence(*row) for row in store.rows(statement("job_silence"), {"since": SINCE_S})]
+    exporters = [ExporterArrival(*row) for row in store.rows(statement("exporter_arrivals"), since)]
+    jobs = [JobSilence(*row) for row in store.rows(statement("job_silence"), since)]
     began_s = time.monotonic()
     if not watch.is_due(jobs, exporters, until_ns, began_s):
         return 0
@@ -108,7 +113,7 @@ def _analyse(context: TaskContext, from_ns: int | None) -> int:
         from_ns=from_ns,
         until_ns=closed_until_ns(context.store, context.settings),
         silent_until_ns=silent_until_ns(context.store, context.settings),
-        arrived_until_ns=context.watch.arrived_until_ns(_arrivals(context)) or 0,
+        arrived_until_ns=_arrived_until_ns(context) or 0,
         stop=context.time_slice(),
         kept=context.kept,
         executor=context.executor,

@@ -257,7 +257,8 @@ def _hole(draws: Draws, run: Scenario, step_s: float, magnitude: float) -> Scena
         run, step_s = _timed(_side_by_side(draws))
     network = Network(run.cluster)
     from_s = (_steps_before(step_s) + draws.between(0.1, 5)) * step_s
-    leaf = str(network.switches[network.leaf[network.endpoint_of_gpu(np.array([_some_gpu(draws, run)]))[0]]])
+    src, _ = _some_link(draws, run)  # a leaf that sees none of the job's flows hides nothing
+    leaf = str(network.switches[network.leaf[network.endpoint_of_gpu(np.array([src]))[0]]])
     exporters = () if everything else (leaf,)
     silence = Silence(exporters=exporters, from_s=from_s, to_s=from_s + magnitude)
     duration_s = from_s + magnitude + draws.one_of(0, 1, 1) * _HEALTHY_STEPS * step_s

@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.accuracy.faults.stream import read_flows, read_topology
 from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.daemon.lateness import ArrivedSecond, Lateness
 from prism_ch.daemon.watch import SINCE_S, ExporterArrival, JobSilence, Watch
 from prism_ch.model.columns import Int64
 from prism_ch.model.flow import FlowBatch
@@ -35,7 +36,7 @@ def served(made: Simulation) -> Iterator[tuple[int, Results, Topology]]:
     topology = read_topology(made.topology)
     flows = read_flows(made.flows, topology)
     arrivals = _Arrivals(flows)
-    results, watch = Results(), Watch()
+    results, lateness, watch = Results(), Lateness(), Watch()
     start_ns, last_ns = made.summary["window_start_ns"], made.summary["window_end_ns"]
     width_ns = _SETTINGS.window_s * _SECOND
     for now_ns in range(start_ns, last_ns, _ARRIVES_S * _SECOND):
@@ -44,11 +45,11 @@ def served(made: Simulation) -> Iterator[tuple[int, Results, Topology]]:
             start_ns += width_ns
             watch.window_worked()
             yield now_ns, results, topology
-        exporters = arrivals.of_exporters(now_ns)
-        until_ns = watch.arrived_until_ns(exporters)
+        until_ns = lateness.arrived_until_ns(arrivals.seconds(now_ns))
         if until_ns is None or until_ns <= start_ns or start_ns == made.summary["window_start_ns"]:
             continue
-        if watch.is_due(arrivals.of_jobs(results, now_ns), exporters, until_ns, now_ns / _SECOND):
+        jobs, exporters = arrivals.of_jobs(results, now_ns), arrivals.of_exporters(now_ns)
+        if watch.is_due(jobs, exporters, until_ns, now_ns / _SECOND):
             ahead = _copied(results)
             work_window(ahead, flows, topology, Window(start_ns, until_ns), _PARAMS, is_whole=True)
             yield now_ns, ahead, topology
@@ -69,6 +70,7 @@ class _Arrivals:
         self._flows = flows
         self._ends: list[Int64] = [np.sort(flows.end_ns[flows.exporter == n]) for n in range(len(flows.exporters))]
         self._of_pair = _ends_of_pairs(flows)
+        self._all = np.sort(flows.end_ns)
 
     def closed_until_ns(self, now_ns: int) -> int:
         """Return up to when windows close: when nothing comes any more, all that have passed."""
@@ -76,15 +78,19 @@ class _Arrivals:
         silent = now_ns - newest_ns > _SETTINGS.serve.silent_after_s * _SECOND
         return (now_ns if silent else newest_ns) - _SETTINGS.lateness_s * _SECOND
 
-    def of_exporters(self, now_ns: int) -> list[ExporterArrival]:
-        """List the exporters that have sent, with their newest flow and when it came."""
-        newest = [(name, _newest(ends, now_ns)) for name, ends in zip(self._flows.exporters, self._ends, strict=True)]
+    def seconds(self, now_ns: int) -> list[ArrivedSecond]:
+        """List the seconds of the last minutes in which flows ended that have come."""
         tick = _ARRIVES_S * _SECOND
-        return [
-            ExporterArrival(name, last_ns, -(-last_ns // tick) * tick + tick, now_ns)
-            for name, last_ns in newest
-            if last_ns
-        ]
+        since, until = np.searchsorted(self._all, [now_ns - SINCE_S * _SECOND, now_ns - tick], side="right")
+        seconds, last, records = np.unique(self._all[since:until] // _SECOND, return_index=True, return_counts=True)
+        came_ns = (self._all[since:until][last + records - 1] // tick + 2) * tick
+        ends = zip((seconds * _SECOND).tolist(), records.tolist(), came_ns.tolist(), strict=True)
+        return [ArrivedSecond(*one, now_ns) for one in ends]
+
+    def of_exporters(self, now_ns: int) -> list[ExporterArrival]:
+        """List the exporters that have sent, with their newest flow."""
+        newest = [(name, _newest(ends, now_ns)) for name, ends in zip(self._flows.exporters, self._ends, strict=True)]
+        return [ExporterArrival(name, last_ns) for name, last_ns in newest if last_ns]
 
     def of_jobs(self, results: Results, now_ns: int) -> list[JobSilence]:
         """List the jobs that have not ended, with their newest flow."""
