@@ -85,7 +85,7 @@ def costs_of(
         if group.is_telemetry:
             known[job_id] = cost
         elif own and own[0].kind in STOPS:
-            known[job_id] = _of_stops(cost, own)
+            known[job_id] = _of_stops(cost, [one for one in own if one.kind in STOPS])
         else:
             slow, others = _on_job(group, job), [one for one in around.groups if one is not group]
             beside = [found for found in (_on_job(one, job) for one in others if not one.is_telemetry) if found]
@@ -217,7 +217,8 @@ def _of_steps(
     next_share = np.divide(excess_s[unseen + 1], next_s, out=np.zeros_like(next_s), where=next_s > 0)
     excess_s[unseen] = duration_s[unseen] * next_share
     own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
-    before = own & (steps.end_ns <= cost.until_ns)
+    # Of a stop that proves to be slow steps the last one was not over when it was counted.
+    before = own & (steps.start_ns < cost.until_ns)
     # What a young job loses shows better once more of it is known: how long its steps usually are, and where they end.
     if duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s:
         cost = replace(cost, lost_s=0.0, unseen_s=0.0, time_s=0.0)

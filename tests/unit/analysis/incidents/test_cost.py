@@ -227,6 +227,15 @@ def test_a_stop_costs_its_own_time_once() -> None:
     first = cost(known, group(hang))
     assert (first.lost_s, first.time_s) == (20, 21)
     assert cost(known, group(replace(hang, lost_s=25.0)), before=(first,)).lost_s == 25
+    assert cost(known, group(hang, said("slow_step", 9, 10))) == first
+
+
+def test_a_stop_that_proves_to_be_slow_steps_counts_once() -> None:
+    """It was over before its step was, and the next steps are slow as well."""
+    stall = said("stall", 10, 10, lost_s=0.3, end_ns=BEGIN_NS + 11_400 * MS)
+    first = cost(job([1.0] * 10 + [1.5]), group(stall))
+    slow = cost(job([1.0] * 10 + [1.5] * 3), group(said("slow_nic", 10, 12, NIC, slowdown=0.4)), before=(first,))
+    assert (first.lost_s, slow.lost_s, slow.time_s) == pytest.approx((0.3, 1.5, 4.5))
 
 
 @pytest.mark.parametrize(
