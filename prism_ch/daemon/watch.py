@@ -5,10 +5,10 @@ whether more will come. So each tick asks who is silent, as far as records have 
 
 1. A job or exporter that has been silent for `SILENCE_S`, and a job for longer than it usually is, is looked at, and
    again ever later; and once a window was worked, which replaces what was seen in between.
-2. Where a pair that a job trains on has sent nothing for half a step longer than any usually does, while others have, a
-   part of the job stands still: that is looked at as silence is.
-3. A job that sends again after a pause that is half a step longer than usual ones, or whose parts all do, is looked at,
-   too, and again as above for some steps: only what comes after a stop shows what it was.
+2. Where a pair that a job trains on has sent nothing for longer than any usually does, while others have, a part of the
+   job stands still: that is looked at as silence is.
+3. A job that sends again after a pause that is longer than usual ones, or whose parts all do, is looked at, too, and
+   again as above for some steps: only what comes after a stop shows what it was.
 4. Looking takes a quarter of the time at most.
 """
 
@@ -29,6 +29,10 @@ SINCE_S = 3 * round(KNOWN_S)
 _AGAIN = 1.15
 #: How much longer than a look the pause after it is.
 _PAUSE = 3.0
+#: A pause that exceeds usual ones by more than this many steps is none of them. Steps vary by 1 to 3 %.
+_MORE_STEPS = 0.25
+#: Nor by less than this, in seconds, between newest flows: of two that end between ticks only the later one is seen.
+_TICK_S = 1.0
 #: Pauses show how long they usually are once they fill this many steps, and only so many of the last ones do.
 _KNOWN_STEPS, _REMEMBERED = 3, 256
 #: Steps after a pause of a job that show what it was.
@@ -110,13 +114,13 @@ class _Heard:
 
     def then(self, job: JobSilence) -> _Heard:
         """Return what is heard now."""
-        before, half_s = self.job, job.step_s / 2
+        before, more_s = self.job, _MORE_STEPS * job.step_s
         pause_s = (job.last_ns - before.last_ns) / 1e9
         if pause_s <= 0:
             return replace(self, job=job)
         sent = job.quiet_ns != before.quiet_ns
-        stands = job.quiet_s > self.quiet.usual_s(job.step_s) + half_s
-        paused = pause_s > self.pauses.usual_s(job.step_s) + half_s
+        stands = job.quiet_s > self.quiet.usual_s(job.step_s) + more_s
+        paused = pause_s > self.pauses.usual_s(job.step_s) + max(more_s, _TICK_S)
         return _Heard(
             job=job,
             resumed_ns=job.last_ns if paused or (self.part_stands and not stands) else self.resumed_ns,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from prism_ch.daemon.watch import ExporterArrival, JobSilence, Watch
 
 SECOND = 10**9
@@ -54,10 +56,11 @@ def test_job_that_rests_for_a_step_more_than_usual_is_looked_at() -> None:
     assert looks_of_resumed(Watch(), last_s, step_s=3.0) == [24, 25, 26, 27, 28, 29, 30, 32, 34, 36, 39]
 
 
-def test_job_in_its_usual_rhythm_is_not_looked_at() -> None:
-    """Something of it ends once in each step of 3 s."""
-    last_s = {at: 3.0 * (at // 3) for at in range(60)}
-    assert looks_of_resumed(Watch(), last_s, step_s=3.0) == []
+@pytest.mark.parametrize("step_s", [0.96, 1.04, 3.0])
+def test_job_in_its_usual_rhythm_is_not_looked_at(step_s: float) -> None:
+    """Something of it ends once in each step. Of two that end between two ticks the later one is seen."""
+    last_s = {at: step_s * (at // step_s) for at in range(200)}
+    assert looks_of_resumed(Watch(), last_s, step_s=step_s) == []
 
 
 def looks_of_part(quiet_s: dict[int, float], *, step_s: float) -> list[int]:
@@ -74,17 +77,17 @@ def looks_of_part(quiet_s: dict[int, float], *, step_s: float) -> list[int]:
 def test_part_of_a_job_that_stands_still_is_looked_at() -> None:
     """One pair sends nothing from second 10 to second 20; the others send on."""
     quiet_s = {at: at - 3.0 if at < 13 else 10.0 if at < 20 else at - 3.0 for at in range(30)}
-    assert looks_of_part(quiet_s, step_s=4.0) == [16, 17, 19, 20, 21, 22, 23, 24, 25, 27, 29]
+    assert looks_of_part(quiet_s, step_s=4.0) == [15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 27, 29]
 
 
 def test_part_that_sends_all_the_time_is_missed_sooner() -> None:
     """All pairs send each second, in steps of 10 s; one of them sends nothing from second 40 to second 50."""
     quiet_s = {at: at - 1.0 if at < 40 or at >= 50 else 39.0 for at in range(60)}
-    assert looks_of_part(quiet_s, step_s=10.0)[0] == 46
+    assert looks_of_part(quiet_s, step_s=10.0)[0] == 44
 
 
 def test_part_of_a_job_that_sends_in_every_step_is_not_looked_at() -> None:
-    assert looks_of_part({at: 10.0 * (at // 10) - 4 for at in range(60)}, step_s=10.0) == []
+    assert looks_of_part({at: 10.0 * ((at + 4) // 10) - 4 for at in range(60)}, step_s=10.0) == []
 
 
 def test_job_that_rests_in_each_step_is_looked_at_when_overdue() -> None:
