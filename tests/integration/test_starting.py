@@ -35,3 +35,12 @@ def test_sql_imports_no_analysis_and_no_pages(tmp_path: Path) -> None:
     modules = imported("sql", "SELECT count() FROM jobs", "--url", url)
     assert "chdb" in modules
     assert [name for name in (*NOT_FOR_SQL, *OWN_NOT_FOR_SQL) if name in modules] == []
+
+
+def test_the_analysis_imports_no_statistics_of_scipy() -> None:
+    """They take half a second, more than any other import."""
+    code = "import sys; import prism_ch.worker; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert "scipy.special" in modules
+    assert "scipy.stats" not in modules

@@ -11,6 +11,7 @@ from prism_ch.core.significance import (
     MEDIAN_SPREAD,
     better_of_rows,
     corrected_score,
+    mean_ranks,
     quickest_runs,
     spread_of,
     trailing_low_median,
@@ -53,6 +54,14 @@ def test_the_spread_is_that_of_most_and_at_least_the_floor() -> None:
     assert spread_of(values, 0.1) == pytest.approx(2, rel=0.05)
     assert spread_of(np.zeros(4), 0.1) == 0.1
     assert spread_of(np.array([np.nan]), 0.1) == 0.1
+
+
+@pytest.mark.parametrize("levels", [1, 3, 1_000])
+def test_ranks_are_those_of_scipy_whatever_ties(levels: int) -> None:
+    values = np.random.default_rng(levels).integers(0, levels, (4, 30)).astype(np.float64)
+    assert (mean_ranks(values) + 1).tolist() == stats.rankdata(values, axis=1).tolist()
+    assert mean_ranks(values[:, :1]).tolist() == [[0.0]] * 4
+    assert mean_ranks(values[:, :0]).shape == (4, 0)
 
 
 class TestQuickestRuns:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
 from prism_ch.analysis.diagnose.network.turns import find_turns
 from prism_ch.core import robust
 from prism_ch.core.arrays import group_search, order_by
 from prism_ch.core.graph import components
+from prism_ch.core.significance import mean_ranks
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import TimePerByteParams
@@ -250,7 +250,7 @@ def communicators(site: Int32, seconds: Float64, payload: Float64, params: TimeP
             continue
         # A place that becomes slow for several of them is one change of many: ranks give it no weight.
         change = np.diff(np.log(seconds[rows][:, steps] / payload[rows][:, steps]), axis=1)
-        alike = np.corrcoef(rankdata(change, axis=1)) >= params.half
+        alike = np.corrcoef(mean_ranks(change)) >= params.half
         first, second = np.nonzero(alike)
         part = components(len(rows), first.astype(np.int32), second.astype(np.int32))
         if part.max() > 0 and np.bincount(part).min() > 1:
