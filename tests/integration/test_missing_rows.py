@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from prism_ch.ingest.topology_file import load_topology
 from prism_ch.settings import Settings
 from prism_ch.store.client import Store
 from prism_ch.worker import analyse
+from tests.damage import nothing_lands
 from tests.records import csv_text, records, write, write_parquet
 
 SETTINGS = Settings()
@@ -38,6 +40,12 @@ def sums(store: Store) -> list[object]:
 def empty(store: Store, *tables: str) -> None:
     for table in tables:
         store.command("TRUNCATE TABLE {table:Identifier}", {"table": table})
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting() -> Iterator[None]:
+    with nothing_lands():
+        yield
 
 
 @pytest.fixture
