@@ -1,15 +1,13 @@
 """Pages whose content depends on a database: the reference of tables, and the tutorial."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from prism_ch.store.client import Store
+from tests.e2e.commands import prism_ch
 from tools import reference
 
 ROOT = Path(__file__).parents[2]
@@ -29,17 +27,11 @@ def test_reference_holds_every_view(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_tutorial_shows_what_its_commands_print(tmp_path: Path) -> None:
+def test_tutorial_shows_what_its_commands_print(store: Store, store_url: str) -> None:
     tutorial = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
     steps = re.findall(r"^```console\n\$ prism-ch (.*?)\n(.*?)^```", tutorial, re.MULTILINE | re.DOTALL)
     assert len(steps) > 3
-    environment = os.environ | {"PRISM_CH_URL": f"chdb://{tmp_path / 'data'}"}
-
-    def prism_ch(*arguments: str | Path) -> str:
-        command = [sys.executable, "-m", "prism_ch", *map(str, arguments)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        return done.stdout
-
-    prism_ch("run", RUN / "flows.parquet", "--topology", RUN / "topology.csv")
+    run = ("run", RUN / "flows.parquet", "--topology", RUN / "topology.csv")
+    assert prism_ch(*run, url=store_url).status == 0
     for command, printed in steps:
-        assert prism_ch(*shlex.split(command)).rstrip("\n") == printed.rstrip("\n"), command
+        assert prism_ch(*shlex.split(command), url=store_url).out.rstrip("\n") == printed.rstrip("\n"), command
