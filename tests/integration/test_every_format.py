@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 
 import pytest
+
+from tests.every_format import parted
 
 SCRIPT = Path(__file__).parents[1] / "every_format.py"
 
@@ -23,3 +26,10 @@ def test_no_format_ends_the_engine(tmp_path: Path) -> None:
     lines = asked_path.read_text().splitlines()
     assert ended.returncode == 0, lines[-2:]
     assert int(ended.stdout) > 0.9 * len(lines)
+
+
+@pytest.mark.parametrize("number", [2, 3, 26])
+def test_any_two_switches_are_parted(number: int) -> None:
+    names = [str(one) for one in range(number)]
+    for on, off in permutations(names, 2):
+        assert any(on in part and off not in part for part in parted(names))
