@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 RUN = RECORDED / "dp4_slow_rank"
 #: So often the service is killed while it lands and analyses.
-KILLS = 6
+KILLS = 4
 FILES, WINDOW_S = 40, 20
 
 

@@ -28,9 +28,7 @@ END = "time_flow_end_ns"
 WRONG = CONDITIONS["bad-exporter-200ms"]
 
 #: How records are taken, by how far the wrong clock is ahead; 0 where all clocks are right.
-TAKEN = {ahead_s: replace(WRONG, bad_exporter_s=ahead_s) for ahead_s in (0.2, -0.2, 3.0)} | {
-    0.0: CONDITIONS["every-switch"]
-}
+TAKEN = {ahead_s: replace(WRONG, bad_exporter_s=ahead_s) for ahead_s in (-0.2, 3.0)} | {0.0: CONDITIONS["every-switch"]}
 
 #: Gives the analysis of the job's records by clocks of which one is so far ahead, and the name of its exporter.
 ByClock = Callable[[float], tuple[Analysed, str]]
@@ -101,7 +99,7 @@ def test_right_clocks_are_said_to_be_right(by_clock: ByClock) -> None:
 def test_when_and_how_often_windows_are_worked_changes_nothing(
     by_clock: ByClock, store: Store, store_url: str, tmp_path: Path
 ) -> None:
-    analysed, _ = by_clock(0.2)
+    analysed, _ = by_clock(-0.2)
     [file] = (analysed.folder / "flows").iterdir()
     flows = pq.read_table(file)
 
