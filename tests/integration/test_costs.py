@@ -14,7 +14,7 @@ from prism_ch.simulate import generate, textbook, write
 from prism_ch.store.client import Store
 from prism_ch.store.pull import PLANS
 from prism_ch.worker import analyse
-from tests.integration.test_cli import prism_ch
+from tests.e2e.commands import prism_ch
 
 SETTINGS = Settings(url="chdb://-", window_s=30)
 
@@ -77,28 +77,26 @@ def test_windows_of_a_database_are_measured_and_left_alone(store: Store, recordi
     assert costs.chosen(here).plan == PLANS[2]
 
 
-def test_doctor_shows_what_windows_cost(recording: Path) -> None:
+def test_doctor_shows_what_windows_cost(recording: Path, store_url: str) -> None:
     flows = ("run", recording / "flows" / "*.parquet", "--topology", recording / "topology.csv")
-    done = prism_ch(*flows, folder=recording)
-    assert (done.returncode, done.stderr) == (0, "")
-    done = prism_ch("doctor", "--costs", folder=recording)
-    assert (done.returncode, done.stderr) == (0, "")
-    first = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    done = prism_ch(*flows, url=store_url)
+    assert (done.status, done.err) == (0, "")
+    done = prism_ch("doctor", "--costs", url=store_url)
+    assert (done.status, done.err) == (0, "")
+    first = [line.split()[0] for line in done.out.splitlines() if not line.startswith(" ")]
     assert first == ["windows", "a", "predicted", "clock", "reading", "reading", "reading", "saved"]
-    assert "2 of 60 s analysed anew, 3 times each, and nothing written" in done.stdout
-    assert done.stdout.count("chosen") == 1
+    assert "2 of 60 s analysed anew, 3 times each, and nothing written" in done.out
+    assert done.out.count("chosen") == 1
 
 
-def test_a_database_without_windows_has_no_costs(tmp_path: Path) -> None:
-    assert prism_ch("migrate", folder=tmp_path).returncode == 0
-    done = prism_ch("doctor", "--costs", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "prism-ch: fewer than two windows with flows have been worked; run `prism-ch analyse` first\n"
-    )
+def test_a_database_without_windows_has_no_costs(store_url: str) -> None:
+    assert prism_ch("migrate", url=store_url).status == 0
+    done = prism_ch("doctor", "--costs", url=store_url)
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "prism-ch: fewer than two windows with flows have been worked; run `prism-ch analyse` first\n"
 
 
-def test_measuring_and_mending_are_two_things(tmp_path: Path) -> None:
-    done = prism_ch("doctor", "--costs", "--mend", folder=tmp_path)
-    assert done.returncode == 2
-    assert "--mend and --costs are two things" in done.stderr
+def test_measuring_and_mending_are_two_things(store_url: str) -> None:
+    done = prism_ch("doctor", "--costs", "--mend", url=store_url)
+    assert done.status == 2
+    assert "--mend and --costs are two things" in done.err
