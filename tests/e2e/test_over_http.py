@@ -65,7 +65,7 @@ def test_clients_read_while_the_service_lands_and_analyses(service: Service) -> 
     endpoint = Endpoint(service.port, "prism")
     assert endpoint.ask("SELECT 1").body == b"1\n"
     before = service.memory_bytes()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 6
 
     def ask(number: int) -> int:
         user = ("operator", "reader", "alpha", "bravo")[number % 4]
