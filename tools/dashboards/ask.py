@@ -134,15 +134,29 @@ def ask_all(store: Store, uid: str, dashboard: Mapping[str, Any], time_ranges: S
         if not any(answer.frame and answer.frame.rows for answer in answers):
             yield Answer(query, 0.0, None, ("shows nothing, whatever is chosen",))
         yield from (ask(store, query, time_range, initial) for time_range in time_ranges[1:])
-        yield ask_in_other_zone(store, query, first, initial)
+        yield ask_in_other_zone(store, query, first, initial, answers[0])
 
 
-def ask_in_other_zone(store: Store, query: Query, time_range: TimeRange, variables: Mapping[str, Selection]) -> Answer:
-    """Ask a query in another time zone. That it answers otherwise than in UTC is a problem."""
+def ask_in_other_zone(
+    store: Store,
+    query: Query,
+    time_range: TimeRange,
+    variables: Mapping[str, Selection],
+    known: Answer | None = None,
+) -> Answer:
+    """Ask a query in another time zone. That it answers otherwise than in UTC is a problem.
+
+    Parameters: `known`, its answer in UTC, which does for a query without intervals.
+    """
     # Longer intervals start with the day of the zone, minutes everywhere at once.
-    time_range = replace(time_range, interval_ms=60_000)
-    in_utc = ask(store, query, time_range, variables)
-    answer = ask(store, query, time_range, variables, zone=OTHER_ZONE)
+    minutes = replace(time_range, interval_ms=60_000)
+    if (
+        known is None
+        or known.frame is None
+        or expand(query.sql, minutes, variables) != expand(query.sql, time_range, variables)
+    ):
+        known = ask(store, query, minutes, variables)
+    in_utc, answer = known, ask(store, query, minutes, variables, zone=OTHER_ZONE)
     if answer.problems or (in_utc.frame and answer.frame and _rounded(in_utc.frame) == _rounded(answer.frame)):
         return answer
     return replace(answer, problems=(f"answers otherwise in {OTHER_ZONE}",))
