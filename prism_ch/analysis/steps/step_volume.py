@@ -65,11 +65,14 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         evident = wanting & (share > regular + params.little)
         enough = np.maximum(params.even_gain * uneven, params.max_uneven)
         wanted = np.where(irregular | evident, enough, _even_enough(uneven, size / step_volume, params))
-        even = (odd | evident) & (unevenness(sequences, ends, params) < wanted)
+        # Bursts that are joined in slow steps have no place in a period, but steps still carry as much.
+        by_period = np.where(ends, 1, -1) * params.log_odds
+        cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
+        even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
         even |= wanting & lonely & (share >= regular - params.regularity_margin)
         even &= share >= params.half
         step_volume = np.where(even, size, step_volume)
-        preference = np.where(even[sequences.line], np.where(ends, 1, -1) * params.log_odds, preference)
+        preference = np.where(even[sequences.line], by_period, preference)
     preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
     ends = segment(sequences, step_volume, preference, params)
     ends = _cut_by_passes(sequences, ends, proposals, regular, params)
