@@ -148,10 +148,16 @@ def is_placed(kind: str, scenario: Scenario) -> bool:
 
 
 def _losses(results: Results, topology: Topology, truth: Truth) -> Iterator[tuple[float, float]]:
-    """Yield GPU-seconds lost, true ones and those of all incidents.
+    """Yield GPU-seconds lost, true ones and those of incidents.
 
-    Jobs count that lose much, if records show it.
+    Jobs count that lose much, if records show it. Information about another time does not: what hiccups take, the run
+    without the fault lost as well.
     """
+    counted = [
+        one
+        for one in results.incidents.values()
+        if one.severity != "info" or (one.start_ns < truth.end_ns and one.end_ns > truth.start_ns)
+    ]
     for cost in truth.costs:
         if not (truth.is_shown and cost.is_costly):
             continue
@@ -160,7 +166,7 @@ def _losses(results: Results, topology: Topology, truth: Truth) -> Iterator[tupl
             held = {topology.endpoints[row] for row in job.last.members.endpoint.tolist()}
             if 2 * len(held & cost.endpoints) > len(held):
                 mine.add(job_id)
-        told = (part.lost_gpu_s for one in results.incidents.values() for part in one.costs if part.job_id in mine)
+        told = (part.lost_gpu_s for one in counted for part in one.costs if part.job_id in mine)
         yield cost.lost_gpu_s, sum(told)
 
 
