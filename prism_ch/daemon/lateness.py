@@ -35,8 +35,11 @@ class ArrivedSecond:
 
     @property
     def late_s(self) -> int:
-        """How late the last one came at most: within seconds, times are not known."""
-        return max((self.written_ns - self.second_ns) // _SECOND + 1, 0)
+        """How late the last one came, in whole seconds.
+
+        It is rounded up as often as the part of a second is large, so that most of many are not less.
+        """
+        return max((self.written_ns - self.second_ns) // _SECOND, 0)
 
 
 class Lateness:
