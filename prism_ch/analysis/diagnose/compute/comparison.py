@@ -62,7 +62,7 @@ def compare(
             hidden = np.zeros(len(before), dtype=bool) if times.hidden is None else times.hidden
             for ranks in (~hidden, hidden):
                 if ranks.any():
-                    yield _with_quicker(times, step_s, before, ranks, params)
+                    yield _with_quicker(times, step_s, before, ranks, params, evens_out=ranks is not hidden)
 
 
 def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams) -> Comparison:
@@ -88,7 +88,7 @@ def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams)
 
 
 def _with_quicker(
-    times: ComputeTime, step_s: float, before: Float64, ranks: Bool, params: ComputeTimeParams
+    times: ComputeTime, step_s: float, before: Float64, ranks: Bool, params: ComputeTimeParams, *, evens_out: bool
 ) -> Comparison:
     """Compare each rank with the quicker half of its role in each step.
 
@@ -98,7 +98,8 @@ def _with_quicker(
     compute time is hidden, as behind an exchange that waits for one of them.
 
     Parameters: `ranks` bool[m], those that are compared. Of ranks with `hidden` compute time, two halves differ in what
-    shows of it where others are slow: they are looked at by themselves, when nobody else is.
+    shows of it, in some steps more than in others, and all the time: they are looked at by themselves, when nobody else
+    is, and what they differ by is not taken to even out over steps (`evens_out`).
     """
     usual = np.full(times.seconds.shape, np.nan)
     quicker = np.zeros(len(times.role), dtype=bool)
@@ -112,7 +113,7 @@ def _with_quicker(
             usually_s = np.fmax(robust.median(now_s), robust.median(before[half]))
             usual[rows] = np.maximum(now_s, np.nan_to_num(usually_s))[None]
     excess = (times.seconds - usual) / np.where(usual > 0, usual, np.nan)
-    score = _score(excess, excess, times.role, step_s, params, quicker)
+    score = _score(excess, excess, times.role, step_s, params, quicker, evens_out=evens_out)
     half_of_role, by_others = np.bincount(times.role)[times.role] // 2, np.ones(len(times.role), dtype=bool)
     reference = "the quicker half of its role"
     return Comparison(times, times.role, usual, excess, score, half_of_role, half_of_role, reference, by_others)
@@ -160,15 +161,24 @@ def _less_data(excess: Float64, times: ComputeTime) -> Float64:
 
 
 def _score(
-    excess: Float64, longer: Float64, among: Int32, step_s: float, params: ComputeTimeParams, calm: Bool | None = None
+    excess: Float64,
+    longer: Float64,
+    among: Int32,
+    step_s: float,
+    params: ComputeTimeParams,
+    calm: Bool | None = None,
+    *,
+    evens_out: bool = True,
 ) -> Float64:
     """Return how surprising each excess is, float64[m, k], 0 if it is not.
 
     Parameters: `longer` float64[m, k], how much longer ranks compute for whatever reason, of which the null model is
-    made; `calm` bool[m], the ranks that it is made of, by default all.
+    made; `calm` bool[m], the ranks that it is made of, by default all; `evens_out`, whether what steps vary by is less
+    over several. If not, it may be there in all of them, and they are one comparison.
     """
     best = np.zeros(excess.shape)
-    comparisons = max(len(params.widths) * _COUNTED_S / step_s, 1.0)
+    each_s = step_s if evens_out else step_s * excess.shape[1]
+    comparisons = max(len(params.widths) * _COUNTED_S / each_s, 1.0)
     # A median is no larger than the largest value, and what is too small counts for nothing: it needs no null model.
     high: Bool = np.asarray((excess >= params.small_excess).any(axis=1))
     for group in np.unique(among[high]).tolist():
@@ -180,7 +190,7 @@ def _score(
             smooth = trailing_low_median(excess[looked_at], width)
             if not (smooth >= params.small_excess).any():
                 continue
-            spread = spread_of(trailing_low_median(still, width), single / np.sqrt(width))
+            spread = spread_of(trailing_low_median(still, width), single / np.sqrt(width)) if evens_out else single
             score = corrected_score(np.nan_to_num(smooth / spread, nan=-1.0), comparisons)
             hit = np.where((score >= params.corrected_score) & (smooth >= params.small_excess), score, 0)
             best[looked_at] = np.maximum(best[looked_at], carried_back(hit, excess[looked_at], smooth, width))

@@ -258,7 +258,7 @@ class TestPipelines:
     def test_halves_of_which_not_all_work_shows_come_last(self, others: Sequence[int], told: str) -> None:
         """Where others are slow, halves of the ends of a ring of stages differ in what shows of their work."""
         seconds = np.random.default_rng(8).normal(1, 0.005, (16, STEPS))
-        seconds[[0, 1, 2, 3, *others]] += 0.1
+        seconds[[0, 1, 2, 3, *others]] += 0.15
         each, role = np.arange(16, dtype=np.int32), np.repeat(np.arange(2, dtype=np.int32), 8)
         work = ComputeTime(each, role, seconds, each, each, absolute=True, hidden=role == 0)
         (one,) = find_slow_gpus((work,), division(range(16), ends((), 0)), (), Place("job", 0, PARAMS), topology(4, 4))
