@@ -3,8 +3,8 @@
 A window closes long after a job fell silent: it may have begun just before, and while nothing arrives nobody knows
 whether more will come. So each tick asks who is silent, as far as records have arrived.
 
-1. A job or exporter that has been silent for `SILENCE_S`, and a job for longer than it usually is, is looked at, and
-   again ever later; and once a window was worked, which replaces what was seen in between.
+1. A job or exporter that has been silent for `SILENCE_S`, and for longer than it usually is, is looked at, and again
+   ever later; and once a window was worked, which replaces what was seen in between.
 2. Where a pair that a job trains on has sent nothing for longer than any usually does, while others have, a part of the
    job stands still: that is looked at as silence is.
 3. A job that sends again after a pause that is longer than usual ones, or whose parts all do, is looked at, too, and
@@ -136,6 +136,7 @@ class Watch:
     def __init__(self) -> None:
         self._looked_s: dict[_Key, float] = {}
         self._heard: dict[str, _Heard] = {}
+        self._exporters: dict[str, tuple[int, _Pauses]] = {}
         self._rests_until_s = 0.0
 
     def is_due(
@@ -143,11 +144,12 @@ class Watch:
     ) -> bool:
         """Return whether somebody is to be looked at; `at_s` is a clock that nobody sets."""
         self._heard = {one.job_id: self._before(one).then(one) for one in jobs}
+        self._exporters = {one.exporter: self._sent(one) for one in exporters}
         if at_s < self._rests_until_s:
             return False
         due = False
         looked: dict[_Key, float] = {}
-        for key, shown_s, least_s in (*self._silent(exporters, until_ns), *self._resumed(until_ns)):
+        for key, shown_s, least_s in (*self._silent(until_ns), *self._resumed(until_ns)):
             before_s = self._looked_s.get(key, 0.0)
             again = shown_s >= max(least_s, _AGAIN * before_s)
             looked[key] = shown_s if again else before_s
@@ -169,7 +171,12 @@ class Watch:
             return self._heard.get(job.job_id, _Heard(job))
         return self._heard.get(job.job_id, _Heard(replace(job, last_ns=job.known_ns)))
 
-    def _silent(self, exporters: Sequence[ExporterArrival], until_ns: int) -> Iterator[_Look]:
+    def _sent(self, one: ExporterArrival) -> tuple[int, _Pauses]:
+        """Return when an exporter's newest flow ended, and the pauses between its newest flows."""
+        last_ns, pauses = self._exporters.get(one.exporter, (one.last_ns, _Pauses()))
+        return one.last_ns, pauses.and_one((one.last_ns - last_ns) / 1e9) if one.last_ns > last_ns else pauses
+
+    def _silent(self, until_ns: int) -> Iterator[_Look]:
         """Yield who is silent since when, and for how many seconds.
 
         What is usual beyond SILENCE_S is left out.
@@ -182,7 +189,10 @@ class Watch:
                 for one, job in heard
                 if one.part_stands
             ),
-            *((f"exporter {one.exporter}", one.last_ns, until_ns, 0.0) for one in exporters),
+            *(
+                (f"exporter {name}", last_ns, until_ns, sent.usual_s(0.0))
+                for name, (last_ns, sent) in self._exporters.items()
+            ),
         ):
             silent_s = (heard_ns - last_ns) / 1e9
             if silent_s <= KNOWN_S:

@@ -108,6 +108,14 @@ def test_silent_exporter_is_looked_at() -> None:
     assert watch.is_due([], [silent], T0_NS + 106 * SECOND, 0.0)
 
 
+def test_exporter_that_usually_rests_is_looked_at_when_overdue() -> None:
+    """It sends once in 20 s, until second 160."""
+    watch = Watch()
+    sends = {at: ExporterArrival("leaf", T0_NS + min(at // 20 * 20, 160) * SECOND) for at in range(200)}
+    looks = [at for at, one in sends.items() if watch.is_due([], [one], T0_NS + at * SECOND, float(at))]
+    assert [at for at in looks if at > 20] == [180, 181, 182, 184, 186, 188, 190, 193, 196]
+
+
 def test_silence_is_looked_at_again_once_a_window_was_worked() -> None:
     watch = Watch()
     assert watch.is_due([job(100)], [], T0_NS + 110 * SECOND, 10.0)
