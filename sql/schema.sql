@@ -1199,23 +1199,59 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS flow_collected_mv TO flow_fields
     `record` String
 )
 AS WITH
-    946684800000000000 AS year_2000_ns,
-    CAST(transform(toString(c.collector), ['goflow2', 'nfdump'], [1, 1000000], 1000000000), 'Int128') AS digit_ns,
-    arrayMap(text -> multiIf((text = '') OR startsWith(text, '0000-00-00'), 0, match(text, '^[0-9]{1,19}$'), toInt128OrNull(text) * digit_ns, match(text, '^[0-9]{1,10}\\.[0-9]{1,9}$'), CAST((toDecimal128OrNull(text, 9) * 1000000000), 'Nullable(Int128)'), match(text, '^(19|20|21)[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?$'), CAST(toUnixTimestamp64Nano(parseDateTime64BestEffortOrNull(text, 9)), 'Nullable(Int128)'), NULL), [trimBoth(c.first_seen), trimBoth(c.last_seen), trimBoth(c.arrived)]) AS given_ns,
-    arrayMap(ns -> CAST(multiIf((ns IS NULL) OR (ns > 9223372036854775807), NULL, ns < (2 * 86400000000000), 0, ns), 'Nullable(Int64)'), given_ns) AS known_ns,
-    if(((known_ns[3]) >= year_2000_ns) AND ((known_ns[3]) <= ((toUnixTimestamp64Milli(c.received_at) * 1000000) + 60000000000)), assumeNotNull(known_ns[3]), 0) AS arrived_ns,
-    arrayMap(ns -> if((arrived_ns > 0) AND (((ns - 4294967296000000) >= (arrived_ns - 3600000000000)) AND ((ns - 4294967296000000) <= (arrived_ns + 60000000000))), ns - 4294967296000000, ns), [known_ns[1], known_ns[2]]) AS mended_ns,
-    mended_ns[1] AS first_ns,
-    mended_ns[2] AS last_ns,
-    if(match(c.duration, '^[0-9]{1,9}\\.[0-9]{1,9}$') AND match(c.first_seen, ':[0-9]{2}$') AND match(c.last_seen, ':[0-9]{2}$'), CAST((toDecimal128OrNull(c.duration, 9) * 1000000000), 'Nullable(Int64)'), NULL) AS exact_ns,
-    abs((last_ns - first_ns) - exact_ns) < 1000000000 AS is_whole_seconds,
-    if(is_whole_seconds, greatest(first_ns, last_ns - exact_ns), first_ns) AS start_ns,
-    if(is_whole_seconds, start_ns + exact_ns, last_ns) AS end_ns,
-    (first_ns = 0) OR (last_ns = 0) AS is_timeless,
-    if(c.collector = 'nfdump', 1, greatest(ifNull(toUInt32OrNull(c.sampling_rate), 1), 1)) AS scale,
-    ifNull(toUInt64OrNull(c.reverse_bytes), 0) > 0 AS has_reverse,
-    arrayJoin(multiIf(NOT has_reverse, [0], trimBoth(c.bytes) = '0', [1], [0, 1])) AS is_reverse,
-    arrayMap(text -> if(scale = 1, text, ifNull(toString(CAST(toUInt64OrNull(text), 'Nullable(UInt128)') * scale), text)), if(is_reverse, [trimBoth(c.reverse_bytes), trimBoth(c.reverse_packets)], [trimBoth(c.bytes), trimBoth(c.packets)])) AS counts
+    given AS
+    (
+        SELECT
+            *,
+            CAST(transform(toString(collector), ['goflow2', 'nfdump'], [1, 1000000], 1000000000), 'Int128') AS digit_ns,
+            arrayMap(text -> multiIf((text = '') OR startsWith(text, '0000-00-00'), 0, match(text, '^[0-9]{1,19}$'), toInt128OrNull(text) * digit_ns, match(text, '^[0-9]{1,10}\\.[0-9]{1,9}$'), CAST((toDecimal128OrNull(text, 9) * 1000000000), 'Nullable(Int128)'), match(text, '^(19|20|21)[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?$'), CAST(toUnixTimestamp64Nano(parseDateTime64BestEffortOrNull(text, 9)), 'Nullable(Int128)'), NULL), [trimBoth(first_seen), trimBoth(last_seen), trimBoth(arrived)]) AS given_ns
+        FROM flow_collected
+    ),
+    known AS
+    (
+        SELECT
+            *,
+            arrayMap(ns -> CAST(multiIf((ns IS NULL) OR (ns > 9223372036854775807), NULL, ns < (2 * 86400000000000), 0, ns), 'Nullable(Int64)'), given_ns) AS known_ns
+        FROM given
+    ),
+    arriving AS
+    (
+        SELECT
+            *,
+            946684800000000000 AS year_2000_ns,
+            if(((known_ns[3]) >= year_2000_ns) AND ((known_ns[3]) <= ((toUnixTimestamp64Milli(received_at) * 1000000) + 60000000000)), assumeNotNull(known_ns[3]), 0) AS arrived_ns
+        FROM known
+    ),
+    mended AS
+    (
+        SELECT
+            *,
+            arrayMap(ns -> if((arrived_ns > 0) AND (((ns - 4294967296000000) >= (arrived_ns - 3600000000000)) AND ((ns - 4294967296000000) <= (arrived_ns + 60000000000))), ns - 4294967296000000, ns), [known_ns[1], known_ns[2]]) AS mended_ns
+        FROM arriving
+    ),
+    timed AS
+    (
+        SELECT
+            *,
+            mended_ns[1] AS first_ns,
+            mended_ns[2] AS last_ns,
+            if(match(duration, '^[0-9]{1,9}\\.[0-9]{1,9}$') AND match(first_seen, ':[0-9]{2}$') AND match(last_seen, ':[0-9]{2}$'), CAST((toDecimal128OrNull(duration, 9) * 1000000000), 'Nullable(Int64)'), NULL) AS exact_ns,
+            abs((last_ns - first_ns) - exact_ns) < 1000000000 AS is_whole_seconds,
+            if(is_whole_seconds, greatest(first_ns, last_ns - exact_ns), first_ns) AS start_ns,
+            if(is_whole_seconds, start_ns + exact_ns, last_ns) AS end_ns,
+            (first_ns = 0) OR (last_ns = 0) AS is_timeless,
+            if(collector = 'nfdump', 1, greatest(ifNull(toUInt32OrNull(sampling_rate), 1), 1)) AS scale,
+            ifNull(toUInt64OrNull(reverse_bytes), 0) > 0 AS has_reverse,
+            arrayJoin(multiIf(NOT has_reverse, [0], trimBoth(bytes) = '0', [1], [0, 1])) AS is_reverse
+        FROM mended
+    ),
+    counted AS
+    (
+        SELECT
+            *,
+            arrayMap(text -> if(scale = 1, text, ifNull(toString(CAST(toUInt64OrNull(text), 'Nullable(UInt128)') * scale), text)), if(is_reverse, [trimBoth(reverse_bytes), trimBoth(reverse_packets)], [trimBoth(bytes), trimBoth(packets)])) AS counts
+        FROM timed
+    )
 SELECT
     c.landing AS landing,
     c.source AS source,
@@ -1235,7 +1271,7 @@ SELECT
     c.sample AS sample,
     multiIf(c.problem != '', c.problem, (c.src_addr = '') AND (c.dst_addr = '') AND (c.first_seen = '') AND startsWith(c.record, '{') AND (NOT isValidJSON(c.record)), if(endsWith(c.record, '}'), 'not_json', 'truncated'), (c.src_addr = '') AND (c.dst_addr = '') AND (c.first_seen = '') AND (NOT startsWith(c.record, '{')), if(isValidJSON(c.record), 'not_an_object', 'not_json'), (start_ns IS NULL) OR (end_ns IS NULL), 'bad_time', is_timeless, 'no_time', '') AS problem,
     c.record AS record
-FROM flow_collected AS c;
+FROM counted AS c;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS flow_csv_fields_mv TO flow_fields
 (

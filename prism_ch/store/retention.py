@@ -24,8 +24,6 @@ _UNITS = {"d": 1, "w": 7, "y": 365}
 
 #: A TTL as the engine writes it back: the column and the days.
 _TTL = re.compile(r" TTL toDateTime\((\w+)\) \+ toIntervalDay\(\D*(\d+)")
-#: A change of TTL has reached all parts when it returns, so that it can be noted when it begins to hold.
-_TTL_SETTINGS = {"materialize_ttl_after_modify": 1, "mutations_sync": 2, "alter_sync": 2}
 
 #: Tables to prune, by the view that lists their dead rows, in this order: the table that the view reads comes last, so
 #: that the list holds until all of it is deleted; `revisions`, which the other views read, at the end.
@@ -214,7 +212,6 @@ def _keep(store: Store, name: str, days: int, noted: _Noted, ttls: _Ttls, *, is_
         local = local_name(table, store.cluster)
         if ttls[local] != (age, days + _SURPLUS_DAYS):
             key = {"table": local, "age": age, "days": days + _SURPLUS_DAYS}
-            for order in ("drop_whole_parts", "set_ttl"):
-                store.ddl(statement(order), key, settings=_TTL_SETTINGS)
+            store.ddl(statement("set_ttl"), key)
     if not is_less and not is_noted:
         store.command(statement("note_retention"), note)
