@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
 
@@ -49,7 +48,9 @@ def _connect(folder: Path) -> Client:
     try:
         with _printed() as read:
             try:
-                client = clickhouse_connect.get_client(interface="chdb", path=str(folder))
+                from prism_ch.store.embedded import EmbeddedClient  # noqa: PLC0415 - starts the engine
+
+                client: Client = EmbeddedClient(path=str(folder))
             finally:
                 printed = read()
     except Error as error:
