@@ -18,6 +18,8 @@ settings.register_profile("few", deadline=None, max_examples=25, derandomize=Tru
 settings.load_profile("few")
 
 _numbers = count(1)
+#: Tables in which migrate() notes what it did.
+_KEPT = ["schema_migrations", "retention_log"]
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +58,8 @@ def store(store_url: str, engine_folder: Path, spare_databases: list[str]) -> It
     with connect(store_url) as store:
         # A schema is some sixty files, and nobody will miss those of a test after a power cut.
         store.client.set_client_setting("fsync_metadata", 0)
-        migrate(store)
+        if not _exists(store):
+            migrate(store)
         schema = _schema(store, engine_folder)
         yield store
         if _schema(store, engine_folder) == schema:
@@ -66,19 +69,26 @@ def store(store_url: str, engine_folder: Path, spare_databases: list[str]) -> It
             _drop(store)
 
 
+def _exists(store: Store) -> bool:
+    answer = store.raw("EXISTS DATABASE {name:Identifier}", {"name": store.database}, fmt="TSV", use_database=False)
+    return answer.strip() == b"1"
+
+
 def _schema(store: Store, folder: Path) -> object:
-    """Describe the migrations that the database had, and the files of its tables and views."""
+    """Describe the migrations that the database had, the days that it keeps, and the files of its tables and views."""
     # The engine replaces a table's file when it changes the table. Asking it for all statements takes 0.05 s.
     files = {entry.name: entry.stat() for entry in os.scandir(folder / "metadata" / store.database)}
-    migrations = store.rows("SELECT * FROM schema_migrations ORDER BY ALL")
-    return migrations, {name: (state.st_ino, state.st_mtime_ns) for name, state in files.items()}
+    noted = [store.rows("SELECT * FROM {table:Identifier} ORDER BY ALL", {"table": table}) for table in _KEPT]
+    return noted, {name: (state.st_ino, state.st_mtime_ns) for name, state in files.items()}
 
 
 def _empty(store: Store) -> None:
-    """Remove all rows, and with them the memory of deduplication tokens; the migrations stay."""
+    """Remove all rows but what migrate() noted, and with them the memory of deduplication tokens."""
     # Also a table whose rows are all gone has parts, that were replaced.
-    written = "SELECT DISTINCT table FROM system.parts WHERE database = {name:String} AND table != 'schema_migrations'"
-    for (name,) in store.rows(written, {"name": store.database}):
+    written = (
+        "SELECT DISTINCT table FROM system.parts WHERE database = {name:String} AND table NOT IN {kept:Array(String)}"
+    )
+    for (name,) in store.rows(written, {"name": store.database, "kept": _KEPT}):
         store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
 
 

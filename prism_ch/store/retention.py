@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 
+import pyarrow as pa
+
 from prism_ch.assets import asset
 from prism_ch.errors import UsageError
 from prism_ch.store.client import Store
@@ -89,12 +91,14 @@ def apply_retention(store: Store) -> None:
 
     No class is kept by default longer than one that it needs. May be repeated, and completes what was broken off.
     """
-    noted, ttls = _noted(store), _ttls(store)
+    noted = _noted(store)
     days = _days(noted)
+    wanted = {}
     for name, item in classes().items():
         _, is_default = noted.get(name, (0, True))
         default = min([item.kept_days, *(days[other] for other in item.not_longer_than)])
-        _keep(store, name, default if is_default else days[name], noted, ttls, is_default=is_default)
+        wanted[name] = (default if is_default else days[name], is_default)
+    _keep(store, wanted, noted)
 
 
 def set_retention(store: Store, wanted: Mapping[str, int]) -> None:
@@ -114,9 +118,7 @@ def set_retention(store: Store, wanted: Mapping[str, int]) -> None:
                     f"{name} can't be kept for {days[name]} days when {other}, which it needs, is kept for"
                     f" {days[other]}; set both, for example --set {name}={days[name]}d --set {other}={days[name]}d"
                 )
-    ttls = _ttls(store)
-    for name, wanted_days in wanted.items():
-        _keep(store, name, wanted_days, noted, ttls, is_default=False)
+    _keep(store, {name: (wanted_days, False) for name, wanted_days in wanted.items()}, noted)
 
 
 def read_retention(store: Store) -> list[ClassState]:
@@ -197,21 +199,26 @@ def _ttls(store: Store) -> _Ttls:
     return {name: match and (match[1], int(match[2])) for name, match in found.items()}
 
 
-def _keep(store: Store, name: str, days: int, noted: _Noted, ttls: _Ttls, *, is_default: bool) -> None:
-    """Record a class's days and set its tables' TTL.
+def _keep(store: Store, wanted: _Noted, noted: _Noted) -> None:
+    """Record the days of classes and set their tables' TTL.
 
-    At any time the note promises no more than the TTLs keep. So less is noted before, and
-    more after the tables follow.
+    At any time the notes promise no more than the TTLs keep. So less is noted before, and more after the tables follow.
     """
-    is_noted = noted.get(name) == (days, is_default)
-    is_less = name not in noted or days < noted[name][0]
-    note = {"class": name, "kept_days": days, "is_default": int(is_default)}
-    if is_less:
-        store.command(statement("note_retention"), note)
-    for table, age in classes()[name].tables.items():
-        local = local_name(table, store.cluster)
-        if ttls[local] != (age, days + _SURPLUS_DAYS):
-            key = {"table": local, "age": age, "days": days + _SURPLUS_DAYS}
-            store.ddl(statement("set_ttl"), key)
-    if not is_less and not is_noted:
-        store.command(statement("note_retention"), note)
+    less = {name: note for name, note in wanted.items() if name not in noted or note[0] < noted[name][0]}
+    _note(store, less)
+    ttls = _ttls(store)
+    for name, (days, _) in wanted.items():
+        for table, age in classes()[name].tables.items():
+            local = local_name(table, store.cluster)
+            if ttls[local] != (age, days + _SURPLUS_DAYS):
+                store.ddl(statement("set_ttl"), {"table": local, "age": age, "days": days + _SURPLUS_DAYS})
+    _note(store, {name: note for name, note in wanted.items() if name not in less and note != noted[name]})
+
+
+def _note(store: Store, notes: _Noted) -> None:
+    columns = {
+        "class": pa.array(list(notes), pa.string()),
+        "kept_days": pa.array([days for days, _ in notes.values()], pa.uint32()),
+        "is_default": pa.array([int(is_default) for _, is_default in notes.values()], pa.uint8()),
+    }
+    store.insert("retention_log", columns)
