@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, group_search, run_starts
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_starts
+from prism_ch.core.search import group_search
 
 #: Windows within this many standard deviations of the fullest are as full.
 _SAME_FILL = 3.0

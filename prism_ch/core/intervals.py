@@ -17,12 +17,12 @@ from prism_ch.core.arrays import (
     Int64,
     check_equal_length,
     check_groups,
-    group_search,
     last_rows,
     order_by,
     ranges,
     run_starts,
 )
+from prism_ch.core.search import group_search
 
 
 @dataclass(frozen=True, slots=True)

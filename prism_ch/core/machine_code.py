@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numba
@@ -10,6 +11,11 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+#: Columns of arguments, which may be read-only, and one that a function fills.
+INT32_COLUMN, INT64_COLUMN = (numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int32, numba.int64))
+NEW_INT64_COLUMN = numba.types.Array(numba.int64, 1, "C")
 
 
 def compiled(function: Function) -> Function:
@@ -20,12 +26,24 @@ def compiled(function: Function) -> Function:
     Arrays are handed on without counting references to them, which would take most of the time; so none may be made.
     Other threads run meanwhile.
     """
+    return _compiled(function)
+
+
+def compiled_for(*arguments: numba.types.Type) -> Callable[[Function], Function]:
+    """Compile a function when it is defined, for arguments of these types alone.
+
+    Else it is as `compiled` does.
+    """
+    return partial(_compiled, signature=arguments)
+
+
+def _compiled(function: Function, signature: tuple[numba.types.Type, ...] | None = None) -> Function:
     allowed = {"contract", "reassoc", "nsz", "arcp", "ninf", "nnan"}
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": allowed, "nogil": True, "_nrt": False}
     try:
-        return cast("Function", numba.njit(cache=True, **options)(function))
+        return cast("Function", numba.njit(signature, cache=True, **options)(function))
     except RuntimeError:  # numba's "no locator available"
-        return cast("Function", numba.njit(**options)(function))
+        return cast("Function", numba.njit(signature, **options)(function))
 
 
 def inlined(function: Function) -> Function:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Float64, Int64, segment_search
+from prism_ch.core.arrays import Float64, Int64
+from prism_ch.core.search import segment_search
 
 
 def count_below(rows: Float64, row: Int64, value: npt.NDArray[Any]) -> Int64:

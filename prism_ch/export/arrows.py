@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from prism_ch.core.arrays import group_search, order_by, run_numbers, run_starts
+from prism_ch.core.arrays import order_by, run_numbers, run_starts
+from prism_ch.core.search import group_search
 from prism_ch.export.messages import Sent
 from prism_ch.export.reader import Phases
 from prism_ch.model.columns import Bool, Int32, Int64

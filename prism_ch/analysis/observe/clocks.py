@@ -15,9 +15,10 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import group_search, order_by, ranges, run_numbers, run_starts
+from prism_ch.core.arrays import order_by, ranges, run_numbers, run_starts
 from prism_ch.core.density import densest
 from prism_ch.core.graph import components, levels
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch, of_several

@@ -12,7 +12,8 @@ import numpy as np
 
 from prism_ch.analysis.roles.links import Links
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import distinct, group_search
+from prism_ch.core.arrays import distinct
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, TP

@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components, distance_from_end
 from prism_ch.core.pairs import PairIndex, links_of
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.result import CP, DP, EP, PP, TP, Group

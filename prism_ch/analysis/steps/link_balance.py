@@ -11,9 +11,10 @@ from prism_ch.analysis.steps.regularity import most_regular
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.analysis.steps.step_volume import closed_by_silence, segment
 from prism_ch.core import intervals, periodicity, robust
-from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components, distance_from_end
 from prism_ch.core.pairs import LinkTable, links_of
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic

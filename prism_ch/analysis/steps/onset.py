@@ -15,7 +15,8 @@ from prism_ch.analysis.steps.regularity import most_regular
 from prism_ch.analysis.steps.sequences import Background, Sequences
 from prism_ch.analysis.steps.step_volume import KnownSteps, segment
 from prism_ch.core import robust
-from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.arrays import run_starts
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams

@@ -14,7 +14,8 @@ import numpy as np
 
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import robust
-from prism_ch.core.arrays import group_search, order_by, run_starts
+from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt64
 from prism_ch.model.params import DivideParams
 

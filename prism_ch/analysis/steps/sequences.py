@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.arrays import run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import links_of
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic

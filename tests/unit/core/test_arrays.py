@@ -11,11 +11,9 @@ from prism_ch.core.arrays import (
     check_equal_length,
     check_groups,
     distinct,
-    group_search,
     order_by,
     ranges,
     run_starts,
-    segment_search,
 )
 
 
@@ -71,33 +69,6 @@ def test_distinct_numbers_are_those_of_unique(dtype: type[np.integer]) -> None:
     values = np.random.default_rng(1).integers(0, 50, (4, 30)).astype(dtype)
     for some in (values, values[:0], values[0]):
         np.testing.assert_array_equal(distinct(some), np.unique(some), strict=True)
-
-
-@pytest.mark.parametrize("rows", [10, 5_000])
-@pytest.mark.parametrize("highest", [10, 2**61])
-def test_group_search_finds_first_larger_value(rows: int, highest: int) -> None:
-    chance = np.random.default_rng(rows)
-    group = np.sort(chance.integers(0, 4, rows)).astype(np.int32)
-    values = np.concatenate([np.sort(chance.integers(-highest, highest, np.sum(group == one))) for one in range(4)])
-    wanted, queries = chance.integers(0, 6, rows).astype(np.int32), chance.integers(-highest, highest, rows)
-    found = group_search(group, values, wanted, queries)
-    assert [
-        np.sum((group < one) | ((group == one) & (values <= query)))
-        for one, query in zip(wanted[:200], queries[:200], strict=True)
-    ] == found[:200].tolist()
-    order = np.lexsort((queries, wanted))
-    np.testing.assert_array_equal(group_search(group, values, wanted[order], queries[order]), found[order])
-
-
-@given(st.lists(st.lists(st.integers(-5, 5), max_size=9), min_size=1, max_size=5), st.lists(st.integers(-6, 6)))
-def test_segment_search_is_searchsorted_in_each_segment(segments: list[list[int]], queries: list[int]) -> None:
-    segments = [sorted(segment) for segment in segments]
-    offsets = np.cumsum([0] + [len(segment) for segment in segments], dtype=np.int64)
-    values = np.array([value for segment in segments for value in segment], dtype=np.int64)
-    which = np.arange(len(queries)) % len(segments)
-    found = segment_search(values, offsets[which], offsets[which + 1], np.array(queries, dtype=np.int64))
-    expected = [np.searchsorted(segments[i], query, side="right") for i, query in zip(which, queries, strict=True)]
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_ranges_are_counted_up_end_to_end() -> None:

@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import group_search, run_starts
+from prism_ch.core.arrays import run_starts
 from prism_ch.core.graph import components
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ComputeTimeParams

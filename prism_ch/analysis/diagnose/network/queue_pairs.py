@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import distinct, group_search, order_by, run_starts
+from prism_ch.core.arrays import distinct, order_by, run_starts
 from prism_ch.core.pairs import PairIndex
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Int32, Int64, UInt16
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import PairKinds

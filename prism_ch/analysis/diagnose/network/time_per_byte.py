@@ -10,8 +10,9 @@ import numpy as np
 from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
 from prism_ch.analysis.diagnose.network.turns import find_turns
 from prism_ch.core import robust
-from prism_ch.core.arrays import group_search, order_by
+from prism_ch.core.arrays import order_by
 from prism_ch.core.graph import components
+from prism_ch.core.search import group_search
 from prism_ch.core.significance import mean_ranks
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
