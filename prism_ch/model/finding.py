@@ -23,6 +23,9 @@ FindingKind = Literal[
 SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter", "stage"]
 Severity = Literal["info", "warning", "critical"]
 
+#: Kinds on what moves data.
+NETWORK_KINDS: tuple[FindingKind, ...] = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:

@@ -13,7 +13,7 @@ from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_plac
 from prism_ch.analysis.incidents.growth import grown_since
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64
-from prism_ch.model.finding import Finding, Severity
+from prism_ch.model.finding import NETWORK_KINDS, Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import IncidentParams
@@ -30,10 +30,6 @@ def grade(incident: Incident, params: IncidentParams) -> Severity:
     if lost_gpu_s >= params.critical_gpu_s:
         return "critical"
     return "warning" if by_share == "info" and lost_gpu_s >= params.warning_gpu_s else by_share
-
-
-#: Kinds of causes in the network.
-OF_NETWORK = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
 
 
 #: Tells which share of its steps' time a finding costs a job, by job_id; None where nothing does.
@@ -197,7 +193,7 @@ def _of_steps(
     healthy_s = _healthy(job, (*slow, *(one for one in others if is_slow(one)))).duration_s
     usual_s = _usual_s(slow, healthy_s, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
-    grown = None if slow[0].kind in OF_NETWORK else _grown(job, slow, others, params)
+    grown = None if slow[0].kind in NETWORK_KINDS else _grown(job, slow, others, params)
     grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
     own |= grows
     if usual_s is None:
@@ -209,7 +205,7 @@ def _of_steps(
         far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))
         own = _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
-    most_s = duration_s * (share if slow[0].kind in OF_NETWORK else 1.0)
+    most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
     excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
     unseen = np.flatnonzero(steps.complete[:-1] == 0)
     own[unseen] |= own[unseen + 1]

@@ -10,12 +10,11 @@ from prism_ch.analysis.replay.causes import Cause, find_cause
 from prism_ch.analysis.replay.draft import MESSAGE, ROUND
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.model.columns import Float64
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import NETWORK_KINDS, Finding
 from prism_ch.model.topology import Topology
 
-#: Kinds of finding that name what computes, and what moves data.
+#: Kinds of finding that name what computes.
 _COMPUTE = ("slow_gpu",)
-_NETWORK = ("slow_nic", "slow_link", "slow_switch", "congestion", "slow_group")
 
 
 def cause_of(
@@ -30,7 +29,7 @@ def cause_of(
         named = (finding.cause.subject, *finding.cause.may_also_be)
         return cause_at(graph, named, topology, computes=True, moves=False)
     computes = finding.kind in _COMPUTE or finding.subject_type == "stage"
-    if not computes and finding.kind not in _NETWORK:
+    if not computes and finding.kind not in NETWORK_KINDS:
         return None
     about = [one for one in finding.about if one not in finding.baseline.s_per_byte]
     names = (finding.subject, *(about if computes or finding.kind == "slow_group" else ()))

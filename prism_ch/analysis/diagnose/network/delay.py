@@ -11,14 +11,12 @@ from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
 from prism_ch.core.significance import better_of_rows, low_median, spread_of
 from prism_ch.model.columns import Bool, Float64
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import NETWORK_KINDS, Finding
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
 
 #: Communicators that show which of them is slow: none is quicker than the network.
 _TWO = 2
-
-_NETWORK_KINDS = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def remembered_s_per_byte(known: Sequence[Finding], times: TimePerByte, topology
     """Return the logarithm of remembered usual seconds a byte, float64[n], else NaN."""
     usual: dict[str, float] = {}
     for finding in known:
-        if finding.status == "open" and finding.kind in _NETWORK_KINDS:
+        if finding.status == "open" and finding.kind in NETWORK_KINDS:
             usual |= finding.baseline.s_per_byte
     return np.array([np.log(usual[way]) if way in usual else np.nan for way in ways_of(times, topology, job_id)])
 
