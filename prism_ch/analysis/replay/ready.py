@@ -77,7 +77,10 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """When units are ready, `at` float64[u, k], and how long after each source, `lag` float64[s, u, k]."""
+    """When units are ready, `at` float64[u, k], and how long after each source, `lag` float64[s, u, k].
+
+    `took` float64[u, k] is how long after the last source, where that is `known` bool[u, k].
+    """
 
     at: Float64
     lag: Float64
@@ -120,7 +123,7 @@ def find_readiness(
         lag = lag + np.where(plain, seen.at - (sources + lag).max(axis=0), 0)[None]
     comes = sources + lag
     took = np.take_along_axis(lag, comes.argmax(axis=0)[None], axis=0)[0]
-    return Readiness(comes.max(axis=0), lag, took, ~queued)
+    return Readiness(comes.max(axis=0), lag, took, ~queued & np.isfinite(took))
 
 
 def _least_of_neighbours(rate: Float64, seen: Seen, hidden: Bool, all_at_once: Bool) -> Float64:

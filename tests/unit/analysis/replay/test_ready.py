@@ -12,3 +12,4 @@ def test_a_unit_that_waits_for_nothing_is_unknown() -> None:
     ready = find_readiness(seen, sources, np.ones((1, 2)), np.ones((2, 1)))
     assert ready.at[0].tolist() == [5.0]
     assert np.isnan(ready.at[1]).all()
+    assert ready.known.tolist() == [[True], [False]]
