@@ -38,7 +38,7 @@ def pipeline_ends(
     1. Sum what was sent over a link, one way less the other: the balance.
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
        each pipeline whether at the least or at the most, by which way activations go. Where a lost message shifts the
-       balance of all that comes later, take the extremes within a step.
+       balance of all that comes later, take the extremes within a step, if pieces are more alike so.
     3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes the others
        rest after every microbatch.
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
@@ -56,8 +56,11 @@ def pipeline_ends(
     step_volume, share = most_regular(sequences, ends, params)
     if np.median(share) < params.nearly_all:
         messages = _messages_a_step(traffic, downward, sequences, params)
-        ends = _at_rest(*_extremes(level, sequences, messages), chain, haste, sequences, params)
-        step_volume, share = most_regular(sequences, ends, params)
+        within = _at_rest(*_extremes(level, sequences, messages), chain, haste, sequences, params)
+        volume_within, share_within = most_regular(sequences, within, params)
+        # Where a slow link makes its ends rest after every microbatch, the period is that, and other links show more.
+        if np.median(share_within) > np.median(share):
+            ends, step_volume, share = within, volume_within, share_within
     single = (step_volume < params.one_step * 2 * message) & (known_volume > params.one_step * step_volume)
     step_volume = np.where(single, known_volume, step_volume)
     closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
