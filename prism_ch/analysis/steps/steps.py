@@ -306,7 +306,10 @@ def _join_delayed(
         # Lost records make single lines miss a step, so that two of them take turns, a step apart; never several.
         apart_ns = until - centre[first] if min(lines) > 1 else min(until - centre[first], least_ns)
         most_wait = lines[0] > 1 and lines[0] >= lines[1]
-        waited = most_wait and last_ns[later] <= begin_ns[first:later].min() < _NEVER_NS
+        next_ns = begin_ns[first:later].min()
+        # Those that had gone on would have ended another step by then.
+        is_seen = next_ns < _NEVER_NS or centre[later] - centre[first] > params.one_step * least_ns
+        waited = most_wait and is_seen and last_ns[later] <= next_ns
         if waited or min(centre[later], due[later]) - centre[first] < params.delay_share * apart_ns:
             number[later:] -= 1
     return number
