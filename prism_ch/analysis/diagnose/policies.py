@@ -12,7 +12,7 @@ from prism_ch.analysis.diagnose.episodes import carry_on, together
 from prism_ch.analysis.diagnose.network.sharing import is_shared
 from prism_ch.analysis.diagnose.stops.stop_findings import carry_on_stops, find_habits, is_stop
 from prism_ch.model.columns import Bool
-from prism_ch.model.finding import Finding
+from prism_ch.model.finding import NETWORK_KINDS, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.topology import Topology
@@ -168,7 +168,7 @@ def carry_on_findings(found: Sequence[Finding], context: JobContext) -> tuple[Fi
     first, repeats = context.first_new_step, context.params.diagnose.repeats
     shared = [one for one in found if is_shared(one) and (one.status == "open" or one.last_step + repeats >= first)]
     telemetry = [one for one in found if one.kind == "telemetry"]
-    slow = [one for one in own if one.kind == "slow_gpu"]
+    slow = [one for one in (*own, *shared) if one.kind in ("slow_gpu", *NETWORK_KINDS)]
     last_known_ns = int(context.job.steps.end_ns[:-1].max(initial=0))
     pauses = () if context.job.memory is None else context.job.memory.pauses
     return (
