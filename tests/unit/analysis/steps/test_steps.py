@@ -207,6 +207,12 @@ class TestEdges:
         late = ring([0, 1], [end - 100 for end in ends[:19]])
         assert ends_ms(divided(others + late)) == pytest.approx(ends[:19])
 
+    def test_one_group_that_all_wait_for_ends_the_last_step(self) -> None:
+        ends = every(1000, 20, 1000)
+        others = [flow for g in range(1, 8) for flow in ring([2 * g, 2 * g + 1], ends)]
+        late = [*ends[:-1], ends[-1] + 5000]
+        assert ends_ms(divided(others + ring([0, 1], late))) == pytest.approx(late)
+
     def test_step_is_left_when_one_group_has_not_ended_it(self) -> None:
         ends = every(1000, 20, 1000)
         flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
