@@ -60,9 +60,9 @@ def compare(
             before = np.array([expected_s.get(endpoint, np.nan) for endpoint in times.endpoints.tolist()])
             yield compare_with_past(times, step_s, before, params)
             hidden = np.zeros(len(before), dtype=bool) if times.hidden is None else times.hidden
-            for ranks in (~hidden, hidden):
+            for ranks, evens_out in ((~hidden, True), (hidden, False)):
                 if ranks.any():
-                    yield _with_quicker(times, step_s, before, ranks, params, evens_out=ranks is not hidden)
+                    yield _with_quicker(times, step_s, before, ranks, params, evens_out=evens_out)
 
 
 def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams) -> Comparison:
