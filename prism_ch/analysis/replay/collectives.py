@@ -152,10 +152,11 @@ def _numbered(bursts: _Bursts, near_ns: float, params: ReplayParams) -> tuple[_N
     ends = np.full((steps, rounds), np.nan)
     np.fmax.at(ends, (bursts.step[whole], place[whole]), bursts.end[whole])
     known = ~np.isnan(ends[:, 0])
-    shown = _shown(ends, bursts, near_ns, known, pairs, params)
+    own = np.where(whole, place, -1)
+    shown = _shown(ends, bursts, own, near_ns, known, pairs, params)
     ends = ends[:, shown]
     covers = count_up_to(ends, bursts.step, bursts.end + near_ns) > count_below(ends, bursts.step, bursts.start)
-    whole &= bool(shown.all())  # a pair that shows all rounds shows them by their numbers, however late it is
+    whole &= bool(shown.all())
     use = np.flatnonzero(known[bursts.step] & (covers | whole))
     last = nearest_place(ends, bursts.step[use], bursts.end[use])
     last = np.where(whole[use], place[use], last)
@@ -170,10 +171,16 @@ def _numbered(bursts: _Bursts, near_ns: float, params: ReplayParams) -> tuple[_N
     )
 
 
-def _shown(ends: Float64, bursts: _Bursts, near_ns: float, known: Bool, pairs: int, params: ReplayParams) -> Bool:
-    """Mask the rounds during which most pairs move data. Returns bool[n]; the last one is always among them."""
-    first = count_below(ends, bursts.step, bursts.start)
-    after = count_up_to(ends, bursts.step, bursts.end + near_ns)
+def _shown(
+    ends: Float64, bursts: _Bursts, own: Int64, near_ns: float, known: Bool, pairs: int, params: ReplayParams
+) -> Bool:
+    """Mask the rounds during which most pairs move data. Returns bool[n]; the last one is always among them.
+
+    A pair that shows all rounds shows them by their numbers, `own` int64[b] of each burst, else -1: where one
+    communicator is late, the others have ended a round long before it does.
+    """
+    first, after = count_below(ends, bursts.step, bursts.start), count_up_to(ends, bursts.step, bursts.end + near_ns)
+    first, after = np.where(own < 0, first, own), np.where(own < 0, after, own + 1)
     change = np.zeros((len(ends), ends.shape[1] + 1))
     np.add.at(change, (bursts.step, first), 1.0 * (after > first))
     np.add.at(change, (bursts.step, after), -1.0 * (after > first))

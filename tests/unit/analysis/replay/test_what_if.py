@@ -35,7 +35,7 @@ def median_step_s(scenario: Scenario) -> float:
     return float(np.median(replay(built, built.lag, PARAMS.replay.sweeps).duration_ns[built.known])) / 1e9
 
 
-@pytest.mark.parametrize("family", ["leaf-spine", "pipeline-1f1b"])
+@pytest.mark.parametrize("family", ["leaf-spine", "pipeline-1f1b", "distributed-optimizer"])
 def test_slow_nic_costs_what_a_replay_without_it_saves(family: str) -> None:
     slow, healthy = on_network(family, 0.2)
     replayed, found = network_findings(slow)
