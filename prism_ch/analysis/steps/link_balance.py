@@ -39,8 +39,8 @@ def pipeline_ends(
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
        each pipeline whether at the least or at the most, by which way activations go. Where a lost message shifts the
        balance of all that comes later, take the extremes within a step, if pieces are more alike so.
-    3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes the others
-       rest after every microbatch.
+    3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes all of
+       them rest after every microbatch.
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
        are, those of a straggler, before the others go on.
     """
@@ -62,6 +62,9 @@ def pipeline_ends(
         if np.median(share_within) > np.median(share):
             ends, step_volume, share = within, volume_within, share_within
     single = (step_volume < params.one_step * 2 * message) & (known_volume > params.one_step * step_volume)
+    # Links that move as much show where a step ends, and how much that is, unless they rest within it, too.
+    alike = robust.size_classes(sequences.volume, params.same_volume)
+    single &= np.bincount(alike, weights=~single)[alike] == 0
     step_volume = np.where(single, known_volume, step_volume)
     closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
     closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)

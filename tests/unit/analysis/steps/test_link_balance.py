@@ -12,6 +12,7 @@ from prism_ch.analysis.steps.link_balance import without_strays
 from prism_ch.analysis.steps.sequences import Sequences, links, read_sequences
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.columns import Int64
+from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, batch, every, pipeline, shaken, topology, traffic, typed
 from tests.unit.chain import work
@@ -156,6 +157,22 @@ def test_steps_of_a_known_job_stay_whole_while_a_stage_is_slow() -> None:
     found = work(batch(shaken(flows, 1, ms=0.1)), topology(2), 10).only.steps
     assert len(found) == 110
     assert found.duration_s[1:] == pytest.approx([0.85] * 79 + [1.55] * 30, abs=0.002)
+
+
+def test_straggler_that_rests_within_steps_ends_them_with_others() -> None:
+    """Each answer of the slow pipeline comes before its next microbatch, the other one is busy for the whole step."""
+    starts, slow, quick = every(1600, 12), [], []
+    for start in starts:
+        for microbatch in range(4):
+            slow += [Flow(0, 1, start + 300 * (microbatch + 1)), Flow(1, 0, start + 300 * (microbatch + 1) + 150)]
+            quick += [Flow(2, 3, start + 50 * (microbatch + 1)), Flow(3, 2, start + 50 + 150 * (microbatch + 1))]
+    seen = traffic(shaken(sorted([*slow, *quick], key=lambda flow: flow.start_ms), 1, ms=0.5))
+    young = divide(seen, typed(seen, [(0, 1), (2, 3)]), np.arange(4, dtype=np.int32), PARAMS)
+    ends_ms = (young.end_ns[0] - BEGIN_NS) / MS
+    assert ends_ms[:-1] == pytest.approx([start + 1360 for start in starts[:-1]], abs=2)
+    known = Division(young.endpoints, young.end_ns[:, :6], young.whole[:6])
+    later = divide(seen, typed(seen, [(0, 1), (2, 3)]), np.arange(4, dtype=np.int32), PARAMS, known)
+    np.testing.assert_array_equal(later.end_ns, young.end_ns)
 
 
 @pytest.mark.parametrize("microbatches", [4, 8])
