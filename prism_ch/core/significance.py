@@ -29,6 +29,14 @@ def corrected_score(deviates: npt.ArrayLike, comparisons: float) -> Float64:
     return np.asarray(-special.ndtri_exp(np.minimum(log_tail, np.log(0.5))))
 
 
+def expected_by_chance(times: int, count: int, share: float, trials: int) -> float:
+    """Return how many of some trials reach a count by chance.
+
+    It is the binomial tail, that of `count` draws, each with probability `share`, `times` or more hit, for each trial.
+    """
+    return float(special.bdtrc(times - 1, count, share)) * trials
+
+
 def low_median(values: Float64) -> Float64:
     """Return the lower median along the last axis, without it.
 

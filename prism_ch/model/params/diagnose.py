@@ -55,7 +55,8 @@ class DiagnoseParams(SharedParams):
     #: A GPU or server is the straggler if it was last to be ready in this share of the slow steps: in most of them.
     min_culprit_share: float = 0.6
     #: False stragglers expected an episode at the most, by the null model that draws the last server at random: one in
-    #: a thousand episodes.
+    #: a thousand episodes. As many slow groups are expected of all steps looked at, were a group slow in as many as
+    #: its peers are.
     max_false_culprits: float = 1e-3
     #: Excess of a group's time per byte over its peers from which it is slow, as a share: flows contend for links by
     #: less.

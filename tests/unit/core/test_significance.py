@@ -11,6 +11,7 @@ from prism_ch.core.significance import (
     MEDIAN_SPREAD,
     better_of_rows,
     corrected_score,
+    expected_by_chance,
     mean_ranks,
     quickest_runs,
     spread_of,
@@ -32,6 +33,12 @@ def test_among_many_only_what_is_rare_counts() -> None:
 def test_fewer_than_one_comparison_is_refused() -> None:
     with pytest.raises(ValueError, match=r"comparisons is 0\.5"):
         corrected_score([1.0], 0.5)
+
+
+def test_what_chance_brings_is_the_binomial_tail_of_all_trials() -> None:
+    assert expected_by_chance(3, 3, 0.1, 50) == pytest.approx(50 * 0.1**3)
+    assert expected_by_chance(2, 5, 0.3, 7) == pytest.approx(7 * stats.binom.sf(1, 5, 0.3))
+    assert expected_by_chance(0, 4, 0.2, 9) == pytest.approx(9)
 
 
 def test_a_single_stray_lifts_no_trailing_median() -> None:

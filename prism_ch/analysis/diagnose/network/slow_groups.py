@@ -7,9 +7,11 @@ import numpy as np
 from prism_ch.analysis.diagnose.episodes import Episode, episodes
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, identity, make_finding, severity
 from prism_ch.core import robust
-from prism_ch.model.columns import Float64
+from prism_ch.core.significance import expected_by_chance
+from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, GroupSet, PairKinds
+from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import DP, Group
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -26,7 +28,7 @@ def find_slow_groups(
     Parameters: the traffic, kinds, division and groups of an attempt; published steps may be among the division's: a
     few new ones alone may be too few to judge.
     Groups are compared by seconds per byte within a step, so that stages of different size compare; with fewer than
-    `enough` groups nothing is found.
+    `enough` groups nothing is found, nor where the others are slow as often.
     """
     params = place.params
     groups = tuple(group for group in group_set.groups if group.kind == DP)
@@ -44,8 +46,19 @@ def find_slow_groups(
         _describe(group, busy_s[row], ratio[row], score[row], episode, division, place, topology)
         for row, group in enumerate(groups)
         for episode in episodes(slow[row].tolist(), params.repeats)
-        if len(episode.abnormal) >= params.repeats
+        if len(episode.abnormal) >= params.repeats and _is_rare(slow, row, episode, params)
     )
+
+
+def _is_rare(slow: Bool, row: int, episode: Episode, params: DiagnoseParams) -> bool:
+    """Whether a group is slow in more of some steps than by chance.
+
+    Each group is slow now and then, where one of many ranks is late. Parameters: `slow` bool[groups, steps].
+    """
+    others = np.count_nonzero(slow) - np.count_nonzero(slow[row])
+    share = (others + 1 / 2) / (slow.size - slow.shape[1] + 1)
+    span = episode.last - episode.first + 1
+    return expected_by_chance(len(episode.abnormal), span, share, slow.size) <= params.max_false_culprits
 
 
 def measure_groups(

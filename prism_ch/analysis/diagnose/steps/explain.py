@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import special
 
 from prism_ch.core import bocd, robust
-from prism_ch.core.significance import rank_correlation, trailing_low_median
+from prism_ch.core.significance import expected_by_chance, rank_correlation, trailing_low_median
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, Ragged, freeze, ragged
 from prism_ch.model.finding import SubjectType
 from prism_ch.model.params import DiagnoseParams
@@ -97,7 +96,7 @@ def stands_out(times: int, count: int, share: float, servers: int, params: Diagn
 
     The null model draws who is last with probability `share`.
     """
-    expected = float(special.bdtrc(times - 1, count, share)) * servers
+    expected = expected_by_chance(times, count, share, servers)
     return times >= params.min_culprit_share * count and expected <= params.max_false_culprits
 
 

@@ -105,6 +105,20 @@ def test_two_slow_steps_are_no_finding_and_three_are() -> None:
     assert len(found(groups(5, range(6, 9)))) == 1
 
 
+def test_group_slow_as_often_as_its_peers_is_healthy() -> None:
+    """One of many ranks is late now and then, in each group; some of these steps lie close together."""
+    often = {2: (1, 9, 14, 18), 3: (0, 5, 11, 17), 4: (3, 8, 15, 19)}
+    flows = groups(5, (6, 7, 9))
+    assert len(found(flows)) == 1
+    late = [
+        replace(flow, start_ms=flow.start_ms - flow.length_ms, length_ms=2 * flow.length_ms)
+        if int(flow.start_ms // 1000) in often.get(flow.src // 2, ())
+        else flow
+        for flow in flows
+    ]
+    assert found(late) == ()
+
+
 def test_where_all_are_slow_none_stands_out() -> None:
     assert found(ring(range(8), ENDS, length_ms=400)) == ()
 
