@@ -37,7 +37,7 @@ class Baseline:
     that is so. `records_missing`: `exporters` fell silent,
     and `jobs` go on, as others see; none where whole jobs are hidden. `hidden` of `around`
     endpoints were seen by them alone.
-    `presumed`: members of a job connect anew, and whether that is a restart its steps will show.
+    `presumed`: members of a job connect anew; whether that is a restart its steps will show, and messages before them.
     `early`: a stop is told of before the step after it has shown what it was.
     `maybe_ended`: a job fell silent between two steps, and whether it goes on nothing shows yet.
     """

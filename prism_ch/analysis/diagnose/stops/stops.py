@@ -31,6 +31,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
 from prism_ch.analysis.diagnose.stops.went_on import find_just_ended
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.core import robust
 from prism_ch.core.pairs import links_of
 from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Bool, Int32
@@ -53,7 +54,7 @@ def find_stops(context: JobContext) -> list[Finding]:
     ]
     quiet = _newest_quiet(context)
     rhythm = usual_rhythm(quiet, params.stops)
-    lasting = _presumed_restart(quiet, rhythm, seen.window.start_ns, topology, params.stops)
+    lasting = _restart_so_far(quiet, rhythm, seen.window.start_ns, topology, params.stops)
     if lasting is None:
         lasting = find_silence(quiet, rhythm, topology, params)
     if lasting is None:
@@ -138,7 +139,7 @@ def find_connecting(
         else:
             quiet = _known_quiet(job, seen.flows, seen)
             rhythm = usual_rhythm(quiet, params.stops)
-            restart = _presumed_restart(quiet, rhythm, seen.window.start_ns, topology, params.stops)
+            restart = _restart_so_far(quiet, rhythm, seen.window.start_ns, topology, params.stops)
             now = known if restart is None else _with_stop(job, restart, seen.until_ns)
         return None if now == known else now
 
@@ -147,7 +148,8 @@ def find_connecting(
 
 def _taken_over(stop: Finding, params: StopParams) -> Finding:
     """Return an open stop of a job on whose endpoints another one has begun."""
-    if stop.baseline.maybe_ended or stop.observed >= params.killed_hang_s:
+    hung = stop.observed >= params.killed_hang_s and not stop.baseline.presumed
+    if stop.baseline.maybe_ended or hung:
         return stop.of_ended_job()
     begun = "The job fell silent in the middle of a step, and another one began on its endpoints."
     return replace(stop, status="closed", severity="info", slowdown=0.0, lost_s=0.0, summary=begun)
@@ -201,6 +203,20 @@ def _known_quiet(job: JobMemory, flows: FlowBatch, seen: Observed) -> QuietJob:
     return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, span, known, holes)
 
 
+def _restart_so_far(
+    quiet: QuietJob, rhythm: UsualRhythm | None, from_ns: int, topology: Topology, params: StopParams
+) -> Finding | None:
+    """Find what seems to be a restart, or is one where the job trains again.
+
+    Messages show that before enough steps have ended.
+    """
+    presumed = _presumed_restart(quiet, rhythm, from_ns, topology, params)
+    if presumed is None or not presumed.baseline.maybe_ended:
+        return presumed
+    again_ns = _trains_again_ns(presumed, quiet, params)
+    return presumed if again_ns is None else _gone_on(presumed, again_ns)
+
+
 def _presumed_restart(
     quiet: QuietJob, rhythm: UsualRhythm | None, from_ns: int, topology: Topology, params: StopParams
 ) -> Finding | None:
@@ -241,6 +257,35 @@ def _presumed_restart(
     stop = Stop(quiet.job_id, step, ended_ns, begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
     presumed = _describe_restart(stop, quiet.endpoints, after, topology, is_presumed=True)
     return None if _is_settled(presumed, quiet, params) else presumed
+
+
+def _trains_again_ns(presumed: Finding, quiet: QuietJob, params: StopParams) -> int | None:
+    """Return since when half of the members send messages of the same sizes as before.
+
+    That is before they connected; None while they don't. To whom does not matter: others may be in the place of some.
+    Another job on its endpoints has sizes of its own.
+    """
+    before = quiet.flows.take(quiet.flows.start_ns <= presumed.end_ns)
+    members, rank = len(quiet.endpoints), np.searchsorted(quiet.endpoints, before.src).astype(np.int32)
+    usual = robust.median_by(rank, before.bytes.astype(np.float64), members)
+    first_ns = np.full(members, np.iinfo(np.int64).max)
+    for flows in (quiet.flows, quiet.background):
+        since = flows.take((flows.start_ns > presumed.end_ns) & np.isin(flows.src, quiet.endpoints))
+        rank = np.searchsorted(quiet.endpoints, since.src).astype(np.int32)
+        alike = np.abs(since.bytes - usual[rank]) < params.size_spread * usual[rank]
+        np.minimum.at(first_ns, rank[alike], since.start_ns[alike])
+    again = first_ns < np.iinfo(np.int64).max
+    return int(first_ns.min()) if np.count_nonzero(again) >= params.half * members else None
+
+
+def _gone_on(presumed: Finding, again_ns: int) -> Finding:
+    """Describe a presumed restart after which the job trains as before."""
+    step, length_s = presumed.first_step, (again_ns - presumed.start_ns) / 1e9
+    stop = Stop(presumed.subject, step, presumed.start_ns, again_ns, usual_s=0.0, lost_s=length_s, slowdown=1.0)
+    summary = f"The job was interrupted for {length_s:.3g} s before step {step} and goes on: look for why it died."
+    evidence = {name: presumed.evidence[name] for name in ("members_before", "members_after")}
+    found = stop_finding("restart", stop, "warning", summary, {"gap_s": round(length_s, 6), **evidence}, is_open=True)
+    return replace(found, baseline=Baseline(presumed=True))
 
 
 def _is_settled(presumed: Finding, quiet: QuietJob, params: StopParams) -> bool:
