@@ -162,8 +162,10 @@ def _divide_each(
 
 
 def _divided(attempt: RecognisedJob, around: JobsAround, moved: JobTraffic) -> AttemptSteps | None:
-    known = around.seen.known.get(attempt.job_id)
-    return divide_attempt(attempt, moved.with_flows(around.seen), known, around.topology, around.params)
+    known = around.seen.known
+    is_hidden = any(one.status == "open" and attempt.job_id in one.baseline.jobs for one in known.findings)
+    moved, memory = moved.with_flows(around.seen), known.get(attempt.job_id)
+    return divide_attempt(attempt, moved, memory, around.topology, around.params, is_hidden=is_hidden)
 
 
 def _outline(one: AttemptSteps | None) -> _Outline | None:

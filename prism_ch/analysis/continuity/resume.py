@@ -63,12 +63,19 @@ class NewSteps:
 
 
 def divide_attempt(
-    attempt: RecognisedJob, around: JobTraffic, memory: JobMemory | None, topology: Topology, params: Params
+    attempt: RecognisedJob,
+    around: JobTraffic,
+    memory: JobMemory | None,
+    topology: Topology,
+    params: Params,
+    *,
+    is_hidden: bool = False,
 ) -> AttemptSteps | None:
     """Find the kinds of an attempt's traffic and divide its time into steps.
 
-    Parameters: `around`, all traffic of the window; `memory`, what was known of the job. Returns None if what repeats
-    is no training: steps are not alike, or few while some server only sends or only receives, or all do.
+    Parameters: `around`, all traffic of the window; `memory`, what was known of the job; `is_hidden`, whether some of
+    its records are missing. Returns None if what repeats is no training: steps are not alike, or few while some server
+    only sends or only receives, or all do.
     """
     settled = memory is not None and memory.is_settled(params.going_on)
     seen = around.within(attempt.endpoints, attempt.begin_ns, attempt.end_ns).since(attempt.steady_ns)
@@ -77,18 +84,26 @@ def divide_attempt(
     if memory is not None and settled:
         seen = seen.since(memory.context_start_ns(params.going_on))
     seen = replace(seen, merged=seen.merged | hidden_answers(seen.bursts, seen.recurring, params.identify))
-    found = _find_steps(attempt, seen, memory, known_steps(memory, params.going_on), params)
+    known = known_steps(memory, params.going_on)
+    found = _find_steps(attempt, seen, memory, known, params, is_hidden=is_hidden)
     if not settled and not _trains(found, topology, params, known=memory is not None):
         return None
     return replace(found, load=measure_load(seen.bursts, found.kinds, found.division))
 
 
 def _find_steps(
-    attempt: RecognisedJob, seen: JobTraffic, memory: JobMemory | None, known: Division | None, params: Params
+    attempt: RecognisedJob,
+    seen: JobTraffic,
+    memory: JobMemory | None,
+    known: Division | None,
+    params: Params,
+    *,
+    is_hidden: bool,
 ) -> AttemptSteps:
     """Find kinds and steps, anew or as they were known.
 
-    1. A settled job goes on with the kinds and steps that are known.
+    1. A settled job goes on with the kinds and steps that are known, and so does one of which records are missing: a
+       link of which only one direction is seen looks like another kind.
     2. A young one is examined anew, and is sure of its steps if they are those that were known.
     3. If they are not, but a division that goes on with the known steps has them, and some steps since are slow, that
        one counts, from then on also in later windows (`even_until`).
@@ -105,7 +120,7 @@ def _find_steps(
         return AttemptSteps(attempt, seen, kinds, division, even_until, is_sure=known is not None)
 
     even_until = 0 if memory is None else memory.attempt.even_until
-    if known is None or memory is None or even_until or memory.is_settled(params.going_on):
+    if known is None or memory is None or even_until or is_hidden or memory.is_settled(params.going_on):
         return steps(known, even_until)
     anew = steps(None, 0)
     if confirms(anew.division, known, params.going_on):

@@ -12,8 +12,22 @@ from prism_ch.analysis.diagnose.stops.missing_records import find_missing_record
 from prism_ch.analysis.diagnose.stops.stop_findings import Stop, stop_finding
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import Visibility
+from prism_ch.model.result import PAIR_KINDS
 from prism_ch.model.window import Window
-from tests.unit.analysis.build import BEGIN_NS, Flow, batch, job, observed, renamed, shaken, shifted, topology
+from tests.unit.analysis.build import (
+    BEGIN_NS,
+    MS,
+    Flow,
+    batch,
+    every,
+    job,
+    observed,
+    pipeline,
+    renamed,
+    shaken,
+    shifted,
+    topology,
+)
 from tests.unit.chain import PARAMS, Results, work, work_window
 
 SECOND = 10**9
@@ -159,3 +173,18 @@ def test_silence_after_records_have_come_again_is_another() -> None:
     new, over = told(12, 20, [first])
     assert (new.observed, new.status) == (8, "open")
     assert (over.diagnosis_id, over.status) == (first.diagnosis_id, "closed")
+
+
+def test_pipelines_stay_pipelines_while_an_exporter_is_silent() -> None:
+    """Of two links only what one end sends is seen, for more than half of the time when all is looked at anew."""
+    flows = [
+        replace(flow, exporter=f"leaf-{flow.src}")
+        for stages in ([0, 1, 2, 3], [4, 5, 6, 7])
+        for flow in pipeline(stages, every(1000, 70), microbatches=4)
+    ]
+    seen = [flow for flow in flows if flow.exporter != "leaf-1" or flow.start_ms < 18_000]
+    whole, found = (work(batch(shaken(each, 1, ms=0.1)), topology(8), 10).only for each in (flows, seen))
+    assert {PAIR_KINDS[kind] for kind in found.last.pairs.kind.tolist()} == {"PP"}
+    assert found.last.members.pp_stage.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    np.testing.assert_allclose(found.steps.end_ns, whole.steps.end_ns[: len(found.steps)], atol=100 * MS)
+    assert len(found.steps) >= 69
