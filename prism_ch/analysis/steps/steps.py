@@ -117,12 +117,15 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     Parameters: `ends` bool[n], the bursts with which a line ends a step by itself; `chain` int32[lines], the pipeline
     of each where lines are links of pipelines.
 
-    1. Lines end a step at different moments but at a steady distance: take that off.
+    1. Lines end a step at different moments but at a steady distance: take that off. A line whose records are missing
+       shows none, and the few ends that it seems to have count for nothing.
     2. Pool the ends; those close together are one step.
     3. A step counts if half of the lines confirm it, and no line may yet end it after the data.
     4. A line that misses one ends it at its usual distance.
     """
     lines = len(sequences)
+    count = np.bincount(sequences.line[ends], minlength=lines)
+    ends = ends & (count >= min(params.repeats, params.half * count.max()))[sequences.line]
     line, end = sequences.line[ends], sequences.end_ns[ends]
     if len(end) == 0:
         return np.empty((lines, 0), dtype=np.int64)

@@ -175,6 +175,20 @@ def test_straggler_that_rests_within_steps_ends_them_with_others() -> None:
     np.testing.assert_array_equal(later.end_ns, young.end_ns)
 
 
+def test_link_seen_one_way_only_ends_no_step() -> None:
+    """It never rests, and where the records end says nothing of when its steps do."""
+    starts, pairs = every(2500, 20), [*pairwise(STAGES), (4, 5), (5, 6), (6, 7)]
+    flows = [flow for stages in (STAGES, [4, 5, 6, 7]) for flow in pipeline(stages, starts)]
+    flows = [flow for flow in flows if flow.start_ms < starts[-1] + 200]
+    rest = [flow for flow in flows if (flow.src, flow.dst) != (1, 2)]
+    whole, found = (
+        divide(seen, typed(seen, pairs), np.arange(8, dtype=np.int32), PARAMS)
+        for seen in (traffic(shaken(each, 1, ms=0.5)) for each in (flows, rest))
+    )
+    assert whole.steps == 19
+    np.testing.assert_allclose(found.job_end_ns(), whole.job_end_ns(), rtol=0, atol=3 * MS)
+
+
 @pytest.mark.parametrize("microbatches", [4, 8])
 def test_a_hole_longer_than_many_steps_cuts_no_step_around_it(microbatches: int) -> None:
     starts = [start for start in every(1000, 70) if not 20_000 <= start < 50_000]
