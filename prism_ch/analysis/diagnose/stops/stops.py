@@ -283,8 +283,7 @@ def _gone_on(presumed: Finding, again_ns: int) -> Finding:
     step, length_s = presumed.first_step, (again_ns - presumed.start_ns) / 1e9
     stop = Stop(presumed.subject, step, presumed.start_ns, again_ns, usual_s=0.0, lost_s=length_s, slowdown=1.0)
     summary = f"The job was interrupted for {length_s:.3g} s before step {step} and goes on: look for why it died."
-    evidence = {name: presumed.evidence[name] for name in ("members_before", "members_after")}
-    found = stop_finding("restart", stop, "warning", summary, {"gap_s": round(length_s, 6), **evidence}, is_open=True)
+    found = stop_finding("restart", stop, "warning", summary, {"gap_s": round(length_s, 6)}, is_open=True)
     return replace(found, baseline=Baseline(presumed=True))
 
 
