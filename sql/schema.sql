@@ -1016,6 +1016,208 @@ AS SELECT
 FROM flow_csv_fields
 WHERE collector != '';
 
+CREATE VIEW IF NOT EXISTS diagnoses
+(
+    `diagnosis_id` String COMMENT 'Identity of the finding while it lasts',
+    `job_id` String COMMENT 'The job; empty where the finding concerns a switch or an exporter',
+    `tenant` String COMMENT 'Tenant of the job; empty where there is no single one',
+    `kind` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'What is wrong',
+    `subject_type` Enum8('job' = 1, 'group' = 2, 'endpoint' = 3, 'server' = 4, 'switch' = 5, 'link' = 6, 'exporter' = 7) COMMENT 'What kind of thing it is about',
+    `subject` String COMMENT 'Which one; a link is a->b',
+    `first_step` UInt64 COMMENT 'First step concerned',
+    `last_step` UInt64 COMMENT 'Last step concerned so far',
+    `start_time` DateTime64(9) COMMENT 'When it began, UTC',
+    `end_time` DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
+    `status` Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
+    `severity` Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'What it costs: warning from 5 % of the job\'s time or 10 GPU-minutes, critical from 20 % or 10 GPU-hours',
+    `observed` Float64 COMMENT 'What was measured: seconds for steps, groups and GPUs, bytes per second for switches and links',
+    `expected` Float64 COMMENT 'What it should have been, in the unit of observed',
+    `score` Float64 COMMENT 'Distance of the two, robust standard deviations',
+    `slowdown` Float64 COMMENT 'Share of the job\'s time lost while it lasts, 0 to 1',
+    `summary` String COMMENT 'One sentence a person can act on',
+    `evidence` String COMMENT 'What it rests on, JSON',
+    `incident_id` String COMMENT 'The incident that it belongs to; empty where it belongs to none',
+    `confidence` Float64 COMMENT 'Probability that the subject is right, 0 to 1'
+)
+COMMENT 'Findings, one row each'
+AS SELECT
+    l.diagnosis_id,
+    l.job_id,
+    l.tenant,
+    l.kind,
+    l.subject_type,
+    l.subject,
+    l.first_step,
+    l.last_step,
+    l.start_time,
+    l.end_time,
+    l.status,
+    l.severity,
+    l.observed,
+    l.expected,
+    l.score,
+    l.slowdown,
+    l.summary,
+    l.evidence,
+    l.incident_id,
+    l.confidence
+FROM diagnoses_log AS l
+ASOF LEFT JOIN
+(
+    SELECT
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.start_time < c.until_time)) AND (l.revision IN (
+    SELECT revision
+    FROM
+    (
+        SELECT
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
+    )
+))
+ORDER BY l.revision DESC
+LIMIT 1 BY l.diagnosis_id;
+
+CREATE VIEW IF NOT EXISTS exporter_clocks
+(
+    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC; a filter on it reads only what it must',
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
+    `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closed a record, seconds; NULL where too little shows it',
+    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closed a record, seconds; NULL likewise'
+)
+COMMENT 'Clocks and timeouts of exporters as windows found them, one row a window and exporter'
+AS SELECT
+    l.window_start,
+    l.exporter,
+    l.clock_offset_s,
+    l.clock_uncertainty_s,
+    l.idle_timeout_s,
+    l.active_timeout_s
+FROM
+(
+    SELECT
+        *,
+        '' AS job_id
+    FROM exporters_log
+) AS l
+ASOF LEFT JOIN
+(
+    SELECT
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
+    SELECT revision
+    FROM
+    (
+        SELECT
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
+    )
+));
+
+CREATE VIEW IF NOT EXISTS incidents
+(
+    `incident_id` String COMMENT 'Identity of the incident while it lasts',
+    `kind` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'What is wrong',
+    `subject_type` Enum8('job' = 1, 'group' = 2, 'endpoint' = 3, 'server' = 4, 'switch' = 5, 'link' = 6, 'exporter' = 7, 'stage' = 8) COMMENT 'What kind of thing it is about',
+    `subject` String COMMENT 'Which one; a link or uplink is a->b, a stage is job_id/stage/N',
+    `may_also_be` Array(String) COMMENT 'What explains the same records just as well',
+    `confidence` Float64 COMMENT 'Probability that the subject is right, 0 to 1',
+    `start_time` DateTime64(9) COMMENT 'When it began, UTC',
+    `end_time` DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
+    `status` Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
+    `severity` Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'What it costs: warning from 5 % of the jobs\' time or 10 GPU-minutes, critical from 20 % or 10 GPU-hours',
+    `jobs` Array(String) COMMENT 'The jobs that it slows or stops',
+    `tenants` Array(String) COMMENT 'Their tenants',
+    `gpus` UInt32 COMMENT 'GPUs in those jobs, count',
+    `lost_gpu_h` Float64 COMMENT 'What they lost to it so far, GPU-hours',
+    `slowdown` Float64 COMMENT 'Lost share of those jobs\' time while it lasts, 0 to 1',
+    `summary` String COMMENT 'One sentence that says what is wrong',
+    `action` String COMMENT 'One sentence that says what to do',
+    `jobs_lost_s` Array(Float64) COMMENT 'What each of the jobs lost to it so far, in their order, seconds',
+    `jobs_gpus` Array(UInt32) COMMENT 'GPUs in each of the jobs, in their order, count'
+)
+COMMENT 'What is wrong at one place in one stretch of time, over all jobs that it concerns, one row each'
+AS WITH
+    JSONExtract(costs, 'Array(Tuple(job_id String, gpus UInt32, lost_s Float64))') AS parts
+SELECT
+    incident_id,
+    kind,
+    subject_type,
+    subject,
+    may_also_be,
+    confidence,
+    start_time,
+    end_time,
+    status,
+    severity,
+    jobs,
+    tenants,
+    gpus,
+    lost_gpu_h,
+    slowdown,
+    summary,
+    action,
+    arrayMap(job -> arraySum(one -> if(one.job_id = job, one.lost_s, 0), parts), jobs) AS jobs_lost_s,
+    arrayMap(job -> CAST(arraySum(one -> if(one.job_id = job, one.gpus, 0), parts), 'UInt32'), jobs) AS jobs_gpus
+FROM
+(
+    SELECT l.*
+    FROM
+    (
+        SELECT
+            *,
+            '' AS job_id
+        FROM incidents_log
+    ) AS l
+    ASOF LEFT JOIN
+    (
+        SELECT
+            job_id,
+            revision,
+            min(from_step) OVER later AS until_step,
+            min(from_time) OVER later AS until_time
+        FROM revisions
+        WHERE cuts
+        WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    ) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+    WHERE ((c.revision = 0) OR (l.noted_time < c.until_time)) AND (l.revision IN (
+        SELECT revision
+        FROM
+        (
+            SELECT
+                revision,
+                window_start
+            FROM revisions
+            WHERE job_id = ''
+        )
+    ))
+    ORDER BY
+        l.tenant = '' DESC,
+        l.revision DESC
+    LIMIT 1 BY l.incident_id
+)
+WHERE NOT is_withdrawn;
+
 CREATE VIEW IF NOT EXISTS published
 (
     `revision` UInt64 COMMENT 'Number of a working',
@@ -1044,6 +1246,65 @@ AS SELECT
 FROM revisions
 WHERE cuts
 WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
+
+CREATE VIEW IF NOT EXISTS step_blocks
+(
+    `job_id` String COMMENT 'The job',
+    `revision` UInt64 COMMENT 'Number of the working that wrote the steps',
+    `tenant` String COMMENT 'Tenant of the job',
+    `first_step` UInt64 COMMENT 'Number of its first step',
+    `last_step` UInt64 COMMENT 'Number of its last step, replaced ones too',
+    `until_step` UInt64 COMMENT 'Those of its steps count that come before this one; later ones were replaced',
+    `start_time` DateTime64(9) COMMENT 'Earliest start of its steps, all of which start on one day, UTC',
+    `end_time` DateTime64(9) COMMENT 'Latest end of its steps, UTC',
+    `taken_s` Float64 COMMENT 'Time of its steps, seconds',
+    `is_whole` UInt8 COMMENT '1 where each of its steps was seen from its beginning',
+    `steps` Array(UInt64) COMMENT 'Numbers of its steps, in order',
+    `start_times` Array(DateTime64(9)) COMMENT 'Start of each, UTC',
+    `end_times` Array(DateTime64(9)) COMMENT 'End of each, UTC',
+    `durations_s` Array(Float64) COMMENT 'Length of each, seconds',
+    `complete` Array(UInt8) COMMENT '1 for each that was seen from its beginning, else 0'
+)
+COMMENT 'Steps of a job that lie close together, packed into one row'
+AS SELECT
+    l.job_id,
+    l.revision,
+    l.tenant,
+    l.first_step,
+    l.last_step,
+    if(c.revision = 0, 18446744073709551615, c.until_step) AS until_step,
+    l.start_time,
+    l.end_time,
+    l.taken_s,
+    l.is_whole,
+    l.steps,
+    l.start_times,
+    l.end_times,
+    l.durations_s,
+    l.complete
+FROM step_blocks_log AS l
+ASOF LEFT JOIN
+(
+    SELECT
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.first_step < c.until_step)) AND (l.revision IN (
+    SELECT revision
+    FROM
+    (
+        SELECT
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
+    )
+));
 
 CREATE VIEW IF NOT EXISTS jobs
 (
@@ -1121,6 +1382,108 @@ GROUP BY
     l.revision,
     l.tenant,
     toDate(l.start_time, 'UTC');
+
+CREATE VIEW IF NOT EXISTS steps
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen',
+    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC',
+    `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC',
+    `duration_s` Float64 COMMENT 'From start to end, seconds',
+    `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
+    `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
+    `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
+    `slowest_endpoint` String COMMENT 'Address of the endpoint that kept the others waiting, empty where records tell no single one',
+    `slowest_endpoints` Array(String) COMMENT 'Addresses of those that kept the others waiting and can not be told apart; empty where nobody did',
+    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
+)
+COMMENT 'Training steps, one row a job and step'
+AS SELECT
+    l.job_id,
+    l.tenant,
+    l.step,
+    l.start_time,
+    l.end_time,
+    l.duration_s,
+    l.compute_s,
+    l.pp_s,
+    l.dp_s,
+    l.slowest_endpoint,
+    l.slowest_endpoints,
+    l.complete
+FROM steps_log AS l
+ASOF LEFT JOIN
+(
+    SELECT
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+    SELECT revision
+    FROM
+    (
+        SELECT
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
+    )
+));
+
+CREATE VIEW IF NOT EXISTS visibility
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC; a filter on it reads only what it must',
+    `endpoints` UInt32 COMMENT 'Endpoints that the job runs on, count',
+    `endpoints_seen` UInt32 COMMENT 'Those that a flow of the window begins or ends at, count',
+    `share` Float64 COMMENT 'Share of their time that can be seen, 0 to 1',
+    `why` String COMMENT 'Why not all is seen, in words; empty where all is'
+)
+COMMENT 'What is seen of each job that has not ended, one row a job and window'
+AS SELECT
+    l.job_id,
+    l.tenant,
+    l.window_start,
+    l.endpoints,
+    l.endpoints_seen,
+    l.share,
+    l.why
+FROM
+(
+    SELECT
+        *,
+        '' AS no_job
+    FROM visibility_log
+) AS l
+ASOF LEFT JOIN
+(
+    SELECT
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.no_job = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
+    SELECT revision
+    FROM
+    (
+        SELECT
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
+    )
+));
 
 CREATE VIEW IF NOT EXISTS exporter_marks
 (
@@ -1992,6 +2355,61 @@ SELECT
     toJSONString(map('type', toString(m.type), 'time_received_ns', arrived, 'time_flow_start_ns', first_seen, 'time_flow_end_ns', last_seen, 'src_addr', src_addr, 'dst_addr', dst_addr, 'src_port', src_port, 'dst_port', dst_port, 'proto', proto, 'bytes', bytes, 'packets', packets, 'sampler_address', sampler_address, 'sampling_rate', sampling_rate)) AS record
 FROM goflow2_messages AS m;
 
+CREATE VIEW IF NOT EXISTS gpu_steps
+(
+    `job_id` String COMMENT 'The job',
+    `tenant` String COMMENT 'Tenant of the job',
+    `endpoint` String COMMENT 'Address of the NIC',
+    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen of the job',
+    `start_time` DateTime64(9) COMMENT 'End of the step before it on this endpoint, UTC',
+    `end_time` DateTime64(9) COMMENT 'End of the last flow of its closing burst, UTC',
+    `duration_s` Float64 COMMENT 'From start to end, seconds',
+    `compute_s` Float64 COMMENT 'Time without network phases, seconds',
+    `pp_s` Float64 COMMENT 'Time in pipeline phases, seconds',
+    `dp_s` Float64 COMMENT 'Time in data-parallel phases, seconds',
+    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
+    `idle_s` Nullable(Float64) COMMENT 'Of compute_s, waiting for others, seconds; NULL where it is not known',
+    `bubble_s` Nullable(Float64) COMMENT 'Of idle_s, what the schedule leaves idle, seconds; NULL where it is not known'
+)
+COMMENT 'Training steps of endpoints, one row an endpoint and step'
+AS SELECT
+    l.job_id,
+    l.tenant,
+    l.endpoint,
+    l.step,
+    l.start_time,
+    l.end_time,
+    l.duration_s,
+    l.compute_s,
+    l.pp_s,
+    l.dp_s,
+    l.complete,
+    l.idle_s,
+    l.bubble_s
+FROM gpu_steps_log AS l
+ASOF LEFT JOIN
+(
+    SELECT
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+    SELECT revision
+    FROM
+    (
+        SELECT
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
+    )
+));
+
 CREATE VIEW IF NOT EXISTS groups
 (
     `job_id` String COMMENT 'The job',
@@ -2683,6 +3101,61 @@ WHERE (h.hour >= toStartOfHour(since)) AND (h.hour < until) AND (h.hour NOT IN (
 ))
 GROUP BY ALL;
 
+CREATE VIEW IF NOT EXISTS timeline
+(
+    `job_id` String COMMENT 'The job',
+    `endpoint` String COMMENT 'Address of the NIC',
+    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen of the job',
+    `phase` Enum8('compute' = 1, 'PP' = 2, 'DP' = 3, 'EP' = 4, 'CP' = 5, 'TP' = 6) COMMENT 'What the endpoint was doing',
+    `start_time` DateTime64(9) COMMENT 'Start of the phase, the end of the one before it, UTC',
+    `end_time` DateTime64(9) COMMENT 'End of the phase, UTC'
+)
+COMMENT 'Phases of steps, one row an endpoint and phase'
+AS SELECT
+    job_id,
+    endpoint,
+    step,
+    phase,
+    fromUnixTimestamp64Nano(toInt64((begin_ns + until_ns) - length_ns)) AS start_time,
+    fromUnixTimestamp64Nano(toInt64(begin_ns + until_ns)) AS end_time
+FROM
+(
+    SELECT
+        l.job_id AS job_id,
+        l.endpoint AS endpoint,
+        l.step AS step,
+        toUnixTimestamp64Nano(l.start_time) AS begin_ns,
+        l.phases AS phases,
+        l.lengths_ns AS lengths_ns
+    FROM timeline_log AS l
+    ASOF LEFT JOIN
+    (
+        SELECT
+            job_id,
+            revision,
+            min(from_step) OVER later AS until_step,
+            min(from_time) OVER later AS until_time
+        FROM revisions
+        WHERE cuts
+        WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    ) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+    WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+        SELECT revision
+        FROM
+        (
+            SELECT
+                revision,
+                window_start
+            FROM revisions
+            WHERE job_id = ''
+        )
+    ))
+)
+ARRAY JOIN
+    phases AS phase,
+    lengths_ns AS length_ns,
+    arrayCumSum(lengths_ns) AS until_ns;
+
 CREATE VIEW IF NOT EXISTS topology
 (
     `endpoint` String COMMENT 'Address of the NIC, canonical text',
@@ -2712,355 +3185,6 @@ WHERE load = (
     FROM topology_loads
 );
 
-CREATE VIEW IF NOT EXISTS unpublished
-(
-    `revision` UInt64 COMMENT 'Number of a working'
-)
-COMMENT 'Workings that were begun more than a day ago and never published: their rows, if any, are seen by nobody'
-AS SELECT revision
-FROM revision_claims
-WHERE (claimed_at < (now64(3) - toIntervalDay(1))) AND (revision NOT IN (
-    SELECT revision
-    FROM published
-));
-
-CREATE VIEW IF NOT EXISTS diagnoses
-(
-    `diagnosis_id` String COMMENT 'Identity of the finding while it lasts',
-    `job_id` String COMMENT 'The job; empty where the finding concerns a switch or an exporter',
-    `tenant` String COMMENT 'Tenant of the job; empty where there is no single one',
-    `kind` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'What is wrong',
-    `subject_type` Enum8('job' = 1, 'group' = 2, 'endpoint' = 3, 'server' = 4, 'switch' = 5, 'link' = 6, 'exporter' = 7) COMMENT 'What kind of thing it is about',
-    `subject` String COMMENT 'Which one; a link is a->b',
-    `first_step` UInt64 COMMENT 'First step concerned',
-    `last_step` UInt64 COMMENT 'Last step concerned so far',
-    `start_time` DateTime64(9) COMMENT 'When it began, UTC',
-    `end_time` DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
-    `status` Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
-    `severity` Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'What it costs: warning from 5 % of the job\'s time or 10 GPU-minutes, critical from 20 % or 10 GPU-hours',
-    `observed` Float64 COMMENT 'What was measured: seconds for steps, groups and GPUs, bytes per second for switches and links',
-    `expected` Float64 COMMENT 'What it should have been, in the unit of observed',
-    `score` Float64 COMMENT 'Distance of the two, robust standard deviations',
-    `slowdown` Float64 COMMENT 'Share of the job\'s time lost while it lasts, 0 to 1',
-    `summary` String COMMENT 'One sentence a person can act on',
-    `evidence` String COMMENT 'What it rests on, JSON',
-    `incident_id` String COMMENT 'The incident that it belongs to; empty where it belongs to none',
-    `confidence` Float64 COMMENT 'Probability that the subject is right, 0 to 1'
-)
-COMMENT 'Findings, one row each'
-AS SELECT
-    l.diagnosis_id,
-    l.job_id,
-    l.tenant,
-    l.kind,
-    l.subject_type,
-    l.subject,
-    l.first_step,
-    l.last_step,
-    l.start_time,
-    l.end_time,
-    l.status,
-    l.severity,
-    l.observed,
-    l.expected,
-    l.score,
-    l.slowdown,
-    l.summary,
-    l.evidence,
-    l.incident_id,
-    l.confidence
-FROM diagnoses_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.start_time < c.until_time)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-))
-ORDER BY l.revision DESC
-LIMIT 1 BY l.diagnosis_id;
-
-CREATE VIEW IF NOT EXISTS exporter_clocks
-(
-    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC; a filter on it reads only what it must',
-    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
-    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock was ahead of most others, seconds; NULL where too little shows it',
-    `clock_uncertainty_s` Nullable(Float64) COMMENT 'Standard deviation of that, seconds; NULL likewise',
-    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closed a record, seconds; NULL where too little shows it',
-    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closed a record, seconds; NULL likewise'
-)
-COMMENT 'Clocks and timeouts of exporters as windows found them, one row a window and exporter'
-AS SELECT
-    l.window_start,
-    l.exporter,
-    l.clock_offset_s,
-    l.clock_uncertainty_s,
-    l.idle_timeout_s,
-    l.active_timeout_s
-FROM
-(
-    SELECT
-        *,
-        '' AS job_id
-    FROM exporters_log
-) AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-));
-
-CREATE VIEW IF NOT EXISTS gpu_steps
-(
-    `job_id` String COMMENT 'The job',
-    `tenant` String COMMENT 'Tenant of the job',
-    `endpoint` String COMMENT 'Address of the NIC',
-    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen of the job',
-    `start_time` DateTime64(9) COMMENT 'End of the step before it on this endpoint, UTC',
-    `end_time` DateTime64(9) COMMENT 'End of the last flow of its closing burst, UTC',
-    `duration_s` Float64 COMMENT 'From start to end, seconds',
-    `compute_s` Float64 COMMENT 'Time without network phases, seconds',
-    `pp_s` Float64 COMMENT 'Time in pipeline phases, seconds',
-    `dp_s` Float64 COMMENT 'Time in data-parallel phases, seconds',
-    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not',
-    `idle_s` Nullable(Float64) COMMENT 'Of compute_s, waiting for others, seconds; NULL where it is not known',
-    `bubble_s` Nullable(Float64) COMMENT 'Of idle_s, what the schedule leaves idle, seconds; NULL where it is not known'
-)
-COMMENT 'Training steps of endpoints, one row an endpoint and step'
-AS SELECT
-    l.job_id,
-    l.tenant,
-    l.endpoint,
-    l.step,
-    l.start_time,
-    l.end_time,
-    l.duration_s,
-    l.compute_s,
-    l.pp_s,
-    l.dp_s,
-    l.complete,
-    l.idle_s,
-    l.bubble_s
-FROM gpu_steps_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-));
-
-CREATE VIEW IF NOT EXISTS incidents
-(
-    `incident_id` String COMMENT 'Identity of the incident while it lasts',
-    `kind` Enum8('slow_step' = 1, 'slow_group' = 2, 'slow_switch' = 3, 'slow_gpu' = 4, 'slow_nic' = 5, 'slow_link' = 6, 'congestion' = 7, 'stall' = 8, 'hang' = 9, 'restart' = 10, 'imbalance' = 11, 'telemetry' = 12) COMMENT 'What is wrong',
-    `subject_type` Enum8('job' = 1, 'group' = 2, 'endpoint' = 3, 'server' = 4, 'switch' = 5, 'link' = 6, 'exporter' = 7, 'stage' = 8) COMMENT 'What kind of thing it is about',
-    `subject` String COMMENT 'Which one; a link or uplink is a->b, a stage is job_id/stage/N',
-    `may_also_be` Array(String) COMMENT 'What explains the same records just as well',
-    `confidence` Float64 COMMENT 'Probability that the subject is right, 0 to 1',
-    `start_time` DateTime64(9) COMMENT 'When it began, UTC',
-    `end_time` DateTime64(9) COMMENT 'When it ended or was last seen, UTC',
-    `status` Enum8('open' = 1, 'closed' = 2) COMMENT 'Whether it still lasts',
-    `severity` Enum8('info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'What it costs: warning from 5 % of the jobs\' time or 10 GPU-minutes, critical from 20 % or 10 GPU-hours',
-    `jobs` Array(String) COMMENT 'The jobs that it slows or stops',
-    `tenants` Array(String) COMMENT 'Their tenants',
-    `gpus` UInt32 COMMENT 'GPUs in those jobs, count',
-    `lost_gpu_h` Float64 COMMENT 'What they lost to it so far, GPU-hours',
-    `slowdown` Float64 COMMENT 'Lost share of those jobs\' time while it lasts, 0 to 1',
-    `summary` String COMMENT 'One sentence that says what is wrong',
-    `action` String COMMENT 'One sentence that says what to do',
-    `jobs_lost_s` Array(Float64) COMMENT 'What each of the jobs lost to it so far, in their order, seconds',
-    `jobs_gpus` Array(UInt32) COMMENT 'GPUs in each of the jobs, in their order, count'
-)
-COMMENT 'What is wrong at one place in one stretch of time, over all jobs that it concerns, one row each'
-AS WITH
-    JSONExtract(costs, 'Array(Tuple(job_id String, gpus UInt32, lost_s Float64))') AS parts
-SELECT
-    incident_id,
-    kind,
-    subject_type,
-    subject,
-    may_also_be,
-    confidence,
-    start_time,
-    end_time,
-    status,
-    severity,
-    jobs,
-    tenants,
-    gpus,
-    lost_gpu_h,
-    slowdown,
-    summary,
-    action,
-    arrayMap(job -> arraySum(one -> if(one.job_id = job, one.lost_s, 0), parts), jobs) AS jobs_lost_s,
-    arrayMap(job -> CAST(arraySum(one -> if(one.job_id = job, one.gpus, 0), parts), 'UInt32'), jobs) AS jobs_gpus
-FROM
-(
-    SELECT l.*
-    FROM
-    (
-        SELECT
-            *,
-            '' AS job_id
-        FROM incidents_log
-    ) AS l
-    ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-    WHERE ((c.revision = 0) OR (l.noted_time < c.until_time)) AND (l.revision IN (
-        SELECT revision
-        FROM published
-    ))
-    ORDER BY
-        l.tenant = '' DESC,
-        l.revision DESC
-    LIMIT 1 BY l.incident_id
-)
-WHERE NOT is_withdrawn;
-
-CREATE VIEW IF NOT EXISTS step_blocks
-(
-    `job_id` String COMMENT 'The job',
-    `revision` UInt64 COMMENT 'Number of the working that wrote the steps',
-    `tenant` String COMMENT 'Tenant of the job',
-    `first_step` UInt64 COMMENT 'Number of its first step',
-    `last_step` UInt64 COMMENT 'Number of its last step, replaced ones too',
-    `until_step` UInt64 COMMENT 'Those of its steps count that come before this one; later ones were replaced',
-    `start_time` DateTime64(9) COMMENT 'Earliest start of its steps, all of which start on one day, UTC',
-    `end_time` DateTime64(9) COMMENT 'Latest end of its steps, UTC',
-    `taken_s` Float64 COMMENT 'Time of its steps, seconds',
-    `is_whole` UInt8 COMMENT '1 where each of its steps was seen from its beginning',
-    `steps` Array(UInt64) COMMENT 'Numbers of its steps, in order',
-    `start_times` Array(DateTime64(9)) COMMENT 'Start of each, UTC',
-    `end_times` Array(DateTime64(9)) COMMENT 'End of each, UTC',
-    `durations_s` Array(Float64) COMMENT 'Length of each, seconds',
-    `complete` Array(UInt8) COMMENT '1 for each that was seen from its beginning, else 0'
-)
-COMMENT 'Steps of a job that lie close together, packed into one row'
-AS SELECT
-    l.job_id,
-    l.revision,
-    l.tenant,
-    l.first_step,
-    l.last_step,
-    if(c.revision = 0, 18446744073709551615, c.until_step) AS until_step,
-    l.start_time,
-    l.end_time,
-    l.taken_s,
-    l.is_whole,
-    l.steps,
-    l.start_times,
-    l.end_times,
-    l.durations_s,
-    l.complete
-FROM step_blocks_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.first_step < c.until_step)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-));
-
-CREATE VIEW IF NOT EXISTS steps
-(
-    `job_id` String COMMENT 'The job',
-    `tenant` String COMMENT 'Tenant of the job',
-    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen',
-    `start_time` DateTime64(9) COMMENT 'End of the step before it; of the first its earliest start over endpoints, UTC',
-    `end_time` DateTime64(9) COMMENT 'Latest end over its endpoints, UTC',
-    `duration_s` Float64 COMMENT 'From start to end, seconds',
-    `compute_s` Float64 COMMENT 'Time without network phases, mean over endpoints, seconds',
-    `pp_s` Float64 COMMENT 'Time in pipeline phases, mean over endpoints, seconds',
-    `dp_s` Float64 COMMENT 'Time in data-parallel phases, mean over endpoints, seconds',
-    `slowest_endpoint` String COMMENT 'Address of the endpoint that kept the others waiting, empty where records tell no single one',
-    `slowest_endpoints` Array(String) COMMENT 'Addresses of those that kept the others waiting and can not be told apart; empty where nobody did',
-    `complete` UInt8 COMMENT '1 where the whole step was seen, 0 where its beginning was not'
-)
-COMMENT 'Training steps, one row a job and step'
-AS SELECT
-    l.job_id,
-    l.tenant,
-    l.step,
-    l.start_time,
-    l.end_time,
-    l.duration_s,
-    l.compute_s,
-    l.pp_s,
-    l.dp_s,
-    l.slowest_endpoint,
-    l.slowest_endpoints,
-    l.complete
-FROM steps_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-));
-
-CREATE VIEW IF NOT EXISTS timeline
-(
-    `job_id` String COMMENT 'The job',
-    `endpoint` String COMMENT 'Address of the NIC',
-    `step` UInt64 COMMENT 'Number of the step, from 0 at the first seen of the job',
-    `phase` Enum8('compute' = 1, 'PP' = 2, 'DP' = 3, 'EP' = 4, 'CP' = 5, 'TP' = 6) COMMENT 'What the endpoint was doing',
-    `start_time` DateTime64(9) COMMENT 'Start of the phase, the end of the one before it, UTC',
-    `end_time` DateTime64(9) COMMENT 'End of the phase, UTC'
-)
-COMMENT 'Phases of steps, one row an endpoint and phase'
-AS SELECT
-    job_id,
-    endpoint,
-    step,
-    phase,
-    fromUnixTimestamp64Nano(toInt64((begin_ns + until_ns) - length_ns)) AS start_time,
-    fromUnixTimestamp64Nano(toInt64(begin_ns + until_ns)) AS end_time
-FROM
-(
-    SELECT
-        l.job_id AS job_id,
-        l.endpoint AS endpoint,
-        l.step AS step,
-        toUnixTimestamp64Nano(l.start_time) AS begin_ns,
-        l.phases AS phases,
-        l.lengths_ns AS lengths_ns
-    FROM timeline_log AS l
-    ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-    WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
-        SELECT revision
-        FROM published
-    ))
-)
-ARRAY JOIN
-    phases AS phase,
-    lengths_ns AS length_ns,
-    arrayCumSum(lengths_ns) AS until_ns;
-
-CREATE VIEW IF NOT EXISTS visibility
-(
-    `job_id` String COMMENT 'The job',
-    `tenant` String COMMENT 'Tenant of the job',
-    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC; a filter on it reads only what it must',
-    `endpoints` UInt32 COMMENT 'Endpoints that the job runs on, count',
-    `endpoints_seen` UInt32 COMMENT 'Those that a flow of the window begins or ends at, count',
-    `share` Float64 COMMENT 'Share of their time that can be seen, 0 to 1',
-    `why` String COMMENT 'Why not all is seen, in words; empty where all is'
-)
-COMMENT 'What is seen of each job that has not ended, one row a job and window'
-AS SELECT
-    l.job_id,
-    l.tenant,
-    l.window_start,
-    l.endpoints,
-    l.endpoints_seen,
-    l.share,
-    l.why
-FROM
-(
-    SELECT
-        *,
-        '' AS no_job
-    FROM visibility_log
-) AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.no_job = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-));
-
 CREATE VIEW IF NOT EXISTS what_if
 (
     `job_id` String COMMENT 'The job',
@@ -3087,258 +3211,40 @@ AS SELECT
     l.without_s,
     l.saved_gpu_h
 FROM what_if_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
-    SELECT revision
-    FROM published
-));
-
-CREATE VIEW IF NOT EXISTS exporters
-(
-    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
-    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
-    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
-    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
-    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
-    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
-    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a record, as last inferred, seconds; NULL where never',
-    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none',
-    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closes a record, as last inferred, seconds; NULL where never'
-)
-COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
-AS SELECT
-    sampler_address AS exporter,
-    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
-    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
-    sum(s.flows) AS flows,
-    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
-    any(k.clock_offset_s) AS clock_offset_s,
-    any(k.idle_timeout_s) AS idle_timeout_s,
-    0 AS lost,
-    any(k.active_timeout_s) AS active_timeout_s
-FROM switch_1m AS s
-LEFT JOIN
+ASOF LEFT JOIN
 (
     SELECT
-        l.exporter AS exporter,
-        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s,
-        argMax(l.idle_timeout_s, l.window_start) AS idle_timeout_s,
-        argMax(l.active_timeout_s, l.window_start) AS active_timeout_s
+        job_id,
+        revision,
+        min(from_step) OVER later AS until_step,
+        min(from_time) OVER later AS until_time
+    FROM revisions
+    WHERE cuts
+    WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+WHERE ((c.revision = 0) OR (l.step < c.until_step)) AND (l.revision IN (
+    SELECT revision
     FROM
     (
         SELECT
-            *,
-            '' AS job_id
-        FROM exporters_log
-    ) AS l
-    ASOF LEFT JOIN revision_cuts AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
-    WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
-        SELECT revision
-        FROM published
-    ))
-    GROUP BY l.exporter
-) AS k ON s.sampler_address = k.exporter
-WHERE sampler_address != ''
-GROUP BY sampler_address;
-
-CREATE VIEW IF NOT EXISTS prune_horizon
-(
-    `pruned_until` DateTime64(9) COMMENT 'Windows that start by then have been final for a day, UTC; 1970 where none has'
-)
-COMMENT 'Up to where results are final and their history can go, one row'
-AS WITH
-    (
-        SELECT gone_before - toIntervalDay(1)
-        FROM raw_horizon
-    ) AS long_gone
-SELECT toDateTime64(max(second), 9) AS pruned_until
-FROM
-(
-    SELECT second
-    FROM arrivals_log
-    WHERE first_written_at < long_gone
-    ORDER BY second DESC
-    LIMIT 1
-);
-
-CREATE VIEW IF NOT EXISTS windows_left
-(
-    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
-    `window_end` DateTime64(9) COMMENT 'End of the window, exclusive, UTC',
-    `flows` UInt64 COMMENT 'Flow records that its results rest on, as delivered, count; 0 where it was never worked',
-    `late_flows` UInt64 COMMENT 'Flow records that have arrived since, as delivered, count: they are kept as others are',
-    `reason` String COMMENT 'Why it is not worked again'
-)
-COMMENT 'Windows to which records came when they were final, one row each: they are left as they are'
-AS WITH
-    (
-        SELECT CAST(toUnixTimestamp(final_until), 'Int64')
-        FROM raw_horizon
-    ) AS final_until_s,
-    (
-        SELECT if(count() = 0, 60000000000, argMax(toUnixTimestamp64Nano(window_end) - toUnixTimestamp64Nano(window_start), revision))
-        FROM windows_log
-    ) AS length
-SELECT
-    fromUnixTimestamp64Nano(assumeNotNull(a.start_ns)) AS window_start,
-    fromUnixTimestamp64Nano(assumeNotNull(a.start_ns + length)) AS window_end,
-    l.flows AS flows,
-    a.records - l.flows AS late_flows,
-    'raw flows that it would rest on may be gone; see prism-ch retention' AS reason
-FROM
-(
-    SELECT
-        intDiv(CAST(toUnixTimestamp(second), 'Int64') * 1000000000, length) * length AS start_ns,
-        sum(c.records) AS records
-    FROM arrivals_log AS c
-    WHERE toUnixTimestamp(second) < (final_until_s + intDiv(length, 1000000000))
-    GROUP BY start_ns
-) AS a
-LEFT JOIN
-(
-    SELECT
-        toUnixTimestamp64Nano(window_start) AS start_ns,
-        w.flows AS flows
-    FROM windows_log AS w
-    FINAL
-    WHERE ((toUnixTimestamp64Nano(window_end) - start_ns) = length) AND (status != 'failed')
-) AS l USING (start_ns)
-WHERE (a.start_ns <= (final_until_s * 1000000000)) AND (a.records != l.flows);
-
-CREATE VIEW IF NOT EXISTS path_balance
-(
-    `job_id` String COMMENT 'The job',
-    `src_leaf` String COMMENT 'Leaf of the senders',
-    `dst_leaf` String COMMENT 'Leaf of the receivers',
-    `start_time` DateTime('UTC') COMMENT 'Start of the minute in which the flows ended, UTC',
-    `ways` UInt64 COMMENT 'Ways that the flows took from leaf to leaf, count',
-    `bytes_max` UInt64 COMMENT 'Bytes on the way that carried most',
-    `bytes_mean` Float64 COMMENT 'Bytes on a way, on average',
-    `elephants` UInt64 COMMENT 'Pairs that carry half of a way\'s usual bytes or more and share their way with another such pair, count',
-    `lost_s` Float64 COMMENT 'How much longer pairs on the slowest way took for their bytes than they would have on the best one, seconds'
-)
-COMMENT 'How evenly the traffic of jobs spreads over the ways between two leaves, one row a job, two leaves and minute'
-AS WITH
-    placed AS
-    (
-        SELECT
-            m.job_id AS job_id,
-            m.endpoint AS endpoint,
-            t.leaf AS leaf,
-            m.first_seen AS first_seen,
-            m.last_seen AS last_seen
-        FROM job_members AS m
-        INNER JOIN
-        (
-            SELECT
-                endpoint,
-                leaf
-            FROM topology
-            ORDER BY
-                endpoint ASC,
-                valid_from DESC NULLS LAST
-            LIMIT 1 BY endpoint
-        ) AS t ON t.endpoint = m.endpoint
-    ),
-    taken AS
-    (
-        SELECT
-            minute,
-            CAST(src_addr, 'String') AS src_addr,
-            CAST(dst_addr, 'String') AS dst_addr,
-            way,
-            max(seen_bytes) AS moved,
-            max(seen_ns) / 1000000000. AS busy_s
-        FROM
-        (
-            SELECT
-                minute,
-                src_addr,
-                dst_addr,
-                way,
-                sampler_address,
-                sum(bytes) AS seen_bytes,
-                sum(busy_ns) AS seen_ns
-            FROM flow_way_1m_log
-            GROUP BY
-                minute,
-                src_addr,
-                dst_addr,
-                way,
-                sampler_address
-        )
-        GROUP BY
-            minute,
-            src_addr,
-            dst_addr,
-            way
-    ),
-    of_jobs AS
-    (
-        SELECT
-            s.job_id AS job_id,
-            s.leaf AS src_leaf,
-            d.leaf AS dst_leaf,
-            w.minute AS minute,
-            w.way AS way,
-            w.moved AS moved,
-            w.busy_s AS busy_s
-        FROM taken AS w
-        INNER JOIN placed AS s ON s.endpoint = w.src_addr
-        INNER JOIN placed AS d ON (d.endpoint = w.dst_addr) AND (d.job_id = s.job_id)
-        WHERE (s.leaf != d.leaf) AND (s.first_seen < (w.minute + toIntervalMinute(1))) AND (s.last_seen >= w.minute) AND (d.first_seen < (w.minute + toIntervalMinute(1))) AND (d.last_seen >= w.minute)
-    ),
-    usual AS
-    (
-        SELECT
-            *,
-            sum(moved) OVER whole / uniqExact(way) OVER whole AS way_bytes
-        FROM of_jobs
-        WINDOW whole AS (PARTITION BY job_id, src_leaf, dst_leaf, minute)
-    ),
-    by_way AS
-    (
-        SELECT
-            job_id,
-            src_leaf,
-            dst_leaf,
-            minute,
-            way,
-            sum(moved) AS way_moved,
-            countIf(moved >= (way_bytes / 2)) AS large,
-            avg(busy_s) AS pair_s,
-            avg(moved) AS pair_bytes
-        FROM usual
-        GROUP BY
-            job_id,
-            src_leaf,
-            dst_leaf,
-            minute,
-            way
+            revision,
+            window_start
+        FROM revisions
+        WHERE job_id = ''
     )
-SELECT
-    job_id,
-    src_leaf,
-    dst_leaf,
-    minute AS start_time,
-    count() AS ways,
-    max(way_moved) AS bytes_max,
-    avg(way_moved) AS bytes_mean,
-    sumIf(large, large > 1) AS elephants,
-    max(greatest(pair_s - (pair_bytes * best_s_per_byte), 0)) AS lost_s
-FROM
+));
+
+CREATE VIEW IF NOT EXISTS unpublished
 (
-    SELECT
-        *,
-        min(pair_s / pair_bytes) OVER (PARTITION BY job_id, src_leaf, dst_leaf, minute) AS best_s_per_byte
-    FROM by_way
-    WHERE pair_bytes > 0
+    `revision` UInt64 COMMENT 'Number of a working'
 )
-GROUP BY
-    job_id,
-    src_leaf,
-    dst_leaf,
-    minute;
+COMMENT 'Workings that were begun more than a day ago and never published: their rows, if any, are seen by nobody'
+AS SELECT revision
+FROM revision_claims
+WHERE (claimed_at < (now64(3) - toIntervalDay(1))) AND (revision NOT IN (
+    SELECT revision
+    FROM published
+));
 
 CREATE VIEW IF NOT EXISTS gpu_time
 (
@@ -3666,6 +3572,270 @@ LEFT JOIN taken AS t ON j.job_id = t.job_id
 LEFT JOIN lost AS l ON j.job_id = l.job_id
 LEFT JOIN found AS f ON j.job_id = f.job_id
 GROUP BY j.tenant;
+
+CREATE VIEW IF NOT EXISTS exporters
+(
+    `exporter` String COMMENT 'Address or name of the exporter (switch), as its records give it',
+    `first_seen` DateTime64(9) COMMENT 'Start of its first flow, UTC',
+    `last_seen` DateTime64(9) COMMENT 'End of its last flow, UTC',
+    `flows` UInt64 COMMENT 'Flow records from it, as delivered, count',
+    `lag_s` Float64 COMMENT 'From the end of its last flow to the arrival of the last record of that minute, seconds; of a file, its age',
+    `clock_offset_s` Nullable(Float64) COMMENT 'How far its clock is ahead of most others, as last found, seconds; NULL where never',
+    `idle_timeout_s` Nullable(Float64) COMMENT 'Silence after which it closes a record, as last inferred, seconds; NULL where never',
+    `lost` UInt64 COMMENT 'Records lost by gaps in its sequence numbers, count; 0 where its records carry none',
+    `active_timeout_s` Nullable(Float64) COMMENT 'Length at which it closes a record, as last inferred, seconds; NULL where never'
+)
+COMMENT 'Exporters that flow records came from, one row each; records that name none are left out'
+AS SELECT
+    sampler_address AS exporter,
+    fromUnixTimestamp64Nano(min(first_start_ns)) AS first_seen,
+    fromUnixTimestamp64Nano(max(last_end_ns)) AS last_seen,
+    sum(s.flows) AS flows,
+    (toUnixTimestamp64Milli(argMax(last_received_at, minute)) - intDiv(max(last_end_ns), 1000000)) / 1000 AS lag_s,
+    any(k.clock_offset_s) AS clock_offset_s,
+    any(k.idle_timeout_s) AS idle_timeout_s,
+    0 AS lost,
+    any(k.active_timeout_s) AS active_timeout_s
+FROM switch_1m AS s
+LEFT JOIN
+(
+    SELECT
+        l.exporter AS exporter,
+        argMax(l.clock_offset_s, l.window_start) AS clock_offset_s,
+        argMax(l.idle_timeout_s, l.window_start) AS idle_timeout_s,
+        argMax(l.active_timeout_s, l.window_start) AS active_timeout_s
+    FROM
+    (
+        SELECT
+            *,
+            '' AS job_id
+        FROM exporters_log
+    ) AS l
+    ASOF LEFT JOIN
+    (
+        SELECT
+            job_id,
+            revision,
+            min(from_step) OVER later AS until_step,
+            min(from_time) OVER later AS until_time
+        FROM revisions
+        WHERE cuts
+        WINDOW later AS (PARTITION BY job_id ORDER BY revision DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    ) AS c ON (l.job_id = c.job_id) AND (l.revision < c.revision)
+    WHERE ((c.revision = 0) OR (l.window_start < c.until_time)) AND (l.revision IN (
+        SELECT revision
+        FROM
+        (
+            SELECT
+                revision,
+                window_start
+            FROM revisions
+            WHERE job_id = ''
+        )
+    ))
+    GROUP BY l.exporter
+) AS k ON s.sampler_address = k.exporter
+WHERE sampler_address != ''
+GROUP BY sampler_address;
+
+CREATE VIEW IF NOT EXISTS prune_horizon
+(
+    `pruned_until` DateTime64(9) COMMENT 'Windows that start by then have been final for a day, UTC; 1970 where none has'
+)
+COMMENT 'Up to where results are final and their history can go, one row'
+AS WITH
+    (
+        SELECT gone_before - toIntervalDay(1)
+        FROM raw_horizon
+    ) AS long_gone
+SELECT toDateTime64(max(second), 9) AS pruned_until
+FROM
+(
+    SELECT second
+    FROM arrivals_log
+    WHERE first_written_at < long_gone
+    ORDER BY second DESC
+    LIMIT 1
+);
+
+CREATE VIEW IF NOT EXISTS windows_left
+(
+    `window_start` DateTime64(9) COMMENT 'Start of the window, UTC',
+    `window_end` DateTime64(9) COMMENT 'End of the window, exclusive, UTC',
+    `flows` UInt64 COMMENT 'Flow records that its results rest on, as delivered, count; 0 where it was never worked',
+    `late_flows` UInt64 COMMENT 'Flow records that have arrived since, as delivered, count: they are kept as others are',
+    `reason` String COMMENT 'Why it is not worked again'
+)
+COMMENT 'Windows to which records came when they were final, one row each: they are left as they are'
+AS WITH
+    (
+        SELECT CAST(toUnixTimestamp(final_until), 'Int64')
+        FROM raw_horizon
+    ) AS final_until_s,
+    (
+        SELECT if(count() = 0, 60000000000, argMax(toUnixTimestamp64Nano(window_end) - toUnixTimestamp64Nano(window_start), revision))
+        FROM windows_log
+    ) AS length
+SELECT
+    fromUnixTimestamp64Nano(assumeNotNull(a.start_ns)) AS window_start,
+    fromUnixTimestamp64Nano(assumeNotNull(a.start_ns + length)) AS window_end,
+    l.flows AS flows,
+    a.records - l.flows AS late_flows,
+    'raw flows that it would rest on may be gone; see prism-ch retention' AS reason
+FROM
+(
+    SELECT
+        intDiv(CAST(toUnixTimestamp(second), 'Int64') * 1000000000, length) * length AS start_ns,
+        sum(c.records) AS records
+    FROM arrivals_log AS c
+    WHERE toUnixTimestamp(second) < (final_until_s + intDiv(length, 1000000000))
+    GROUP BY start_ns
+) AS a
+LEFT JOIN
+(
+    SELECT
+        toUnixTimestamp64Nano(window_start) AS start_ns,
+        w.flows AS flows
+    FROM windows_log AS w
+    FINAL
+    WHERE ((toUnixTimestamp64Nano(window_end) - start_ns) = length) AND (status != 'failed')
+) AS l USING (start_ns)
+WHERE (a.start_ns <= (final_until_s * 1000000000)) AND (a.records != l.flows);
+
+CREATE VIEW IF NOT EXISTS path_balance
+(
+    `job_id` String COMMENT 'The job',
+    `src_leaf` String COMMENT 'Leaf of the senders',
+    `dst_leaf` String COMMENT 'Leaf of the receivers',
+    `start_time` DateTime('UTC') COMMENT 'Start of the minute in which the flows ended, UTC',
+    `ways` UInt64 COMMENT 'Ways that the flows took from leaf to leaf, count',
+    `bytes_max` UInt64 COMMENT 'Bytes on the way that carried most',
+    `bytes_mean` Float64 COMMENT 'Bytes on a way, on average',
+    `elephants` UInt64 COMMENT 'Pairs that carry half of a way\'s usual bytes or more and share their way with another such pair, count',
+    `lost_s` Float64 COMMENT 'How much longer pairs on the slowest way took for their bytes than they would have on the best one, seconds'
+)
+COMMENT 'How evenly the traffic of jobs spreads over the ways between two leaves, one row a job, two leaves and minute'
+AS WITH
+    placed AS
+    (
+        SELECT
+            m.job_id AS job_id,
+            m.endpoint AS endpoint,
+            t.leaf AS leaf,
+            m.first_seen AS first_seen,
+            m.last_seen AS last_seen
+        FROM job_members AS m
+        INNER JOIN
+        (
+            SELECT
+                endpoint,
+                leaf
+            FROM topology
+            ORDER BY
+                endpoint ASC,
+                valid_from DESC NULLS LAST
+            LIMIT 1 BY endpoint
+        ) AS t ON t.endpoint = m.endpoint
+    ),
+    taken AS
+    (
+        SELECT
+            minute,
+            CAST(src_addr, 'String') AS src_addr,
+            CAST(dst_addr, 'String') AS dst_addr,
+            way,
+            max(seen_bytes) AS moved,
+            max(seen_ns) / 1000000000. AS busy_s
+        FROM
+        (
+            SELECT
+                minute,
+                src_addr,
+                dst_addr,
+                way,
+                sampler_address,
+                sum(bytes) AS seen_bytes,
+                sum(busy_ns) AS seen_ns
+            FROM flow_way_1m_log
+            GROUP BY
+                minute,
+                src_addr,
+                dst_addr,
+                way,
+                sampler_address
+        )
+        GROUP BY
+            minute,
+            src_addr,
+            dst_addr,
+            way
+    ),
+    of_jobs AS
+    (
+        SELECT
+            s.job_id AS job_id,
+            s.leaf AS src_leaf,
+            d.leaf AS dst_leaf,
+            w.minute AS minute,
+            w.way AS way,
+            w.moved AS moved,
+            w.busy_s AS busy_s
+        FROM taken AS w
+        INNER JOIN placed AS s ON s.endpoint = w.src_addr
+        INNER JOIN placed AS d ON (d.endpoint = w.dst_addr) AND (d.job_id = s.job_id)
+        WHERE (s.leaf != d.leaf) AND (s.first_seen < (w.minute + toIntervalMinute(1))) AND (s.last_seen >= w.minute) AND (d.first_seen < (w.minute + toIntervalMinute(1))) AND (d.last_seen >= w.minute)
+    ),
+    usual AS
+    (
+        SELECT
+            *,
+            sum(moved) OVER whole / uniqExact(way) OVER whole AS way_bytes
+        FROM of_jobs
+        WINDOW whole AS (PARTITION BY job_id, src_leaf, dst_leaf, minute)
+    ),
+    by_way AS
+    (
+        SELECT
+            job_id,
+            src_leaf,
+            dst_leaf,
+            minute,
+            way,
+            sum(moved) AS way_moved,
+            countIf(moved >= (way_bytes / 2)) AS large,
+            avg(busy_s) AS pair_s,
+            avg(moved) AS pair_bytes
+        FROM usual
+        GROUP BY
+            job_id,
+            src_leaf,
+            dst_leaf,
+            minute,
+            way
+    )
+SELECT
+    job_id,
+    src_leaf,
+    dst_leaf,
+    minute AS start_time,
+    count() AS ways,
+    max(way_moved) AS bytes_max,
+    avg(way_moved) AS bytes_mean,
+    sumIf(large, large > 1) AS elephants,
+    max(greatest(pair_s - (pair_bytes * best_s_per_byte), 0)) AS lost_s
+FROM
+(
+    SELECT
+        *,
+        min(pair_s / pair_bytes) OVER (PARTITION BY job_id, src_leaf, dst_leaf, minute) AS best_s_per_byte
+    FROM by_way
+    WHERE pair_bytes > 0
+)
+GROUP BY
+    job_id,
+    src_leaf,
+    dst_leaf,
+    minute;
 
 CREATE VIEW IF NOT EXISTS final_cuts
 (

@@ -54,9 +54,9 @@ def listed_views() -> frozenset[str]:
 
 @cache
 def inner_tables() -> frozenset[str]:
-    """Return the tables and views that a tenant's views read."""
+    """Return the tables that a tenant's views read."""
     rows = _lists()["rows"]
-    return frozenset(chain(_lists()["views"]["inner"], *rows.values())) - frozenset(rows["none"])
+    return frozenset(chain.from_iterable(rows.values())) - frozenset(rows["none"])
 
 
 @cache

@@ -22,6 +22,8 @@ from prism_ch.store.statements import split_statements, statement
 STREAMS = ("flows", "goflow2", "pmacct")
 
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_VIEW = re.compile(r"^CREATE VIEW IF NOT EXISTS (\w+)\n.*?^AS\n(.*?);", re.MULTILINE | re.DOTALL)
+_IN_PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,12 @@ class Migration:
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """The statements as written, split on each call, since most runs apply none."""
-        return split_statements(self.text)
+        """The statements, split on each call, since most runs apply none.
+
+        A view's name in braces stands for its SELECT: to plan a view within a view takes the engine as long as all the
+        rest of most statements.
+        """
+        return split_statements(_IN_PLACE.sub(lambda name: f"({_selects()[name[1]]})", self.text))
 
 
 @cache
@@ -48,6 +54,12 @@ def migrations() -> tuple[Migration, ...]:
         if (match := _FILE_NAME.fullmatch(entry.name))
     ]
     return tuple(sorted(found, key=lambda migration: migration.version))
+
+
+@cache
+def _selects() -> dict[str, str]:
+    """Return what views select, by name."""
+    return {name: select for one in migrations() for name, select in _VIEW.findall(one.text)}
 
 
 def migrate(store: Store) -> list[str]:

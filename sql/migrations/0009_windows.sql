@@ -108,6 +108,7 @@ COMMENT 'Published revisions; rows of the result tables whose revision is not he
 
 -- A row counts where its revision is published and no later revision of its job reaches it. Only those that cut anything need
 -- be asked, which are few: the next one in the order of revisions knows the least of its own and all later ones' bounds.
+-- Other views have the SELECT of this one and the next where their names stand in braces, which are planned in less time.
 CREATE VIEW IF NOT EXISTS revision_cuts
 (
     job_id String COMMENT 'The job; empty for findings about no single job',

@@ -45,8 +45,8 @@ SELECT
     l.job_id, l.tenant, l.step, l.start_time, l.end_time,
     l.duration_s, l.compute_s, l.pp_s, l.dp_s, l.slowest_endpoint, l.slowest_endpoints, l.complete
 FROM steps_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM {published});
 
 CREATE TABLE IF NOT EXISTS gpu_steps_log
 (
@@ -90,8 +90,8 @@ SELECT
     l.job_id, l.tenant, l.endpoint, l.step, l.start_time, l.end_time,
     l.duration_s, l.compute_s, l.pp_s, l.dp_s, l.complete
 FROM gpu_steps_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM {published});
 
 -- One row a step: its phases as arrays. They tile the step, so lengths are enough; a row a phase would take three rows a flow.
 CREATE TABLE IF NOT EXISTS timeline_log
@@ -140,8 +140,8 @@ FROM
         l.phases AS phases,
         l.lengths_ns AS lengths_ns
     FROM timeline_log AS l
-    ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-    WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published)
+    ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+    WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM {published})
 )
 ARRAY JOIN phases AS phase, lengths_ns AS length_ns, arrayCumSum(lengths_ns) AS until_ns;
 

@@ -72,8 +72,8 @@ SELECT
     l.start_time, l.end_time, l.status, l.severity, l.observed, l.expected, l.score, l.slowdown, l.summary, l.evidence,
     l.incident_id, l.confidence
 FROM diagnoses_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.start_time < c.until_time) AND l.revision IN (SELECT revision FROM published)
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.start_time < c.until_time) AND l.revision IN (SELECT revision FROM {published})
 ORDER BY l.revision DESC
 LIMIT 1 BY l.diagnosis_id;
 

@@ -92,9 +92,9 @@ LEFT JOIN
         argMax(l.idle_timeout_s, l.window_start) AS idle_timeout_s,
         argMax(l.active_timeout_s, l.window_start) AS active_timeout_s
     FROM (SELECT *, '' AS job_id FROM exporters_log) AS l
-    ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
+    ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
     WHERE (c.revision = 0 OR l.window_start < c.until_time)
-        AND l.revision IN (SELECT revision FROM published)
+        AND l.revision IN (SELECT revision FROM {published})
     GROUP BY l.exporter
 ) AS k ON s.sampler_address = k.exporter
 WHERE sampler_address != ''
@@ -115,5 +115,5 @@ AS
 SELECT
     l.window_start, l.exporter, l.clock_offset_s, l.clock_uncertainty_s, l.idle_timeout_s, l.active_timeout_s
 FROM (SELECT *, '' AS job_id FROM exporters_log) AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.window_start < c.until_time) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.window_start < c.until_time) AND l.revision IN (SELECT revision FROM {published});

@@ -33,8 +33,8 @@ COMMENT 'What is seen of each job that has not ended, one row a job and window'
 AS
 SELECT l.job_id, l.tenant, l.window_start, l.endpoints, l.endpoints_seen, l.share, l.why
 FROM (SELECT *, '' AS no_job FROM visibility_log) AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.no_job = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.window_start < c.until_time) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.no_job = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.window_start < c.until_time) AND l.revision IN (SELECT revision FROM {published});
 
 CREATE VIEW IF NOT EXISTS dead_visibility
 (

@@ -26,8 +26,8 @@ SELECT
     l.job_id, l.tenant, l.endpoint, l.step, l.start_time, l.end_time,
     l.duration_s, l.compute_s, l.pp_s, l.dp_s, l.complete, l.idle_s, l.bubble_s
 FROM gpu_steps_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM {published});
 
 CREATE TABLE IF NOT EXISTS what_if_log
 (
@@ -69,5 +69,5 @@ SELECT
     l.job_id, l.tenant, l.incident_id, l.`without`, l.step AS first_step, l.last_step,
     l.actual_s, l.replayed_s, l.without_s, l.saved_gpu_h
 FROM what_if_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.step < c.until_step) AND l.revision IN (SELECT revision FROM {published});

@@ -84,8 +84,8 @@ SELECT
     if(c.revision = 0, 18446744073709551615, c.until_step) AS until_step,
     l.start_time, l.end_time, l.taken_s, l.is_whole, l.steps, l.start_times, l.end_times, l.durations_s, l.complete
 FROM step_blocks_log AS l
-ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-WHERE (c.revision = 0 OR l.first_step < c.until_step) AND l.revision IN (SELECT revision FROM published);
+ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+WHERE (c.revision = 0 OR l.first_step < c.until_step) AND l.revision IN (SELECT revision FROM {published});
 
 CREATE VIEW IF NOT EXISTS dead_blocks
 (

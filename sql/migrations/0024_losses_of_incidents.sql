@@ -39,8 +39,8 @@ FROM
 (
     SELECT l.*
     FROM (SELECT *, '' AS job_id FROM incidents_log) AS l
-    ASOF LEFT JOIN revision_cuts AS c ON l.job_id = c.job_id AND l.revision < c.revision
-    WHERE (c.revision = 0 OR l.noted_time < c.until_time) AND l.revision IN (SELECT revision FROM published)
+    ASOF LEFT JOIN {revision_cuts} AS c ON l.job_id = c.job_id AND l.revision < c.revision
+    WHERE (c.revision = 0 OR l.noted_time < c.until_time) AND l.revision IN (SELECT revision FROM {published})
     ORDER BY l.tenant = '' DESC, l.revision DESC
     LIMIT 1 BY l.incident_id
 )
