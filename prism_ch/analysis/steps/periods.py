@@ -71,14 +71,21 @@ def _find_places(sizes: Int64, params: DivideParams) -> tuple[Int64, int] | None
     return (places_in_period(sizes, length), length) if length and strength >= params.half else None
 
 
-def period_ends(sequences: Sequences, periods: list[Period | None], chosen: Bool, params: DivideParams) -> Bool:
-    """Cut the chosen sequences once in each step that their periods show, bool[n]."""
+def period_ends(
+    sequences: Sequences, periods: list[Period | None], silent: Bool, chosen: Bool, params: DivideParams
+) -> Bool:
+    """Cut the chosen sequences once in each step that their periods show, bool[n].
+
+    Without a period of sizes, as where buckets of some microbatches run together, it is that of the long silences,
+    `silent` bool[n].
+    """
     ends = np.isinf(sequences.gap_s)
     for line in np.flatnonzero(chosen).tolist():
-        period = periods[line]
+        period, rows = periods[line], sequences.rows(line)
         if period is None:
+            last = _last_microbatches(silent[rows], sequences.gap_s[rows], params)
+            ends[rows] |= last & (np.count_nonzero(last) < np.count_nonzero(silent[rows]))
             continue
-        rows = sequences.rows(line)
         place = lonely_silence(period, params)
         if place is not None:
             ends[rows] |= _ends_at(period, place)

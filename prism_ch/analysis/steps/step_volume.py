@@ -14,6 +14,9 @@ from prism_ch.core.step_volume import segment_by_volume
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import DivideParams
 
+#: Place of the longer of two classes of silences among proposals.
+_SPLIT = 2
+
 
 @dataclass(frozen=True, slots=True)
 class KnownSteps:
@@ -59,7 +62,8 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
     odd = irregular | ((uneven > params.max_uneven) & ~is_known)
     if (odd | wanting).any():
-        ends = period_ends(sequences, periods, odd | wanting, params)
+        silent = proposals[min(_SPLIT, len(proposals) - 1)]
+        ends = period_ends(sequences, periods, silent, odd | wanting, params)
         ends = ends_as_others(sequences, ends, alike, throughout)
         size, share = most_regular(sequences, ends, params)
         evident = wanting & (share > regular + params.little)

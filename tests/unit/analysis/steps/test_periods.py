@@ -139,6 +139,23 @@ def test_scatters_a_microbatch_and_one_gather_make_a_step() -> None:
     assert ends_ms(flows) == pytest.approx(ends)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_buckets_that_run_together_hide_no_period(seed: int) -> None:
+    """Microbatches scatter three buckets, now apart and now as one burst, and as many bytes are gathered at the end."""
+    rng, flows, ends, moment = np.random.default_rng(seed), [], [], 0.0
+    for step in range(30):
+        for microbatch in range(4):
+            moment = 4950 * step + 1000 * (microbatch + 1) + rng.uniform(0, 20)
+            apart_ms = 30 * (microbatch == 0 or rng.random() < 0.4)
+            for size in (15, 14, 13):
+                moment += 10 * size
+                flows += ring(RING, [moment], length_ms=10 * size, size=size * MB)
+                moment += apart_ms
+        ends.append(moment + 330)
+        flows += ring(RING, ends[-1:], length_ms=300, size=42 * MB)
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
 def test_steps_stay_apart_when_small_collectives_recur() -> None:
     ends = every(1000, 60, 1000)
     reports = ring(RING, [end + 20 for end in ends[9::10]], length_ms=2, size=2 * MB)
