@@ -32,6 +32,9 @@ _LEAST_STEPS = 3
 #: Steps in which a distance changes for good: a part gets slow in one, and is well again in another.
 _LEFT_OUT = 2
 
+#: Where a distance may change: near enough to anywhere for a median.
+_CUTS = 8
+
 #: Moments at which the null model is measured: enough for several between any two bursts that matter.
 _MOMENTS = 4096
 
@@ -129,7 +132,7 @@ class _Rest:
         The one that has far fewer steps rests in each of them, and the other within steps if at all. Distances are
         from the last burst of the busy part to the first of the waiting part in its next step. Their deviation,
         squared, is a share of that of the null model, which is the lesser of two: of a moment at random between two
-        bursts, and as in `_drift`. Deviations are median ones: before the straggler got slow, the distance was another.
+        bursts, and as in `_drift`. Before the straggler got slow, the distance was another.
         """
         counts = [len(self.end_ns[row]) for row in (one, other)]
         waiting, busy = (one, other) if counts[0] <= counts[1] else (other, one)
@@ -147,7 +150,16 @@ class _Rest:
         at_random = float(robust.mad(any_ns - _last_before(moved_ns, any_ns)))
         own, other_own = (float(robust.mad(np.diff(each))) for each in (begin_ns, last_ns))
         null = min(at_random**2, (own**2 + other_own**2) * steps / 6)
-        return steps, float(robust.mad(begin_ns - last_ns)) ** 2 / null if null else np.inf
+        return steps, _deviation(begin_ns - last_ns) ** 2 / null if null else np.inf
+
+
+def _deviation(distance: Int64) -> float:
+    """Return the median deviation of distances from their median, or from those before and after one change."""
+    cuts = np.linspace(0, len(distance), _CUTS + 1).astype(np.int64).tolist()[:-1]
+    parts = (np.split(distance, [cut]) for cut in cuts)
+    return min(
+        float(robust.mad(np.concatenate([part - robust.median(part) for part in each if len(part)]))) for each in parts
+    )
 
 
 def _last_before(moments: Int64, at_ns: Int64) -> Int64:

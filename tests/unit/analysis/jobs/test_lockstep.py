@@ -13,7 +13,7 @@ from prism_ch.model.job import RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
 from prism_ch.model.topology import Topology
-from tests.unit.analysis.build import BEGIN_NS, known_job, topology
+from tests.unit.analysis.build import BEGIN_NS, MS, Flow, known_job, topology, traffic
 
 PARAMS = RecogniseParams()
 STEPS = 32
@@ -161,3 +161,31 @@ def test_parts_that_follow_one_job_are_joined_after_few_steps() -> None:
     assert found(few - 2, "ab") == [[0, 1, 2, 3], [3, 4], [2, 5]]
     assert found(few, "a ") == [[0, 1, 2, 3], [3, 4], [2, 5]]
     assert found(few, "  ", [known_job("a", range(6), steps=STEPS + few)]) == [[0, 1, 2, 3], [2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize("slow_from", [0, 8, 12])
+def test_part_that_others_wait_for_is_theirs_since_it_is_slow(slow_from: int) -> None:
+    """A straggler's part never rests: its bursts seem to be steps. The other rests longer once it is slow."""
+    chance = np.random.default_rng(1)
+    begin_s = np.cumsum(np.where(np.arange(24) < slow_from, 1.0, 2.0) * chance.normal(1, 0.01, 24))
+    busy_s = np.concatenate(
+        [
+            begin
+            - (0.002 if step in (4, 9) else 0.15 if step < slow_from else 0.3)
+            - chance.normal(0, 0.001)
+            - np.arange(8) * np.where(step < slow_from, 0.1, 0.2)
+            for step, begin in enumerate(begin_s)
+        ]
+    )
+    busy_ns = BEGIN_NS + np.sort(np.round(busy_s * 1e9).astype(np.int64))
+    end_ns = BEGIN_NS + np.round((begin_s - 0.2) * 1e9).astype(np.int64)
+    begin_ns = BEGIN_NS + np.round(begin_s * 1e9).astype(np.int64)
+    bursts = {
+        row: traffic([Flow(part[0], part[1], (at - BEGIN_NS) / MS, 1) for at in moments.tolist()])
+        for row, part, moments in ((0, PARTS[0], begin_ns), (1, PARTS[1], busy_ns))
+    }
+    attempts = [
+        RecognisedJob(name, "", np.array(each, np.int32), False) for name, each in zip("ab", PARTS, strict=True)
+    ]
+    _, of_parts = join_lockstep(attempts, [end_ns, busy_ns], (), WHERE, PARAMS, bursts)
+    assert of_parts == [[0, 1]]
