@@ -154,7 +154,10 @@ class _Rest:
 
 
 def _deviation(distance: Int64) -> float:
-    """Return the median deviation of distances from their median, or from those before and after one change."""
+    """Return the median deviation of distances.
+
+    It is that from their median, or from those before and after one change.
+    """
     cuts = np.linspace(0, len(distance), _CUTS + 1).astype(np.int64).tolist()[:-1]
     parts = (np.split(distance, [cut]) for cut in cuts)
     return min(

@@ -76,7 +76,8 @@ def find_restart(context: JobContext) -> list[Finding]:
     steps, first_step, is_open = job.steps, job.newest.first_step, job.newest.is_young(context.params.going_on)
     if len(newest.bursts) == 0 or newest.is_settled:
         status: Literal["open", "closed"] = "open" if is_open else "closed"
-        return [replace(one, status=status) for one in context.known if one.kind == "restart"]
+        told = (one for one in context.known if one.kind == "restart" and not one.baseline.presumed)
+        return [replace(one, status=status) for one in told]
     begin_ns = int(newest.bursts.start_ns.min())
     ended: list[int] = []
     for earlier in context.attempts[:-1][-1:]:
@@ -214,7 +215,7 @@ def _restart_so_far(
     if presumed is None or not presumed.baseline.maybe_ended:
         return presumed
     again_ns = _trains_again_ns(presumed, quiet, params)
-    return presumed if again_ns is None else _gone_on(presumed, again_ns)
+    return presumed if again_ns is None else _gone_on(presumed, again_ns, 0.0 if rhythm is None else rhythm.rest_s)
 
 
 def _presumed_restart(
@@ -278,10 +279,14 @@ def _trains_again_ns(presumed: Finding, quiet: QuietJob, params: StopParams) -> 
     return int(first_ns.min()) if np.count_nonzero(again) >= params.half * members else None
 
 
-def _gone_on(presumed: Finding, again_ns: int) -> Finding:
-    """Describe a presumed restart after which the job trains as before."""
+def _gone_on(presumed: Finding, again_ns: int, rest_s: float) -> Finding:
+    """Describe a presumed restart after which the job trains as before.
+
+    It usually rests for `rest_s`.
+    """
     step, length_s = presumed.first_step, (again_ns - presumed.start_ns) / 1e9
-    stop = Stop(presumed.subject, step, presumed.start_ns, again_ns, usual_s=0.0, lost_s=length_s, slowdown=1.0)
+    lost_s = max(length_s - rest_s, 0.0)
+    stop = Stop(presumed.subject, step, presumed.start_ns, again_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
     summary = f"The job was interrupted for {length_s:.3g} s before step {step} and goes on: look for why it died."
     found = stop_finding("restart", stop, "warning", summary, {"gap_s": round(length_s, 6)}, is_open=True)
     return replace(found, baseline=Baseline(presumed=True))
