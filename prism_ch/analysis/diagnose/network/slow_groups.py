@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import Episode, episodes
-from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, Place, identity, make_finding, severity
+from prism_ch.analysis.diagnose.findings import (
+    EVIDENCE_ROWS,
+    Measured,
+    Place,
+    confidence_in,
+    identity,
+    make_finding,
+    severity,
+)
 from prism_ch.core import robust
 from prism_ch.core.significance import expected_by_chance
 from prism_ch.model.columns import Bool, Float64
@@ -128,4 +136,5 @@ def _describe(
             "lost_s": round(lost_s, 6),
         },
         about=tuple(members),
+        confidence=confidence_in("group"),
     )
