@@ -31,10 +31,9 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
 from prism_ch.analysis.diagnose.stops.went_on import find_just_ended
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.observe import Observed
-from prism_ch.core import robust
 from prism_ch.core.pairs import links_of
 from prism_ch.core.robust import usual_count
-from prism_ch.model.columns import Bool, Int32
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.memory import JobMemory
@@ -264,11 +263,11 @@ def _trains_again_ns(presumed: Finding, quiet: QuietJob, params: StopParams) -> 
     """Return since when half of the members send messages of the same sizes as before.
 
     That is before they connected; None while they don't. To whom does not matter: others may be in the place of some.
-    Another job on its endpoints has sizes of its own.
+    Another job on its endpoints has sizes of its own, of gradients if not of activations.
     """
     before = quiet.flows.take(quiet.flows.start_ns <= presumed.end_ns)
     members, rank = len(quiet.endpoints), np.searchsorted(quiet.endpoints, before.src).astype(np.int32)
-    usual = robust.median_by(rank, before.bytes.astype(np.float64), members)
+    usual = _usual_sizes(rank, before.bytes, members)
     first_ns = np.full(members, np.iinfo(np.int64).max)
     for flows in (quiet.flows, quiet.background):
         since = flows.take((flows.start_ns > presumed.end_ns) & np.isin(flows.src, quiet.endpoints))
@@ -277,6 +276,22 @@ def _trains_again_ns(presumed: Finding, quiet: QuietJob, params: StopParams) -> 
         np.minimum.at(first_ns, rank[alike], since.start_ns[alike])
     again = first_ns < np.iinfo(np.int64).max
     return int(first_ns.min()) if np.count_nonzero(again) >= params.half * members else None
+
+
+def _usual_sizes(rank: Int32, size: Int64, members: int) -> Float64:
+    """Return the usual size of the messages of each member, float64[members], NaN for none.
+
+    It is that at which half of its bytes are sent: the median byte is of a message of that size.
+    """
+    order = np.lexsort((size, rank))
+    rank, size = rank[order], size[order]
+    moved = np.bincount(rank, weights=size, minlength=members)
+    so_far = np.cumsum(size) - (np.cumsum(moved) - moved)[rank]
+    half = np.flatnonzero(so_far >= moved[rank] / 2)
+    each, first = np.unique(rank[half], return_index=True)
+    usual = np.full(members, np.nan)
+    usual[each] = size[half[first]]
+    return usual
 
 
 def _gone_on(presumed: Finding, again_ns: int, rest_s: float) -> Finding:

@@ -333,6 +333,16 @@ class TestRestarts:
         assert not results.incidents
         assert (len(one.steps), len(two.steps), stops(two)) == (20, 40, [])
 
+    def test_another_job_with_like_activations_is_no_restart(self) -> None:
+        """Its gradients have sizes of their own, which are most of the bytes."""
+        who = [2, 3, 4, 5, 6, 7]
+        other = [
+            replace(flow, size=2 * flow.size) if flow.length_ms > 10 else flow
+            for flow in shifted(renamed(job(GRID, 2, 800), who), 28_000)
+        ]
+        (restart,) = stops(worked([*self.connected(who), *other], 5, until_s=33).only)
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+
     @pytest.mark.parametrize("later_ms, loses", [(34_000, False), (100_000, True)])
     def test_a_job_killed_in_a_step_gives_way_to_another(self, later_ms: int, loses: bool) -> None:
         """One that hung for more than a minute before that did hang."""
