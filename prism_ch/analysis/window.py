@@ -202,7 +202,9 @@ def analyse_window(
     active = {job.job.job_id for job in seen.known.active if job.job.status != "ended" and job.job.job_id not in apart}
     idle = [job for job in left if job.job.job_id in active]
     stops |= find_connecting(idle, seen, continued, topology, params, apart)
-    holes = {hole for one in shown for hole in one.holes} | {hole for hole in seen.holes if hole.is_sure}
+    holes = {hole for one in shown for hole in one.holes} | {
+        hole for hole in seen.holes if hole.is_sure or (hole.was_known and hole.is_open)
+    }
     gaps = {one.revision.job.job_id: one.gaps for one in shown}
     gaps |= {job_id: tuple(one for one in found if is_gap(one)) for job_id, found in stops.items()}
     stops = {job_id: tuple(one for one in found if not is_gap(one)) for job_id, found in stops.items()}

@@ -11,6 +11,7 @@ from prism_ch.analysis.continuity.continuity import Continued
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.observe.holes import Hole, find_holes
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.core import robust
 from prism_ch.core.arrays import distinct
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import JobMemory
@@ -25,7 +26,7 @@ def with_holes(seen: Observed, continued: Continued, params: Params) -> Observed
     known = [job.members.endpoint for job in seen.known.jobs if job.job.status != "ended"]
     found = find_holes(seen.read, seen.until_ns, [*shown, *known], params.stops)
     before = [one for one in seen.known.findings if one.baseline.records_missing and not one.baseline.jobs]
-    return replace(seen, holes=tuple(replace(hole, is_sure=hole.is_sure or _goes_on(hole, before)) for hole in found))
+    return replace(seen, holes=tuple(replace(hole, was_known=_goes_on(hole, before)) for hole in found))
 
 
 def _goes_on(hole: Hole, known: Sequence[Finding]) -> bool:
@@ -37,13 +38,19 @@ def holes_of(job: Sequence[AttemptSteps], seen: Observed, params: Params) -> tup
     """Return the holes in which a job's records are missing.
 
     Where nothing but the job fell silent, its step tells: a job that stands still goes on where it stopped, and what it
-    moves in that step is whole. What went on unseen is missing from it. What was known to be unseen stays so.
+    moves in that step is whole. What went on unseen is missing from it. What was known to be unseen stays so until that
+    step has ended, and if steps go on in time with those before.
     """
     memory = seen.known.get(job[0].attempt.job_id)
     found = []
     for hole in seen.holes:
-        hiding = (one for one in job if hole.hides(_exporters_of(one)))
-        if any(hole.is_sure or _was_cut(memory, hole.span) or _is_cut(one, hole.span, params) for one in hiding):
+        hiding = [one for one in job if hole.hides(_exporters_of(one))]
+        known = hole.is_sure or _was_cut(memory, hole.span)
+        cut = [_is_cut(one, hole.span, params) for one in hiding]
+        if hole.was_known:
+            kept = [_keeps_time(one, hole.span, params) for one in hiding]
+            cut = [each is None or each or in_time for each, in_time in zip(cut, kept, strict=True)]
+        if any(known or each for each in cut):
             found.append(hole)
     return tuple(found)
 
@@ -62,15 +69,16 @@ def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
     return bool((around & (steps.step > memory.attempt.first_step)).any())
 
 
-def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool:
+def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool | None:
     """Return whether the step around a span misses some of what a step moves.
 
-    Where its end was not seen, it holds parts of several, and more of every kind; an evaluation adds some of one kind.
+    None where it has not ended, or too few are known. Where its end was not seen, it holds parts of several, and more of
+    every kind; an evaluation adds some of one kind.
     """
     ends, training = one.division.job_end_ns(), one.kinds.burst != OTHER
     row, steps = int(np.searchsorted(ends, span.end_ns)), one.division.steps
     if row == 0 or row >= steps or steps <= params.stops.enough:
-        return False
+        return None
     bursts, kind = one.bursts.take(training), one.kinds.burst[training]
     step = np.searchsorted(ends, bursts.end_ns)
     inside = step < steps
@@ -81,3 +89,19 @@ def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool:
     kinds = usual > 0
     more = (moved[row] - usual)[kinds] / usual[kinds]
     return bool((more < -params.stops.other_work).any() or (more > params.stops.other_work).all())
+
+
+def _keeps_time(one: AttemptSteps, span: Interval, params: Params) -> bool:
+    """Return whether the step around a span takes as long as several usual ones.
+
+    Then nothing may have interrupted them.
+    """
+    ends = one.division.job_end_ns()
+    row = int(np.searchsorted(ends, span.end_ns))
+    if row == 0 or row >= len(ends):
+        return True
+    took_ns = np.diff(ends).astype(np.float64)
+    others = np.delete(took_ns, row - 1)
+    usual_ns, spread_ns = float(np.median(others)), float(robust.mad(others))
+    steps = round(took_ns[row - 1] / usual_ns)
+    return bool(abs(took_ns[row - 1] - steps * usual_ns) <= params.stops.min_score * spread_ns * np.sqrt(steps))

@@ -27,7 +27,7 @@ class Hole:
     """A span in which exporters sent nothing.
 
     `exporters`, sorted; `is_total` if there are no others. `is_open`: nothing has come since. `is_sure`: several
-    sources fell silent at once; else one, which may stand still.
+    sources fell silent at once; else one, which may stand still. `was_known`: it was told of before.
     """
 
     exporters: tuple[str, ...]
@@ -35,6 +35,7 @@ class Hole:
     span: Interval
     is_open: bool
     is_sure: bool
+    was_known: bool = False
 
     def hides(self, exporters: Sequence[str]) -> bool:
         """Return whether nothing that only these exporters see is seen in the hole."""

@@ -21,13 +21,17 @@ from prism_ch.model.window import Interval
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """A span in which exporters sent nothing; `jobs` are those that go on and are seen by others."""
+    """A span in which exporters sent nothing; `jobs` are those that go on and are seen by others.
+
+    `is_settled`: it was told of before, and no job's records are found to be missing any more.
+    """
 
     subject: str
     exporters: tuple[str, ...]
     span: Interval
     is_open: bool
     jobs: tuple[str, ...] = ()
+    is_settled: bool = False
 
     def covers(self, other: _Missing) -> bool:
         """Return whether one finding is enough for both."""
@@ -100,7 +104,8 @@ def _settled(one: Finding, seen: Observed) -> _Missing:
     heard = np.isin(seen.new.exporter, [code for code, name in enumerate(seen.new.exporters) if name in names])
     again_ns = seen.new.end_ns[(heard | (one.subject == ALL_EXPORTERS)) & (seen.new.end_ns > one.start_ns)]
     end_ns = int(again_ns.min(initial=max(seen.until_ns, one.end_ns)))
-    return _Missing(one.subject, names, Interval(one.start_ns, end_ns), not len(again_ns), one.baseline.jobs)
+    span = Interval(one.start_ns, end_ns)
+    return _Missing(one.subject, names, span, not len(again_ns), one.baseline.jobs, is_settled=True)
 
 
 def _hidden_jobs(
@@ -128,7 +133,7 @@ def _describe(
     """Make the finding, graded by the share of endpoints that are hidden.
 
     Where one job alone fell silent with all that saw it, and has not gone on, that may be its end, too: no more than a
-    warning. If it then began anew, its restart was what was silent.
+    warning. If it then began anew, its restart was what was silent; if its step proves to be whole, it stood still.
     """
     start_ns = one.span.start_ns if before is None else min(before.start_ns, one.span.start_ns)
     hidden, around = hidden_by(seen.read, one.exporters, Interval(start_ns, one.span.end_ns))
@@ -143,7 +148,8 @@ def _describe(
     alone = [] if one.jobs or len(silent) != 1 else [job for job in jobs if job.job.job_id == silent[0]]
     began_anew = any(job.attempt.begin_ns > start_ns for job in alone)
     may_have_ended = not any((job.steps.end_ns > one.span.end_ns).any() for job in alone) and bool(alone)
-    grade = "info" if began_anew else severity(share, params.diagnose)
+    stood_still = one.is_settled and not one.is_open and bool(alone) and not may_have_ended
+    grade = "info" if began_anew or stood_still else severity(share, params.diagnose)
     if one.subject == ALL_EXPORTERS:
         who = f"No exporter {'has sent' if one.is_open else 'sent'} anything for {length_s:.3g} s"
         look = "the collector and the way to it"
@@ -164,7 +170,8 @@ def _describe(
         Measured(length_s, 0.0),
         "warning" if may_have_ended and grade == "critical" else grade,
         f"{who}: {what} can't be seen, and whether jobs there go on can't be told; look at {look}"
-        + (f", unless {silent[0]} has ended." if may_have_ended else "."),
+        + (f", unless {silent[0]} has ended" if may_have_ended else "")
+        + (f", unless {silent[0]} stood still: nothing of its step is missing." if stood_still else "."),
         {
             "because": SILENCE,
             "exporters": list(one.exporters),

@@ -198,7 +198,7 @@ def _known_quiet(job: JobMemory, flows: FlowBatch, seen: Observed) -> QuietJob:
     typed = job.pairs.take(job.pairs.kind != OTHER)
     pairs = TrainingPairs(typed.src, typed.dst, typed.kind)
     endpoints, span = np.unique(job.members.endpoint), Interval(0, seen.until_ns)
-    holes = [one for one in seen.holes if one.is_sure]
+    holes = [one for one in seen.holes if one.is_sure or one.was_known]
     known = (*job.findings, *seen.known.findings)
     return QuietJob.of(job.job.job_id, endpoints, pairs, job.steps, flows, span, known, holes)
 

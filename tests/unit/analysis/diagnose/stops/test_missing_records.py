@@ -92,6 +92,17 @@ def test_hole_that_hides_the_only_job_shows_by_its_step() -> None:
     assert stops(results) == []
 
 
+@pytest.mark.parametrize("pause_ms, severity", [(17_400, "info"), (17_000, "critical")])
+def test_only_job_that_goes_on_out_of_time_stood_still(pause_ms: int, severity: str) -> None:
+    """Of one that goes on in time with its steps before, it can't be told whether it went on unseen."""
+    flows = job(GRID, 50)
+    later = shifted([flow for flow in flows if flow.start_ms >= 20_400], pause_ms)
+    results = worked([*(flow for flow in flows if flow.start_ms < 20_400), *later])
+    (missing,) = results.cluster.values()
+    assert (missing.kind, missing.status, missing.severity) == ("telemetry", "closed", severity)
+    assert ("stood still: nothing of its step is missing." in missing.summary) == (severity == "info")
+
+
 @pytest.mark.parametrize(
     "then, severity",
     [(OTHER, "warning"), ([2, 3, 4, 5, 6, 7], "info"), (range(6), "critical")],
