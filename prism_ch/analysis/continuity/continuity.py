@@ -163,7 +163,8 @@ def _divide_each(
 
 def _divided(attempt: RecognisedJob, around: JobsAround, moved: JobTraffic) -> AttemptSteps | None:
     known = around.seen.known
-    is_hidden = any(one.status == "open" and attempt.job_id in one.baseline.jobs for one in known.findings)
+    missing = (one.baseline for one in known.findings if one.status == "open" and one.baseline.records_missing)
+    is_hidden = any(attempt.job_id in one.jobs for one in missing)
     moved, memory = moved.with_flows(around.seen), known.get(attempt.job_id)
     return divide_attempt(attempt, moved, memory, around.topology, around.params, is_hidden=is_hidden)
 

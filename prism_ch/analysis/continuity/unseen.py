@@ -72,8 +72,8 @@ def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
 def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool | None:
     """Return whether the step around a span misses some of what a step moves.
 
-    None where it has not ended, or too few are known. Where its end was not seen, it holds parts of several, and more of
-    every kind; an evaluation adds some of one kind.
+    None where it has not ended, or too few are known. Where its end was not seen, it holds parts of several, and more
+    of every kind; an evaluation adds some of one kind.
     """
     ends, training = one.division.job_end_ns(), one.kinds.burst != OTHER
     row, steps = int(np.searchsorted(ends, span.end_ns)), one.division.steps
