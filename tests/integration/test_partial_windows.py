@@ -51,11 +51,11 @@ def broken(monkeypatch: pytest.MonkeyPatch, stage: str, at_job: str, calls: set[
     module, works = places[stage]
     seen = iter(range(100))
 
-    def fails(first: object, *others: object) -> object:
+    def fails(first: object, *others: object, **options: object) -> object:
         job_id = first.job_id  # type: ignore[attr-defined]
         if job_id == at_job and next(seen) in calls:
             raise IndexError("index 7 is out of\nbounds")
-        return works(first, *others)  # type: ignore[operator]
+        return works(first, *others, **options)  # type: ignore[operator]
 
     monkeypatch.setattr(module, stage, fails)
 
