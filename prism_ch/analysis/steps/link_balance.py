@@ -69,7 +69,7 @@ def pipeline_ends(
     closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
     closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)
     closed = _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)
-    return _cut_as_replicas(sequences, closed, params)
+    return _cut_as_replicas(sequences, closed, alike, params)
 
 
 def _in_messages(sent: Float64, sequences: Sequences) -> Float64:
@@ -196,15 +196,15 @@ def _cut_as_pipeline(
     return cut
 
 
-def _cut_as_replicas(sequences: Sequences, closed: Bool, params: DivideParams) -> Bool:
+def _cut_as_replicas(sequences: Sequences, closed: Bool, alike: Int32, params: DivideParams) -> Bool:
     """Cut links that rest within steps before the others go on, bool[n].
 
+    Parameters: `alike` int32[links], the class of those that move as much.
     While a straggler computes its next activation all gradients of the ones before come back, so that its pipeline
     rests within a step. The other pipelines wait for it: its last message before any of them begins the next step is
     the last of its own.
     """
     step_volume, share = most_regular(sequences, closed, params)
-    alike = robust.size_classes(sequences.volume, params.same_volume)
     rests = np.zeros(len(sequences), dtype=bool)
     preferred = np.zeros(len(closed), dtype=bool)
     for number in np.unique(alike).tolist():
