@@ -69,7 +69,7 @@ def divide_attempt(
     topology: Topology,
     params: Params,
     *,
-    is_hidden: bool = False,
+    is_hidden: bool,
 ) -> AttemptSteps | None:
     """Find the kinds of an attempt's traffic and divide its time into steps.
 

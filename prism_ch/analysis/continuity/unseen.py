@@ -44,13 +44,8 @@ def holes_of(job: Sequence[AttemptSteps], seen: Observed, params: Params) -> tup
     memory = seen.known.get(job[0].attempt.job_id)
     found = []
     for hole in seen.holes:
-        hiding = [one for one in job if hole.hides(_exporters_of(one))]
-        known = hole.is_sure or _was_cut(memory, hole.span)
-        cut = [_is_cut(one, hole.span, params) for one in hiding]
-        if hole.was_known:
-            kept = [_keeps_time(one, hole.span, params) for one in hiding]
-            cut = [each is None or each or in_time for each, in_time in zip(cut, kept, strict=True)]
-        if any(known or each for each in cut):
+        hiding = (one for one in job if hole.hides(_exporters_of(one)))
+        if any(hole.is_sure or _was_cut(memory, hole.span) or _misses(one, hole, params) for one in hiding):
             found.append(hole)
     return tuple(found)
 
@@ -67,6 +62,17 @@ def _was_cut(memory: JobMemory | None, span: Interval) -> bool:
     steps = memory.steps.take(memory.steps.complete == 0)
     around = (steps.start_ns < span.end_ns) & (steps.end_ns > span.start_ns)
     return bool((around & (steps.step > memory.attempt.first_step)).any())
+
+
+def _misses(one: AttemptSteps, hole: Hole, params: Params) -> bool:
+    """Return whether a job's step shows that records of it are missing.
+
+    What was known to be missing is so unless the step shows the contrary.
+    """
+    cut = _is_cut(one, hole.span, params)
+    if hole.was_known:
+        return cut is None or cut or _keeps_time(one, hole.span, params)
+    return bool(cut)
 
 
 def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool | None:
@@ -94,12 +100,10 @@ def _is_cut(one: AttemptSteps, span: Interval, params: Params) -> bool | None:
 def _keeps_time(one: AttemptSteps, span: Interval, params: Params) -> bool:
     """Return whether the step around a span takes as long as several usual ones.
 
-    Then nothing may have interrupted them.
+    The step has ended. Then nothing may have interrupted them.
     """
     ends = one.division.job_end_ns()
     row = int(np.searchsorted(ends, span.end_ns))
-    if row == 0 or row >= len(ends):
-        return True
     took_ns = np.diff(ends).astype(np.float64)
     others = np.delete(took_ns, row - 1)
     usual_ns, spread_ns = float(np.median(others)), float(robust.mad(others))
