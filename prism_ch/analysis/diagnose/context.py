@@ -239,7 +239,8 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
     latest, latest_s = (np.concatenate(each) for each in zip(*map(_latest, seen), strict=True))
-    return Moved(number, np.concatenate([one.rests.payload for one in seen]), shows_late, latest, latest_s)
+    payload = [np.where(np.isnan(one.duration_s)[:, None], np.nan, one.rests.payload) for one in seen]
+    return Moved(number, np.concatenate(payload), shows_late, latest, latest_s)
 
 
 def _latest(seen: StepsSeen) -> tuple[Int32, Float64]:

@@ -118,7 +118,7 @@ def most_frequent(numbers: Int32) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bytes that steps moved: `payload` int64[steps, kinds] of the steps `number`.
+    """Bytes that steps moved: `payload` float64[steps, kinds] of the steps `number`, NaN where a part was not seen.
 
     `shows_late`: ranks are seen to be ready one after the other, so that one that keeps others waiting would be, too.
     `latest` int32[steps] is the endpoint that was ready last, by however little, and `latest_s` float64[steps] by how
@@ -127,7 +127,7 @@ class Moved:
     """
 
     number: Int64
-    payload: Int64
+    payload: Float64
     shows_late: bool = False
     latest: Int32 = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     latest_s: Float64 = field(default_factory=lambda: np.empty(0))
@@ -186,11 +186,13 @@ class Moved:
     @classmethod
     def unknown(cls) -> Moved:
         """Return that nothing is known."""
-        return cls(np.empty(0, dtype=np.int64), np.empty((0, 1), dtype=np.int64))
+        return cls(np.empty(0, dtype=np.int64), np.empty((0, 1)))
 
     def changed(self, first_step: int, last_step: int, usual: Int64, share: float) -> bool:
         """Whether steps move other bytes than the `usual` ones, by more than a share."""
-        known, during = np.isin(self.number, usual), (self.number >= first_step) & (self.number <= last_step)
+        whole = ~np.isnan(self.payload).any(axis=1)
+        known = whole & np.isin(self.number, usual)
+        during = whole & (self.number >= first_step) & (self.number <= last_step)
         if not known.any() or not during.any():
             return False
         usually, now = (np.median(self.payload[rows], axis=0) for rows in (known, during))

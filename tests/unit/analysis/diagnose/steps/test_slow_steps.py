@@ -348,12 +348,20 @@ class TestRegimes:
         assert "batch" not in told.summary
 
     def test_a_first_step_that_was_cut_shows_no_other_work(self) -> None:
-        payload = np.full((40, 2), 100)
+        payload = np.full((40, 2), 100.0)
         payload[0] = 10
         steps = steps_of([*[1.5] * 5, *[1.0] * 35], -1)
         steps = replace(steps, complete=(steps.step > 0).astype(np.uint8))
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(40), payload))
         assert (told.first_step, told.last_step, told.baseline.other_work) == (1, 4, False)
+
+    def test_a_step_seen_in_part_does_not_say_what_is_usual(self) -> None:
+        """Of a settled job only the end of the oldest step is kept that is looked at again."""
+        payload = np.full((12, 2), 100.0)
+        payload[0] = np.nan
+        moved = Moved(np.arange(28, 40), payload)
+        assert not moved.changed(30, 39, np.arange(30), PARAMS.other_work)
+        assert not moved.changed(30, 39, np.arange(29), PARAMS.other_work)
 
     def test_a_rank_that_keeps_the_others_waiting_is_to_blame(self) -> None:
         steps = steps_of([*[1.0] * 30, *[2.0] * 40], [0, 1, 2, 3] * 7 + [0, 1] + [2] * 40)

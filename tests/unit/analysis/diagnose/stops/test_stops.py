@@ -83,6 +83,13 @@ def test_ranks_that_are_all_early_alike_keep_nobody_waiting() -> None:
     assert not what_moved([replace(seen, attempt=replace(seen.attempt, lateness_s=early_s))], Params()).shows_late
 
 
+def test_what_a_step_seen_in_part_moved_is_unknown() -> None:
+    seen = steps_seen(every(1000, 6, 1000))
+    payload = what_moved([seen], Params()).payload
+    assert np.isnan(seen.duration_s).tolist() == np.isnan(payload).any(axis=1).tolist()
+    assert np.isnan(payload[0]).all()
+
+
 class TestBoundsOfRestarts:
     steps = steps_of([1.0] * 30)
     new = traffic(ring(range(4), every(1000, 10, 40_000)))
