@@ -133,7 +133,10 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     reference = end[line == int(np.argmax(count))]
     next_ns = _next_begin(sequences, ends)
     mine = next_ns[line == int(np.argmax(count))]
-    after = _after_nearest(reference, end) if chain is None else _after_same_step(reference, mine, end)
+    if chain is None:
+        after = _after_nearest((reference, mine), (end, next_ns))
+    else:
+        after = _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
     cluster, seen = _clusters(line, moment, _step_around(reference, moment, params), params)
@@ -199,13 +202,22 @@ def _pending(
     return np.asarray(near & (missing > 0) & (unreached | delayed))
 
 
-def _after_nearest(reference: Int64, end: Int64) -> Int64:
-    """Return how long after the nearest reference each end is, in ns."""
-    after = np.clip(np.searchsorted(reference, end), 1, max(len(reference) - 1, 1))
-    before = np.maximum(after - 1, 0)
-    after = np.minimum(after, len(reference) - 1)
-    to_before, to_after = end - reference[before], end - reference[after]
-    return np.where(np.abs(to_before) <= np.abs(to_after), to_before, to_after)
+def _after_nearest(reference: tuple[Int64, Int64], other: tuple[Int64, Int64]) -> Int64:
+    """Return how long after the reference's end of the step each end is, in ns.
+
+    Parameters: when the reference and other lines end each step, and when they go on, int64[n] each. Communicators end
+    a step together, or go on together where a slow one has kept the others waiting.
+    """
+    (ends, goes_on), (end, next_ns) = reference, other
+    after = np.clip(np.searchsorted(ends, end), 1, max(len(ends) - 1, 1))
+    before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
+
+    def apart(step: Int64) -> Float64:
+        known = (next_ns < _NEVER_NS) & (goes_on[step] < _NEVER_NS)
+        pause_ns = np.where(known, np.abs(next_ns.astype(np.float64) - goes_on[step]), np.inf)
+        return np.asarray(np.fmin(np.abs(end - ends[step]), pause_ns))
+
+    return end - ends[np.where(apart(before) <= apart(after), before, after)]
 
 
 def _next_begin(sequences: Sequences, ends: Bool) -> Int64:

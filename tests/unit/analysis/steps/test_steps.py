@@ -161,6 +161,17 @@ class TestClosingBursts:
 
 
 class TestEdges:
+    def test_a_group_slow_from_the_first_step_on_ends_it(self) -> None:
+        """Its bursts begin with those of others, and end closer to the next step's ends than to theirs."""
+        begins = every(3000, 20, 1000)
+        quick = [
+            flow for g in range(3) for flow in ring([2 * g, 2 * g + 1], [at + 100 for at in begins], length_ms=100)
+        ]
+        slow = ring([6, 7], [at + 1700 for at in begins], length_ms=1700)
+        found = divided(shaken(quick + slow, 1, ms=5))
+        np.testing.assert_allclose(ends_ms(found), [at + 1700 for at in begins], atol=30)
+        np.testing.assert_allclose((found.end_ns[6] - found.end_ns[0]) / MS, 1600, atol=30)
+
     def test_a_first_step_cut_by_the_edge_is_there_but_not_whole(self) -> None:
         ends = every(1000, 12, 1000)
         flows = [flow for flow in buckets([0, 1], ends, [30 * MB] * 3, apart_ms=100) if flow.start_ms > 850]
