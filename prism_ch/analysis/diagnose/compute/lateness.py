@@ -38,7 +38,8 @@ def measure_lateness(
     1. Find who is compared, see `_compared`, and the rounds of each, see `_rounds_of`.
     2. A rank is late in a round by how long after the median of those it first takes part; in exchanges see
        `_late_in_exchange`.
-    3. Take away the lateness that is carried on from the round before.
+    3. Take away the lateness that is carried on from the round before. An exchange of all with all carries none on: it
+       ends for all with the latest of them.
     4. In steps in which most pairs have other rounds, compare how long ranks move data, see `_by_moving_time`.
     """
     steps = division.steps
@@ -61,7 +62,7 @@ def measure_lateness(
     late = late.reshape(size)
     for rows in joined:
         late[rows] -= robust.median(late[rows], axis=0)[None]
-    late = _added(late, params)
+    late = late if all_with_all else _added(late, params)
     late_s = np.where((~np.isnan(late)).any(axis=2), np.nansum(late, axis=2), np.nan) / 1e9
     return _by_moving_time(late_s, bursts, cell, otherwise, joined, sides, params)
 

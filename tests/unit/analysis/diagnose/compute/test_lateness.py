@@ -66,6 +66,21 @@ def test_late_rank_named_where_half_of_pairs_have_a_round_less() -> None:
     assert late_ones(seconds) == [2]
 
 
+def test_lateness_in_each_round_counts_as_often_as_it_comes() -> None:
+    """All wait for all: whoever is late in several rounds, as those of one operation, is late anew in each."""
+    chance, flows, ends = np.random.default_rng(4), [], every(1000, STEPS, 1000)
+    for end in ends:
+        of_operation = dict(zip(BOTH_WAYS, chance.uniform(0, 2, 4).tolist(), strict=True))
+        for turn in range(ROUNDS):
+            at = end - 900 + 150 * turn
+            for pair, ms in of_operation.items():
+                late_ms = ms + (0 if pair == (3, 1) else 20)
+                flows.append(Flow(*pair, at + late_ms, 60 - late_ms))
+    seconds = measure_lateness(traffic(flows), division(range(4), ends), SERVER, PARAMS, all_with_all=True)
+    assert late_ones(seconds) == [2]
+    assert np.median(seconds[2]) == pytest.approx(ROUNDS * 0.020, rel=0.1)
+
+
 def test_nobody_is_late_where_all_are() -> None:
     assert np.abs(lateness(dict.fromkeys(BOTH_WAYS, 20.0))).max() < 0.002
 
