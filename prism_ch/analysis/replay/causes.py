@@ -195,16 +195,15 @@ def _smooth(values: Float64, width: int) -> Float64:
 def usual_moves(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayParams) -> Float64:
     """Return how long the messages and rounds that a cause touches usually take, float64[n, k].
 
-    As long as those that do the same elsewhere, or else in the other steps, if these are enough to tell. Or else a
-    message takes less by the times that the network shows it to take as long; a round may just wait for another. NaN
-    where nothing shows it.
+    As long as those that do the same elsewhere, or else in the other steps, if these are enough to tell. Or else they
+    take less by the times that the network shows them to take as long. NaN where nothing shows it.
     """
     moves, healthy = cause.moves, ~steps & graph.known
     kind, place = graph.kind[moves], graph.place[moves]
     usual = np.full((len(kind), graph.steps), np.nan)
     if cause.times is not None:
-        is_message = kind == MESSAGE
-        usual[is_message] = (graph.lag[moves] / cause.times[moves][:, None])[is_message]
+        times = cause.times[moves][:, None]
+        usual = np.where(times > 1, graph.lag[moves] / times, usual)
     for of in (MESSAGE, ROUND):
         for one in np.unique(place[kind == of]).tolist():
             same = (graph.kind == of) & (graph.place == one)

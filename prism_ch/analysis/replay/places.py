@@ -32,9 +32,10 @@ def cause_of(
     if not computes and finding.kind not in NETWORK_KINDS:
         return None
     about = [one for one in finding.about if one not in finding.baseline.s_per_byte]
-    names = (finding.subject, *(about if computes or finding.kind == "slow_group" else ()))
+    group = finding.subject_type == "group"  # its number names no place
+    names = (*(() if group else (finding.subject,)), *(about if computes or group else ()))
     sides = {side for name in names for side in name.split("->")}
-    above = not computes and sides.isdisjoint(topology.index) and sides.isdisjoint(topology.leaf_names)
+    above = not (computes or group) and sides.isdisjoint(topology.index) and sides.isdisjoint(topology.leaf_names)
     cause = cause_at(graph, names, topology, computes=computes, moves=not computes, between_switches=above)
     if computes:
         return cause

@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.diagnose.network.delay import way_of_group
-from prism_ch.analysis.replay.causes import stragglers, usual_moves, without
+from prism_ch.analysis.replay.causes import stragglers, without
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
@@ -105,8 +105,7 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     """Return the share of time that steps take less in a replay without a finding.
 
     None where the graph does not show it: it names no place of the job, it is slow in the network on ways that are not
-    in the graph, or others that are slow as well leave nothing to compare with. Of the latter a replay is hardly
-    quicker.
+    in the graph, or nothing shows how long it usually takes, so that a replay is hardly quicker.
     """
     graph, params = replayed.graph, replayed.params
     steps = replayed.during(finding) & graph.known
@@ -116,10 +115,7 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     lag = without(graph, cause, steps, params)
     found = outcome(replayed, lag, steps, ("", "", finding.subject))
     share = max(1 - found.without_s / found.replayed_s, 0.0)
-    if cause.times is None:
-        return share if share >= params.worth_share else None
-    usual = usual_moves(graph, cause, steps, params)[cause.times[cause.moves] > 1]
-    return share if np.isfinite(usual).all() else None
+    return None if cause.times is None and share < params.worth_share else share
 
 
 def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[str, str, str]) -> WhatIf:

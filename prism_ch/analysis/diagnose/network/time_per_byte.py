@@ -32,7 +32,7 @@ class TimePerByte:
     A row is a directed pair of a pipeline, or a communicator, whose pairs are all as fast as its slowest link. `group`
     int32[n] is its group_id, -1 of a pair; `site` int32[n] is the same for groups of one kind and stage that share
     servers, which may be parts of one communicator, joined inside the servers. `like` int32[n] numbers those that move
-    messages of one size the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
+    as much the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
     What a row crosses are entries of `row`, `src`, `dst` and `way` int32[r], the last an index into `ways`, -1 where it
     is unknown: an entry for each way of a pair, or for each of its queue pairs. `blur_s` float64[n, k] is by how much
     times that are cut to ticks may make `seconds` too long or too short.
@@ -125,13 +125,12 @@ def measure_time_per_byte(
     taken = WaysTaken.unknown(traffic) if taken is None else taken
     crossed = np.flatnonzero(row[taken.pair] >= 0)
     pairs = taken.pair[crossed]
-    size = payload.sum(axis=1) / np.maximum(np.bincount(bursts.pair, minlength=shape[0]), 1)
     return TimePerByte(
         seconds[fastest, each],
         payload[fastest, each],
         number,
         site,
-        _alike(row, size, kinds.kind, traffic, topology, params),
+        _alike(row, usual, kinds.kind, traffic, topology, params),
         np.isin(np.arange(len(number)), row[steady]),
         row[pairs],
         traffic.pair_src[pairs],
@@ -316,9 +315,12 @@ def _fastest(row: Int32, seconds: Float64, payload: Float64, rows: int) -> Int64
 
 
 def _alike(
-    row: Int32, size: Float64, kind: UInt8, traffic: Traffic, topology: Topology, params: TimePerByteParams
+    row: Int32, usual: Float64, kind: UInt8, traffic: Traffic, topology: Topology, params: TimePerByteParams
 ) -> Int32:
-    """Return a class of rows by kind, size, pair count and leaving a leaf."""
+    """Return a class of rows by kind, bytes, pair count and leaving a leaf.
+
+    In how many messages the bytes of a step come does not count: those of a slow row run into one another.
+    """
     pairs = np.flatnonzero(row >= 0)
     rows = int(row.max(initial=-1)) + 1
     first = np.zeros(rows, dtype=np.int64)
@@ -329,5 +331,5 @@ def _alike(
     stays[row[pairs[away]]] = False
     way = (kind[first].astype(np.int64) * (many.max(initial=0) + 1) + many) * 2 + stays
     _, way = np.unique(way, return_inverse=True)
-    classes: Int32 = robust.size_classes(size[first], params.size_spread, way.astype(np.int32))
+    classes: Int32 = robust.size_classes(usual[first], params.size_spread, way.astype(np.int32))
     return classes

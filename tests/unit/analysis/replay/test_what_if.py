@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.replay.draft import ROUND
+from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.analysis.replay.what_if import ReplayedAttempt, lost_share
 from prism_ch.model.finding import Finding
@@ -51,8 +53,19 @@ def test_replay_does_not_tell_what_its_graph_does_not_show() -> None:
     assert lost_share(without_groups, found) is None
 
 
-def test_replay_does_not_tell_of_a_group_that_all_wait_for() -> None:
+@pytest.mark.parametrize("factor", [0.05, 0.5])
+def test_replay_tells_what_a_group_costs_that_all_wait_for(factor: float) -> None:
     """All rails are one communicator, joined inside the servers: none shows what the slow one usually takes."""
-    replayed, found = network_findings(on_network("ddp-fused", 0.05)[0])
-    assert found
-    assert {lost_share(replayed, one) for one in found} == {None}
+    slow, healthy = on_network("ddp-fused", factor)
+    replayed, found = network_findings(slow)
+    lost = 1 - median_step_s(healthy) / median_step_s(slow)
+    assert [lost_share(replayed, one) for one in found] == [pytest.approx(lost, abs=0.01)]
+
+
+def test_a_groups_number_is_the_name_of_no_place() -> None:
+    """Else whatever moves data would be slow with it, as where something above the leaves is."""
+    replayed, [found] = network_findings(on_network("ddp-fused", 0.2)[0])
+    cause = cause_of(replayed.graph, found, replayed.communicators, replayed.topology)
+    assert cause is not None
+    rounds = replayed.graph.kind == ROUND
+    assert (found.kind, bool(cause.moves[rounds].all())) == ("slow_group", False)

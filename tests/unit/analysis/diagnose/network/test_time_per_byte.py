@@ -10,7 +10,7 @@ from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.result import CP, DP, OTHER
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, ring, topology, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, topology, traffic, typed
 
 
 def site_of(*sets: int, noise: float = 0.0002, steps: int = 40) -> list[int]:
@@ -81,3 +81,21 @@ def test_job_without_any_group_has_no_times() -> None:
     groups = order(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4), TimePerByteParams())
     assert times.seconds.shape == (0, 12)
+
+
+def test_groups_that_move_as_much_are_alike_in_any_records() -> None:
+    """Messages of a slow rail run into one record; those of the others stay two."""
+    rails, ends = 4, every(1000, 12, 1000)
+    flows = []
+    for rail in range(rails):
+        members = range(rail, 4 * rails, rails)
+        if rail == 1:
+            flows += ring(members, ends, length_ms=600, size=80 * MB)
+        else:
+            flows += ring(members, [end - 540 for end in ends], length_ms=20) + ring(members, ends, length_ms=20)
+    bursts = traffic(flows)
+    kinds, divided = typed(bursts), division(range(4 * rails), ends)
+    groups = order(bursts, kinds, divided)
+    times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4, rails), TimePerByteParams())
+    assert len(times.group) == rails
+    assert len(set(times.like.tolist())) == 1
