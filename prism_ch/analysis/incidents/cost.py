@@ -101,7 +101,7 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
         return params.recent_steps
     count = cause.last_step - cause.first_step + 1
     if count == 1 and _stands_alone(cause, job, params):
-        return params.slow_steps
+        return count if _is_slow_there(cause) else params.slow_steps
     if not _is_slow_there(cause):
         return 0 if cause.kind == "slow_step" and count >= params.judged_steps else params.severity_steps
     return params.judged_steps if cause.kind == "slow_step" and count == 1 else 0
@@ -115,7 +115,9 @@ def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool
     """
     if slow.kind != "slow_step":
         return False
-    others_s = _healthy(job, [slow]).duration_s
+    # Where steps overlap, the ones beside it hold a part of what it loses.
+    with_beside = replace(slow, first_step=slow.first_step - 1, last_step=slow.last_step + 1)
+    others_s = _healthy(job, [with_beside]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
     is_known = _is_slow_there(slow) and len(others_s) >= params.recent_steps

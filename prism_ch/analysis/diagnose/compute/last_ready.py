@@ -91,6 +91,8 @@ def _late_together(
     """List the ranks that are late together in a step, and by how many seconds.
 
     Parameters: `late` bool[m]. What is late by less waits for them. Nobody is listed if they don't belong together.
+    A first stage shows only a part of what it computes, as no message follows its backward: a rank is slower by as much
+    in all of it, which is taken to be as long as what the stage computes that shows most.
     """
     extra_s = np.where(late, compared.times.seconds[:, step] - compared.usual[:, step], 0.0)
     row = int(np.argmax(extra_s))
@@ -98,4 +100,6 @@ def _late_together(
     members = ranks_together(compared.times, row, alike, topology)
     if np.count_nonzero(alike) > len(members) or len(members) > compared.most[row]:
         return (), np.nan
-    return tuple(compared.times.endpoints[members].tolist()), float(extra_s[row])
+    usual_s = compared.usual[:, step]
+    whole = np.nanmax(usual_s) / usual_s[row] if compared.times.absolute and usual_s[row] > 0 else 1.0
+    return tuple(compared.times.endpoints[members].tolist()), float(extra_s[row] * whole)

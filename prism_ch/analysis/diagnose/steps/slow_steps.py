@@ -21,9 +21,8 @@ from prism_ch.analysis.diagnose.findings import (
     severity,
 )
 from prism_ch.analysis.diagnose.steps import explain
-from prism_ch.analysis.diagnose.steps.healthy_steps import first_healthy, spread_about, spreads_if_healthy
-from prism_ch.core.significance import MEDIAN_SPREAD
-from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.analysis.diagnose.steps.compared import Compared, compare
+from prism_ch.model.columns import Int64
 from prism_ch.model.finding import Baseline, Cause, Finding
 from prism_ch.model.job import RecognisedJob
 from prism_ch.model.params import DiagnoseParams
@@ -81,16 +80,6 @@ class _Context:
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
-    """Steps compared with healthy ones, one row each: slow or not, the expected duration in seconds, the score."""
-
-    steps: Steps
-    slow: Bool
-    expected: Float64
-    score: Float64
-
-
-@dataclass(frozen=True, slots=True)
 class _Reason:
     """Why an episode is slow.
 
@@ -136,7 +125,7 @@ def find_slow_steps(
     moved = moved or explain.Moved.unknown()
     context = _Context(job, causes, peers, moved, usual_now, open_causes, topology, params)
     while True:
-        compared = _compare(seen, going, params)
+        compared = compare(seen, going, moved.lateness_s(seen.step), params)
         slow = episodes(compared.slow.tolist(), params.repeats)
         reasons = [_reason(context, compared, episode, going) for episode in slow]
         first_steps = _first_steps(seen, slow, going, params)
@@ -146,68 +135,6 @@ def find_slow_steps(
             return tuple(found)
         found[-1] = _as_usual(found[-1], seen, begin)
         seen, going = seen.take(np.arange(begin, len(seen))), None
-
-
-def _compare(seen: Steps, going: Finding | None, params: DiagnoseParams) -> _Compared:
-    """Compare each step, and the median of several, with the healthy ones before.
-
-    What gets slower bit by bit is never far from what was just before: it shows against the oldest steps known. Healthy
-    are steps that neither shows to be slow, though some before them had to be taken for healthy.
-    """
-    duration = seen.duration_s
-    start = np.arange(len(seen)) if going is None else np.flatnonzero(seen.step < going.first_step)
-    first = first_healthy(duration[start], params)
-    warm_up, healthy = len(first), [int(row) for row in first]
-    oldest = spread_about(duration[start[: params.settled_steps]], params) if len(start) else None
-    slow = np.zeros(len(seen), dtype=bool)
-    expected, score = np.empty(len(seen)), np.zeros(len(seen))
-    newest: list[int] = []
-    if_healthy = spreads_if_healthy(duration, first, params)
-    all_healthy = True
-    for row, value in enumerate(duration):
-        if all_healthy and len(healthy) == row and row in if_healthy:
-            usual, spread = if_healthy[row]
-        elif healthy or going is None:
-            usual, spread = spread_about(duration[healthy[-params.settled_steps :]], params)
-        else:
-            usual, spread = spread_about(np.array([going.expected]), params)
-        expected[row], score[row] = usual, (value - usual) / spread
-        if score[row] > params.min_score and value > (1 + params.notable) * usual:
-            slow[row], all_healthy = True, False
-            continue
-        newest = [*newest, row][-max(params.run_steps) :]
-        for reference in ((usual, spread), oldest if row >= params.settled_steps else None):
-            run = _slow_run(duration, newest, reference, params) if reference and not slow[row] else []
-            if reference and row in run:
-                slow[run], expected[run], all_healthy = True, reference[0], False
-                score[run] = (duration[run] - reference[0]) / reference[1]
-                healthy = [one for one in healthy if one not in run]
-        if row >= warm_up and not slow[row]:
-            healthy.append(row)
-    return _Compared(seen, slow, expected, score)
-
-
-def _slow_run(
-    duration_s: Float64, newest: Sequence[int], reference: tuple[float, float], params: DiagnoseParams
-) -> list[int]:
-    """List the rows of the newest steps that exceed the reference together.
-
-    Parameters: `newest`, rows of steps that are not slow by themselves; `reference`, the usual duration and its spread.
-    Half of some steps have to be longer for their median to be. It spreads 1.25 / sqrt(n) as wide as one of n steps.
-    Without the very newest among them there is nothing that an earlier step has not shown.
-    """
-    usual, spread = reference
-    if duration_s[newest[-1]] - usual <= params.small_excess * usual / 2:
-        return []
-    for width in params.run_steps:
-        if len(newest) < width:
-            break
-        rows = np.array(newest[-width:])
-        excess_s = float(np.sort(duration_s[rows])[(width - 1) // 2]) - usual
-        surprising = excess_s > params.min_score * MEDIAN_SPREAD * spread / np.sqrt(width)
-        if surprising and excess_s > params.small_excess * usual:
-            return [int(row) for row in rows[duration_s[rows] - usual >= excess_s / 2]]
-    return []
 
 
 def _first_steps(seen: Steps, slow: Sequence[Episode], going: Finding | None, params: DiagnoseParams) -> list[int]:
@@ -220,7 +147,7 @@ def _first_steps(seen: Steps, slow: Sequence[Episode], going: Finding | None, pa
     return first_steps
 
 
-def _reason(context: _Context, compared: _Compared, episode: Episode, going: Finding | None) -> _Reason:
+def _reason(context: _Context, compared: Compared, episode: Episode, going: Finding | None) -> _Reason:
     """Find why the steps of an episode are slow.
 
     1. The cause is what was found to slow the job for most of these steps, or what slowed them before: when it has
@@ -277,7 +204,7 @@ def _cause(first: int, last: int, causes: Sequence[Finding]) -> Finding | None:
     return longest if longest is not None and shared(longest) > 0 else None
 
 
-def _new_regime(compared: _Compared, episode: Episode, reason: _Reason, params: DiagnoseParams) -> int | None:
+def _new_regime(compared: Compared, episode: Episode, reason: _Reason, params: DiagnoseParams) -> int | None:
     """Return the row from which slow steps are usual now, else None.
 
     They last and are alike, and nobody is known to slow them. They last for longer if that is all that is known: a job
@@ -311,7 +238,7 @@ def _as_usual(finding: Finding, seen: Steps, begin: int) -> Finding:
     )
 
 
-def _describe(context: _Context, compared: _Compared, episode: Episode, reason: _Reason, first_step: int) -> Finding:
+def _describe(context: _Context, compared: Compared, episode: Episode, reason: _Reason, first_step: int) -> Finding:
     job_id, topology, params = context.job.job_id, context.topology, context.params
     span, bad = slice(episode.first, episode.last + 1), list(episode.abnormal)
     seen, expected, duration = compared.steps, compared.expected, compared.steps.duration_s

@@ -369,6 +369,20 @@ class TestRegimes:
         (told,) = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, Moved(np.arange(70), np.full((70, 2), 1), True))
         assert (told.severity, told.status) == ("critical", "open")
 
+    @pytest.mark.parametrize(
+        "late_s, jitter, found",
+        [(0.08, 0.002, True), (0.03, 0.002, False), (np.nan, 0.002, False), (0.08, 0.03, False)],
+        ids=["late by it", "late by less", "nobody late", "steps vary"],
+    )
+    def test_a_step_that_waits_for_somebody_needs_not_lose_a_tenth(
+        self, late_s: float, jitter: float, found: bool
+    ) -> None:
+        durations_s = [*np.random.default_rng(1).normal(1, jitter, 30).tolist(), 1.08]
+        steps = steps_of(durations_s, [-1] * 30 + [2 if late_s > 0 else -1])
+        moved = Moved(np.arange(31), np.full((31, 2), 1), late_s=np.array([np.nan] * 30 + [late_s]))
+        told = find_slow_steps(JOB, steps, (), (), 4, WHERE, PARAMS, moved)
+        assert [(one.first_step, one.cause and one.cause.subject) for one in told] == [(30, "10.0.102.0")] * found
+
     @pytest.mark.parametrize("late_s, named", [(0.9, "10.0.102.0"), (0.1, "")])
     def test_one_step_names_who_is_late_by_what_it_lost(self, late_s: float, named: str) -> None:
         slowest = [-1] * 31
