@@ -114,7 +114,8 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
     lost = lost_share(division, episode, float(extra_s.max()), place.params.network.reference_steps)
     # Steps may be longer for another reason: what is slow delays them by no more than itself, one thing after another.
     during_s = step_seconds(division)[max(episode.first - 1, 0) : episode.last]
-    most = float(np.clip(float(extra_s.sum()) / np.median(during_s), 0, 1)) if len(during_s) else 1.0
+    each_s = np.nan_to_num(times.seconds[rows][:, steps] * -np.expm1(-delay.excess[rows][:, steps]))
+    most = float(np.clip(each_s.sum(axis=0).mean() / np.median(during_s), 0, 1)) if len(during_s) else 1.0
     lost = min(lost, most)
     observed, usual = _s_per_byte(found, view, topology)
     shown = dict(list(observed.items())[:EVIDENCE_ROWS])
