@@ -260,22 +260,25 @@ def _presumed_restart(
 
 
 def _trains_again_ns(presumed: Finding, quiet: QuietJob, params: StopParams) -> int | None:
-    """Return since when half of the members send messages of the same sizes as before.
+    """Return since when most of the members send messages of the same sizes as before.
 
     That is before they connected; None while they don't. To whom does not matter: others may be in the place of some.
-    Another job on its endpoints has sizes of its own, of gradients if not of activations.
+    Another job on its endpoints has sizes of its own, of gradients if not of activations; one that is made alike has
+    members of its own, and these are half of all at least.
     """
     before = quiet.flows.take(quiet.flows.start_ns <= presumed.end_ns)
     members, rank = len(quiet.endpoints), np.searchsorted(quiet.endpoints, before.src).astype(np.int32)
     usual = _usual_sizes(rank, before.bytes, members)
-    first_ns = np.full(members, np.iinfo(np.int64).max)
+    first_ns, sent_to = np.full(members, np.iinfo(np.int64).max), [quiet.endpoints]
     for flows in (quiet.flows, quiet.background):
         since = flows.take((flows.start_ns > presumed.end_ns) & np.isin(flows.src, quiet.endpoints))
         rank = np.searchsorted(quiet.endpoints, since.src).astype(np.int32)
         alike = np.abs(since.bytes - usual[rank]) < params.size_spread * usual[rank]
         np.minimum.at(first_ns, rank[alike], since.start_ns[alike])
-    again = first_ns < np.iinfo(np.int64).max
-    return int(first_ns.min()) if np.count_nonzero(again) >= params.half * members else None
+        sent_to.append(since.dst[alike])
+    again = np.count_nonzero(first_ns < np.iinfo(np.int64).max)
+    together = len(np.unique(np.concatenate(sent_to)))
+    return int(first_ns.min()) if again > params.half * together else None
 
 
 def _usual_sizes(rank: Int32, size: Int64, members: int) -> Float64:

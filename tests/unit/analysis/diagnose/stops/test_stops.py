@@ -351,6 +351,14 @@ class TestRestarts:
         (restart,) = stops(worked([*self.connected(who), *other], 5, until_s=33).only)
         assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
 
+    def test_messages_of_half_the_members_show_no_restart(self) -> None:
+        """Another job that is made alike may have begun on their endpoints: whether one has, steps will tell."""
+        who = [3, 4, 5, 6, 7, 8]
+        flows = [*self.connected(who), *shifted(renamed(job(GRID, 2), who), 28_000)]
+        found = work(batch(shaken(flows, 1, ms=0.1)), topology(9), 5, until_ns=BEGIN_NS + 30 * SECOND)
+        (restart,) = (one for job in found.jobs.values() for one in stops(job))
+        assert (restart.kind, restart.severity, restart.status) == ("restart", "info", "open")
+
     @pytest.mark.parametrize("later_ms, loses", [(34_000, False), (100_000, True)])
     def test_a_job_killed_in_a_step_gives_way_to_another(self, later_ms: int, loses: bool) -> None:
         """One that hung for more than a minute before that did hang."""
