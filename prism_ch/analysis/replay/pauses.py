@@ -20,6 +20,9 @@ from prism_ch.core import robust
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ReplayParams
 
+#: Times in nanoseconds that differ by no more are one, rounded to whole ones and scaled.
+_ROUNDED_NS = 4.0
+
 
 def with_pauses(findings: Sequence[Finding], replays: Sequence[ReplayedAttempt]) -> tuple[Finding, ...]:
     """Mark the single slow steps that a pause made so, by the graphs of attempts."""
@@ -41,7 +44,8 @@ def is_pause(graph: ExecutionGraph, cause: Cause, step: int, params: ReplayParam
     """Return whether the slowest unit of a cause paused in a step.
 
     Parameters: `step`, a column of the graph. Operations are compared with the same ones in the other steps: in a
-    pause, most take no longer. False where there are too few others to tell.
+    pause, most take no longer. Those that send nothing are taken to be as slow as the others, and show nothing. False
+    where there are too few others to tell.
     """
     others = graph.known.copy()
     others[step] = False
@@ -51,6 +55,8 @@ def is_pause(graph: ExecutionGraph, cause: Cause, step: int, params: ReplayParam
     most_ns, found = 0.0, False
     for unit in cause.units.tolist():
         edges = np.flatnonzero(computing & (graph.owner == unit))
+        takes_ns = graph.lag[edges][:, graph.known] / graph.speed[unit, graph.known]
+        edges = edges[np.ptp(takes_ns, axis=1) > _ROUNDED_NS]
         usual_ns = robust.median(graph.lag[edges][:, others], axis=1)
         edges, usual_ns = edges[usual_ns > 0], usual_ns[usual_ns > 0]
         longer_ns = graph.lag[edges, step] - usual_ns

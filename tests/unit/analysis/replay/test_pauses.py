@@ -55,6 +55,19 @@ def test_one_operation_that_takes_longer_is_a_pause(pipeline: ExecutionGraph, op
     assert not paused(pipeline, took_ns, others=PARAMS.replay.reference_steps - 1)
 
 
+def test_operations_that_send_nothing_hide_no_pause() -> None:
+    """They are taken to be as slow as the others of a step on the whole, which a pause makes slow."""
+    built = graph(replace(FAMILIES["pipeline-gpipe"](3), phases=False))
+    edges, took_ns = computing(built)
+    hidden = np.ptp(built.lag[edges][:, built.known] / built.speed[built.unit[0], built.known], axis=1) < 3
+    assert hidden.sum() > (~hidden).sum()
+    took_ns = np.where(hidden, 1.5 * took_ns, took_ns)
+    took_ns[np.flatnonzero(~hidden)[3]] += 0.5 * took_ns[~hidden].sum()
+    speed = built.speed.copy()
+    speed[built.unit[0], STEP] *= 1.5
+    assert paused(replace(built, speed=speed), took_ns)
+
+
 def test_whose_step_is_one_operation_is_not_told_apart() -> None:
     built = graph(replace(FAMILIES["ddp-fused"](3), phases=False))
     edges, took_ns = computing(built)
