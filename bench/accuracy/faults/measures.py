@@ -264,7 +264,7 @@ def _false(heard: Sequence[tuple[Run, Heard]]) -> list[Measure]:
             0.001,
             phases.mean,
             None,
-            phases.gpu_steps,
+            phases.count,
             at_least=False,
             write=fault,
         ),
@@ -291,7 +291,7 @@ def _mistakes(found: Mistakes) -> list[Measure]:
 def _phases(worked: Sequence[Worked]) -> list[Measure]:
     error = sum((one.phases for _, one in worked), PhaseError())
     what = "phases of a GPU-step under faults, error as a share of the step"
-    return [Measure(what, 0.01, error.mean, None, error.gpu_steps, at_least=False, write=fault)]
+    return [Measure(what, 0.01, error.mean, None, error.count, at_least=False, write=fault)]
 
 
 def _sure(worked: Sequence[Worked]) -> list[Measure]:

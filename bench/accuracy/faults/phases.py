@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.result import GpuSteps
@@ -20,7 +21,10 @@ _PHASES = ("compute_s", "pp_s", "dp_s")
 
 @dataclass(frozen=True, slots=True)
 class PhaseError:
-    """The errors of GPU-steps, summed, as shares of their step; how many are summed, and how many are not found."""
+    """The errors of GPU-steps, summed, as shares of their step; how many are summed, and how many are not found.
+
+    One that is not found is wrong as a whole.
+    """
 
     total: float = 0.0
     gpu_steps: int = 0
@@ -32,18 +36,26 @@ class PhaseError:
     @property
     def mean(self) -> float | None:
         """The mean error of a GPU-step; None without any."""
-        return self.total / self.gpu_steps if self.gpu_steps else None
+        return (self.total + self.missed) / self.count if self.count else None
+
+    @property
+    def count(self) -> int:
+        """How many GPU-steps there are."""
+        return self.gpu_steps + self.missed
 
 
 def phase_error(results: Results, topology: Topology, made: Simulation) -> PhaseError:
     """Measure which share of each complete GPU-step is in another phase than in truth.
 
-    A GPU-step that ends inside a pause or stop is none of the true ones. Needs a scenario with phases.
+    A GPU-step that ends inside a pause or stop is none of the true ones, and one that ends after all of ours is of a
+    step that the job has not ended. Needs a scenario with phases.
     """
     truth = made.truth["gpu_steps"]
     truth = truth.filter(truth["complete"])
     ours = GpuSteps.concat([job.gpu_steps for job in results.jobs.values()])
     ours = ours.take(ours.complete == 1)
+    if len(ours):
+        truth = truth.filter(pc.less_equal(truth["end_ns"], int(ours.end_ns.max())))
     code = {address: row for row, address in enumerate(topology.endpoints)}
     return _compare(truth, np.array([code[name] for name in truth["endpoint"].to_pylist()], dtype=np.int64), ours)
 
