@@ -40,6 +40,8 @@ def cause_of(
     if computes:
         return cause
     times, is_whole = _times_as_long(graph, finding, communicators, topology)
+    # What goes on inside operations crosses a switch as well, and is slow there whether or not that was seen.
+    is_whole &= finding.kind != "slow_switch" or all(communicators.values())
     slower = times > 1
     if cause is None and not slower.any():
         return None

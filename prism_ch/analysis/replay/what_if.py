@@ -9,14 +9,14 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.diagnose.network.delay import way_of_group
-from prism_ch.analysis.replay.causes import stragglers, without
+from prism_ch.analysis.replay.causes import Cause, slower, stragglers, without
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ReplayParams
-from prism_ch.model.result import DP
+from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.topology import Topology
 from prism_ch.model.what_if import WhatIf
 
@@ -54,7 +54,9 @@ class ReplayedAttempt:
         end_ns = one.division.job_end_ns()
         job_id, first = attempt.place.job_id, one.first_step + 1
         communicators = {
-            way_of_group(each.group_id, job_id): each.members if each.kind == DP else () for each in one.groups.groups
+            way_of_group(each.group_id, job_id): each.members if each.kind == DP else ()
+            for each in one.groups.groups
+            if each.kind not in (PP, OTHER)
         }
         return cls(job_id, graph, first, one.first_new, end_ns, duration_ns, communicators, attempt.topology, params)
 
@@ -105,7 +107,8 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     """Return the share of time that steps take less in a replay without a finding.
 
     None where the graph does not show it: it names no place of the job, it is slow in the network on ways that are not
-    in the graph, or nothing shows how long it usually takes, so that a replay is hardly quicker.
+    in the graph, or a replay is hardly quicker and yet would take longer, were it slower. Others wait for it then where
+    no flow shows that, and seem to compute for as long.
     """
     graph, params = replayed.graph, replayed.params
     steps = replayed.during(finding) & graph.known
@@ -115,7 +118,17 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     lag = without(graph, cause, steps, params)
     found = outcome(replayed, lag, steps, ("", "", finding.subject))
     share = max(1 - found.without_s / found.replayed_s, 0.0)
-    return None if cause.times is None and share < params.worth_share else share
+    if share >= params.worth_share:
+        return share
+    return None if cause.times is None or _is_waited_for(replayed, cause, steps) else share
+
+
+def _is_waited_for(replayed: ReplayedAttempt, cause: Cause, steps: Bool) -> bool:
+    """Return whether steps would take longer if a cause were slower by a little."""
+    graph, params = replayed.graph, replayed.params
+    lag = slower(graph, cause, steps, 1 + params.small_excess)
+    longer = outcome(replayed, lag, steps, ("", "", ""))
+    return longer.without_s / longer.replayed_s - 1 > params.worth_share * params.small_excess
 
 
 def outcome(replayed: ReplayedAttempt, lag: Float64, steps: Bool, named: tuple[str, str, str]) -> WhatIf:

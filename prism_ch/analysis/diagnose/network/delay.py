@@ -50,22 +50,35 @@ def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
     """Compare each row with the median of enough rows like it in each step.
 
     Where half of some communicators are slow, the others show what the network can do: of these it is the lower median,
-    and two are enough.
+    and two are enough. Where two of many are quicker all the time, most are slow, and it is less by as much.
     """
     logs = times.log_s_per_byte
-    usual = np.full(logs.shape, np.nan)
+    usual, quicker = np.full(logs.shape, np.nan), np.zeros(len(logs))
     for like in np.unique(times.like).tolist():
         rows = times.like == like
         alone = times.group[rows].min() < 0
         if rows.sum() < (params.enough if alone else _TWO):
             continue
         usual[rows] = robust.median(logs[rows], axis=0) if alone else low_median(logs[rows].T)
+        if not alone:
+            quicker[rows] = _quicker_by(robust.median(logs[rows], axis=1), params)
+    usual -= quicker[:, None]
     excess = times.beyond(usual)
     spread = np.empty(len(excess))
     for like in np.unique(times.like).tolist():
         rows = times.like == like
-        spread[rows] = spread_of(excess[rows], params.network_jitter)
+        spread[rows] = spread_of(excess[rows] - quicker[rows, None], params.network_jitter)
     return Delay(excess, usual, spread, np.zeros(len(excess), dtype=bool))
+
+
+def _quicker_by(logs: Float64, params: TimePerByteParams) -> float:
+    """Return by how much two communicators are quicker than most, as a logarithm.
+
+    It is 0 where that may be jitter. Parameters: `logs` float64[n], of their usual seconds a byte, n >= 2.
+    """
+    quickest = np.sort(logs)[:_TWO][-1]
+    by = float(low_median(logs[None])[0] - quickest)
+    return by if len(logs) > _TWO and by >= np.log1p(params.network_excess) else 0.0
 
 
 def over_past(times: TimePerByte, remembered: Float64, params: TimePerByteParams) -> Delay:

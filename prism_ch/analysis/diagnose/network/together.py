@@ -144,9 +144,11 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
 
 
 def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> tuple[Float64, Float64]:
-    """Return the median excess of all rows over an episode, float64[n], twice.
+    """Return the excess of all rows over an episode, float64[n], twice.
 
-    The second is that over their own past; NaN is where nothing moved.
+    The second is that over their own past; NaN is where nothing moved. Of the view itself it is the median of the
+    episode's steps. Where these are long they last longer than what slows them: of others it is that of the two steps
+    in a row that it slows most.
     """
     end_ns = view.division.job_end_ns()
     start_ns, until_ns = int(end_ns[max(one.episode.first - 1, 0)]), int(end_ns[one.episode.last])
@@ -155,18 +157,27 @@ def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkVie
         ends = other.division.job_end_ns()
         begins = np.append(ends[0] - np.median(np.diff(ends)), ends[:-1])
         inside = (begins + ends) / 2
-        during = (inside > start_ns) & (inside <= until_ns)
+        during, read = (inside > start_ns) & (inside <= until_ns), _most_of_two
         if other is view:
-            during = np.isin(np.arange(len(ends)), one.episode.abnormal)
+            during, read = np.isin(np.arange(len(ends)), one.episode.abnormal), _median
         none = np.full(len(other.times.group), np.nan)
-        found.append(
-            [
-                robust.median(each.excess[:, during], axis=1) if during.any() else none
-                for each in (other.delay, other.past)
-            ]
-        )
+        found.append([read(each.excess[:, during]) if during.any() else none for each in (other.delay, other.past)])
     over_delay, over_past = (np.concatenate(each) for each in zip(*found, strict=True))
     return over_delay, over_past
+
+
+def _median(excess: Float64) -> Float64:
+    return robust.median(excess, axis=1)
+
+
+def _most_of_two(excess: Float64) -> Float64:
+    """Return the most that two steps in a row have in common, float64[n].
+
+    It is the median where no two in a row are known.
+    """
+    both = np.minimum(excess[:, 1:], excess[:, :-1])
+    most: Float64 = np.fmax.reduce(both, axis=1, initial=np.nan)
+    return np.where(np.isnan(most), _median(excess), most)
 
 
 def _explain(

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.replay.causes import Cause
 from prism_ch.analysis.replay.draft import ROUND
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
-from prism_ch.analysis.replay.what_if import ReplayedAttempt, lost_share
+from prism_ch.analysis.replay.what_if import ReplayedAttempt, _is_waited_for, lost_share
 from prism_ch.model.finding import Finding
 from prism_ch.simulate import Scenario
 from prism_ch.simulate.families import FAMILIES
@@ -69,3 +70,22 @@ def test_a_groups_number_is_the_name_of_no_place() -> None:
     assert cause is not None
     rounds = replayed.graph.kind == ROUND
     assert (found.kind, bool(cause.moves[rounds].all())) == ("slow_group", False)
+
+
+def test_replay_does_not_tell_what_hidden_exchanges_cost() -> None:
+    """What experts exchange inside operations is not in the graph, and crosses the switch as well."""
+    slow = replace(FAMILIES["experts"](3), phases=False)
+    [job] = slow.jobs
+    leaf = Fault(kind="slow_switch", gpu=job.attempts[0].gpus[0], factor=0.1)
+    replayed, found = network_findings(replace(slow, faults=(leaf,)))
+    switches = [one for one in found if one.kind == "slow_switch"]
+    assert switches
+    assert {lost_share(replayed, one) for one in switches} == {None}
+
+
+def test_what_steps_wait_for_makes_them_longer_if_slower() -> None:
+    replayed, _ = network_findings(on_network("ddp-fused", 0.5)[0])
+    graph = replayed.graph
+    rounds = Cause(np.empty(0, dtype=np.int64), graph.kind == ROUND)
+    assert _is_waited_for(replayed, rounds, graph.known)
+    assert not _is_waited_for(replayed, replace(rounds, moves=np.zeros_like(rounds.moves)), graph.known)

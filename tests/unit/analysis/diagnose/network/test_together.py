@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.findings import Place
@@ -12,6 +13,7 @@ from prism_ch.analysis.diagnose.network.localise import NetworkView, look_at
 from prism_ch.analysis.diagnose.network.queue_pairs import by_queue_pair
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
+from prism_ch.analysis.diagnose.network.together import _most_of_two
 from prism_ch.analysis.observe.bursts import read_bursts
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
@@ -125,6 +127,14 @@ def test_slow_nic_is_named_whether_or_not_ways_are_known(ways: bool) -> None:
 @pytest.mark.parametrize("ways", [True, False])
 def test_slow_leaf_is_named_whether_or_not_ways_are_known(ways: bool) -> None:
     assert named(told(lambda flow: "d" in flow.way, ways=ways)) == {("slow_switch", "switch", "d")}
+
+
+def test_two_steps_in_a_row_show_what_is_slow_for_a_time() -> None:
+    """A step of a job with long ones lasts for many of another, of which some are slow."""
+    nan = np.nan
+    seen = [[0, 2, 3, 0, 0, 0], [0, 2, 0, 0, 2, 0], [0, nan, 3, 2, nan, 0], [1, nan, 2, nan, nan, 2]]
+    assert _most_of_two(np.array(seen, dtype=np.float64)).tolist() == [2, 0, 2, 2]
+    assert _most_of_two(np.array([[2.0], [nan]]))[0] == 2
 
 
 def test_slow_link_lists_spines_where_its_way_is_unknown() -> None:
