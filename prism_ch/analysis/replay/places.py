@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prism_ch.analysis.diagnose.network.places import is_between_leaves
 from prism_ch.analysis.replay.causes import Cause, find_cause
 from prism_ch.analysis.replay.draft import MESSAGE, ROUND
 from prism_ch.analysis.replay.graph import ExecutionGraph
@@ -40,8 +41,9 @@ def cause_of(
     if computes:
         return cause
     times, is_whole = _times_as_long(graph, finding, communicators, topology)
-    # What goes on inside operations crosses a switch as well, and is slow there whether or not that was seen.
-    is_whole &= finding.kind != "slow_switch" or all(communicators.values())
+    # What goes on inside operations crosses switches as well, and is slow there whether or not that was seen.
+    at_switch = finding.kind == "slow_switch" or is_between_leaves((finding.kind, finding.subject), topology)
+    is_whole &= not at_switch or all(communicators.values())
     slower = times > 1
     if cause is None and not slower.any():
         return None
