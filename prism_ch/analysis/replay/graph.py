@@ -27,7 +27,7 @@ from prism_ch.analysis.replay.rest import rest_takes, with_rest
 from prism_ch.analysis.replay.round_nodes import RoundNodes, goes_on
 from prism_ch.analysis.replay.split_backward import with_weights
 from prism_ch.analysis.replay.turns import Turns, fill, read_turns
-from prism_ch.analysis.replay.units import by_unit, compute_together
+from prism_ch.analysis.roles.units import by_unit, compute_together
 from prism_ch.core import robust
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.analysis.replay.turns import fill
-from prism_ch.analysis.replay.units import by_unit
+from prism_ch.analysis.roles.units import by_unit
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.traffic import Traffic

@@ -16,9 +16,6 @@ class ReplayParams(SharedParams):
 
     every_window: bool = True
 
-    #: Ranks that end an operation together begin to send within this, in nanoseconds: a message waits for the one
-    #: before it on a NIC for less, and operations of different replicas differ by more.
-    near_ns: int = 100_000
     #: Rounds of one collective end within this of one another, in nanoseconds, and a share of how long they take:
     #: links of one kind differ by some percent.
     round_ns: int = 500_000

@@ -86,6 +86,9 @@ class SharedParams:
     #: Records of one message cut apart by queue pairs, an active timeout or a millisecond clock lie closer than this;
     #: a GPU computes for longer between two messages.
     burst_gap_ns: int = 1_000_000
+    #: Ranks that end an operation together begin to send within this, in nanoseconds: a message waits for the one
+    #: before it on a NIC for less, and operations of different replicas differ by more.
+    near_ns: int = 100_000
 
     # Surprise.
 

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from prism_ch.analysis.roles.units import compute_together
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
-from prism_ch.model.columns import Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ComputeTimeParams
 from prism_ch.model.traffic import Traffic
@@ -20,19 +21,32 @@ _Messages: TypeAlias = dict[tuple[int, int], Float64]
 
 
 def between_messages(
-    pipeline: Traffic, division: Division, role: Int32, needs: dict[str, Sequence[int]], params: ComputeTimeParams
+    pipeline: Traffic,
+    division: Division,
+    role: Int32,
+    of_server: Int32,
+    needs: dict[str, Sequence[int]],
+    params: ComputeTimeParams,
 ) -> tuple[Float64, Float64]:
     """Sum the seconds from when a rank can compute to each of its outputs.
 
     Returns two float64[m, k], NaN where nothing is known: by the inputs that outputs need, and by those of the same
-    turn. Parameters: `role` int32[m], the pipeline stage; `needs`, see ComputeTime; what is found now is added.
+    turn. Parameters: `role` int32[m], the pipeline stage; `of_server` int32[m], equal for ranks of one server and role,
+    which may compute as one; `needs`, see ComputeTime; what is found now is added.
 
-    1. List the moments of outputs and inputs by link, in each step.
+    1. List the moments of outputs and inputs by link, in each step. Ranks that compute as one begin with the last input
+       of any.
     2. Find since when a rank was free for each output: at its output before, or as the step began.
     3. Find the inputs that each output needs, and sum the time since the last of them, or since the rank was free.
     """
-    sent = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, division, role)
-    received = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, division, role)
+    sent, _ = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, pipeline.payload, division, role)
+    received, joined = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, pipeline.payload, division, role)
+    if sent:
+        first = np.fmin.reduce([at[:, :, 0] for at in sent.values()])
+        near_ns = params.near_ns + int(pipeline.pair_blur_ns.max(initial=0))
+        alone = np.arange(len(role), dtype=np.int32)
+        unit = compute_together(first[:, 1:], of_server.astype(np.int64), alone, near_ns)
+        received = {key: _of_units(at, joined[key], unit) for key, at in received.items()}
     seconds, turn_s = (np.full(division.end_ns.shape, np.nan) for _ in range(2))
     begin = np.concatenate([division.end_ns[:, :1] * 0, division.end_ns[:, :-1]], axis=1)
     for stage in np.unique(role).tolist():
@@ -63,17 +77,23 @@ def between_messages(
     return seconds, turn_s
 
 
-def _messages(mine: Int32, other: Int32, at_ns: Int64, division: Division, role: Int32) -> _Messages:
-    """List the moments of messages, NaN in steps with an unusual number."""
+def _messages(
+    mine: Int32, other: Int32, at_ns: Int64, payload: Int64, division: Division, role: Int32
+) -> tuple[_Messages, dict[tuple[int, int], Bool]]:
+    """List the moments of messages, NaN in steps with an unusual number.
+
+    Returns also by link in which steps messages run into one another, bool[m, k]: there are fewer of as many bytes.
+    """
     row, far = division.rows_of(mine), division.rows_of(other)
     step = division.step_of(row, at_ns)
     inside = step < division.steps
-    row, far, step, at = row[inside], far[inside], step[inside], at_ns[inside]
-    found = {}
+    row, far, step, at, payload = row[inside], far[inside], step[inside], at_ns[inside], payload[inside]
+    found: _Messages = {}
+    joined: dict[tuple[int, int], Bool] = {}
     span = int(role.max(initial=0)) + 1
     code = role[row].astype(np.int64) * span + role[far]
     order = order_by(code, row, step, at)
-    code, row, step, at = code[order], row[order], step[order], at[order]
+    code, row, step, at, payload = code[order], row[order], step[order], at[order], payload[order]
     for low, high in pairwise(np.append(run_starts(code), len(code)).tolist()):
         key = int(code[low])
         cell = row[low:high] * division.steps + step[low:high]
@@ -84,8 +104,36 @@ def _messages(mine: Int32, other: Int32, at_ns: Int64, division: Division, role:
         kept = np.repeat(counts == usual, counts)
         ns = np.full((len(division.endpoints) * division.steps, usual), np.nan)
         ns[cell[kept], place[kept]] = at[low:high][kept]
-        found[key // span, key % span] = ns.reshape(len(division.endpoints), division.steps, usual)
-    return found
+        link, shape = (key // span, key % span), (len(division.endpoints), division.steps)
+        found[link] = ns.reshape(*shape, usual)
+        moved = np.add.reduceat(payload[low:high].astype(np.float64), starts)
+        joined[link] = np.zeros(shape, dtype=np.bool_)
+        np.put(joined[link], cell[starts[_run_together(counts, moved, usual)]], v=True)
+    return found, joined
+
+
+def _run_together(counts: Int64, moved: Float64, usual: int) -> Int64:
+    """Return the rows with fewer messages than usual, and as many bytes.
+
+    Parameters: `counts` int64[n] of messages and the bytes that they `moved` float64[n].
+    """
+    whole = float(np.median(moved[counts == usual]))
+    return np.flatnonzero((counts < usual) & (moved > (1 - 1 / (2 * usual)) * whole))
+
+
+def _of_units(at: Float64, joined: Bool, unit: Int32) -> Float64:
+    """Return when each rank's unit has the inputs of a link, float64[m, k, n].
+
+    It is NaN where that is not known. What one rank lost others show. Parameters: `at`, by rank, and `joined`
+    bool[m, k], where some of them run into one another; `unit` int32[m].
+    """
+    latest = np.full((int(unit.max()) + 1, *at.shape[1:]), np.nan)
+    np.fmax.at(latest, unit, at)
+    hidden = np.zeros(latest.shape[:2], dtype=np.bool_)
+    np.logical_or.at(hidden, unit, joined)
+    latest[hidden] = np.nan
+    never = np.asarray(np.isnan(at).all(axis=(1, 2)))
+    return np.where(never[:, None, None], np.nan, latest[unit])
 
 
 def _free_since(outs: list[Float64], begin_ns: Int64) -> list[Float64]:

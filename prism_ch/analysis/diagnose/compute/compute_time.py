@@ -115,7 +115,7 @@ def measure_compute_time(
     ]
     if pipelined:
         pipeline, found = kinds.of_kind(traffic, PP), dict(needs)
-        seconds, turn_s = between_messages(pipeline, division, role, found, params)
+        seconds, turn_s = between_messages(pipeline, division, role, of_server, found, params)
         seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, _INNER)), division, params)
         hidden = _ends_of_ring(pipeline, division, role)
         shown = (division.endpoints, role, seconds, mates, chain)
@@ -217,5 +217,6 @@ def measure_servers(
     np.maximum.at(end_ns, row, division.end_ns)
     whole = replace(division, endpoints=endpoints[ranks], end_ns=end_ns)
     found = dict(needs)
-    seconds, _ = between_messages(replace(seen, pair_src=src, pair_dst=dst), whole, server[ranks], found, params)
+    passed_on, alone = replace(seen, pair_src=src, pair_dst=dst), np.arange(len(ranks), dtype=np.int32)
+    seconds, _ = between_messages(passed_on, whole, server[ranks], alone, found, params)
     return (ComputeTime(endpoints, server, seconds[row], row.astype(np.int32), lane, absolute=True, needs=found),)
