@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from prism_ch.analysis.roles.units import compute_together
+from prism_ch.analysis.roles.units import by_unit, compute_together
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -127,8 +127,7 @@ def _of_units(at: Float64, joined: Bool, unit: Int32) -> Float64:
     It is NaN where that is not known. What one rank lost others show. Parameters: `at`, by rank, and `joined`
     bool[m, k], where some of them run into one another; `unit` int32[m].
     """
-    latest = np.full((int(unit.max()) + 1, *at.shape[1:]), np.nan)
-    np.fmax.at(latest, unit, at)
+    _, latest = by_unit(at, np.arange(len(unit)), unit, latest=True)
     hidden = np.zeros(latest.shape[:2], dtype=np.bool_)
     np.logical_or.at(hidden, unit, joined)
     latest[hidden] = np.nan

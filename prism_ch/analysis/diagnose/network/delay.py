@@ -77,7 +77,7 @@ def _quicker_by(logs: Float64, params: TimePerByteParams) -> float:
     It is 0 where that may be jitter. Parameters: `logs` float64[n], of their usual seconds a byte, n >= 2.
     """
     quickest = np.sort(logs)[:_TWO][-1]
-    by = float(low_median(logs[None])[0] - quickest)
+    by = float(low_median(logs) - quickest)
     return by if len(logs) > _TWO and by >= np.log1p(params.network_excess) else 0.0
 
 
