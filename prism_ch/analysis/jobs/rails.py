@@ -33,15 +33,21 @@ def merge_rails(
     2. Components on much the same servers are joined if they are active together, at whatever distance.
     3. What that gives is joined, on whatever servers, if it is active at the same moments: rings of several channels
        may visit disjoint sets of servers.
+    Rails of a job begin together, and a slow one ends later; or one begins later, as it has the rank that all others
+    wait for, and they end together.
     """
     join = partial(_join, topology=topology, known=known, params=params)
     if attempts.merged.any():
         volume = partial(_common_volume, attempts, topology)
         attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
-    together = partial(_co_activity, _TimedBursts.of(attempts), lags=_BINS // 8)
-    attempts = join(attempts, together, overlap_min=params.half, alike_min=params.co_activity_min)
-    at_once = partial(_co_activity, _TimedBursts.of(attempts), lags=0)
-    return join(attempts, at_once, overlap_min=0.0, alike_min=params.nearly_all)
+    for lags, overlap_min, alike_min in (
+        (_BINS // 8, params.half, params.co_activity_min),
+        (0, 0.0, params.nearly_all),
+    ):
+        for by_end in (False, True):
+            together = partial(_co_activity, _TimedBursts.of(attempts), lags=lags, by_end=by_end)
+            attempts = join(attempts, together, overlap_min=overlap_min, alike_min=alike_min)
+    return attempts
 
 
 def _join(
@@ -139,12 +145,12 @@ class _TimedBursts:
         return _Timed.of(self.traffic, self.rows[attempt])
 
 
-def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, lags: int) -> Float64:
+def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, *, lags: int, by_end: bool) -> Float64:
     """Correlate the activity of listed attempts while both are seen, float64[pairs], at most 1.
 
     Parameters: `bursts` of each attempt; `lags`, in bins either way, of which the best counts: stages of a job may
-    reduce their gradients at different moments of a step, but always at the same distance. 0 if an attempt has no burst
-    that shows time.
+    reduce their gradients at different moments of a step, but always at the same distance; `by_end`, see `_spectrum`.
+    0 if an attempt has no burst that shows time.
     """
     best = np.zeros(len(left))
     usual = cache(lambda attempt: bursts[attempt].usual)
@@ -153,7 +159,7 @@ def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, lags: int) -> 
         begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
         if begin < end:
             quicker = min(map(usual, pair))
-            spectra = [_spectrum(part, begin, end, quicker) for part in (one, other)]
+            spectra = [_spectrum(part, begin, end, quicker, by_end=by_end) for part in (one, other)]
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
             best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
     return best
@@ -188,20 +194,23 @@ class _Timed:
         return int(lasts_ns[middle]), int(self.payload[middle])
 
 
-def _spectrum(bursts: _Timed, begin: int, end: int, quicker: tuple[int, int]) -> Complex128:
+def _spectrum(bursts: _Timed, begin: int, end: int, quicker: tuple[int, int], *, by_end: bool) -> Complex128:
     """Transform the payload over time in [begin, end), of mean 0 and unit norm, zero-padded.
 
     A burst's payload is spread evenly over the bins from its start to its end, and a bin to either side. It counts as
-    no longer than `quicker` ones, of so many ns and bytes, are, or as many of them as have its payload: rails of a job
-    begin together, and a slow one takes longer, where several bursts become one.
+    no longer than `quicker` ones, of so many ns and bytes, are, or as many of them as have its payload, from its start
+    on or to its end: of rails that are together in the one or the other, the slow or waiting one takes longer, where
+    several bursts become one.
     """
     inside = (bursts.end_ns >= begin) & (bursts.start_ns <= end)
     start_ns = bursts.start_ns[inside]
     longest_ns = (quicker[0] * np.maximum(bursts.payload[inside] / quicker[1], 1.0)).astype(np.int64)
-    first, last = (
-        np.clip((edge - begin) * _BINS // (end - begin), 0, _BINS - 1)
-        for edge in (start_ns, np.minimum(bursts.end_ns[inside], start_ns + longest_ns))
-    )
+    end_ns = bursts.end_ns[inside]
+    if by_end:
+        start_ns = np.maximum(start_ns, end_ns - longest_ns)
+    else:
+        end_ns = np.minimum(end_ns, start_ns + longest_ns)
+    first, last = (np.clip((edge - begin) * _BINS // (end - begin), 0, _BINS - 1) for edge in (start_ns, end_ns))
     first, last = np.maximum(first - 1, 0), np.minimum(last + 1, _BINS - 1)
     rate = bursts.payload[inside] / (last - first + 1)
     change = np.bincount(first, rate, _BINS + 1) - np.bincount(last + 1, rate, _BINS + 1)

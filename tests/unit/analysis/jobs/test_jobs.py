@@ -133,6 +133,13 @@ class TestComponents:
         slow = [Flow(a + 1, b + 1, end - 2700, 2500, 36 * MB) for end in ends for a, b in BOTH]
         assert members(found(shaken([*quick, *slow], 1), topology(2, gpus=2))) == [list(range(4))]
 
+    def test_a_rail_whose_rank_all_others_wait_for_is_of_their_job(self) -> None:
+        """The others begin to send when they are ready, and go on until it has joined in, layer by layer."""
+        layers = [(end - 900 * n, wait_ms) for end in every(3000, 8, 3000) for n, wait_ms in enumerate((60, 700, 350))]
+        slow = [Flow(a, b, end, 20) for end, _ in layers for a, b in BOTH]
+        others = [Flow(a + 1, b + 1, end - ms, 20 + ms) for end, ms in layers for a, b in BOTH]
+        assert members(found(shaken(slow + others, 1), topology(2, gpus=2))) == [list(range(4))]
+
     def test_rails_are_compared_over_their_common_time(self) -> None:
         one, other = ring([0, 2, 4], every(1000, 60)), ring([1, 3, 5], every(730, 82))
         long = ring([6, 9], every(100_000, 13, -1_200_000))
