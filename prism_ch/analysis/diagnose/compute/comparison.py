@@ -160,6 +160,21 @@ def _less_data(excess: Float64, times: ComputeTime) -> Float64:
     return less
 
 
+def of_their_own(excess: Float64, role: Int32, params: ComputeTimeParams) -> Float64:
+    """Take away the excess that ranks of a role share, where some exceed that, float64[m].
+
+    Before the first output of a first stage all of its ranks may wait for one that still computes its last gradients:
+    their replicas agree on them inside the server, unseen. Those that don't exceed what is shared are left with 0.
+    """
+    own = excess.copy()
+    for rows in (np.flatnonzero(role == stage) for stage in np.unique(role)):
+        alone = excess[rows] - max(float(excess[rows].min()), 0.0)
+        stands_out = alone >= params.small_excess
+        if stands_out.any():
+            own[rows] = np.where(stands_out, alone, 0.0)
+    return own
+
+
 def _score(
     excess: Float64,
     longer: Float64,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare
+from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare, of_their_own
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
 from prism_ch.analysis.diagnose.compute.usual_compute import before_slow
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share
@@ -85,10 +85,11 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
         for episode in episodes((compared.score[row] > 0).tolist(), params.repeats):
             steps = list(episode.abnormal)
             excess = np.nan_to_num(robust.median(compared.excess[:, steps], axis=1))
+            excess = of_their_own(excess, compared.times.role, params)
             alike = (compared.among == compared.among[row]) & (excess >= params.half * excess[row])
             together = ranks_together(compared.times, row, alike, topology)
             may_be_slow = compared.least[row] <= np.count_nonzero(alike) <= compared.most[row]
-            if len(steps) < params.slow_steps or together[0] != row or not may_be_slow:
+            if len(steps) < params.slow_steps or together[0] != row or not may_be_slow or excess[row] <= 0:
                 continue
             if _are_stage(together, compared.times, topology):
                 continue

@@ -254,6 +254,18 @@ class TestPipelines:
         else:
             assert all("quicker half" not in one.summary for one in named)
 
+    @pytest.mark.parametrize("own_s, told", [(0.0, 8), (0.09, 4)], ids=["all wait", "one group"])
+    def test_what_a_first_stage_waits_for_accuses_no_other_group(self, own_s: float, told: int) -> None:
+        """Both tensor groups of its server wait for the last gradients of one of them."""
+        seconds = np.random.default_rng(8).normal(1, 0.005, (24, STEPS))
+        seconds[:8, 8:] += 0.18
+        seconds[:4, 8:] += own_s
+        each = np.arange(24, dtype=np.int32)
+        work = ComputeTime(each, each // 8, seconds, each // 4, each % 8 // 4, absolute=True)
+        divided = division(range(24), ends(range(8, STEPS), 200))
+        (one,) = find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(3, 8))
+        assert one.about == tuple(f"10.0.100.{gpu}" for gpu in range(told))
+
     @pytest.mark.parametrize("others, told", [((), "host-00"), ((8, 9, 10, 11), "host-02")], ids=["alone", "others"])
     def test_halves_of_which_not_all_work_shows_come_last(self, others: Sequence[int], told: str) -> None:
         """Where others are slow, halves of the ends of a ring of stages differ in what shows of their work."""
