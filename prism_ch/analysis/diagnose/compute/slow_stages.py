@@ -69,9 +69,10 @@ def find_slow_stages(
 
 
 def lengthens_steps(stage: Finding, steps: Steps, params: ComputeTimeParams) -> bool:
-    """Return whether steps take as much longer as a stage seems to work longer.
+    """Return whether steps take longer since a stage seems to work longer.
 
-    All others wait for it. But where waiting passes for work, that gets longer when something else gets faster.
+    All others wait for it, though a part of that they waited before, where another stage is longer. But where waiting
+    passes for work, that gets longer when something else gets faster.
     Parameters: `steps` of the job, all that are known.
     """
     whole = steps.take(steps.complete == 1)
@@ -81,7 +82,7 @@ def lengthens_steps(stage: Finding, steps: Steps, params: ComputeTimeParams) -> 
         return True
     better_s = better_of_rows(before_s[None, :], params.reference_steps, params.compute_jitter, params.min_score)
     longer_s = float(robust.median(during_s) - better_s[0])
-    return longer_s >= params.half * (stage.observed - stage.expected)
+    return longer_s >= min(params.half * (stage.observed - stage.expected), params.small_excess * float(better_s[0]))
 
 
 def _slow_steps(compared: Comparison, own_s: Float64, place: Place) -> Iterator[tuple[int, Bool]]:

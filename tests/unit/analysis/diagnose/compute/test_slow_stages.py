@@ -57,7 +57,9 @@ def test_stages_need_not_take_the_same_part_of_other_work(first: float, second: 
     assert {one.subject for one in stages} == {f"job/stage/{stage}" for stage in slow}
 
 
-@pytest.mark.parametrize("usual_s, slow_s, lengthens", [(1.0, 1.33, True), (1.33, 1.0, False), (1.0, 1.0, False)])
+@pytest.mark.parametrize(
+    "usual_s, slow_s, lengthens", [(1.0, 1.33, True), (1.0, 1.07, True), (1.33, 1.0, False), (1.0, 1.0, False)]
+)
 def test_a_stage_that_works_longer_makes_steps_longer(usual_s: float, slow_s: float, lengthens: bool) -> None:
     """Steps were slowed by something else before, and are as long as the first ones were."""
     steps = steps_of([*[min(usual_s, slow_s)] * 6, *[usual_s] * 8, *[slow_s] * 30])
