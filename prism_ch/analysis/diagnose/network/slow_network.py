@@ -111,11 +111,14 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
     seconds = np.nan_to_num(robust.median(times.seconds[rows][:, steps], axis=1))
     slower = float(np.exp(robust.median(log_times[log_times >= log_times.max() / 2])))
     extra_s = seconds * -np.expm1(-log_times)
-    lost = lost_share(division, episode, float(extra_s.max()), place.params.network.reference_steps)
+    # What the same pairs exchange inside operations is slow as well, at another time of the step.
+    inside_s = float(np.median(times.inside_s[steps]))
+    lost = lost_share(division, episode, float(extra_s.max()) + inside_s, place.params.network.reference_steps)
     # Steps may be longer for another reason: what is slow delays them by no more than itself, one thing after another.
     during_s = step_seconds(division)[max(episode.first - 1, 0) : episode.last]
     each_s = np.nan_to_num(times.seconds[rows][:, steps] * -np.expm1(-delay.excess[rows][:, steps]))
-    most = float(np.clip(each_s.sum(axis=0).mean() / np.median(during_s), 0, 1)) if len(during_s) else 1.0
+    most_s = each_s.sum(axis=0).mean() + inside_s
+    most = float(np.clip(most_s / np.median(during_s), 0, 1)) if len(during_s) else 1.0
     lost = min(lost, most)
     observed, usual = _s_per_byte(found, view, topology)
     shown = dict(list(observed.items())[:EVIDENCE_ROWS])

@@ -9,7 +9,7 @@ from prism_ch.analysis.diagnose.network.time_per_byte import communicators, meas
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
-from prism_ch.model.result import CP, DP, OTHER
+from prism_ch.model.result import CP, DP, EP, OTHER
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, topology, traffic, typed
 
 
@@ -70,6 +70,22 @@ def test_one_pair_of_a_communicator_alone_is_not_measured() -> None:
     assert {(src, dst) for src, dst in zip(times.src.tolist(), times.dst.tolist(), strict=True)} == {
         (rank, (rank + 1) % 8) for rank in range(8)
     }
+
+
+def test_slow_pairs_lengthen_each_exchange_of_their_group() -> None:
+    """Two groups of four exchange three times a step, all with all; from the fourth step on, a pair of each is slow."""
+    ends_ms, slow_ms = [1000.0 * step for step in range(1, 9)], {(0, 3): 90.0, (5, 6): 30.0}
+    flows = []
+    for step, end in enumerate(ends_ms):
+        for src, dst in ((src, dst) for src in range(8) for dst in range(8) if src != dst and src // 4 == dst // 4):
+            length_ms = slow_ms.get((src, dst), 10.0) if step > 3 else 10.0
+            flows += [Flow(src, dst, end - begin, length_ms, MB) for begin in (900, 600, 300)]
+    bursts = traffic(flows)
+    kind = np.full(len(bursts.pair_src), EP, np.uint8)
+    kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(8), ends_ms)
+    groups = order(bursts, kinds, divided)
+    times = measure_time_per_byte(bursts, kinds, divided, groups, topology(8), TimePerByteParams())
+    assert times.inside_s == pytest.approx([0.0] * 4 + [3 * 0.08] * 4)
 
 
 def test_job_without_any_group_has_no_times() -> None:
