@@ -202,15 +202,26 @@ def _explain(
     for _, covered in chosen:
         left &= ~covered
     for tied, covered in kept:
-        places = tuple(rows.named[place] for place in tied)
+        explained = _rows_of(covered, of_rows) & slow
+        places = tuple(rows.named[place] for place in _crossed_by_all(tied, explained, rows))
         # What one pair alone crosses is not told apart from the pair.
         lone = covered.sum() == 1 and bool((unseen[covered] > 0).all())
-        yield _Explained((*places, *(rows.spines(topology) if lone else ())), _rows_of(covered, of_rows) & slow)
+        yield _Explained((*places, *(rows.spines(topology) if lone else ())), explained)
     if by_chance or left.any():
         covered = np.any([left, *(covered for _, covered in by_chance)], axis=0)
         alone = by_chance[0][0] if len(by_chance) == 1 and not left.any() else []
         places = (*(rows.spines(topology) or (("slow_switch", SPINES),)), *(rows.named[place] for place in alone))
         yield _Explained(places, _rows_of(covered, of_rows) & slow)
+
+
+def _crossed_by_all(tied: Sequence[int], explained: Bool, rows: _Rows) -> Sequence[int]:
+    """Return those places that all slow rows cross, `explained` bool[n], or all that are tied.
+
+    The parts of a communicator that cross one need not have waited for the others.
+    """
+    touched = rows.touches[list(tied)][:, np.flatnonzero(explained)].toarray() > 0
+    alone = [place for place, each in zip(tied, touched, strict=True) if each.all()]
+    return alone or tied
 
 
 def _rows_of(units: Bool, of_rows: Touches) -> Bool:

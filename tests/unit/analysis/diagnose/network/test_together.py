@@ -18,6 +18,7 @@ from prism_ch.analysis.observe.bursts import read_bursts
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ConfidenceParams, DiagnoseParams, Params
+from prism_ch.model.topology import Topology
 from tests.unit.analysis.build import MS, Flow, batch, division, every, shaken, topology, typed
 
 PARAMS, CONFIDENCE = DiagnoseParams(), ConfidenceParams()
@@ -53,17 +54,20 @@ def flows_of(pairs: Sequence[tuple[int, int]], slow: Slow, queues: int) -> list[
 
 
 def view(job_id: str, slow: Slow, *, ways: bool, queues: int = 1) -> NetworkView:
-    pairs = JOBS[job_id]
-    flows = flows_of(pairs, slow, queues)
-    seen = batch([flow if ways else replace(flow, way=()) for flow in flows])
+    flows = flows_of(JOBS[job_id], slow, queues)
+    return view_of(job_id, [flow if ways else replace(flow, way=()) for flow in flows], WHERE, JOBS[job_id])
+
+
+def view_of(job_id: str, flows: Sequence[Flow], where: Topology, pp: Sequence[tuple[int, int]] = ()) -> NetworkView:
+    seen = batch(flows)
     tick = seen.ticks_ns() * 0
     bursts = read_bursts(seen, tick, tick, Params().observe)
-    kinds = typed(bursts, pairs)
-    divided = division(sorted({end for pair in pairs for end in pair}), ENDS)
+    kinds = typed(bursts, pp)
+    divided = division(sorted({end for flow in flows for end in (flow.src, flow.dst)}), ENDS)
     groups = order(bursts, kinds, divided)
     divided_bursts, kinds, taken = by_queue_pair(bursts, kinds, seen, PARAMS.network)
-    times = measure_time_per_byte(divided_bursts, kinds, divided, groups, WHERE, PARAMS.network, taken)
-    found = look_at(times, divided, (), Place(job_id, 0, PARAMS), WHERE)
+    times = measure_time_per_byte(divided_bursts, kinds, divided, groups, where, PARAMS.network, taken)
+    found = look_at(times, divided, (), Place(job_id, 0, PARAMS), where)
     assert found is not None
     return found
 
@@ -102,6 +106,19 @@ def test_slow_uplink_is_a_link_of_two_switches(queues: int) -> None:
     found = told(crossed, queues=queues)
     assert named(found) == {("slow_link", "link", f"c->{way(2, 9)[1]}")}
     assert "check its ports" in found[0].summary
+
+
+def test_a_spine_that_all_slow_rails_cross_is_named_alone() -> None:
+    """Rails of two servers, whose links wait for one another: no link but those of one spine is of both slow ones."""
+    ways = [("spine-2", "spine-1"), ("spine-1", "spine-2"), ("spine-1", "spine-3"), *[("spine-0", "spine-3")] * 5]
+    where, flows = topology(2, gpus=8, leaves=("a", "b")), []
+    for step in range(STEPS):
+        for rail, (there, back) in enumerate(ways):
+            for src, dst, passed in ((rail, 8 + rail, ("a", there, "b")), (8 + rail, rail, ("b", back, "a"))):
+                length_ms = 60 if rail < 2 and step >= 10 else 20
+                flows.append(Flow(src, dst, 1000 * step + 200, length_ms, way=passed))
+    ((one,),) = find_slow_network([view_of("job", shaken(flows, 1, ms=0.02), where)], where)
+    assert (one.subject, one.may_also_be) == ("spine-2", ())
 
 
 def test_slow_leaf_of_two_jobs_is_one_place() -> None:
