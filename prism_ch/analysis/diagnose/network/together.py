@@ -125,6 +125,9 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     usual = robust.median(most[most >= most.max(initial=0) / 2])
     least = max(float(np.nan_to_num(usual)), float(np.log1p(params.network_excess))) / 2
     slow = excess >= least
+    if not (over_past[mine] >= least).any():
+        own = rows.view == number
+        slow[own] |= _as_slow(view, one, slow[own], params)
     # What is slower than before, and no slower than others like it, is not seen to be fast: they may be slow as well.
     known = ~np.isnan(excess) & (slow | ~(over_past >= least))
     best: _Explained | None = None
@@ -141,6 +144,19 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     within = best.rows[rows.view == number]
     found = view.touched_by(best.places[0], within, one.episode) or replace(one, rows=within)
     return replace(found, candidates=best.places)
+
+
+def _as_slow(view: NetworkView, one: Localised, slow: Bool, params: TimePerByteParams) -> Bool:
+    """Mask the rows that move their data as slowly as the slow ones, bool[n].
+
+    Where something has been slow all along that all rows like one another cross, none of them differs from the others.
+    Parameters: `slow` bool[n], what differs.
+    """
+    times = view.times
+    rates = robust.median(times.log_s_per_byte[:, list(one.episode.abnormal)], axis=1)
+    as_slow = np.abs(rates - robust.median(rates[one.rows & slow])) <= np.log1p(params.network_excess) / 2
+    tells = np.unique(times.like[slow | ~as_slow])
+    return np.asarray(as_slow & ~np.isin(times.like, tells))
 
 
 def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> tuple[Float64, Float64]:

@@ -319,6 +319,18 @@ class TestOneRootCause:
         (one,) = found(slowed(flows, crosses.__contains__, steps=range(STEPS)), links(grid))
         assert (one.kind, one.subject, one.may_also_be) == ("slow_nic", "10.0.102.0", ())
 
+    def test_leaf_slow_all_along_is_told_by_all_messages_as_slow(self) -> None:
+        """All messages of the pipeline cross it, so that none differs from the others, and one stage's ring does."""
+        grid = (list(range(4)), list(range(4, 8)))
+        where = replace(topology(8, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 4))
+        flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(grid, STEPS)]
+        ring_ms = next(flow.length_ms / flow.size for flow in flows if flow.length_ms > 10)
+        slow = [
+            replace(flow, length_ms=3 * ring_ms * flow.size) if flow.src < 4 or flow.dst < 4 else flow for flow in flows
+        ]
+        (one,) = found(slow, links(grid), where)
+        assert (one.kind, one.subject, one.may_also_be) == ("slow_switch", "a", ())
+
     def test_slow_ring_whose_nics_are_cleared_names_its_links(self) -> None:
         # Their pipeline's messages are as fast as ever.
         flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(self.GRID, STEPS)]
