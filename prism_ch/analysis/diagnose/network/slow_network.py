@@ -2,21 +2,22 @@
 
 1. Find what is slow in each job by itself, see `localise.py`.
 2. Let all jobs agree on the smallest set of places that explains it, see `together.py`.
-3. Name one of the candidates that explain the same.
+3. Name one of the candidates that explain the same, of those that exchanges inside operations show to be slow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, confidence_in, identity, make_finding, severity
 from prism_ch.analysis.diagnose.network.delay import ways_of
+from prism_ch.analysis.diagnose.network.exchanges import Exchanges
 from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
-from prism_ch.analysis.diagnose.network.places import is_between_leaves
+from prism_ch.analysis.diagnose.network.places import Named, is_between_leaves
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.analysis.diagnose.network.together import SPINES, localise_together
 from prism_ch.core import robust
@@ -36,7 +37,43 @@ def find_slow_network(views: Sequence[NetworkView], topology: Topology) -> list[
     each job that it slows has such a finding, and `join_shared` makes them one.
     """
     agreed = localise_together(views, topology)
-    return [tuple(_describe(one, view, topology) for one in found) for view, found in zip(views, agreed, strict=True)]
+    return [
+        tuple(_describe(_narrowed(one, view, topology), view, topology) for one in found)
+        for view, found in zip(views, agreed, strict=True)
+    ]
+
+
+def _narrowed(found: Localised, view: NetworkView, topology: Topology) -> Localised:
+    """Leave out the candidates that exchanges inside operations clear.
+
+    If they show any to be slow: of those left most slow pairs cross each, and hardly any other. Of what lies between
+    the leaves they show nothing here.
+    """
+    exchanges, steps = view.times.exchanges, list(found.episode.abnormal)
+    excess = robust.median(exchanges.excess[:, steps], axis=1)
+    least = float(np.nanmax(robust.median(view.delay.excess[found.rows][:, steps], axis=1))) / 2
+    gain = np.where(excess >= least, 1, np.where(np.isnan(excess), 0, -1))
+    gains = [int(gain[_crossing(one, exchanges, topology)].sum()) for one in found.candidates]
+    most = max(gains)
+    left = [
+        one
+        for one, each in zip(found.candidates, gains, strict=True)
+        if each == most or is_between_leaves(one, topology)
+    ]
+    return replace(found, candidates=tuple(left)) if most > 0 else found
+
+
+def _crossing(named: Named, exchanges: Exchanges, topology: Topology) -> Bool:
+    """Mask the pairs that cross a link of NICs, a NIC or a leaf, bool[p]."""
+    kind, name = named
+    ends = np.stack([exchanges.src, exchanges.dst])
+    if kind == "slow_link":
+        src, _, dst = name.partition("->")
+        return np.asarray((ends[0] == topology.index.get(src, -1)) & (ends[1] == topology.index.get(dst, -1)))
+    if kind == "slow_nic":
+        return np.asarray((ends == topology.index[name]).any(axis=0))
+    leaf = topology.leaf_names.index(name) if name in topology.leaf_names else -1
+    return np.asarray((topology.leaf[ends] == leaf).any(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +149,7 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
     slower = float(np.exp(robust.median(log_times[log_times >= log_times.max() / 2])))
     extra_s = seconds * -np.expm1(-log_times)
     # What the same pairs exchange inside operations is slow as well, at another time of the step.
-    inside_s = float(np.median(times.inside_s[steps]))
+    inside_s = float(np.median(times.exchanges.longer_s[steps]))
     lost = lost_share(division, episode, float(extra_s.max()) + inside_s, place.params.network.reference_steps)
     # Steps may be longer for another reason: what is slow delays them by no more than itself, one thing after another.
     during_s = step_seconds(division)[max(episode.first - 1, 0) : episode.last]

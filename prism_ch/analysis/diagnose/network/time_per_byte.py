@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.lateness import joined_by
+from prism_ch.analysis.diagnose.network.exchanges import Exchanges, measure_exchanges
 from prism_ch.analysis.diagnose.network.queue_pairs import WaysTaken
 from prism_ch.analysis.diagnose.network.turns import find_turns
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by
 from prism_ch.core.graph import components
 from prism_ch.core.search import group_search
 from prism_ch.core.significance import mean_ranks
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import TimePerByteParams
-from prism_ch.model.result import CP, DP, EP, OTHER, PP, TP
+from prism_ch.model.result import DP, OTHER, PP
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -36,8 +36,7 @@ class TimePerByte:
     as much the same way; `steady` bool[n] are those of a kind whose volume does not depend on the data.
     What a row crosses are entries of `row`, `src`, `dst` and `way` int32[r], the last an index into `ways`, -1 where it
     is unknown: an entry for each way of a pair, or for each of its queue pairs. `blur_s` float64[n, k] is by how much
-    times that are cut to ticks may make `seconds` too long or too short. `inside_s` float64[k] is how much longer
-    exchanges inside operations take with slow pairs than without.
+    times that are cut to ticks may make `seconds` too long or too short. `exchanges` are those inside operations.
     """
 
     seconds: Float64
@@ -50,7 +49,7 @@ class TimePerByte:
     src: Int32
     dst: Int32
     blur_s: Float64
-    inside_s: Float64
+    exchanges: Exchanges
     way: Int32
     ways: tuple[tuple[str, ...], ...] = ()
 
@@ -139,37 +138,10 @@ def measure_time_per_byte(
         traffic.pair_src[pairs],
         traffic.pair_dst[pairs],
         blurs_s[fastest, each],
-        _longer_exchanges(traffic, kinds, division, params),
+        measure_exchanges(traffic, kinds, division, params),
         taken.way[crossed],
         taken.names,
     )
-
-
-def _longer_exchanges(traffic: Traffic, kinds: PairKinds, division: Division, params: TimePerByteParams) -> Float64:
-    """Sum how much longer exchanges inside operations take with slow pairs, float64[k].
-
-    In seconds, of the communicator in which it is most. Each exchange ends with its slowest pair. They are counted off
-    on each pair, and a pair is slow in a step in which it takes longer for its bytes than most do.
-    """
-    bursts = traffic.take(np.isin(kinds.burst, (EP, CP, TP)))
-    step = division.step_of(division.rows_of(bursts.src), bursts.end_ns - 1)
-    bursts, step = bursts.take(step < division.steps), step[step < division.steps]
-    cell = bursts.pair.astype(np.int64) * division.steps + step  # sorted: bursts of a pair are in order
-    starts = run_starts(cell)
-    if not len(starts):
-        return np.zeros(division.steps)
-    counts = np.diff(np.append(starts, len(cell)))
-    lasts_s = (bursts.end_ns - bursts.start_ns) / 1e9
-    s_per_byte = np.add.reduceat(lasts_s, starts) / np.add.reduceat(bursts.payload, starts)
-    usual = robust.median_by(step[starts].astype(np.int32), s_per_byte, division.steps)
-    quick = np.repeat(s_per_byte <= (1 + params.network_excess) * usual[step[starts]], counts)
-    label = joined_by(bursts.pair_src, bursts.pair_dst, division)[division.rows_of(bursts.src)]
-    shape = int(label.max()) + 1, division.steps, int(counts.max())
-    longest_s, without_s = np.zeros(shape), np.zeros(shape)
-    exchange = label, step, np.arange(len(cell)) - np.repeat(starts, counts)
-    np.maximum.at(longest_s, exchange, lasts_s)
-    np.maximum.at(without_s, tuple(each[quick] for each in exchange), lasts_s[quick])
-    return np.asarray((longest_s - without_s).sum(axis=2).max(axis=0))
 
 
 def _usual(payload: Float64) -> Float64:

@@ -17,8 +17,9 @@ from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte, measure_time_per_byte
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
-from prism_ch.model.job import Division
+from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DiagnoseParams, Params
+from prism_ch.model.result import DP, EP
 from prism_ch.model.topology import Topology
 from tests.unit.analysis.build import (
     MB,
@@ -141,6 +142,29 @@ class TestWhoIsToBlame:
     def test_hot_rows_and_columns_of_its_endpoints_are_a_switch(self) -> None:
         (one,) = found(slowed(pipelines(), lambda flow: flow.length_ms > 10 or flow.src % 4 == 1), links(GRID))
         assert (one.kind, one.subject_type, one.subject) == ("slow_switch", "switch", "b")
+
+    def test_exchanges_inside_operations_tell_the_link_of_a_ring(self) -> None:
+        """Members of each ring exchange in each step, all with all, and one pair of the slow ring is slow in that."""
+        exchange = [
+            Flow(src, dst, end - 600, 15 if (src, dst) == (4, 5) else 5, MB)
+            for end in ENDS
+            for ring in (range(4), range(4, 8), range(8, 12))
+            for src in ring
+            for dst in ring
+            if src != dst
+        ]
+        reduced = [
+            replace(flow, length_ms=3 * flow.length_ms) if flow.src in range(4, 8) else flow for flow in rings(3)
+        ]
+        seen = traffic(shaken([*exchange, *reduced], 1, ms=0.1))
+        of_ring = set(zip(*np.unique([(one.src, one.dst) for one in reduced], axis=0).T.tolist(), strict=True))
+        is_ring = [pair in of_ring for pair in zip(seen.pair_src.tolist(), seen.pair_dst.tolist(), strict=True)]
+        burst = np.where(seen.payload > 2 * MB, DP, EP).astype(np.uint8)
+        kinds = PairKinds(np.where(is_ring, DP, EP).astype(np.uint8), np.ones(len(is_ring)), burst)
+        divided = division(range(12), [end + 5 for end in ENDS])
+        pace = measure_time_per_byte(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.network)
+        (one,) = localised(pace, divided)
+        assert (one.kind, one.subject, one.may_also_be) == ("slow_link", "10.0.104.0->10.0.105.0", ())
 
     def test_of_a_ring_no_more_can_be_told_than_the_ring(self) -> None:
         (one,) = found(slowed(rings(4), lambda flow: flow.src in range(4, 8)))

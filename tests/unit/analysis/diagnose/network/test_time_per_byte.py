@@ -85,7 +85,7 @@ def test_slow_pairs_lengthen_each_exchange_of_their_group() -> None:
     kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(8), ends_ms)
     groups = order(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(8), TimePerByteParams())
-    assert times.inside_s == pytest.approx([0.0] * 4 + [3 * 0.08] * 4)
+    assert times.exchanges.longer_s == pytest.approx([0.0] * 4 + [3 * 0.08] * 4)
 
 
 def test_job_without_any_group_has_no_times() -> None:
