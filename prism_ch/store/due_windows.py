@@ -13,6 +13,7 @@ from prism_ch.store.client import Store
 from prism_ch.store.statements import statement
 
 _EARLIEST_NS, _LATEST_NS = -(2**63), 2**63 - 1
+_LATEST_S = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +69,21 @@ def due_windows(
     statement, and would take several times as long to compare what two short ones give.
     """
     length_ns, final_ns = window_s * 10**9, final_until_ns(store)
-    bounds = {"final_until_s": final_ns // 10**9, "final": int(final)}
-    arrived = store.arrow(statement("arrived_windows"), {"window_s": window_s, **bounds})
-    start_ns: Int64 = arrived["start_ns"].to_numpy()
-    ledger = _Ledger.read(store, length_ns, bounds)
+    final_s = final_ns // 10**9
+    first_s, last_s = (0, final_s + window_s - 1) if final else (final_s + 1, _LATEST_S)
+    span = {"window_s": window_s, "first_s": first_s, "last_s": last_s}
+    arrived = store.arrow(statement("arrived_windows"), span)
+    start_ns: Int64 = arrived["number"].to_numpy().astype(np.int64) * length_ns
+    listed = (start_ns <= final_ns) == final
+    start_ns, prints = start_ns[listed], arrived["fingerprint"].to_numpy()[listed]
+    ledger = _Ledger.read(store, length_ns, {"final_until_s": final_s, "final": int(final)})
     silent: list[Int64] = []
     if len(start_ns) and not final:
         after = np.arange(start_ns.max() + length_ns, selection.silent_until_ns - length_ns + 1, length_ns)
         silent = [after, ledger.start_ns[ledger.is_silent & (ledger.start_ns > final_ns)]]
     present = np.unique(np.concatenate([start_ns, *silent]))
     fingerprint = np.zeros(len(present), dtype=np.uint64)
-    fingerprint[np.searchsorted(present, start_ns)] = arrived["fingerprint"].to_numpy()
+    fingerprint[np.searchsorted(present, start_ns)] = prints
     before = ledger.revision[ledger.start_ns <= final_ns].max(initial=0)  # the last analysis of any final window
     known = ledger.of(present)
     changed = ~known.is_worked | (known.fingerprint != fingerprint) | (known.inputs != np.uint64(inputs))

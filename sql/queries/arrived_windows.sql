@@ -1,16 +1,11 @@
--- Purpose: find the windows that hold flows, and the flows that have arrived of each.
---   Windows that start by {final_until_s} are final: they are left out, or with {final} alone listed.
--- Parameters: window_s, length of a window in seconds; final_until_s, seconds since the epoch; final, 0 or 1.
--- Result: a row a window, in no order: start_ns Int64, nanoseconds since the epoch; fingerprint UInt64 of its records.
+-- Purpose: find the windows that hold flows of a span of time, and the flows that have arrived of each.
+-- Parameters: window_s, length of a window in seconds; first_s, last_s: the span, both included, seconds since the epoch.
+-- Result: a row a window, in no order: number UInt32, from the epoch in lengths of a window; fingerprint UInt64 of its records
+--   within the span.
 SELECT
-    intDiv(toUnixTimestamp(second)::Int64, {window_s:Int64}) * {window_s:Int64} * 1000000000 AS start_ns,
+    intDiv(toUnixTimestamp(second), {window_s:UInt32}) AS number,
     -- Part sums add up as they are, and of the past only what is needed is read.
     sum(a.fingerprint) AS fingerprint
 FROM arrivals_log AS a
-WHERE if(
-    {final:UInt8},
-    second < toDateTime({final_until_s:Int64} + {window_s:Int64}, 'UTC'),
-    second > toDateTime({final_until_s:Int64}, 'UTC')
-)
-GROUP BY start_ns
-HAVING (start_ns <= {final_until_s:Int64} * 1000000000) = {final:UInt8};
+WHERE second >= {first_s:UInt32} AND second <= {last_s:UInt32}
+GROUP BY number;
