@@ -232,15 +232,17 @@ def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str =
     Raises ClaimedError where another worker holds a claim.
     """
     refuse_claimed(store, worker)
-    revision = _next_revision(store)
+    revision: int = store.scalar(statement("next_revision"))
     key = {"revision": revision, "start_ns": window.start_ns, "end_ns": window.end_ns, "worker": worker}
     store.command(statement("claim_revision"), key)
-    [(claims, attempts, flows, first_flows, fingerprint)] = store.rows(statement("claimed_window"), key)
+    [(claims, attempts, flows, fingerprint)] = store.rows(statement("claimed_window"), key)
     try:
         refuse_claimed(store, worker, until=revision, is_shared=claims > 1)
     except ClaimedError:
         end_claim(store, revision, worker)
         raise
+    before = store.rows(statement("first_flows"), key) if attempts > 1 else []
+    first_flows = before[0][0] if before else flows
     return Claim(window, revision, attempts, flows, first_flows, fingerprint, inputs, worker)
 
 
@@ -272,10 +274,5 @@ def record_window(
 
 
 def _list_due(store: Store, window_s: int, selection: WindowSelection, inputs: int) -> tuple[deque[Window], int]:
-    expected = _next_revision(store)
+    expected = store.scalar(statement("newest_claim")) + 1
     return deque(due_windows(store, window_s, selection, inputs=inputs)), expected
-
-
-def _next_revision(store: Store) -> int:
-    revision: int = store.scalar(statement("next_revision"))
-    return revision
