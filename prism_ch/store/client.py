@@ -47,6 +47,9 @@ OUTAGES = frozenset({164, 209, 210, 242, _DISK_FULL, 252, 279, 319, 497, 516, 99
 #: Codes of errors that the same statement may not meet again: time, number of statements, memory.
 MAY_PASS = frozenset({159, 202, 241})
 
+#: Settings of a small insert: its rows come as one block, and to start threads that share it out takes a fifth of it.
+IN_ONE_BLOCK = {"max_threads": 1}
+
 
 class Store:
     """A connection to one database of one engine; a context manager.

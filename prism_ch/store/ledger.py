@@ -18,11 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 
+import pyarrow as pa
+
 from prism_ch import __version__
 from prism_ch.errors import ClaimedError, StoreError
 from prism_ch.model.window import Window
 from prism_ch.settings import Settings
-from prism_ch.store.client import Store
+from prism_ch.store.client import IN_ONE_BLOCK, Store
 from prism_ch.store.due_windows import WindowSelection, due_windows, final_until_ns
 from prism_ch.store.statements import statement
 
@@ -87,7 +89,7 @@ def refuse_claimed(store: Store, worker: str, *, until: int = _LAST_REVISION, is
 
 
 def end_claim(store: Store, revision: int, worker: str) -> None:
-    """Record that the analysis of a claimed window has ended, whether or not it succeeded."""
+    """Record that a claim has ended without a row of the ledger."""
     store.command(statement("end_claim"), {"revision": revision, "worker": worker})
 
 
@@ -249,28 +251,28 @@ def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str =
 def record_window(
     store: Store, claim: Claim, *, error: str = "", is_partial: bool = False, seconds: Mapping[str, float] = _UNTIMED
 ) -> None:
-    """Record that an analysis has ended, after its results were published.
+    """Record how an analysis has ended, after its results were published.
+
+    That ends its claim, too.
 
     Parameters: `error`, why it failed, one line, or where it `is_partial`, why its failed jobs did; `seconds`, how long
     its parts took.
     """
     row = {
-        "start_ns": claim.window.start_ns,
-        "end_ns": claim.window.end_ns,
-        "revision": claim.revision,
-        "flows": claim.flows,
-        "first_flows": claim.first_flows,
-        "fingerprint": claim.fingerprint,
-        "inputs": claim.inputs,
-        "attempts": claim.attempts,
-        "status": "partial" if is_partial else "failed" if error else "worked",
-        "error": error,
-        "version": __version__,
-        "stages": list(seconds),
-        "seconds": list(seconds.values()),
+        "window_start": pa.array([claim.window.start_ns], pa.timestamp("ns")),
+        "window_end": pa.array([claim.window.end_ns], pa.timestamp("ns")),
+        "revision": pa.array([claim.revision], pa.uint64()),
+        "flows": pa.array([claim.flows], pa.uint64()),
+        "first_flows": pa.array([claim.first_flows], pa.uint64()),
+        "fingerprint": pa.array([claim.fingerprint], pa.uint64()),
+        "inputs": pa.array([claim.inputs], pa.uint64()),
+        "attempts": pa.array([claim.attempts], pa.uint32()),
+        "status": pa.array(["partial" if is_partial else "failed" if error else "worked"]),
+        "error": pa.array([error]),
+        "version": pa.array([__version__]),
+        "seconds": pa.array([list(seconds.items())], pa.map_(pa.string(), pa.float64())),
     }
-    store.command(statement("record_window"), row)
-    end_claim(store, claim.revision, claim.worker)
+    store.insert("windows_log", row, settings=IN_ONE_BLOCK)
 
 
 def _list_due(store: Store, window_s: int, selection: WindowSelection, inputs: int) -> tuple[deque[Window], int]:

@@ -19,15 +19,13 @@ from prism_ch.model.memory import JobRevision, Visibility, WindowRevision
 from prism_ch.model.result import PAIR_KINDS, GpuIdle, GpuSteps, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
-from prism_ch.store.client import Store
+from prism_ch.store.client import IN_ONE_BLOCK, Store
 from prism_ch.store.memory import JobNotes, write_baseline, write_costs, write_job_notes
 from prism_ch.store.statements import statement
 from prism_ch.store.timeline import timeline_parts
 
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
 
-#: The rows come as one block, and to start threads that share it out takes a fifth of a small insert.
-_IN_ONE_BLOCK = {"max_threads": 1}
 _WHAT_IF_TEXTS = ("job_id", "tenant", "incident_id", "without")
 _WHAT_IF_NUMBERS = ("actual_s", "replayed_s", "without_s", "saved_gpu_h")
 
@@ -353,7 +351,7 @@ def _insert(store: Store, table: str, columns: pa.Table, revision: int, part: in
     """
     numbered = columns.append_column("revision", pa.array(np.full(len(columns), revision, dtype=np.uint64)))
     token = f"revision {revision} {part}" if part else f"revision {revision}"
-    store.insert(table, numbered, settings={"insert_deduplication_token": token, **_IN_ONE_BLOCK})
+    store.insert(table, numbered, settings={"insert_deduplication_token": token, **IN_ONE_BLOCK})
 
 
 def _reaches(store: Store, job_ids: Sequence[str], revision: int) -> dict[str, _Reach]:

@@ -1,4 +1,5 @@
--- Purpose: list the claims that have not ended and had a heartbeat within the last {timeout_s} seconds.
+-- Purpose: list the claims that have not ended and had a heartbeat within the last {timeout_s} seconds. The ledger's newest row
+--   ends its claim and all before it, as no two workers hold claims at once.
 -- Parameters: timeout_s: seconds; worker: whose own claims are left out.
 -- Result: revision UInt64, worker String; by revision.
 SELECT c.revision AS revision, c.worker AS worker
@@ -10,8 +11,8 @@ LEFT JOIN
     WHERE beat_at > now64(3) - INTERVAL 1 DAY
     GROUP BY revision, worker
 ) AS b ON b.revision = c.revision AND b.worker = c.worker
-WHERE c.worker NOT IN ('', {worker:String})
-    AND c.claimed_at > now64(3) - INTERVAL 1 DAY
+WHERE c.revision > (SELECT max(revision) FROM windows_log)
+    AND c.worker NOT IN ('', {worker:String})
     AND NOT b.has_ended
     AND greatest(toDateTime64(c.claimed_at, 3, 'UTC'), b.last_beat_at) > now64(3) - toIntervalSecond({timeout_s:UInt32})
 ORDER BY revision;

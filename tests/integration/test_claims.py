@@ -101,6 +101,17 @@ def test_heartbeat_keeps_claim_and_its_end_frees_window(served: Store) -> None:
         assert claim_window(served, window(0), worker=worker).revision == 2
 
 
+def test_a_recorded_window_ends_its_claim_and_earlier_ones(served: Store) -> None:
+    other = claim_of_another_process(served, 0, seconds_ago=ledger.CLAIM_TIMEOUT_S + 1)
+    with new_worker(served) as one, new_worker(served) as another:
+        record_window(served, claim_window(served, window(0), worker=one))
+        # What was taken for dead wakes up. It can't publish any more.
+        served.command(
+            "INSERT INTO claim_beats (revision, worker, ended) VALUES (1, {worker:String}, 0)", {"worker": other}
+        )
+        assert claim_window(served, window(1), worker=another).revision == 3
+
+
 def test_a_worker_on_a_server_ends_its_claim_when_it_leaves(served: Store) -> None:
     with new_worker(served) as worker:
         claim_window(served, window(0), worker=worker)
