@@ -45,7 +45,7 @@ from prism_ch.store.ledger import (
     record_window,
 )
 from prism_ch.store.pull import PullChoice
-from prism_ch.store.read import live_jobs_from, read_memory
+from prism_ch.store.read import live_jobs, read_memory, read_reaches
 from prism_ch.store.statements import statement
 from prism_ch.store.topology import TopologyLoad, latest_load, read_topology
 from prism_ch.store.write import write_revision
@@ -135,9 +135,10 @@ class StoredWindow:
 
     def publish(self, revision: WindowRevision, memory: WindowMemory) -> WindowRevision:
         """Publish a revision, and withdraw jobs of earlier workings that it does not mention."""
-        live = live_jobs_from(self.store, self.window.start_ns)
-        whole = _with_stale_jobs(revision, live, memory, self.window)
-        write_revision(self.store, self.topology, self.window, self.claim.revision, whole)
+        mentioned = {*revision.withdrawn, *(job.job.job_id for job in revision.jobs)}
+        reaches = read_reaches(self.store, mentioned, self.window.start_ns)
+        whole = _with_stale_jobs(revision, live_jobs(self.store, reaches, mentioned), memory, self.window)
+        write_revision(self.store, self.topology, self.window, self.claim.revision, whole, reaches)
         return whole
 
 
@@ -381,20 +382,18 @@ def _read(
     return before.memory, flows
 
 
-def _with_stale_jobs(revision: WindowRevision, live: list[str], memory: WindowMemory, window: Window) -> WindowRevision:
+def _with_stale_jobs(found: WindowRevision, stale: list[str], memory: WindowMemory, window: Window) -> WindowRevision:
     """Add published jobs that this working of a window does not mention.
 
     They are from earlier workings of this window, or of later ones. One that was known before the window is published
     again as it was; one that was first seen here is withdrawn.
-    Parameters: `live`, the jobs whose latest revision is of this window or a later one.
+    Parameters: `stale`, those jobs, whose latest revision is of this window or a later one.
     """
-    mentioned = {*revision.withdrawn, *(job.job.job_id for job in revision.jobs)}
     before = {job.job.job_id: job for job in memory.jobs}
-    stale = [job_id for job_id in live if job_id and job_id not in mentioned]
     restored = [
         replace(unchanged(before[job_id]), from_time_ns=window.start_ns) for job_id in stale if job_id in before
     ]
     withdrawn = [job_id for job_id in stale if job_id not in before]
     if not stale:
-        return revision
-    return replace(revision, jobs=(*revision.jobs, *restored), withdrawn=(*revision.withdrawn, *withdrawn))
+        return found
+    return replace(found, jobs=(*found.jobs, *restored), withdrawn=(*found.withdrawn, *withdrawn))

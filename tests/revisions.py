@@ -11,6 +11,7 @@ from prism_ch.model.memory import JobRevision, WindowRevision
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import Store
+from prism_ch.store.read import read_reaches
 from prism_ch.store.write import write_revision
 
 
@@ -28,4 +29,5 @@ def write_revisions(  # noqa: PLR0913, PLR0917 - the parts of a revision
     """Publish a window's revision; parts that are left out are empty."""
     seen = exporters or ExporterStates.unknown(())
     found = WindowRevision(tuple(jobs), tuple(withdrawn), tuple(findings), seen, tuple(incidents))
-    write_revision(store, topology, window, revision, found)
+    reaches = read_reaches(store, [*(job.job.job_id for job in jobs), *withdrawn], window.start_ns)
+    write_revision(store, topology, window, revision, found, reaches)

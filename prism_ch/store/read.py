@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -30,6 +31,15 @@ from prism_ch.store.statements import statement
 _FIRST_KIND = 1
 
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far the published revisions of a job reach: the latest, the step after their last, their last finding."""
+
+    revision: int = 0
+    next_step: int = 0
+    last_ns: int = 0
 
 
 def read_memory(store: Store, topology: Topology, window: Window, params: Params) -> WindowMemory:
@@ -118,12 +128,22 @@ def read_incidents(
     return tuple(Incident(**row, **more) for row, more in zip(rows, typed, strict=True))
 
 
-def live_jobs_from(store: Store, from_ns: int) -> list[str]:
-    """List the jobs whose latest revision is of a window from `from_ns` on.
+def read_reaches(store: Store, job_ids: Iterable[str], from_ns: int) -> dict[str, Reach]:
+    """Return how far jobs reach, and those last published for a window from `from_ns` on.
 
-    Their results rest on windows from there on: if those are analysed again, each is published anew or withdrawn.
+    The job without a name stands for what is about no single one.
     """
-    return [job_id for (job_id,) in store.rows(statement("live_jobs"), {"from_ns": from_ns})]
+    key = {"job_ids": [*job_ids, ""], "from_ns": from_ns}
+    return {job_id: Reach(*reach) for job_id, *reach in store.rows(statement("revision_marks"), key)}
+
+
+def live_jobs(store: Store, reaches: Mapping[str, Reach], mentioned: Collection[str] = ()) -> list[str]:
+    """List jobs that are not mentioned, and not withdrawn by their latest revision."""
+    latest = {job_id: reach.revision for job_id, reach in reaches.items() if job_id and job_id not in mentioned}
+    if not latest:
+        return []
+    key = {"job_ids": list(latest), "revisions": list(latest.values())}
+    return [job_id for (job_id,) in store.rows(statement("live_jobs"), key)]
 
 
 def read_exporter_history(store: Store, from_ns: int, before_ns: int) -> ExporterHistory:

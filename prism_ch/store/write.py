@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store.client import IN_ONE_BLOCK, Store
 from prism_ch.store.memory import JobNotes, write_baseline, write_costs, write_job_notes
-from prism_ch.store.statements import statement
+from prism_ch.store.read import Reach
 from prism_ch.store.timeline import timeline_parts
 
 _Struct = TypeVar("_Struct", Members, Pairs, Steps, GpuSteps)
@@ -202,19 +202,12 @@ def _visibility_rows(window: Window, found: Sequence[Visibility]) -> pa.Table:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    revision: int = 0
-    next_step: int = 0
-    last_ns: int = 0
-
-
 def _revision_rows(
     window: Window,
     published: Sequence[JobRevision],
     tombstones: Sequence[str],
     cluster_findings: Sequence[Finding],
-    reaches: Mapping[str, _Reach],
+    reaches: Mapping[str, Reach],
 ) -> pa.Table:
     """Return the rows of revisions, one for each job, published or withdrawn.
 
@@ -225,10 +218,10 @@ def _revision_rows(
     cluster_ns = max([window.start_ns, *(finding.start_ns for finding in cluster_findings)])
     entries = [
         *((item.job.job_id, item.from_step, item.from_time_ns, _reach_of(item)) for item in published),
-        *((job_id, 0, 0, _Reach()) for job_id in tombstones),
-        ("", 0, window.start_ns, _Reach(last_ns=cluster_ns)),
+        *((job_id, 0, 0, Reach()) for job_id in tombstones),
+        ("", 0, window.start_ns, Reach(last_ns=cluster_ns)),
     ]
-    before = [reaches.get(job_id, _Reach()) for job_id, *_ in entries]
+    before = [reaches.get(job_id, Reach()) for job_id, *_ in entries]
     own = [reach for *_, reach in entries]
     cuts = [
         from_step < reach.next_step or from_ns <= reach.last_ns
@@ -248,9 +241,9 @@ def _revision_rows(
     )
 
 
-def _reach_of(item: JobRevision) -> _Reach:
+def _reach_of(item: JobRevision) -> Reach:
     last_step = max(int(steps.step.max(initial=-1)) for steps in (item.steps, item.gpu_steps, item.timeline))
-    return _Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.findings), default=0))
+    return Reach(next_step=last_step + 1, last_ns=max((finding.start_ns for finding in item.findings), default=0))
 
 
 def _step_columns(stacked: Steps | GpuSteps) -> dict[str, Any]:
@@ -305,12 +298,20 @@ def _times(nanoseconds: Sequence[int] | npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.asarray(nanoseconds, dtype=np.int64)).cast(pa.timestamp("ns"))
 
 
-def write_revision(store: Store, topology: Topology, window: Window, revision: int, found: WindowRevision) -> None:
+def write_revision(
+    store: Store,
+    topology: Topology,
+    window: Window,
+    revision: int,
+    found: WindowRevision,
+    reaches: Mapping[str, Reach],
+) -> None:
     """Write all rows of a window's revision, then publish them together.
 
     Before that no reader sees any of them.
 
-    Parameters: `topology`, the one whose rows the endpoints are; `revision`, the number claimed for this analysis.
+    Parameters: `topology`, the one whose rows the endpoints are; `revision`, the number claimed for this analysis;
+    `reaches`, what is published of these jobs now, see read_reaches.
     Raises StoreError if the database refuses, ClaimedError, with nothing published, if a later analysis by another
     worker has published one of the jobs; ValueError if a job is given twice.
     """
@@ -318,7 +319,8 @@ def write_revision(store: Store, topology: Topology, window: Window, revision: i
     job_ids = [item.job.job_id for item in jobs]
     if len({*job_ids, *found.withdrawn}) != len(job_ids) + len(found.withdrawn):
         raise ValueError(f"a job has more than one revision in the window that starts at {window.start_ns}")
-    reaches = _reaches(store, [*job_ids, *found.withdrawn, ""], revision)
+    if any(reach.revision > revision for reach in reaches.values()):
+        raise ClaimedError(f"{store}: another process has published after revision {revision}; nothing was published")
     tables = {
         "steps_log": _step_rows(topology, jobs),
         "gpu_steps_log": _gpu_step_rows(topology, jobs),
@@ -352,11 +354,3 @@ def _insert(store: Store, table: str, columns: pa.Table, revision: int, part: in
     numbered = columns.append_column("revision", pa.array(np.full(len(columns), revision, dtype=np.uint64)))
     token = f"revision {revision} {part}" if part else f"revision {revision}"
     store.insert(table, numbered, settings={"insert_deduplication_token": token, **IN_ONE_BLOCK})
-
-
-def _reaches(store: Store, job_ids: Sequence[str], revision: int) -> dict[str, _Reach]:
-    """Return how far the published revisions of jobs reach. Raises ClaimedError if one is later."""
-    found = {job_id: _Reach(*reach) for job_id, *reach in store.rows(statement("revision_marks"), {"job_ids": job_ids})}
-    if any(reach.revision > revision for reach in found.values()):
-        raise ClaimedError(f"{store}: another process has published after revision {revision}; nothing was published")
-    return found

@@ -1,13 +1,7 @@
--- Purpose: list the jobs whose latest published revision is of a window from a given time on, the withdrawn ones left out.
--- Parameters: from_ns: start of the window, nanoseconds since the epoch.
+-- Purpose: list those among jobs that their latest revision has not withdrawn.
+-- Parameters: job_ids, revisions: the jobs, and the latest revision of each.
 -- Result: job_id String; in order.
 SELECT job_id
 FROM jobs_log
-WHERE (job_id, revision) IN
-    (
-        SELECT job_id, max(revision)
-        FROM revisions
-        GROUP BY job_id
-        HAVING argMax(window_start, revision) >= fromUnixTimestamp64Nano({from_ns:Int64})
-    )
+WHERE (job_id, revision) IN (SELECT arrayJoin(arrayZip({job_ids:Array(String)}, {revisions:Array(UInt64)})))
 ORDER BY job_id;

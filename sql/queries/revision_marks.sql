@@ -1,5 +1,5 @@
--- Purpose: read how far the revisions of jobs reach that are published.
--- Parameters: job_ids ('' for findings about no single job).
+-- Purpose: read how far the published revisions of jobs reach: of some, and of those last published for a window from a given time on.
+-- Parameters: job_ids ('' for findings about no single job); from_ns: start of the window, nanoseconds since the epoch.
 -- Result: job_id String, revision UInt64 of the latest; next_step UInt64, last_time_ns Int64: as in revisions, of all of them.
 SELECT
     job_id,
@@ -7,5 +7,6 @@ SELECT
     max(r.next_step) AS next_step,
     toUnixTimestamp64Nano(max(r.last_time)) AS last_time_ns
 FROM revisions AS r
-WHERE job_id IN ({job_ids:Array(String)})
-GROUP BY job_id;
+GROUP BY job_id
+HAVING job_id IN ({job_ids:Array(String)})
+    OR argMax(r.window_start, r.revision) >= fromUnixTimestamp64Nano({from_ns:Int64});

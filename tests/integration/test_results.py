@@ -20,7 +20,7 @@ from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.store import timeline
 from prism_ch.store.client import Store
-from prism_ch.store.read import live_jobs_from, read_cluster_findings, read_jobs
+from prism_ch.store.read import live_jobs, read_cluster_findings, read_jobs, read_reaches
 from tests.revisions import write_revisions
 
 S = 10**9
@@ -239,19 +239,24 @@ def test_timelines_in_parts_are_what_they_are_at_once(store: Store, monkeypatch:
     assert store.rows(written) == [(sum(inserted) // 2,)]
 
 
+def live_from(store: Store, number: int) -> list[str]:
+    """List jobs whose latest revision is of this window or a later one, and does not withdraw them."""
+    return live_jobs(store, read_reaches(store, [], window(number).start_ns))
+
+
 def test_a_withdrawn_job_is_gone_and_may_come_back(store: Store) -> None:
     write_revisions(store, ENDPOINTS, window(0), 1, [revision("one", 0, [1.0], findings=(diagnosis(1, T0),))])
-    assert live_jobs_from(store, window(0).start_ns) == ["one"]
-    assert live_jobs_from(store, window(1).start_ns) == []
+    assert live_from(store, 0) == ["one"]
+    assert live_from(store, 1) == []
     write_revisions(store, ENDPOINTS, window(1), 2, [], withdrawn=["one"])
     for view in ("jobs", "job_members", "pairs", "groups", "steps", "gpu_steps", "timeline", "diagnoses"):
         assert store.scalar("SELECT count() FROM {view:Identifier}", {"view": view}) == 0, view
-    assert live_jobs_from(store, window(0).start_ns) == []
+    assert live_from(store, 0) == []
     assert [memory.job.job_id for memory in read_jobs(store, ENDPOINTS, window(1).start_ns, ALL)] == ["one"]
     assert read_jobs(store, ENDPOINTS, window(2).start_ns, ALL) == []
     write_revisions(store, ENDPOINTS, window(2), 3, [revision("one", 0, [2.0])])
     assert compute_by_step(store) == {("one", 0): 2.0}
-    assert live_jobs_from(store, window(2).start_ns) == ["one"]
+    assert live_from(store, 2) == ["one"]
 
 
 def test_a_job_twice_in_one_window_is_refused(store: Store) -> None:
