@@ -133,13 +133,12 @@ class StoredWindow:
         """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
         return StoredFlows(self.store, self.topology, self.pulls).read(span)
 
-    def publish(self, revision: WindowRevision, memory: WindowMemory) -> WindowRevision:
-        """Publish a revision, and withdraw jobs of earlier workings that it does not mention."""
+    def publish(self, revision: WindowRevision, memory: WindowMemory) -> tuple[WindowRevision, dict[str, int]]:
+        """Publish a revision, and withdraw what it leaves out; return it and rows by table."""
         mentioned = {*revision.withdrawn, *(job.job.job_id for job in revision.jobs)}
         reaches = read_reaches(self.store, mentioned, self.window.start_ns)
         whole = _with_stale_jobs(revision, live_jobs(self.store, reaches, mentioned), memory, self.window)
-        write_revision(self.store, self.topology, self.window, self.claim.revision, whole, reaches)
-        return whole
+        return whole, write_revision(self.store, self.topology, self.window, self.claim.revision, whole, reaches)
 
 
 def analyse(  # noqa: PLR0913 - which windows, how, and what to do meanwhile
@@ -345,7 +344,7 @@ def _work(
         found, known = analyse_window(flows, memory, stored.topology, params, executor)
         give_back()
         clock.append(time.perf_counter())
-        revision = stored.publish(found, memory)
+        revision, written = stored.publish(found, memory)
     except Exception as error:
         reason = str(error) if isinstance(error, PrismError | ValueError) else repr(error)
         if is_ahead:
@@ -356,7 +355,7 @@ def _work(
     seconds = dict(zip(("read", "examine", "write"), np.diff(clock).tolist(), strict=True))
     if not is_ahead:
         failed = "; ".join(f"{one.job_id}: {one.reason}" for one in revision.failures)
-        record_window(store, claim, error=failed, is_partial=bool(failed), seconds=seconds)
+        record_window(store, claim, error=failed, is_partial=bool(failed), seconds=seconds, written=written)
         if not failed and revision is found:
             kept.keep(claim, stored.topology, Before(known, flows.read), params)
     steps = sum(len(job.steps) for job in revision.jobs)

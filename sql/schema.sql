@@ -751,7 +751,8 @@ CREATE TABLE IF NOT EXISTS windows_log
     `status` Enum8('worked' = 1, 'failed' = 2, 'partial' = 3) COMMENT 'How the working ended; partial: published without a job that failed',
     `error` String COMMENT 'Why it, or a job of it, failed, one line; empty where none did',
     `version` LowCardinality(String) COMMENT 'Version of prism-ch that worked it; the next one tries a partial window again',
-    `seconds` Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds'
+    `seconds` Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds',
+    `written` Map(LowCardinality(String), UInt64) COMMENT 'How many rows it wrote into each table of results, count'
 )
 ENGINE = ReplacingMergeTree(revision)
 PARTITION BY toYYYYMM(window_start)
@@ -861,19 +862,6 @@ PARTITION BY toYYYYMM(written_at)
 ORDER BY (job_id, step, revision)
 SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
 COMMENT 'Replays of steps, one row a job, cause, working and stretch of steps; read it as what_if';
-
-CREATE TABLE IF NOT EXISTS written_rows_log
-(
-    `revision` UInt64 COMMENT 'Number of a working of a window',
-    `result` LowCardinality(String) COMMENT 'Table of results',
-    `written` UInt64 COMMENT 'Rows of it that the working wrote, count',
-    `written_at` DateTime('UTC') DEFAULT now() COMMENT 'When it had written them, UTC'
-)
-ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
-ORDER BY (revision, result)
-SETTINGS non_replicated_deduplication_window = 100, index_granularity = 8192
-COMMENT 'How many rows of results each working wrote, noted before it was published';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS akvorado_lines_mv TO flow_collected
 (

@@ -25,9 +25,9 @@ def write_revisions(  # noqa: PLR0913, PLR0917 - the parts of a revision
     findings: Sequence[Finding] = (),
     exporters: ExporterStates | None = None,
     incidents: Sequence[Incident] = (),
-) -> None:
-    """Publish a window's revision; parts that are left out are empty."""
+) -> dict[str, int]:
+    """Publish a window's revision; parts that are left out are empty. Returns how many rows, by table."""
     seen = exporters or ExporterStates.unknown(())
     found = WindowRevision(tuple(jobs), tuple(withdrawn), tuple(findings), seen, tuple(incidents))
     reaches = read_reaches(store, [*(job.job.job_id for job in jobs), *withdrawn], window.start_ns)
-    write_revision(store, topology, window, revision, found, reaches)
+    return write_revision(store, topology, window, revision, found, reaches)

@@ -48,7 +48,7 @@ MAX_ATTEMPTS = 5
 _SILENCE_S = 1200
 #: How often a worker that waits for another looks again, in seconds.
 _RETRY_S = 0.2
-_UNTIMED: Mapping[str, float] = {}
+_NOTHING: Mapping[str, int] = {}
 
 
 @contextmanager
@@ -249,14 +249,20 @@ def claim_window(store: Store, window: Window, *, inputs: int = 0, worker: str =
 
 
 def record_window(
-    store: Store, claim: Claim, *, error: str = "", is_partial: bool = False, seconds: Mapping[str, float] = _UNTIMED
+    store: Store,
+    claim: Claim,
+    *,
+    error: str = "",
+    is_partial: bool = False,
+    seconds: Mapping[str, float] = _NOTHING,
+    written: Mapping[str, int] = _NOTHING,
 ) -> None:
     """Record how an analysis has ended, after its results were published.
 
     That ends its claim, too.
 
     Parameters: `error`, why it failed, one line, or where it `is_partial`, why its failed jobs did; `seconds`, how long
-    its parts took.
+    its parts took; `written`, how many rows of results it wrote, by table.
     """
     row = {
         "window_start": pa.array([claim.window.start_ns], pa.timestamp("ns")),
@@ -271,6 +277,7 @@ def record_window(
         "error": pa.array([error]),
         "version": pa.array([__version__]),
         "seconds": pa.array([list(seconds.items())], pa.map_(pa.string(), pa.float64())),
+        "written": pa.array([list(written.items())], pa.map_(pa.string(), pa.uint64())),
     }
     store.insert("windows_log", row, settings=IN_ONE_BLOCK)
 

@@ -305,13 +305,14 @@ def write_revision(
     revision: int,
     found: WindowRevision,
     reaches: Mapping[str, Reach],
-) -> None:
+) -> dict[str, int]:
     """Write all rows of a window's revision, then publish them together.
 
     Before that no reader sees any of them.
 
     Parameters: `topology`, the one whose rows the endpoints are; `revision`, the number claimed for this analysis;
     `reaches`, what is published of these jobs now, see read_reaches.
+    Returns how many rows were written into each table.
     Raises StoreError if the database refuses, ClaimedError, with nothing published, if a later analysis by another
     worker has published one of the jobs; ValueError if a job is given twice.
     """
@@ -336,14 +337,12 @@ def write_revision(
         # Last: from here on readers see the rows above.
         "revisions": _revision_rows(window, jobs, found.withdrawn, found.findings, reaches),
     }
-    rows = {name: len(table) for name, table in tables.items()}
-    rows["timeline_log"] = sum(len(item.timeline.step) for item in jobs)
-    written = {"result": _texts(rows), "written": pa.array(rows.values(), pa.uint64())}
-    _insert(store, "written_rows_log", pa.table(written), revision)
     for number, part in enumerate(timeline_parts(topology, jobs)):
         _insert(store, "timeline_log", part, revision, number)
     for name, table in tables.items():
         _insert(store, name, table, revision)
+    written = {name: len(table) for name, table in tables.items()}
+    return written | {"timeline_log": sum(len(item.timeline.step) for item in jobs)}
 
 
 def _insert(store: Store, table: str, columns: pa.Table, revision: int, part: int = 0) -> None:

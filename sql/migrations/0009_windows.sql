@@ -39,7 +39,8 @@ CREATE TABLE IF NOT EXISTS windows_log
     status Enum8('worked' = 1, 'failed' = 2, 'partial' = 3) COMMENT 'How the working ended; partial: published without a job that failed',
     error String COMMENT 'Why it, or a job of it, failed, one line; empty where none did',
     version LowCardinality(String) COMMENT 'Version of prism-ch that worked it; the next one tries a partial window again',
-    seconds Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds'
+    seconds Map(LowCardinality(String), Float64) COMMENT 'How long each part of the working took, seconds',
+    written Map(LowCardinality(String), UInt64) COMMENT 'How many rows it wrote into each table of results, count'
 )
 ENGINE = ReplacingMergeTree(revision)
 PARTITION BY toYYYYMM(window_start)

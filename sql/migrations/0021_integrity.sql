@@ -86,16 +86,3 @@ FROM
     WHERE (l.reason = '' OR (l.reason = 'no_time' AND l.time_flow_end_ns > 0)) AND NOT l.is_again
     GROUP BY second_number, cityHash64(l.exporter)
 );
-
-CREATE TABLE IF NOT EXISTS written_rows_log
-(
-    revision UInt64 COMMENT 'Number of a working of a window',
-    result LowCardinality(String) COMMENT 'Table of results',
-    written UInt64 COMMENT 'Rows of it that the working wrote, count',
-    written_at DateTime('UTC') DEFAULT now() COMMENT 'When it had written them, UTC'
-)
-ENGINE = MergeTree
-PARTITION BY toYYYYMM(written_at)
-ORDER BY (revision, result)
-SETTINGS non_replicated_deduplication_window = 100
-COMMENT 'How many rows of results each working wrote, noted before it was published';

@@ -5,7 +5,7 @@
 --   last, nanoseconds since the epoch.
 SELECT
     count() AS windows,
-    sum(n.written) AS written,
+    sum(w.written) AS written,
     sum(p.present) AS present,
     min(w.start_ns) AS start_ns,
     max(w.end_ns) AS end_ns
@@ -14,21 +14,15 @@ FROM
     SELECT
         revision,
         toUnixTimestamp64Nano(window_start) AS start_ns,
-        toUnixTimestamp64Nano(window_end) AS end_ns
-    FROM windows_log FINAL
+        toUnixTimestamp64Nano(window_end) AS end_ns,
+        l.written[{table:String}] AS written
+    FROM windows_log AS l FINAL
     WHERE status != 'failed' AND window_start > (SELECT final_until FROM raw_horizon)
 ) AS w
-INNER JOIN
-(
-    SELECT revision, max(l.written) AS written
-    FROM written_rows_log AS l
-    WHERE result = {table:String}
-    GROUP BY revision
-) AS n ON n.revision = w.revision
 LEFT JOIN
 (
     SELECT revision, count() AS present
     FROM {table:Identifier}
     GROUP BY revision
 ) AS p ON p.revision = w.revision
-WHERE p.present < n.written;
+WHERE p.present < w.written;
