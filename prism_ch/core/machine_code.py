@@ -13,9 +13,14 @@ from numba.extending import intrinsic
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-#: Columns of arguments, which may be read-only, and one that a function fills.
-INT32_COLUMN, INT64_COLUMN = (numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int32, numba.int64))
-NEW_INT64_COLUMN = numba.types.Array(numba.int64, 1, "C")
+#: Columns and tables of arguments, which may be read-only, and those that a function fills.
+INT32_COLUMN, INT64_COLUMN, FLOAT64_COLUMN = (
+    numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int32, numba.int64, numba.float64)
+)
+FLOAT64_TABLE = numba.types.Array(numba.float64, 2, "C", readonly=True)
+NEW_INT64_COLUMN, NEW_FLOAT64_COLUMN = (numba.types.Array(kind, 1, "C") for kind in (numba.int64, numba.float64))
+NEW_FLOAT64_TABLE = numba.types.Array(numba.float64, 2, "C")
+INT64, FLOAT64 = numba.int64, numba.float64
 
 
 def compiled(function: Function) -> Function:
@@ -29,16 +34,19 @@ def compiled(function: Function) -> Function:
     return _compiled(function)
 
 
-def compiled_for(*arguments: numba.types.Type) -> Callable[[Function], Function]:
+def compiled_for(*arguments: numba.types.Type, exact: bool = False) -> Callable[[Function], Function]:
     """Compile a function when it is defined, for arguments of these types alone.
 
-    Else it is as `compiled` does.
+    Else it is as `compiled` does. If it is to be `exact`, it computes as numpy does, to the last digit, and numbers may
+    be infinite or NaN.
     """
-    return partial(_compiled, signature=arguments)
+    return partial(_compiled, signature=arguments, exact=exact)
 
 
-def _compiled(function: Function, signature: tuple[numba.types.Type, ...] | None = None) -> Function:
-    allowed = {"contract", "reassoc", "nsz", "arcp", "ninf", "nnan"}
+def _compiled(
+    function: Function, signature: tuple[numba.types.Type, ...] | None = None, *, exact: bool = False
+) -> Function:
+    allowed = False if exact else {"contract", "reassoc", "nsz", "arcp", "ninf", "nnan"}
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": allowed, "nogil": True, "_nrt": False}
     try:
         return cast("Function", numba.njit(signature, cache=True, **options)(function))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +23,13 @@ class Dag:
     """A directed graph without cycles: edges sorted by the level of their target, then by target.
 
     `source`, `target` int64[e] are nodes; `edge` int64[e] is the place of each among the edges as they were given.
-    `levels` are the first edges of each level, and their number. A node is one level above the highest it waits for.
-    `waits` are, for each level, the first edges of its nodes, counted from that of the level, and these nodes.
+    A node is one level above the highest it waits for.
     """
 
     nodes: int
     source: Int64
     target: Int64
     edge: Int64
-    levels: tuple[int, ...]
-    waits: tuple[tuple[Int64, Int64], ...]
 
     @classmethod
     def of(cls, nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Dag:
@@ -41,15 +37,7 @@ class Dag:
         first, second = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
         level = _levels(nodes, first, second)
         order = order_by(level[second], second)
-        sorted_target = second[order]
-        levels = (*run_starts(level[sorted_target]).tolist(), len(order))
-        starts = run_starts(sorted_target)
-        cuts = np.searchsorted(starts, levels)
-        waits = tuple(
-            (starts[low:high] - begin, sorted_target[starts[low:high]])
-            for begin, (low, high) in zip(levels, pairwise(cuts.tolist()), strict=False)
-        )
-        return cls(nodes, first[order], sorted_target, order, levels, waits)
+        return cls(nodes, first[order], second[order], order)
 
     def sorted(self, lag: Float64) -> Float64:
         """Return the lags of edges, float64[e, k], in the order of this graph's edges."""
@@ -64,9 +52,10 @@ def longest_path(dag: Dag, lag: Float64, begin: Float64) -> Float64:
     A node takes place when the last of its sources has, each by its lag ago. Times that are whole numbers below 2**53
     stay exact.
     """
-    at = begin.copy()
-    for (low, high), (starts, target) in zip(pairwise(dag.levels), dag.waits, strict=True):
-        at[target] = np.maximum.reduceat(at[dag.source[low:high]] + lag[low:high], starts, axis=0)
+    from prism_ch.core.relaxation import follow_edges  # noqa: PLC0415 - loads a compiler
+
+    at = np.array(begin, order="C")
+    follow_edges(dag.source, dag.target, np.ascontiguousarray(lag), at)
     return at
 
 
