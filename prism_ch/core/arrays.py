@@ -122,6 +122,10 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return ordered[run_starts(ordered)]
 
 
+#: So few rows are sorted by several keys before they are packed.
+_FEW = 512
+
+
 def order_by(*keys: npt.NDArray[Any]) -> Int64:
     """Sort rows stably by columns, the most significant first; return their order, int64[n].
 
@@ -132,7 +136,7 @@ def order_by(*keys: npt.NDArray[Any]) -> Int64:
     2. Sort by the first number, and then, by the others, only the rows that it does not tell apart.
     """
     rows = len(keys[0])
-    if not rows or any(key.dtype.kind == "f" for key in keys):
+    if rows < _FEW or any(key.dtype.kind == "f" for key in keys):
         return np.lexsort(keys[::-1])
     numbers = _packed(keys)
     order = _order_of(*numbers[0])
