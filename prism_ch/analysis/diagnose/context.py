@@ -22,6 +22,7 @@ from prism_ch.analysis.diagnose.steps.explain import Moved
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, not_slow
 from prism_ch.analysis.diagnose.stops.stop_findings import is_stop
 from prism_ch.analysis.observe.observe import Observed
+from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -233,10 +234,10 @@ def what_moved(seen: Sequence[StepsSeen], params: Params) -> Moved:
     """Put together what steps of attempts moved, and whether ready times differ by rank."""
     newest = seen[-1]
     lateness_s = newest.attempt.lateness_s
-    late_s = lateness_s.max(axis=0) - np.median(lateness_s, axis=0) if lateness_s.size else lateness_s[:0]
+    late_s = lateness_s.max(axis=0) - robust.median(lateness_s, axis=0) if lateness_s.size else lateness_s[:0]
     spread_s = min(params.diagnose.ready_spread * newest.step_s, params.diagnose.ready_spread_s)
     spread_s = max(spread_s, params.diagnose.twice * newest.attempt.bursts.tick_s)
-    shows_late = bool(np.median(late_s) > spread_s) if late_s.size else False
+    shows_late = bool(robust.median(late_s) > spread_s) if late_s.size else False
     number = np.concatenate([one.number for one in seen])
     latest, latest_s = (np.concatenate(each) for each in zip(*map(_latest, seen), strict=True))
     payload = [np.where(np.isnan(one.duration_s)[:, None], np.nan, one.rests.payload) for one in seen]
@@ -255,7 +256,7 @@ def _latest(seen: StepsSeen) -> tuple[Int32, Float64]:
     last = late_s >= late_s.max(axis=0) - seen.attempt.bursts.tick_s
     turn = seen.number % last.sum(axis=0)
     row = np.argmax(np.cumsum(last, axis=0) > turn, axis=0)
-    return seen.attempt.division.endpoints[row], late_s.max(axis=0) - np.median(late_s, axis=0)
+    return seen.attempt.division.endpoints[row], late_s.max(axis=0) - robust.median(late_s, axis=0)
 
 
 def found_outside(findings: tuple[Finding, ...], left_out: Int64, least: int) -> tuple[Finding, ...]:

@@ -170,7 +170,7 @@ def balanced(graph: ExecutionGraph) -> Float64:
 
 def computes(graph: ExecutionGraph) -> Bool:
     """Mask the edges on which units compute, bool[e]."""
-    return np.isin(graph.kind, (OWN, INPUT))
+    return np.asarray((graph.kind == OWN) | (graph.kind == INPUT))
 
 
 def _slowness(graph: ExecutionGraph, unit: int, slow: Int64, steps: Bool, params: ReplayParams) -> Float64:
@@ -189,7 +189,7 @@ def _smooth(values: Float64, width: int) -> Float64:
     sides = [(0, 0)] * (values.ndim - 1)
     padded = np.pad(values, [*sides, (width // 2, width // 2)], constant_values=np.nan)
     around = np.lib.stride_tricks.sliding_window_view(padded, width, axis=-1)
-    return np.nan_to_num(robust.median(around, axis=-1), nan=1.0)
+    return robust.known_or(robust.median(around, axis=-1), 1.0)
 
 
 def usual_moves(graph: ExecutionGraph, cause: Cause, steps: Bool, params: ReplayParams) -> Float64:

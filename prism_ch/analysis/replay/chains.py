@@ -308,7 +308,7 @@ def _computed(outputs: Sequence[Output], lags: Sequence[Lags]) -> tuple[Float64,
 
 
 def _in_range(speed: Float64, params: ReplayParams) -> Float64:
-    return np.clip(np.nan_to_num(speed, nan=1.0), 1 / params.speed_range, params.speed_range)
+    return np.clip(robust.known_or(speed, 1.0), 1 / params.speed_range, params.speed_range)
 
 
 def _plain(outputs: Sequence[Output], lags: Sequence[Lags], params: ReplayParams) -> list[Float64]:

@@ -55,9 +55,9 @@ def find_lags(
     room = at[:, None] - sources
     passed = room / speed
     after_last = passed.min(axis=1).reshape(len(at), -1)
-    least = np.nan_to_num(robust.quantile_of_rows(after_last, params.least_quantile))[:, None]
+    least = robust.known_or(robust.quantile_of_rows(after_last, params.least_quantile))[:, None]
     close = np.asarray(np.abs(after_last - least) <= params.explained * np.abs(least))
-    middle = np.nan_to_num(robust.median(np.where(close, after_last, np.nan), axis=1))[:, None]
+    middle = robust.known_or(robust.median(np.where(close, after_last, np.nan), axis=1))[:, None]
     usual = np.broadcast_to(np.where(close.any(axis=1, keepdims=True), middle, least), sources.shape[:2])
     if plain is not None and sources.shape[1] > 1:
         usual = _with_own(passed, np.minimum(plain, usual), params)

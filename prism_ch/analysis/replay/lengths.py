@@ -29,7 +29,7 @@ class Lengths:
         found = self.by_way.get(link[1] - link[0])
         if found is None or number >= found.shape[2]:
             return np.ones((len(chain.units), len(chain.begin)))
-        return np.nan_to_num(found[self.lane[chain.units], :, number], nan=1.0)
+        return robust.known_or(found[self.lane[chain.units], :, number], 1.0)
 
 
 def find_lengths(chains: Sequence[Chain], lane: Int32) -> Lengths:

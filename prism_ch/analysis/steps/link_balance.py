@@ -238,10 +238,10 @@ def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: Divi
     if it ends a step at an unusual distance with few others, or with few pipelines: then it ended the step with its
     last message before another link began the next one. A straggler's links end late, but the others wait for them.
     """
-    lag = np.median(ends - np.median(ends, axis=0), axis=1)
-    centre = np.median(ends - lag[:, None], axis=0)
+    lag = robust.median(ends - robust.median(ends, axis=0), axis=1)
+    centre = robust.median(ends - lag[:, None], axis=0)
     late = ends - lag[:, None] - centre
-    near = params.jitter_share * float(np.median(np.diff(centre))) if ends.shape[1] > 1 else np.inf
+    near = params.jitter_share * float(robust.median(np.diff(centre))) if ends.shape[1] > 1 else np.inf
     strays = np.abs(late) > near
     of_chain = chain[:, None] == np.unique(chain)
     for number in np.flatnonzero(strays.any(axis=0)).tolist():

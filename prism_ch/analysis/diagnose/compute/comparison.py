@@ -53,7 +53,7 @@ def compare(
     if division.steps <= max(params.slow_steps, 1):
         return
     lasts_s = step_seconds(division)
-    step_s = float(np.median(lasts_s))
+    step_s = float(robust.median(lasts_s))
     for times in measured:
         yield _with_peers(times, np.append(np.nan, lasts_s), params)
         if times.absolute:
@@ -111,7 +111,7 @@ def _with_quicker(
             quicker[half] = True
             now_s = robust.median(times.seconds[half], axis=0)
             usually_s = np.fmax(robust.median(now_s), robust.median(before[half]))
-            usual[rows] = np.maximum(now_s, np.nan_to_num(usually_s))[None]
+            usual[rows] = np.maximum(now_s, robust.known_or(usually_s))[None]
     excess = (times.seconds - usual) / np.where(usual > 0, usual, np.nan)
     score = _score(excess, excess, times.role, step_s, params, quicker, evens_out=evens_out)
     half_of_role, by_others = np.bincount(times.role)[times.role] // 2, np.ones(len(times.role), dtype=bool)
@@ -137,7 +137,7 @@ def compare_with_past(times: ComputeTime, step_s: float, before: Float64, params
     always = np.nan_to_num(robust.median(longer, axis=1))
     jitter = always.clip(0, params.compute_jitter)[:, None]
     excess = _less_data(longer, times)
-    score = _score(excess - jitter, longer - jitter, among, step_s, params, always <= np.median(always))
+    score = _score(excess - jitter, longer - jitter, among, step_s, params, always <= robust.median(always))
     one, most = np.ones(len(among), dtype=np.int64), np.full(len(among), len(among) // 2)
     return Comparison(times, among, usual, excess, score, one, most, "its own work before", ~np.isnan(before))
 
