@@ -20,7 +20,7 @@ from prism_ch.analysis.diagnose.imbalance import find_imbalance
 from prism_ch.analysis.diagnose.network.sharing import is_shared, without_congestion
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
 from prism_ch.analysis.diagnose.steps.slow_steps import find_slow_steps
-from prism_ch.analysis.diagnose.stops.stop_findings import is_gap, is_stop
+from prism_ch.analysis.diagnose.stops.stop_findings import is_gap
 from prism_ch.analysis.diagnose.stops.stops import find_restart, find_stops
 from prism_ch.analysis.diagnose.telemetry import find_merged_records, resolve_steps
 from prism_ch.analysis.observe.holes import Hole
@@ -132,11 +132,13 @@ def restarts(context: JobContext) -> Findings:
 def merged_records(context: JobContext) -> Findings:
     """Find exporters that join many of the job's steps into one record."""
     newest = context.attempts[-1].attempt
+    known = tuple(one for one in context.known if one.kind == "telemetry")
+    if not known and not newest.traffic.merged.any():
+        return ()
     flows = newest.traffic.flows.batch()
     merged, timeouts = newest.traffic.on_merged(flows), newest.traffic.timeouts
     closing = newest.kinds.of_kind(newest.bursts, newest.kinds.closing)
     resolved = resolve_steps(flows, merged, closing, newest.division.steps)
-    known = tuple(one for one in context.known if not is_stop(one))
     window, params = context.seen.window, context.params.merged
     return find_merged_records(context.job_id, flows, merged, resolved, timeouts, known, window, params)
 

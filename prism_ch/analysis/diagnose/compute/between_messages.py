@@ -39,8 +39,9 @@ def between_messages(
     2. Find since when a rank was free for each output: at its output before, or as the step began.
     3. Find the inputs that each output needs, and sum the time since the last of them, or since the rank was free.
     """
-    sent, _ = _messages(pipeline.src, pipeline.dst, pipeline.start_ns, pipeline.payload, division, role)
-    received, joined = _messages(pipeline.dst, pipeline.src, pipeline.end_ns, pipeline.payload, division, role)
+    src, dst = (division.rows_of(side)[pipeline.pair] for side in (pipeline.pair_src, pipeline.pair_dst))
+    sent, _ = _messages(src, dst, pipeline.start_ns, None, division, role)
+    received, joined = _messages(dst, src, pipeline.end_ns, pipeline.payload, division, role)
     if sent:
         first = np.fmin.reduce([at[:, :, 0] for at in sent.values()])
         near_ns = params.near_ns + int(pipeline.pair_blur_ns.max(initial=0))
@@ -78,22 +79,24 @@ def between_messages(
 
 
 def _messages(
-    mine: Int32, other: Int32, at_ns: Int64, payload: Int64, division: Division, role: Int32
+    row: Int64, far: Int64, at_ns: Int64, payload: Int64 | None, division: Division, role: Int32
 ) -> tuple[_Messages, dict[tuple[int, int], Bool]]:
     """List the moments of messages, NaN in steps with an unusual number.
 
+    Parameters: `row`, `far` int64[n], the ranks at either end, of which `row` has them at `at_ns` int64[n].
     Returns also by link in which steps messages run into one another, bool[m, k]: there are fewer of as many bytes.
+    Without their `payload` int64[n] nothing shows that.
     """
-    row, far = division.rows_of(mine), division.rows_of(other)
     step = division.step_of(row, at_ns)
     inside = step < division.steps
-    row, far, step, at, payload = row[inside], far[inside], step[inside], at_ns[inside], payload[inside]
+    row, far, step, at = row[inside], far[inside], step[inside], at_ns[inside]
     found: _Messages = {}
     joined: dict[tuple[int, int], Bool] = {}
     span = int(role.max(initial=0)) + 1
     code = role[row].astype(np.int64) * span + role[far]
     order = order_by(code, row, step, at)
-    code, row, step, at, payload = code[order], row[order], step[order], at[order], payload[order]
+    code, row, step, at = code[order], row[order], step[order], at[order]
+    moved = None if payload is None else payload[inside][order].astype(np.float64)
     for low, high in pairwise(np.append(run_starts(code), len(code)).tolist()):
         key = int(code[low])
         cell = row[low:high] * division.steps + step[low:high]
@@ -106,9 +109,10 @@ def _messages(
         ns[cell[kept], place[kept]] = at[low:high][kept]
         link, shape = (key // span, key % span), (len(division.endpoints), division.steps)
         found[link] = ns.reshape(*shape, usual)
-        moved = np.add.reduceat(payload[low:high].astype(np.float64), starts)
-        joined[link] = np.zeros(shape, dtype=np.bool_)
-        np.put(joined[link], cell[starts[_run_together(counts, moved, usual)]], v=True)
+        if moved is not None:
+            together = _run_together(counts, np.add.reduceat(moved[low:high], starts), usual)
+            joined[link] = np.zeros(shape, dtype=np.bool_)
+            np.put(joined[link], cell[starts[together]], v=True)
     return found, joined
 
 
@@ -117,7 +121,7 @@ def _run_together(counts: Int64, moved: Float64, usual: int) -> Int64:
 
     Parameters: `counts` int64[n] of messages and the bytes that they `moved` float64[n].
     """
-    whole = float(np.median(moved[counts == usual]))
+    whole = float(robust.median(moved[counts == usual]))
     return np.flatnonzero((counts < usual) & (moved > (1 - 1 / (2 * usual)) * whole))
 
 
@@ -149,7 +153,7 @@ def _free_since(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
 def operation_ns(outs: list[Float64]) -> float:
     """Return the lower quartile of the time between outputs of a role."""
     apart = np.diff(np.sort(np.concatenate(outs, axis=2), axis=2), axis=2)
-    return float(np.nan_to_num(robust.quantile_of_rows(apart.reshape(1, -1), 0.25)[0]))
+    return float(robust.known_or(robust.quantile_of_rows(apart.reshape(1, -1), 0.25)[0]))
 
 
 def find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: ComputeTimeParams) -> list[int]:

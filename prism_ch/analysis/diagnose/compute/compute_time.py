@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -31,7 +32,7 @@ from prism_ch.model.traffic import Traffic
 _INNER = (EP, CP, TP)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ComputeTime:
     """Seconds that each rank computes in each step, `seconds` float64[m, k], else NaN.
 
@@ -61,11 +62,12 @@ class ComputeTime:
 
         Steps that only some ranks show count for all: else the better steps of those that lost records are others.
         """
-        seconds = self._with_lost() if self.absolute else self.seconds
+        seconds = self._with_lost if self.absolute else self.seconds
         return better_of_rows(seconds, params.reference_steps, params.compute_jitter, params.min_score)
 
+    @cached_property
     def _with_lost(self) -> Float64:
-        """Return the seconds, float64[m, k], with lost ones as others of the role show them.
+        """The seconds, float64[m, k], with lost ones as others of the role show them.
 
         A rank computes as many times longer than the median of its role as it does in the steps that it shows.
         """

@@ -60,8 +60,8 @@ def find_last_ready(
         members = tuple(topology.index[address] for address in finding.about if address in topology.index)
         named[first : last + 1] = [members] * len(named[first : last + 1])
         late_s[first : last + 1] = finding.observed - finding.expected
-    # Each step is judged by itself.
-    params = replace(place.params.compute, widths=(1,))
+    # Each step is judged by itself, and not by how surprising several are.
+    params = replace(place.params.compute, widths=())
     for compared in compare(measured, division, usual_s, params):
         late = _late(compared, place.params)
         for step in np.flatnonzero(late.any(axis=0)).tolist():

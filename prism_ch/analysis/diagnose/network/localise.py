@@ -203,17 +203,20 @@ def explained(
 ) -> tuple[Float64, Float64]:
     """Return each candidate's score and log likelihood ratio in each step, [h, k]."""
     weight = np.where(~np.isnan(excess), spread[:, None] ** -2, 0)
-    held = touches @ weight
-    total = touches @ (weight * np.nan_to_num(excess))
+    held, total = (np.asarray(touches @ each) for each in (weight, weight * robust.known_or(excess)))
     mean = np.divide(total, held, out=np.full(held.shape, np.nan), where=held > 0)
     # What contends for the network slows several rows at once: their mean strays no less than one does.
     deviation = np.maximum(np.divide(1, np.sqrt(held), out=np.ones(held.shape), where=held > 0), params.network_jitter)
     best = np.zeros(mean.shape)
     comparisons = max(len(params.widths) * _COUNTED_S / step_s, 1.0)
-    for width in params.widths:
+    least = np.log1p(params.network_excess)
+    # A median is no larger than the largest value, and what is too small counts for nothing.
+    for width in params.widths if (mean >= least).any() else ():
         smooth = trailing_low_median(mean, width)
+        if not (smooth >= least).any():
+            continue
         deviate = smooth * np.sqrt(width) / deviation
-        score = corrected_score(np.nan_to_num(deviate, nan=-1.0), comparisons)
-        hit = np.where((score >= params.corrected_score) & (smooth >= np.log1p(params.network_excess)), score, 0)
+        score = corrected_score(robust.known_or(deviate, -1.0), comparisons)
+        hit = np.where((score >= params.corrected_score) & (smooth >= least), score, 0)
         best = np.maximum(best, carried_back(hit, mean, smooth, width))
-    return best, held * np.nan_to_num(mean) ** 2 / 2
+    return best, held * robust.known_or(mean) ** 2 / 2

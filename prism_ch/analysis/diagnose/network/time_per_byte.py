@@ -206,10 +206,12 @@ def _rows(traffic: Traffic, kinds: PairKinds, groups: GroupSet, topology: Topolo
     number: list[int] = []
     places: list[tuple[int, int, tuple[int, ...]]] = []
     for group in groups.groups:
+        if group.kind in {PP, OTHER}:
+            continue
         mine = (kinds.kind == group.kind) & np.isin(traffic.pair_src, group.members)
         # Whether one pair of a communicator is slow, or waits for the others, only these show. They may be of another
         # kind: a ring of context may run on pairs that carry gradients, too.
-        if group.kind in {PP, OTHER} or np.count_nonzero(mine) == 1 or not mine.any():
+        if np.count_nonzero(mine) <= 1:
             continue
         row[mine] = len(number)
         number.append(group.group_id)
