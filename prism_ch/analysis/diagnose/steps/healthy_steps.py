@@ -36,13 +36,14 @@ def spread_about(healthy: Float64, params: DiagnoseParams) -> tuple[float, float
 def spreads_if_healthy(duration_s: Float64, first: Int64, params: DiagnoseParams) -> dict[int, tuple[float, float]]:
     """Return what `spread_about` gives before each row if all steps are healthy.
 
-    Parameters: `first`, the rows that are healthy at first. Rows with too few before them are left out.
+    Parameters: `first`, the rows that are healthy at first, which are left out.
     """
-    width = params.settled_steps
-    if len(duration_s) <= width or not np.array_equal(first, np.arange(len(first))):
+    if not 0 < len(first) < len(duration_s) or not np.array_equal(first, np.arange(len(first))):
         return {}
-    before = sliding_window_view(duration_s[:-1], width, axis=0)
-    usual = np.median(before, axis=1)
-    spread = robust.MAD_TO_SD * np.median(np.abs(before - usual[:, None]), axis=1)
+    width = max(params.settled_steps, len(first))
+    none = np.full(width - len(first), np.nan)
+    before = sliding_window_view(np.concatenate([none, duration_s[:-1]]), width)
+    usual = robust.median(before, axis=1)
+    spread = robust.MAD_TO_SD * robust.median(np.abs(before - usual[:, None]), axis=1)
     spread = np.maximum(spread, params.compute_jitter * usual)
-    return dict(enumerate(zip(usual.tolist(), spread.tolist(), strict=True), start=width))
+    return dict(enumerate(zip(usual.tolist(), spread.tolist(), strict=True), start=len(first)))

@@ -14,9 +14,9 @@ PARAMS = DiagnoseParams()
 @pytest.mark.parametrize("steps", [0, 64, 65, 200])
 def test_spreads_at_once_equal_those_row_by_row(steps: int) -> None:
     duration_s = np.random.default_rng(1).lognormal(0, 0.1, steps)
-    width = PARAMS.settled_steps
-    found = spreads_if_healthy(duration_s, np.arange(min(steps, PARAMS.judged_steps)), PARAMS)
-    assert found == {row: spread_about(duration_s[row - width : row], PARAMS) for row in range(width, steps)}
+    width, first = PARAMS.settled_steps, PARAMS.judged_steps
+    found = spreads_if_healthy(duration_s, np.arange(min(steps, first)), PARAMS)
+    assert found == {row: spread_about(duration_s[max(row - width, 0) : row], PARAMS) for row in range(first, steps)}
 
 
 def test_no_spreads_where_the_first_steps_are_not_healthy() -> None:
