@@ -56,6 +56,8 @@ def join_lockstep(
     Returns all attempts, and the rows of `attempts` that each of them consists of.
     """
     left, right = np.nonzero(np.triu(may_be_one(attempts, known, topology, params)))
+    if not len(left):
+        return list(attempts), [[row] for row in range(len(attempts))]
     were_one = _were_one(attempts, left, right, known)
     share = np.where(were_one, 1 / params.half, 1) * params.little
     listed = list(zip(left.tolist(), right.tolist(), strict=True))

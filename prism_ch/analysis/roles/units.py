@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import robust
+from prism_ch.core.arrays import run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Float64, Int32, Int64
 
@@ -36,8 +37,8 @@ def by_unit(values: Float64, row: Int64, unit: Int32, *, latest: bool) -> tuple[
 
     Parameters: `values` float64[p, k, n] with the rank of each in `row` int64[p].
     """
-    units = np.unique(unit[row]).astype(np.int64)
-    found = np.full((len(units), *values.shape[1:]), np.nan)
+    order = np.argsort(unit[row], kind="stable")
+    units = unit[row][order]
+    first = run_starts(units)
     pick = np.fmax if latest else np.fmin
-    pick.at(found, np.searchsorted(units, unit[row]), values)
-    return units, found
+    return units[first].astype(np.int64), pick.reduceat(values[order], first, axis=0)
