@@ -161,24 +161,13 @@ def places_in_period(symbols: Int64, period: int) -> Int64:
     if not 1 <= period <= len(symbols):
         raise ValueError(f"a period of {period} does not fit {len(symbols)} symbols")
     pattern = _clearest_period(symbols, period)
-    rows = len(symbols)
-    jumped = np.zeros((rows, period), dtype=np.bool_)
-    cheapest = np.zeros(rows, dtype=np.int64)
+    from prism_ch.core.period_walk import walk_round  # noqa: PLC0415 - loads a compiler
+
     kinds, code = np.unique(symbols, return_inverse=True)
-    disagrees = kinds[:, None] != pattern
-    cost, going_on = disagrees[code[0]].astype(np.float64), np.empty(period)
-    for row, kind in enumerate(code[1:].tolist(), start=1):
-        cheapest[row] = least = cost.argmin()
-        jump = cost[least] + JUMP_COST
-        going_on[0], going_on[1:] = cost[-1], cost[:-1]
-        np.less(jump, going_on, out=jumped[row])
-        np.minimum(going_on, jump, out=going_on)
-        going_on += disagrees[kind]
-        cost, going_on = going_on, cost
-    places = np.empty(rows, dtype=np.int64)
-    places[-1] = np.argmin(cost)
-    for row in range(rows - 1, 0, -1):
-        places[row - 1] = cheapest[row] if jumped[row, places[row]] else (places[row] - 1) % period
+    jumped, costs = np.empty((len(symbols), period), dtype=np.bool_), np.empty((2, period))
+    cheapest, places = np.empty((2, len(symbols)), dtype=np.int64)
+    disagrees = (kinds[:, None] != pattern).astype(np.float64)
+    walk_round(code, disagrees, JUMP_COST, costs, jumped, cheapest, places)
     return places
 
 
