@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Growing, order_by, ranges
+from prism_ch.core.arrays import Growing, is_among, order_by, ranges
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16
 
 #: What a batch has beside its columns.
@@ -60,8 +60,7 @@ class FlowBatch(Columns):
             return np.empty(0, dtype=np.int64)
         first, stop = (np.searchsorted(self.src, ends, side) for side in ("left", "right"))
         rows = ranges(first, stop - first)
-        dst = self.dst[rows]
-        return np.asarray(rows[ends[np.minimum(np.searchsorted(ends, dst), len(ends) - 1)] == dst])
+        return np.asarray(rows[is_among(self.dst[rows], ends)])
 
     def five_tuples(self) -> Int64:
         """Return the number of each observation's 5-tuple, int64[n], from 0."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
 from prism_ch.model.result import DP, PP, Group
 from prism_ch.model.traffic import Traffic
@@ -131,12 +132,8 @@ class Division:
         """
         if self.steps == 0:
             return np.zeros(len(at_ns), dtype=np.int64)
-        first = min(int(self.end_ns.min()), int(at_ns.min(initial=np.iinfo(np.int64).max)))
-        span = max(int(self.end_ns.max()), int(at_ns.max(initial=0))) - first + 1
-        lines = np.arange(len(self.endpoints))[:, None]
-        place = np.searchsorted((lines * span + (self.end_ns - first)).ravel(), row * span + (at_ns - first))
-        found: Int64 = place - row * self.steps
-        return found
+        lines = np.repeat(np.arange(len(self.endpoints), dtype=np.int32), self.steps)
+        return group_search(lines, self.end_ns.ravel(), row.astype(np.int32), at_ns - 1) - row * self.steps
 
     def rows_of(self, endpoints: Int32) -> Int64:
         """Return the row of each of some members, int64[n]."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.observe.timeouts import merged_training
-from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, is_among, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
@@ -64,7 +64,7 @@ class JobTraffic:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
         new, flows, counted = (one.within(endpoints, begin_ns, end_ns) for one in (self.new, self.flows, self.counted))
         bursts = self.bursts
-        inside = np.isin(bursts.pair_src, endpoints) & np.isin(bursts.pair_dst, endpoints)
+        inside = is_among(bursts.pair_src, endpoints) & is_among(bursts.pair_dst, endpoints)
         rows = bursts.rows_of(np.flatnonzero(inside))
         kept = bursts.take(rows[(bursts.end_ns[rows] >= begin_ns) & (bursts.end_ns[rows] < end_ns)])
         return replace(self._keep(kept, kept.moving()), flows=flows, counted=counted, new=new)

@@ -13,6 +13,7 @@ from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
 from prism_ch.analysis.diagnose.stops.hang_culprits import Sends, TrainingPairs, find_hang_culprits
 from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.core import robust
+from prism_ch.core.arrays import order_by
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.job import PairKinds
@@ -238,7 +239,7 @@ def longest_rests(end_ns: Int64, job_end_ns: Int64, waited_ns: Int64 | None = No
     int64[n], up to when each may have waited for somebody, by default its end: the rest lasts no longer.
     Returns its start and end, int64[steps] each; both are the step's end if nothing ends in it.
     """
-    order = np.argsort(end_ns, kind="stable")
+    order = order_by(end_ns)
     end = end_ns[order]
     waited = np.maximum((end_ns if waited_ns is None else waited_ns)[order][1:], end[:-1])
     length, since, until = waited - end[:-1], job_end_ns.copy(), job_end_ns.copy()

@@ -34,7 +34,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     subject_of,
 )
 from prism_ch.analysis.observe.holes import Hole
-from prism_ch.core.arrays import distinct
+from prism_ch.core.arrays import distinct, is_among
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
@@ -80,7 +80,7 @@ class QuietJob:
         """Divide any flows into the job's training that ends in a span, and its background."""
         among = flows.rows_between(np.concatenate([pairs.src, pairs.dst]))
         trains = among[pairs.holds(flows.src[among], flows.dst[among])]
-        theirs = np.isin(flows.src, endpoints) | np.isin(flows.dst, endpoints)
+        theirs = is_among(flows.src, endpoints) | is_among(flows.dst, endpoints)
         theirs[trains] = False
         background = flows.take(theirs)
         training = flows.take(trains[flows.end_ns[trains] >= span.start_ns])
