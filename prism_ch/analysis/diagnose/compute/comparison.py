@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -149,14 +148,9 @@ def _less_data(excess: Float64, times: ComputeTime) -> Float64:
     """
     if not times.absolute:
         return excess
-    less, chains = excess.copy(), defaultdict[tuple[int, ...], list[Int64]](list)
-    for rows in (np.flatnonzero(times.chain == chain) for chain in np.unique(times.chain)):
-        chains[tuple(times.role[rows].tolist())].append(rows)
-    for roles, each in chains.items():  # all chains of one form at once
-        for stage in set(roles):
-            mine = np.array(roles) == stage
-            shared = robust.median(excess[np.stack(each)[:, ~mine]], axis=1)
-            less[np.stack(each)[:, mine]] -= np.nan_to_num(shared).clip(min=0)[:, None]
+    less = excess.copy()
+    for mine, others in times.stages_of_chains:
+        less[mine] -= np.nan_to_num(robust.median(excess[others], axis=1)).clip(min=0)[:, None]
     return less
 
 

@@ -9,6 +9,7 @@ In synchronous training everybody slows together, and the one that makes the oth
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from prism_ch.analysis.diagnose.compute.lateness import joined_by, measure_laten
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.significance import better_of_rows
-from prism_ch.model.columns import Bool, Float64, Int32
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
 from prism_ch.model.result import CP, DP, EP, PP, TP
@@ -64,6 +65,22 @@ class ComputeTime:
         """
         seconds = self._with_lost if self.absolute else self.seconds
         return better_of_rows(seconds, params.reference_steps, params.compute_jitter, params.min_score)
+
+    @cached_property
+    def stages_of_chains(self) -> tuple[tuple[Int64, Int64], ...]:
+        """The rows of each stage of pipelines, and of their other stages.
+
+        They are int64[c, a] and int64[c, b] for each form of pipelines, of which there are c.
+        """
+        chains = defaultdict[tuple[int, ...], list[Int64]](list)
+        for rows in (np.flatnonzero(self.chain == chain) for chain in np.unique(self.chain)):
+            chains[tuple(self.role[rows].tolist())].append(rows)
+        forms = [(np.stack(each), np.array(roles)) for roles, each in chains.items()]
+        return tuple(
+            (rows[:, roles == stage], rows[:, roles != stage])
+            for rows, roles in forms
+            for stage in dict.fromkeys(roles.tolist())
+        )
 
     @cached_property
     def _with_lost(self) -> Float64:
