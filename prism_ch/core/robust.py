@@ -47,12 +47,9 @@ def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
         return np.asarray(np.where(lower == upper, upper, lower / 2 + upper / 2))
     ordered = np.moveaxis(ordered, axis, -1)
     shape, ordered = ordered.shape[:-1], ordered.reshape(-1, length)
-    present = np.count_nonzero(~np.isnan(ordered), axis=-1)
-    row = np.arange(len(ordered))
-    upper = ordered[row, np.minimum(present // 2, length - 1)]
-    lower = ordered[row, np.maximum(present - 1, 0) // 2]
-    middle = np.where(lower == upper, upper, lower / 2 + upper / 2)
-    return np.where(present > 0, middle, np.nan).reshape(shape)
+    row, present = np.arange(len(ordered)), length - np.isnan(ordered).sum(axis=1)
+    upper, lower = ordered[row, present // 2], ordered[row, (present - 1) // 2]  # NaN where nothing is present
+    return np.asarray(np.where(lower == upper, upper, lower / 2 + upper / 2).reshape(shape))
 
 
 def known_or(values: Float64, instead: float = 0.0) -> Float64:
@@ -173,16 +170,15 @@ def _sorted_by_group(group: Int32, values: Float64, size: Int64) -> Float64:
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:
     """Return the q-quantile of each row of values float64[n, k], float64[n], as `quantile_by`."""
+    if values.shape[1] == 0:
+        return np.full(len(values), np.nan)
     ordered = np.sort(values, axis=1)  # NaN last
-    result = np.full(len(values), np.nan)
-    size = np.count_nonzero(~np.isnan(values), axis=1)
-    known = np.flatnonzero(size)
-    position = q * (size[known] - 1)
+    row, last = np.arange(len(values)), values.shape[1] - 1 - np.isnan(values).sum(axis=1)
+    position = q * last
     lower = np.floor(position).astype(np.int64)
     share = position - lower
-    low, high = ordered[known, lower], ordered[known, np.minimum(lower + 1, size[known] - 1)]
-    result[known] = np.where(low == high, low, low * (1 - share) + high * share)
-    return result
+    low, high = ordered[row, lower], ordered[row, np.minimum(lower + 1, last)]  # NaN where nothing is known
+    return np.asarray(np.where(low == high, low, low * (1 - share) + high * share))
 
 
 def median_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Float64:
