@@ -10,8 +10,9 @@ import numpy as np
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
+from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare
 from prism_ch.analysis.diagnose.compute.last_ready import LastReady, find_last_ready
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, slow_among
 from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
 from prism_ch.analysis.diagnose.compute.usual_compute import before_slow, recall, remember
 from prism_ch.analysis.diagnose.findings import Place
@@ -78,10 +79,19 @@ class AttemptContext:
         return compute_time.measure_compute_time(*self.typed_traffic, self.topology, params, self.usual.needs)
 
     @cached_property
+    def compared(self) -> tuple[Comparison, ...]:
+        """Its ranks compared with others, and with what they computed some time ago."""
+        usual_s = recall(self.usual, self.compute_times, self.topology)
+        return tuple(compare(self.compute_times, self.attempt.division, usual_s, self.params.diagnose.compute))
+
+    @cached_property
     def gpus(self) -> tuple[Finding, ...]:
         """GPUs that compute for longer."""
-        usual_s = recall(self.usual, self.compute_times, self.topology)
-        return find_slow_gpus(self.compute_times, self.attempt.division, self.known, self.place, self.topology, usual_s)
+        division, place, topology = self.attempt.division, self.place, self.topology
+        if not before_slow(self.known, topology):
+            return slow_among(self.compared, division, place, topology)
+        usual_s = recall(self.usual, self.compute_times, topology)
+        return find_slow_gpus(self.compute_times, division, self.known, place, topology, usual_s)
 
     @cached_property
     def stages(self) -> tuple[Finding, ...]:
@@ -92,9 +102,7 @@ class AttemptContext:
     @cached_property
     def last_ready(self) -> LastReady:
         """Who kept the others waiting in each of its steps."""
-        usual_s = recall(self.usual, self.compute_times, self.topology)
-        division = self.attempt.division
-        return find_last_ready(self.compute_times, division, self.gpus, self.place, self.topology, usual_s)
+        return find_last_ready(self.compared, self.attempt.division, self.gpus, self.place, self.topology)
 
     def remembered(self) -> UsualComputeTime:
         """Return its ranks' compute times that later windows have to know."""

@@ -7,13 +7,12 @@ the one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare
-from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
+from prism_ch.analysis.diagnose.compute.comparison import Comparison
 from prism_ch.analysis.diagnose.compute.slow_gpus import ranks_together
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.core import robust
@@ -37,17 +36,11 @@ class LastReady:
 
 
 def find_last_ready(
-    measured: Sequence[ComputeTime],
-    division: Division,
-    slow: Sequence[Finding],
-    place: Place,
-    topology: Topology,
-    usual_s: Mapping[int, float],
+    comparisons: Iterable[Comparison], division: Division, slow: Sequence[Finding], place: Place, topology: Topology
 ) -> LastReady:
     """List the endpoints that kept the others waiting in each step.
 
-    Parameters: `measured`, the ranks' compute times, best measure first; `slow`, the GPUs found to be slow; `usual_s`,
-    see `find_slow_gpus`.
+    Parameters: `comparisons` of the ranks' compute times, best measure first; `slow`, the GPUs found to be slow.
 
     1. Steps in which a GPU was found to be slow waited for that.
     2. In others, a rank is late that computes longer than others, or than before, by more than ranks differ.
@@ -60,9 +53,7 @@ def find_last_ready(
         members = tuple(topology.index[address] for address in finding.about if address in topology.index)
         named[first : last + 1] = [members] * len(named[first : last + 1])
         late_s[first : last + 1] = finding.observed - finding.expected
-    # Each step is judged by itself, and not by how surprising several are.
-    params = replace(place.params.compute, widths=())
-    for compared in compare(measured, division, usual_s, params):
+    for compared in comparisons:
         late = _late(compared, place.params)
         for step in np.flatnonzero(late.any(axis=0)).tolist():
             if not named[step]:

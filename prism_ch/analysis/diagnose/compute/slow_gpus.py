@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -56,6 +56,15 @@ def find_slow_gpus(
 
     Parameters: `measured`, the ranks' compute times, best measure first; `known`, the findings open so far; `usual_s`,
     the usual compute time of endpoints some time ago, in seconds.
+    """
+    expected_s = {**usual_s, **before_slow(known, topology)}
+    return slow_among(compare(measured, division, expected_s, place.params.compute), division, place, topology)
+
+
+def slow_among(
+    comparisons: Iterable[Comparison], division: Division, place: Place, topology: Topology
+) -> tuple[Finding, ...]:
+    """Find the ranks of an attempt that compute longer, as comparisons show it.
 
     1. Compare the ranks in each way, until one of them finds somebody.
     2. Join the ranks of one server that are slow together: a tensor group works as one, and its members wait for one
@@ -65,7 +74,7 @@ def find_slow_gpus(
     Where as many ranks differ from their peers as do not, or most from what they did before, nothing is found.
     """
     params = place.params.compute
-    for compared in compare(measured, division, {**usual_s, **before_slow(known, topology)}, params):
+    for compared in comparisons:
         slow = list(_units(compared, division, topology, params))
         costly = [
             unit
