@@ -123,16 +123,22 @@ def _waiting_rounds(graph: ExecutionGraph, moves: Bool, steps: Bool, params: Rep
     return found
 
 
-def stragglers(graph: ExecutionGraph, params: ReplayParams, count: int | None = None) -> Float64:
-    """Return the lags of steps without stragglers, or without the slowest few, float64[e, k].
-
-    A straggler computes longer than most of its role; `count` limits how many are taken out, those that exceed it most.
-    """
+def straggling(graph: ExecutionGraph, params: ReplayParams) -> Float64:
+    """Measure how many times longer than most of its role each unit computes, float64[units, k]."""
     usual = np.array([robust.median(graph.speed[graph.role == one], axis=0) for one in range(len(graph.begins))])
     excess = np.maximum(graph.speed / usual[graph.role], 1.0)
-    excess = _smooth(np.where(graph.known, excess, np.nan), params.speed_steps)
+    return _smooth(np.where(graph.known, excess, np.nan), params.speed_steps)
+
+
+def without_stragglers(graph: ExecutionGraph, excess: Float64, count: int | None) -> Float64:
+    """Return the lags of steps without stragglers, or without the slowest few, float64[e, k].
+
+    Parameters: `excess` float64[units, k], see `straggling`; `count` limits how many are taken out, those that exceed
+    their role most.
+    """
     if count is not None:
         kept = np.argsort(-excess.mean(axis=1), kind="stable")[count:]
+        excess = excess.copy()
         excess[kept] = 1.0
     lag, edges = graph.lag.copy(), computes(graph)
     lag[edges] = np.rint(lag[edges] / excess[graph.owner[edges]])

@@ -60,10 +60,11 @@ def measure_idle(graph: ExecutionGraph, attempt: RebuiltAttempt, params: ReplayP
     3. What lies in a phase in which it moves data is no idle time.
     4. Replay the steps with all units of a role as quick as most: the share of waiting that is left is the schedule's.
     """
-    waits = _waits(graph, graph.lag, graph.at)
+    last = _last_ready(graph)
+    waits = _waits(graph, last, graph.lag, graph.at)
     waited = waits.total(len(graph.role))
     even = evened(graph)
-    bubbles = _waits(graph, even, replay(graph, even, params.sweeps).at).total(len(graph.role))
+    bubbles = _waits(graph, last, even, replay(graph, even, params.sweeps).at).total(len(graph.role))
     share = np.divide(bubbles, waited, out=np.ones_like(waited), where=waited > 0).clip(max=1.0)
     phases, division, new = attempt.rebuilt.timeline.rows(), attempt.division, len(attempt.rebuilt.steps)
     computing = phases.take(phases.phase == PHASES.index("compute"))
@@ -79,8 +80,11 @@ def measure_idle(graph: ExecutionGraph, attempt: RebuiltAttempt, params: ReplayP
     return Idle(seconds, seconds * np.concatenate([unknown, share[graph.unit]], axis=1)[:, -new:])
 
 
-def _waits(graph: ExecutionGraph, lag: Float64, at: Float64) -> _Waits:
-    """List when units wait in each step, as nodes take place `at` float64[nodes, k]."""
+def _waits(graph: ExecutionGraph, last: Int64, lag: Float64, at: Float64) -> _Waits:
+    """List when units wait in each step, as nodes take place `at` float64[nodes, k].
+
+    Parameters: `last`, see `_last_ready`.
+    """
     source, target = graph.dag.source, graph.dag.target
     own = np.flatnonzero(graph.kind == OWN)
     made, first, which = np.unique(target[own], return_index=True, return_inverse=True)
@@ -89,7 +93,6 @@ def _waits(graph: ExecutionGraph, lag: Float64, at: Float64) -> _Waits:
     inputs = longest_source(graph.dag, at, graph.kind == INPUT)[made]
     wait = np.where(np.isfinite(inputs), np.maximum(at[made] - free, 0), 0.0)
     until = np.where(np.isfinite(inputs), inputs, at[made])
-    last = _last_ready(graph)
     after, ended, ready = _between_rounds(graph, at)
     return _Waits(
         np.concatenate([graph.owner[own[first]], graph.owner[last], after]),

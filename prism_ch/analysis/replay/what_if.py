@@ -9,7 +9,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.context import AttemptContext
 from prism_ch.analysis.diagnose.network.delay import way_of_group
-from prism_ch.analysis.replay.causes import Cause, slower, stragglers, without
+from prism_ch.analysis.replay.causes import Cause, slower, straggling, without, without_stragglers
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
@@ -98,9 +98,10 @@ def find_what_ifs(
             done.add(finding.incident_id)
             lag = without(graph, cause, steps, params)
             yield outcome(replayed, lag, steps & new, (tenant, finding.incident_id, subject))
+    excess = straggling(graph, params)
     for count in (None, *WORST):
         name = "stragglers" if count is None else f"worst {count}"
-        yield outcome(replayed, stragglers(graph, params, count), new, (tenant, "", name))
+        yield outcome(replayed, without_stragglers(graph, excess, count), new, (tenant, "", name))
 
 
 def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
