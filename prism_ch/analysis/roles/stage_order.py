@@ -29,7 +29,8 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     """
     members = division.endpoints
     size = int(max(members.max(initial=-1), traffic.pair_src.max(initial=-1), traffic.pair_dst.max(initial=-1))) + 1
-    typed = {kind: kinds.of_kind(traffic, kind) for kind in (DP, PP, EP, CP, TP)}
+    inner = (kind for kind in (EP, CP, TP) if (kinds.burst == kind).any())
+    typed = {kind: kinds.of_kind(traffic, kind) for kind in (DP, PP, *inner)}
     labels = {kind: components(size, bursts.pair_src, bursts.pair_dst) for kind, bursts in typed.items()}
     stage = np.zeros(size, dtype=np.int32)
     pipeline = typed[PP].take(~_exchanged(typed[PP]))
