@@ -217,8 +217,10 @@ def _of_steps(
     own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
     # Of a stop that proves to be slow steps the last one was not over when it was counted.
     before = own & (steps.start_ns < cost.until_ns)
-    # What a young job loses shows better once more of it is known: how long its steps usually are, and where they end.
-    if duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s:
+    # What a young job loses shows better once more of it is known: how long its steps usually are, where they end, and
+    # which of them were slow.
+    is_known = len(steps) > 0 and steps.start_ns[0] <= min(one.start_ns for one in slow)
+    if is_known or duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s:
         cost = replace(cost, lost_s=0.0, unseen_s=0.0, time_s=0.0)
     else:
         own &= ~before

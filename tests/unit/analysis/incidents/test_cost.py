@@ -65,6 +65,13 @@ class TestSteps:
         later = cost(job([1.5] * 6 + [1.0] * 10), group(slow), before=(first,))
         assert [first.lost_s, later.lost_s] == pytest.approx([0.6 * 9, 3])
 
+    def test_what_ended_before_lost_no_more_than_until_then(self) -> None:
+        slow = replace(self.nic, first_step=0, last_step=11, slowdown=0.4)
+        first = cost(job([1.5] * 6 + [1.0] * 6), group(slow))
+        ended = group(replace(slow, last_step=5))
+        later = cost(job([1.5] * 6 + [1.0] * 14), ended, before=(first,))
+        assert [first.lost_s, later.lost_s] == pytest.approx([0.4 * 15, 3])
+
     def test_steps_that_are_not_known_any_more_stay_counted(self) -> None:
         first = cost(job([1.0] * 10 + [1.5] * 5), group(replace(self.nic, last_step=14)))
         newest = replace(self.known, steps=self.known.steps.take(np.arange(13, 20)), baseline_steps=self.known.steps)
