@@ -157,7 +157,7 @@ class TestWhoIsToBlame:
             replace(flow, length_ms=3 * flow.length_ms) if flow.src in range(4, 8) else flow for flow in rings(3)
         ]
         seen = traffic(shaken([*exchange, *reduced], 1, ms=0.1))
-        of_ring = set(zip(*np.unique([(one.src, one.dst) for one in reduced], axis=0).T.tolist(), strict=True))
+        of_ring = {(one.src, one.dst) for one in reduced}
         is_ring = [pair in of_ring for pair in zip(seen.pair_src.tolist(), seen.pair_dst.tolist(), strict=True)]
         burst = np.where(seen.payload > 2 * MB, DP, EP).astype(np.uint8)
         kinds = PairKinds(np.where(is_ring, DP, EP).astype(np.uint8), np.ones(len(is_ring)), burst)
