@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
-from prism_ch.model.columns import Int64
+from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.finding import FindingKind
 from prism_ch.model.topology import Topology
 
@@ -35,24 +35,35 @@ def list_candidates(times: TimePerByte, topology: Topology, *, lone_leaves: bool
 
     Parameters: `lone_leaves`, whether to list the leaf of a single endpoint, which explains no more than its NIC.
     """
-    links, link = np.unique(np.stack([times.src, times.dst], axis=1), axis=0, return_inverse=True)
-    endpoints, endpoint = np.unique(np.concatenate([times.src, times.dst]), return_inverse=True)
+    near, number, row = crossed_at_ends(times.row, times.src, times.dst, topology, lone_leaves=lone_leaves)
+    between, way_row, place = _between_leaves(times)
+    number, row = np.concatenate([number, len(near) + place]), np.concatenate([row.astype(np.int64), way_row])
+    named = (*near, *between)
+    return Candidates(named, incidence(number, row, len(named), len(times.group)))
+
+
+def crossed_at_ends(
+    row: Int32, src: Int32, dst: Int32, topology: Topology, *, lone_leaves: bool
+) -> tuple[list[Named], Int64, Int32]:
+    """Name the links of NICs, NICs and leaves that rows cross.
+
+    Returns them, and places and rows that meet, int64[m] and int32[m]. Parameters: `row`, `src`, `dst` int32[r], an
+    entry for each pair of a row; `lone_leaves`, see `list_candidates`.
+    """
+    links, link = np.unique(np.stack([src, dst], axis=1), axis=0, return_inverse=True)
+    endpoints, endpoint = np.unique(np.concatenate([src, dst]), return_inverse=True)
     switches, switch = np.unique(topology.leaf[endpoints], return_inverse=True)
     several = np.bincount(switch) > (0 if lone_leaves else 1)
-    row = np.concatenate([times.row, np.tile(times.row, 2), np.tile(times.row, 2)])
+    rows = np.concatenate([row, np.tile(row, 2), np.tile(row, 2)])
     number = np.concatenate([link.ravel(), len(links) + endpoint, len(links) + len(endpoints) + switch[endpoint]])
     kept = number < len(links) + len(endpoints)
     kept[~kept] = several[switch[endpoint]]
     named: list[Named] = [
-        *(("slow_link", f"{topology.endpoints[src]}->{topology.endpoints[dst]}") for src, dst in links.tolist()),
+        *(("slow_link", f"{topology.endpoints[one]}->{topology.endpoints[other]}") for one, other in links.tolist()),
         *(("slow_nic", topology.endpoints[one]) for one in endpoints.tolist()),
         *(("slow_switch", topology.leaf_names[one]) for one in switches.tolist()),
     ]
-    between, way_row, place = _between_leaves(times)
-    number = np.concatenate([number[kept], len(named) + place])
-    row = np.concatenate([row[kept].astype(np.int64), way_row])
-    named += between
-    return Candidates(tuple(named), incidence(number, row, len(named), len(times.group)))
+    return named, number[kept], rows[kept]
 
 
 def _between_leaves(times: TimePerByte) -> tuple[list[Named], Int64, Int64]:
@@ -85,7 +96,7 @@ def is_between_leaves(named: Named, topology: Topology) -> bool:
     return kind == "slow_switch" and name not in topology.leaf_names
 
 
-def incidence(number: Int64, row: Int64, candidates: int, rows: int) -> Touches:
+def incidence(number: Int64, row: Int32 | Int64, candidates: int, rows: int) -> Touches:
     """Return the matrix that is 1 where a candidate touches a row, however often."""
     touches = csr_array((np.ones(len(row)), (number, row)), shape=(candidates, rows))
     touches.data[:] = 1.0

@@ -15,9 +15,8 @@ import numpy as np
 from prism_ch.analysis.diagnose.episodes import lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, confidence_in, identity, make_finding, severity
 from prism_ch.analysis.diagnose.network.delay import ways_of
-from prism_ch.analysis.diagnose.network.exchanges import Exchanges
 from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
-from prism_ch.analysis.diagnose.network.places import Named, is_between_leaves
+from prism_ch.analysis.diagnose.network.places import Named, crossed_at_ends, incidence, is_between_leaves
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.analysis.diagnose.network.together import SPINES, localise_together
 from prism_ch.core import robust
@@ -52,8 +51,12 @@ def _narrowed(found: Localised, view: NetworkView, topology: Topology) -> Locali
     exchanges, steps = view.times.exchanges, list(found.episode.abnormal)
     excess = robust.median(exchanges.excess[:, steps], axis=1)
     least = float(np.nanmax(robust.median(view.delay.excess[found.rows][:, steps], axis=1))) / 2
-    gain = np.where(excess >= least, 1, np.where(np.isnan(excess), 0, -1))
-    gains = [int(gain[_crossing(one, exchanges, topology)].sum()) for one in found.candidates]
+    gain = np.where(excess >= least, 1.0, np.where(np.isnan(excess), 0.0, -1.0))
+    pairs = np.arange(len(gain), dtype=np.int32)
+    named, number, pair = crossed_at_ends(pairs, exchanges.src, exchanges.dst, topology, lone_leaves=True)
+    of_places = np.asarray(incidence(number, pair, len(named), len(gain)) @ gain)
+    gain_of: dict[Named, float] = dict(zip(named, of_places.tolist(), strict=True))
+    gains = [gain_of.get(one, 0.0) for one in found.candidates]
     most = max(gains)
     left = [
         one
@@ -61,19 +64,6 @@ def _narrowed(found: Localised, view: NetworkView, topology: Topology) -> Locali
         if each == most or is_between_leaves(one, topology)
     ]
     return replace(found, candidates=tuple(left)) if most > 0 else found
-
-
-def _crossing(named: Named, exchanges: Exchanges, topology: Topology) -> Bool:
-    """Mask the pairs that cross a link of NICs, a NIC or a leaf, bool[p]."""
-    kind, name = named
-    ends = np.stack([exchanges.src, exchanges.dst])
-    if kind == "slow_link":
-        src, _, dst = name.partition("->")
-        return np.asarray((ends[0] == topology.index.get(src, -1)) & (ends[1] == topology.index.get(dst, -1)))
-    if kind == "slow_nic":
-        return np.asarray((ends == topology.index[name]).any(axis=0))
-    leaf = topology.leaf_names.index(name) if name in topology.leaf_names else -1
-    return np.asarray((topology.leaf[ends] == leaf).any(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
