@@ -136,7 +136,7 @@ class ExaminedJob:
             begins = one.division.steps == len(one.rebuilt.steps)
             place = Place(job.job.job_id, one.first_step, params.diagnose, begins=begins)
             known = (*stays, *seen.known.findings)
-            shown = StepsSeen.of(one, seen.flows, job.holes, params.stops)
+            shown = StepsSeen.of(one, seen.by_pair, job.holes, params.stops)
             attempts.append(AttemptContext(one, place, known, usual, topology, params, shown))
         steps_seen = [one.steps_seen for one in attempts]
         mask = not_slow(steps_seen, job.steps, params.stops)

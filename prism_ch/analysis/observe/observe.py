@@ -26,6 +26,7 @@ from prism_ch.model.columns import Bool
 from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_span import ReadFlows
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -73,18 +74,18 @@ class WindowFlows:
 class Observed:
     """What a window and the time before it show.
 
-    `read` are all observations, by the exporters' clocks, `new` those of the window. By right clocks: `flows`, one
-    observation a flow, `counted`, the flows as earlier windows counted them, and the `bursts` that they make. Records
-    of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs before, and
-    `holes` the spans of which records are missing. `strays` are endpoints that train with another tenant's, with the
-    name of the tenant that the topology gives them.
+    `read` are all observations, by the exporters' clocks, `new` those of the window. By right clocks: `by_pair` are the
+    `flows`, one observation each, `counted` the flows as earlier windows counted them, and `bursts` what they make.
+    Records of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs
+    before, and `holes` the spans of which records are missing. `strays` are endpoints that train with another tenant's,
+    with the name of the tenant that the topology gives them.
     """
 
     window: Window
     until_ns: int
     read: FlowBatch
     new: FlowBatch
-    flows: FlowBatch
+    by_pair: FlowsByPair
     counted: FlowBatch
     bursts: Traffic
     coarse: Bool
@@ -93,6 +94,11 @@ class Observed:
     known: KnownJobs
     holes: tuple[Hole, ...] = ()
     strays: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def flows(self) -> FlowBatch:
+        """One observation a flow, by right clocks."""
+        return self.by_pair.flows
 
     def for_jobs(self) -> Observed:
         """Return it without what no job is examined by.
@@ -125,4 +131,5 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
     coarse = coarse_pairs(bursts, flows, timeouts, params.merged)
     exporters = exporters.closing_after(timeouts)
-    return Observed(window, until_ns, seen.flows, new, flows, counted, bursts, coarse, timeouts, exporters, known)
+    by_pair = FlowsByPair.of(flows)
+    return Observed(window, until_ns, seen.flows, new, by_pair, counted, bursts, coarse, timeouts, exporters, known)

@@ -23,6 +23,7 @@ from prism_ch.model.exporter import ExporterStates, Timeouts
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_cut import FlowCut
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, JobRecord, JobStatus, Members, Pairs, Steps
@@ -428,7 +429,7 @@ def observed(flows: FlowBatch, until_ns: int = BEGIN_NS) -> Observed:
         until_ns=until_ns,
         read=flows,
         new=flows,
-        flows=flows,
+        by_pair=FlowsByPair.of(flows),
         counted=FlowBatch.empty(),
         bursts=bursts,
         coarse=np.zeros(0, dtype=bool),

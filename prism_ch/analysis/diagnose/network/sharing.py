@@ -31,7 +31,8 @@ def without_congestion(
     """
     if not any(finding.kind in ("slow_nic", "slow_link") for finding in findings):
         return tuple(findings)
-    inside = np.isin(flows.src, members) & np.isin(flows.dst, members)
+    inside = np.zeros(len(flows), dtype=np.bool_)
+    inside[flows.rows_between(members)] = True
     return tuple(
         _as_congestion(finding, job_id, flows, inside, topology, params)
         if finding.kind in ("slow_nic", "slow_link")

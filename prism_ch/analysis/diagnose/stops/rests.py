@@ -13,9 +13,9 @@ from prism_ch.analysis.diagnose.stops.habits import periodic_pauses
 from prism_ch.analysis.diagnose.stops.hang_culprits import Sends, TrainingPairs, find_hang_culprits
 from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by
+from prism_ch.core.arrays import is_among, order_by
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8, freeze
-from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import StopParams
 from prism_ch.model.result import DP, OTHER, PAIR_KINDS, Steps
@@ -89,7 +89,7 @@ class StepsSeen:
     storage: Bool
 
     @classmethod
-    def of(cls, one: RebuiltAttempt, around: FlowBatch, holes: Sequence[Hole], params: StopParams) -> StepsSeen:
+    def of(cls, one: RebuiltAttempt, around: FlowsByPair, holes: Sequence[Hole], params: StopParams) -> StepsSeen:
         """Measure the rests of an attempt's steps.
 
         Parameters: `around`, any flows of that time; `holes`, the spans of which the job's records are missing.
@@ -305,7 +305,7 @@ def _endpoint_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> tu
 
 
 def wait_for_storage(
-    rests: Rests, duration_s: Float64, around: FlowBatch, endpoints: Int32, params: StopParams
+    rests: Rests, duration_s: Float64, around: FlowsByPair, endpoints: Int32, params: StopParams
 ) -> Bool:
     """Mask the long rests in which more than usual goes to other machines, bool[steps].
 
@@ -324,7 +324,7 @@ def wait_for_storage(
 
 
 def unusual_background(
-    around: FlowBatch, endpoints: Int32, span: Interval, topology: Topology, params: StopParams
+    around: FlowsByPair, endpoints: Int32, span: Interval, topology: Topology, params: StopParams
 ) -> dict[str, int]:
     """Return the bytes between members and others in a span, by machine.
 
@@ -336,16 +336,18 @@ def unusual_background(
     return {topology.endpoints[row]: int(moved[row]) for row in most.tolist() if moved[row] > 0}
 
 
-def _unusual_bytes(around: FlowBatch, endpoints: Int32, span: Interval, params: StopParams) -> Float64:
+def _unusual_bytes(around: FlowsByPair, endpoints: Int32, span: Interval, params: StopParams) -> Float64:
     """Return the background bytes in a span, by the other endpoint; empty if usual."""
-    earlier = Interval(min(int(around.end_ns.min(initial=span.start_ns)), span.start_ns), span.start_ns)
+    begin_ns = span.start_ns if around.earliest_ns is None else min(around.earliest_ns, span.start_ns)
+    earlier = Interval(begin_ns, span.start_ns)
     usual, moved = (_background_bytes(around, endpoints, each) for each in (earlier, span))
     longest_ns = max(earlier.length_ns, span.length_ns)
     return moved[:0] if moved.sum() <= params.twice * usual.sum() * span.length_ns / longest_ns else moved
 
 
-def _background_bytes(around: FlowBatch, endpoints: Int32, span: Interval) -> Float64:
-    sends, gets = np.isin(around.src, endpoints), np.isin(around.dst, endpoints)
-    rows = (sends != gets) & (around.end_ns > span.start_ns) & (around.start_ns < span.end_ns)
-    other = np.where(sends, around.dst, around.src)[rows]
-    return np.bincount(other, weights=around.bytes[rows]).astype(np.float64)
+def _background_bytes(around: FlowsByPair, endpoints: Int32, span: Interval) -> Float64:
+    flows, rows = around.flows, around.rows_across(endpoints)
+    rows = rows[(flows.end_ns[rows] > span.start_ns) & (flows.start_ns[rows] < span.end_ns)]
+    src, dst = flows.src[rows], flows.dst[rows]
+    other = np.where(is_among(src, endpoints), dst, src)
+    return np.bincount(other, weights=flows.bytes[rows]).astype(np.float64)

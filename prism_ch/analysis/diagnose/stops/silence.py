@@ -34,10 +34,11 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
     subject_of,
 )
 from prism_ch.analysis.observe.holes import Hole
-from prism_ch.core.arrays import distinct, is_among
+from prism_ch.core.arrays import distinct
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import PP, Steps
 from prism_ch.model.topology import Topology
@@ -72,17 +73,17 @@ class QuietJob:
         endpoints: Int32,
         pairs: TrainingPairs,
         steps: Steps,
-        flows: FlowBatch,
+        around: FlowsByPair,
         span: Interval,
         known: Sequence[Finding],
         holes: Sequence[Hole] = (),
     ) -> QuietJob:
         """Divide any flows into the job's training that ends in a span, and its background."""
+        flows = around.flows
         among = flows.rows_between(np.concatenate([pairs.src, pairs.dst]))
         trains = among[pairs.holds(flows.src[among], flows.dst[among])]
-        theirs = is_among(flows.src, endpoints) | is_among(flows.dst, endpoints)
-        theirs[trains] = False
-        background = flows.take(theirs)
+        theirs = around.rows_at(endpoints)
+        background = flows.take(np.setdiff1d(theirs, trains, assume_unique=True))
         training = flows.take(trains[flows.end_ns[trains] >= span.start_ns])
         until_ns, saw = span.end_ns, [flows.exporters[code] for code in distinct(training.exporter).tolist()]
         hiding = tuple(hole for hole in holes if hole.hides(saw))
@@ -251,7 +252,7 @@ def _describe_silence(
     Parameters: `excess_s`, by how much a rest is longer that is surely a stop; `lost`, exporters that see nothing else.
     """
     span = Interval(stop.start_ns, stop.end_ns)
-    background = unusual_background(quiet.around, quiet.endpoints, span, topology, params)
+    background = unusual_background(FlowsByPair.of(quiet.around), quiet.endpoints, span, topology, params)
     if sum(background.values()) <= params.min_saved_share * quiet.usual_payload(stop.step):
         background = {}
     waits_s = params.silence_s if culprits.inside_step else params.idle_hang_s

@@ -20,7 +20,7 @@ from prism_ch.core.arrays import distinct
 from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Int32
 from prism_ch.model.finding import Baseline, Finding, FindingKind, Severity, SubjectType
-from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import Steps
 from prism_ch.model.topology import Topology
@@ -201,7 +201,7 @@ def most_background(moved: Mapping[str, int]) -> str:
 
 
 def find_past_stops(
-    job_id: str, seen: StepsSeen, history: Steps, around: FlowBatch, topology: Topology, params: Params
+    job_id: str, seen: StepsSeen, history: Steps, around: FlowsByPair, topology: Topology, params: Params
 ) -> tuple[Finding, ...]:
     """Find the stalls and restarts in an attempt's new steps that another step came after.
 
@@ -261,13 +261,13 @@ def find_habits(pauses: Iterable[Finding], history: Steps, params: StopParams) -
     )
 
 
-def _met_anew(seen: StepsSeen, span: Interval, around: FlowBatch, params: StopParams) -> bool:
+def _met_anew(seen: StepsSeen, span: Interval, around: FlowsByPair, params: StopParams) -> bool:
     """Return whether nearly all endpoints connect to others. More small flows than usual run between them.
 
     Where one rank tells all others of one another they need not meet each with each.
     """
-    inside = np.isin(around.src, seen.endpoints) & np.isin(around.dst, seen.endpoints)
-    small = around.take(inside & (around.bytes < params.little * seen.usual_message()))
+    flows, among = around.flows, around.flows.rows_between(seen.endpoints)
+    small = flows.take(among[flows.bytes[among] < params.little * seen.usual_message()])
     met = small.take((small.start_ns > span.start_ns) & (small.end_ns < span.end_ns))
     if len(met) <= params.twice * usual_count(small.start_ns, span.start_ns, span.end_ns):
         return False
@@ -286,7 +286,7 @@ def _describe_habit(stop: Stop, when: str) -> Finding:
 
 
 def _describe_stall(
-    seen: StepsSeen, row: int, stop: Stop, around: FlowBatch, topology: Topology, params: Params
+    seen: StepsSeen, row: int, stop: Stop, around: FlowsByPair, topology: Topology, params: Params
 ) -> Finding:
     """Describe what a stall that is over waited for; `row` is its step.
 

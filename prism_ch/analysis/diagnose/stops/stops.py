@@ -36,6 +36,7 @@ from prism_ch.core.robust import usual_count
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.finding import Baseline, Finding
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import Params, StopParams
 from prism_ch.model.result import OTHER, Steps
@@ -49,7 +50,9 @@ def find_stops(context: JobContext) -> list[Finding]:
     over = [
         stop
         for attempt in context.attempts
-        for stop in find_past_stops(context.job_id, attempt.steps_seen, context.job.steps, seen.flows, topology, params)
+        for stop in find_past_stops(
+            context.job_id, attempt.steps_seen, context.job.steps, seen.by_pair, topology, params
+        )
     ]
     quiet = _newest_quiet(context)
     rhythm = usual_rhythm(quiet, params.stops)
@@ -104,11 +107,12 @@ def find_standstills(
 
     There are none on those that don't stand still.
     """
+    read = FlowsByPair.of(seen.read) if seen.known.resting else seen.by_pair
 
     def standstill(job: JobMemory) -> tuple[Finding, ...] | None:
         if any(one.baseline.presumed for one in job.findings if one.status == "open"):
             return job.findings
-        quiet = _known_quiet(job, seen.read, seen)
+        quiet = _known_quiet(job, read, seen)
         stop = find_silence(quiet, usual_rhythm(quiet, params.stops), topology, params)
         if stop is not None:
             return _with_stop(job, stop, seen.until_ns)
@@ -137,7 +141,7 @@ def find_connecting(
                 _taken_over(one, params.stops) if is_stop(one) and one.status == "open" else one for one in known
             )
         else:
-            quiet = _known_quiet(job, seen.flows, seen)
+            quiet = _known_quiet(job, seen.by_pair, seen)
             rhythm = usual_rhythm(quiet, params.stops)
             restart = _restart_so_far(quiet, rhythm, seen.window.start_ns, topology, params.stops)
             now = known if restart is None else _with_stop(job, restart, seen.until_ns)
@@ -191,10 +195,12 @@ def _newest_quiet(context: JobContext) -> QuietJob:
     span = Interval(int(bursts.end_ns.min(initial=until_ns)), until_ns)
     endpoints = newest.division.endpoints
     seen, known = context.seen, (*context.known, *context.seen.known.findings)
-    return QuietJob.of(context.job_id, endpoints, pairs, context.job.steps, seen.flows, span, known, context.job.holes)
+    return QuietJob.of(
+        context.job_id, endpoints, pairs, context.job.steps, seen.by_pair, span, known, context.job.holes
+    )
 
 
-def _known_quiet(job: JobMemory, flows: FlowBatch, seen: Observed) -> QuietJob:
+def _known_quiet(job: JobMemory, flows: FlowsByPair, seen: Observed) -> QuietJob:
     typed = job.pairs.take(job.pairs.kind != OTHER)
     pairs = TrainingPairs(typed.src, typed.dst, typed.kind)
     endpoints, span = np.unique(job.members.endpoint), Interval(0, seen.until_ns)

@@ -16,6 +16,7 @@ from prism_ch.analysis.diagnose.stops.rests import (
     with_endpoint_rests,
 )
 from prism_ch.model.columns import Bool
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import StopParams
 from prism_ch.model.result import DP, OTHER, PP
@@ -158,7 +159,7 @@ def saved(background: Sequence[Flow]) -> Bool:
     end_ns = BEGIN_NS + np.array([round(end * MS) for end in ENDS_MS], np.int64)
     rests = find_rests(bursts, typed(bursts), end_ns)
     duration_s = np.append(np.nan, np.diff(end_ns) / 1e9)
-    return wait_for_storage(rests, duration_s, batch(background), MEMBERS, PARAMS)
+    return wait_for_storage(rests, duration_s, FlowsByPair.of(batch(background)), MEMBERS, PARAMS)
 
 
 def test_a_longer_rest_in_which_much_is_saved_is_one_for_storage() -> None:
@@ -180,7 +181,7 @@ def test_longer_rest_with_usual_background_is_not_for_storage(background: Sequen
 
 
 def test_machines_with_the_most_background_are_named() -> None:
-    flows = batch([Flow(0, 4, 500, 100, size=MB), Flow(1, 5, 500, 100, size=9 * MB)])
+    flows = FlowsByPair.of(batch([Flow(0, 4, 500, 100, size=MB), Flow(1, 5, 500, 100, size=9 * MB)]))
     span = Interval(BEGIN_NS + 400 * MS, BEGIN_NS + 900 * MS)
     assert list(unusual_background(flows, MEMBERS, span, topology(6), PARAMS)) == ["10.0.105.0", "10.0.104.0"]
 

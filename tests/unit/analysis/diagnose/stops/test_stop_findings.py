@@ -26,6 +26,7 @@ from prism_ch.analysis.diagnose.stops.stop_findings import (
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.finding import Baseline, Finding, SubjectType
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.params import Params
 from prism_ch.model.window import Interval
 from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, steps_of, steps_seen, topology
@@ -136,7 +137,8 @@ HISTORY = steps_of([*[1.0] * 6, 9.0, *[1.0] * 3])
 
 
 def found(seen: StepsSeen, met: Sequence[Flow] = ()) -> tuple[Finding, ...]:
-    return find_past_stops("job", seen, HISTORY, batch(met) if met else FlowBatch.empty(), RING, PARAMS)
+    around = FlowsByPair.of(batch(met) if met else FlowBatch.empty())
+    return find_past_stops("job", seen, HISTORY, around, RING, PARAMS)
 
 
 def test_ranks_that_meet_others_begin_anew() -> None:
