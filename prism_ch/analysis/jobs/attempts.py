@@ -10,7 +10,7 @@ silences all pairs as well, but the same ones come back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,9 +53,15 @@ class Attempts:
         return self.endpoint[slice(*np.searchsorted(self.attempt, [attempt, attempt + 1]))]
 
     def joined(self, label: Int32) -> Attempts:
-        """Join the attempts of equal `label` int32[attempts], their new number."""
+        """Join the attempts of equal `label` int32[attempts], their new number.
+
+        Where none joins another, nothing is asked of the bursts, and they stay in the same columns.
+        """
         follows = np.full(int(label.max()) + 1, -1, dtype=np.int32)
-        whole = _describe(self.traffic, self.merged, label[self.of_burst], follows)
+        if np.array_equal(label, np.arange(len(self))):
+            whole = replace(self, follows=follows)
+        else:
+            whole = _describe(self.traffic, self.merged, label[self.of_burst], follows)
         later = np.flatnonzero(self.follows >= 0)
         after, before = label[later], label[self.follows[later]]
         over = whole.last_ns[before] <= whole.first_ns[after]

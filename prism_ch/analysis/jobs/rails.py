@@ -40,13 +40,17 @@ def merge_rails(
     if attempts.merged.any():
         volume = partial(_common_volume, attempts, topology)
         attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
+    bursts = _TimedBursts.of(attempts)
     for lags, overlap_min, alike_min in (
         (_BINS // 8, params.half, params.co_activity_min),
         (0, 0.0, params.nearly_all),
     ):
         for by_end in (False, True):
-            together = partial(_co_activity, _TimedBursts.of(attempts), lags=lags, by_end=by_end)
-            attempts = join(attempts, together, overlap_min=overlap_min, alike_min=alike_min)
+            together = partial(_co_activity, bursts, lags=lags, by_end=by_end)
+            joined = join(attempts, together, overlap_min=overlap_min, alike_min=alike_min)
+            if joined.of_burst is not attempts.of_burst:
+                bursts = _TimedBursts.of(joined)
+            attempts = joined
     return attempts
 
 

@@ -36,6 +36,16 @@ def as_lists(found: Attempts) -> list[tuple[list[int], int]]:
     ]
 
 
+def test_attempts_of_which_none_joins_another_stay_as_they_are() -> None:
+    found = attempts([*ring([0, 1, 2], EARLY), *ring([0, 1, 3], LATE), *ring([4, 5], EARLY)])
+    same, turned = (rows.astype(np.int32) for rows in (np.arange(len(found)), np.arange(len(found))[::-1]))
+    alone, again = found.joined(same), found.joined(turned).joined(turned)
+    assert len(found) > 1
+    assert alone.of_burst is found.of_burst
+    for name in ("of_burst", "follows", "attempt", "endpoint", "first_ns", "last_ns"):
+        assert getattr(alone, name).tolist() == getattr(again, name).tolist(), name
+
+
 def mesh(members: Sequence[int], from_ms: float) -> list[Flow]:
     """Everybody meets everybody."""
     pairs = [(a, b) for a in members for b in members if a != b]
