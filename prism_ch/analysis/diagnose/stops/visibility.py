@@ -8,8 +8,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.stops.stop_findings import ALL_EXPORTERS, is_gap
 from prism_ch.analysis.observe.observe import Observed
-from prism_ch.core.arrays import distinct
-from prism_ch.model.columns import Int32
+from prism_ch.model.columns import Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import JobRevision, Visibility
 
@@ -21,11 +20,14 @@ def measure_visibility(
 
     Parameters: `jobs`, all that have not ended; `missing`, the findings on missing records.
     """
-    touched = distinct(np.concatenate([seen.new.src, seen.new.dst]))
-    return tuple(_measure(job, touched, missing, seen) for job in jobs if job.job.status != "ended")
+    src, dst = seen.new.src, seen.new.dst
+    touched = np.zeros(1 + max(int(side.max(initial=-1)) for side in (src, dst)), dtype=np.bool_)
+    touched[src] = touched[dst] = True
+    shown = np.flatnonzero(touched)
+    return tuple(_measure(job, shown, missing, seen) for job in jobs if job.job.status != "ended")
 
 
-def _measure(job: JobRevision, touched: Int32, missing: Sequence[Finding], seen: Observed) -> Visibility:
+def _measure(job: JobRevision, touched: Int64, missing: Sequence[Finding], seen: Observed) -> Visibility:
     members = job.members.endpoint[job.members.last_seen_ns >= job.attempt.begin_ns]
     shown = int(np.isin(members, touched).sum())
     mine = [one for one in missing if job.job.job_id in one.jobs]
