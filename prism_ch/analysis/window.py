@@ -8,7 +8,14 @@ from typing import TypeAlias, TypeVar
 
 from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.continuity import Continued, JobsAround, continue_jobs, rebuild_job
-from prism_ch.analysis.continuity.publish import absorbed, job_revision, remember_window, silent_jobs, unchanged
+from prism_ch.analysis.continuity.publish import (
+    absorbed,
+    job_revision,
+    remember_findings,
+    remember_window,
+    silent_jobs,
+    unchanged,
+)
 from prism_ch.analysis.continuity.resume import AttemptSteps
 from prism_ch.analysis.continuity.unseen import holes_of, with_holes
 from prism_ch.analysis.diagnose.context import ExaminedJob, JobContext
@@ -224,7 +231,7 @@ def analyse_window(
 
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident, lost)
     revision = replace(revision, jobs=_with_what_ifs(revision, replays, apart), failures=apart.failures)
-    return revision, remember_window(memory, revision, seen.window, params.going_on, params.incident.quiet_s)
+    return revision, remember_findings(known, memory, revision, seen.window, params.going_on, params.incident.quiet_s)
 
 
 def _lost_share(job: DescribedJob, finding: Finding) -> float | None:

@@ -12,6 +12,7 @@ from prism_ch.analysis.roles.stage_order import add_groups
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Float64, Int32, Int64, UInt8
+from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.incident import Incident
@@ -297,13 +298,47 @@ def remember_window(
     jobs = {job.job.job_id: job for job in memory.jobs if job.job.job_id not in revision.withdrawn}
     for one in revision.jobs:
         jobs[one.job.job_id] = _remember_job(jobs.get(one.job.job_id), one, params)
+    exporters = memory.exporters.followed_by(revision.exporters, window.start_ns)
+    return _with_findings(jobs.values(), exporters, memory, revision, window, quiet_s)
+
+
+def remember_findings(
+    known: WindowMemory,
+    memory: WindowMemory,
+    revision: WindowRevision,
+    window: Window,
+    params: ContinueParams,
+    quiet_s: int,
+) -> WindowMemory:
+    """Return what is known after a window whose findings were judged since.
+
+    Parameters: `known`, what remember_window() gave of the revision before that; `memory`, what was known before the
+    window; `revision`, with the incidents.
+    """
+    before = {job.job.job_id: job for job in memory.jobs}
+    judged = {one.job.job_id: one for one in revision.jobs}
+    jobs = [
+        _with_judged(job, before.get(job.job.job_id), judged[job.job.job_id], params)
+        if job.job.job_id in judged
+        else job
+        for job in known.jobs
+    ]
+    return _with_findings(jobs, known.exporters, memory, revision, window, quiet_s)
+
+
+def _with_findings(
+    jobs: Iterable[JobMemory],
+    exporters: ExporterHistory,
+    memory: WindowMemory,
+    revision: WindowRevision,
+    window: Window,
+    quiet_s: int,
+) -> WindowMemory:
+    """Put jobs together with what is known after a window about no single one."""
     findings = {one.diagnosis_id: one for one in (*memory.findings, *revision.findings)}
-    return WindowMemory(
-        tuple(jobs[job_id] for job_id in sorted(jobs)),
-        _still_open(findings.values()),
-        memory.exporters.followed_by(revision.exporters, window.start_ns),
-        _recent((*memory.incidents, *revision.incidents), jobs.values(), window.end_ns - quiet_s * 10**9),
-    )
+    in_order = tuple(sorted(jobs, key=lambda job: job.job.job_id))
+    incidents = _recent((*memory.incidents, *revision.incidents), in_order, window.end_ns - quiet_s * 10**9)
+    return WindowMemory(in_order, _still_open(findings.values()), exporters, incidents)
 
 
 def _recent(known: Iterable[Incident], jobs: Iterable[JobMemory], since_ns: int) -> tuple[Incident, ...]:
@@ -320,31 +355,37 @@ def _recent(known: Iterable[Incident], jobs: Iterable[JobMemory], since_ns: int)
 
 def _remember_job(before: JobMemory | None, revision: JobRevision, params: ContinueParams) -> JobMemory:
     steps, gpu_steps = revision.steps, revision.gpu_steps
-    findings = {one.diagnosis_id: one for one in revision.findings}
     if before is not None:
-        known = Steps.concat([before.baseline_steps, before.steps])
-        steps = Steps.concat([known.take(known.step < revision.from_step), steps])
+        past = Steps.concat([before.baseline_steps, before.steps])
+        steps = Steps.concat([past.take(past.step < revision.from_step), steps])
         known_of_gpus = before.gpu_steps.take(before.gpu_steps.step < revision.from_step)
         gpu_steps = GpuSteps.concat([known_of_gpus, gpu_steps])
-        earlier = (one for one in before.findings if one.start_ns < revision.from_time_ns)
-        findings = {one.diagnosis_id: one for one in earlier} | findings
-        findings = {one.diagnosis_id: one for one in before.pauses if one.start_ns < revision.from_time_ns} | findings
-    remembered = RememberedSteps.of(revision.job, params)
-    newest, baseline = remembered.parts(steps)
+    newest, baseline = RememberedSteps.of(revision.job, params).parts(steps)
     gpu_steps = gpu_steps.take(np.isin(gpu_steps.step, newest.step))
-    return JobMemory(
+    known = JobMemory(
         revision.job,
         revision.members,
         revision.pairs,
         revision.groups,
         newest,
         gpu_steps.take(order_by(gpu_steps.endpoint, gpu_steps.step)),
-        _still_open(findings.values()),
+        (),
         baseline,
         revision.attempt,
         revision.usual_compute,
-        remembered.pauses(findings.values()),
     )
+    return _with_judged(known, before, revision, params)
+
+
+def _with_judged(
+    known: JobMemory, before: JobMemory | None, revision: JobRevision, params: ContinueParams
+) -> JobMemory:
+    """Return a job as a window leaves it, with its findings as they are published."""
+    earlier = () if before is None else (*before.pauses, *before.findings)
+    stays = (one for one in earlier if one.start_ns < revision.from_time_ns)
+    findings = {one.diagnosis_id: one for one in (*stays, *revision.findings)}
+    pauses = RememberedSteps.of(revision.job, params).pauses(findings.values())
+    return replace(known, findings=_still_open(findings.values()), pauses=pauses)
 
 
 def _still_open(findings: Iterable[Finding]) -> tuple[Finding, ...]:

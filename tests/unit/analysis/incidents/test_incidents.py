@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prism_ch.analysis.continuity.publish import remember_window, unchanged
+from prism_ch.analysis.continuity.publish import remember_findings, remember_window, unchanged
 from prism_ch.analysis.incidents.groups import named
 from prism_ch.analysis.incidents.incidents import find_incidents
 from prism_ch.analysis.incidents.words import HIDDEN
@@ -47,6 +47,11 @@ def _with_step(job: JobMemory, step: int, duration_s: float) -> JobMemory:
     )
 
 
+def judged(memory: WindowMemory) -> tuple[object, ...]:
+    """What is remembered of findings and incidents."""
+    return memory.findings, memory.incidents, [(job.job.job_id, job.findings, job.pauses) for job in memory.jobs]
+
+
 class Story:
     """Windows worked one after the other."""
 
@@ -65,7 +70,9 @@ class Story:
         after = remember_window(self.memory, revision, now, PARAMS.going_on, PARAMS.incident.quiet_s)
         self.revision = find_incidents(revision, self.memory, after, now, WHERE, PARAMS.incident)
         quiet_s = PARAMS.incident.quiet_s
-        self.memory = remember_window(self.memory, self.revision, now, PARAMS.going_on, quiet_s)
+        anew = remember_window(self.memory, self.revision, now, PARAMS.going_on, quiet_s)
+        self.memory = remember_findings(after, self.memory, self.revision, now, PARAMS.going_on, quiet_s)
+        assert judged(self.memory) == judged(anew)
         self.number += 1
         return {one.incident_id: one for one in self.revision.incidents if not one.tenant}
 
