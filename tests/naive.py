@@ -244,10 +244,10 @@ def elect(records: Sequence[Record]) -> list[Record]:
     return sorted(kept)
 
 
-def bursts(messages: Sequence[tuple[int, int, int]], gap: int) -> list[tuple[int, int, int, int]]:
-    """Join messages at most a gap apart to (start, end, size, number of messages)."""
+def bursts(messages: Sequence[tuple[int, int, int]], gap: int) -> list[tuple[int, int, int]]:
+    """Join messages at most a gap apart to (start, end, size)."""
     joined = []
     for start, end in merge([(start, end) for start, end, _ in messages], gap):
         inside = [size for begin, finish, size in messages if start <= begin and finish <= end]
-        joined.append((start, end, sum(inside), len(inside)))
+        joined.append((start, end, sum(inside)))
     return joined

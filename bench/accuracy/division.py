@@ -127,7 +127,6 @@ def _by_endpoint(closing: Traffic) -> tuple[Sequences, Int64]:
         np.tile(closing.start_ns, 2),
         np.tile(closing.end_ns, 2),
         np.tile(closing.payload, 2),
-        np.tile(closing.flows, 2),
         np.tile(closing.pair_src, 2),
         np.tile(closing.pair_dst, 2),
         np.tile(closing.pair_blur_ns, 2),

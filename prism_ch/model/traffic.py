@@ -15,23 +15,21 @@ class Traffic:
     """Bursts of data, one a row, sorted by (pair, start_ns); bursts of a pair do not overlap.
 
     `pair` is a row of the pair table below: directed pairs of endpoints that carry data, sorted by (src, dst).
-    `payload` is bytes without packet headers. `flows` counts the records the burst was joined from. `pair_blur_ns`
-    int64[pairs] is how far apart bursts of a pair and of others may lie that move at the same moment, `pair_tick_ns`
-    int64[pairs] what their times are cut to.
+    `payload` is bytes without packet headers. `pair_blur_ns` int64[pairs] is how far apart bursts of a pair and of
+    others may lie that move at the same moment, `pair_tick_ns` int64[pairs] what their times are cut to.
     """
 
     pair: Int32
     start_ns: Int64
     end_ns: Int64
     payload: Int64
-    flows: Int32
     pair_src: Int32
     pair_dst: Int32
     pair_blur_ns: Int64
     pair_tick_ns: Int64
 
     def __post_init__(self) -> None:
-        freeze(self, pair=np.int32, start_ns=np.int64, end_ns=np.int64, payload=np.int64, flows=np.int32)
+        freeze(self, pair=np.int32, start_ns=np.int64, end_ns=np.int64, payload=np.int64)
         freeze(self, pair_src=np.int32, pair_dst=np.int32, pair_blur_ns=np.int64, pair_tick_ns=np.int64)
 
     def __len__(self) -> int:
@@ -102,5 +100,4 @@ class Traffic:
             start_ns=self.start_ns[rows],
             end_ns=self.end_ns[rows],
             payload=self.payload[rows],
-            flows=self.flows[rows],
         )

@@ -70,12 +70,12 @@ def read_bursts(batch: FlowBatch, blurs_ns: Int64, ticks_ns: Int64, params: Obse
     pair_blur_ns, pair_tick_ns = (_largest(each[batch.exporter], first) for each in (blurs_ns, ticks_ns))
     number = np.cumsum(carries_data, dtype=np.int32) - 1
     none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-    whole = Growing(pair=none[1], start_ns=none[0], end_ns=none[0], payload=none[0], flows=none[1])
+    whole = Growing(pair=none[1], start_ns=none[0], end_ns=none[0], payload=none[0])
     for part in _parts(batch, first, params):
         rows = carries_data[part.pairs][part.pair] & (part.is_data | ~answers[part.pairs][part.pair])
         bursts = _bursts(batch, part, rows, params)
         pair = number[part.pairs][bursts.pair]
-        own = {name: getattr(bursts, name) for name in ("start_ns", "end_ns", "payload", "flows")}
+        own = {name: getattr(bursts, name) for name in ("start_ns", "end_ns", "payload")}
         whole.append(pair=pair, **own)
     of_pair = (column[carries_data] for column in (pair_src, pair_dst, pair_blur_ns, pair_tick_ns))
     return Traffic(*whole.end().values(), *of_pair)
@@ -129,9 +129,8 @@ def _bursts(batch: FlowBatch, part: _Part, rows: Bool, params: ObserveParams) ->
     start_ns, end_ns = batch.start_ns[part.rows][rows], batch.end_ns[part.rows][rows]
     joined = intervals.merge(pair, start_ns, end_ns, gap_ns=params.burst_gap_ns)
     carried = np.bincount(joined.owner, weights=payload, minlength=len(joined.group)).astype(np.int64)
-    records = np.bincount(joined.owner, minlength=len(joined.group)).astype(np.int32)
     pairs = np.zeros(part.pairs.stop - part.pairs.start, dtype=np.int64)  # nothing is asked of the pairs here
-    bursts = Traffic(joined.group, joined.start, joined.end, carried, records, pairs, pairs, pairs, pairs)
+    bursts = Traffic(joined.group, joined.start, joined.end, carried, pairs, pairs, pairs, pairs)
     return bursts.take(_is_data(bursts, params))
 
 

@@ -120,7 +120,6 @@ def traffic(flows: Iterable[Flow], blur_ms: float = 0, tick_ms: float = 0) -> Tr
         start_ns=np.array([flow.start_ns for flow in rows]),
         end_ns=np.array([flow.end_ns for flow in rows]),
         payload=np.array([flow.size for flow in rows]),
-        flows=np.ones(len(rows), np.int32),
         pair_src=np.array([src for src, _ in pairs], np.int32),
         pair_dst=np.array([dst for _, dst in pairs], np.int32),
         pair_blur_ns=np.full(len(pairs), round(blur_ms * MS)),

@@ -83,8 +83,7 @@ def by_queue_pair(
     kept = np.flatnonzero(~divided[traffic.pair])
     own = traffic.take(kept)
     joined = {
-        name: np.concatenate([getattr(own, name), getattr(parts, name)])
-        for name in ("start_ns", "end_ns", "payload", "flows")
+        name: np.concatenate([getattr(own, name), getattr(parts, name)]) for name in ("start_ns", "end_ns", "payload")
     }
     of_pair = np.concatenate([number_of[own.pair], parts.pair])
     order = order_by(of_pair, joined["start_ns"])
@@ -131,6 +130,5 @@ def _parts(
         start_ns=np.minimum.reduceat(flows.start_ns[rows], begin),
         end_ns=np.maximum.reduceat(flows.end_ns[rows], begin),
         payload=np.rint(traffic.payload[of_burst] * moved / total[of_burst]).astype(np.int64),
-        flows=np.diff(np.append(begin, len(rows))).astype(np.int32),
     )
     return parts, of_burst

@@ -34,9 +34,9 @@ def observe(seen: FlowBatch, params: ObserveParams) -> Traffic:
 
 
 def rows(bursts: Traffic) -> list[tuple[Any, ...]]:
-    """Each burst as (src, dst, start ms, end ms, payload, flows)."""
+    """Each burst as (src, dst, start ms, end ms, payload)."""
     start_ms, end_ms = ((column - BEGIN_NS) // MS for column in (bursts.start_ns, bursts.end_ns))
-    return table(bursts.src, bursts.dst, start_ms, end_ms, bursts.payload, bursts.flows)
+    return table(bursts.src, bursts.dst, start_ms, end_ms, bursts.payload)
 
 
 def table(*columns: npt.NDArray[Any]) -> list[tuple[Any, ...]]:
@@ -127,8 +127,8 @@ class TestObserve:
     def test_payload_is_bytes_less_headers(self) -> None:
         udp, tcp = Flow(0, 1, 0, size=8 * MB), Flow(0, 1, 100, size=3 * MB, proto=TCP)
         assert rows(observe(batch([udp, tcp]), PARAMS)) == [
-            (0, 1, 0, 10, 8 * MB, 1),
-            (0, 1, 100, 110, 3 * MB, 1),
+            (0, 1, 0, 10, 8 * MB),
+            (0, 1, 100, 110, 3 * MB),
         ]
 
     def test_queue_pairs_and_timeouts_of_one_message_are_one_burst(self) -> None:
@@ -138,7 +138,7 @@ class TestObserve:
             Flow(0, 1, 11, 5, 10 * MB, port=1),  # half a millisecond after the second has ended
             Flow(0, 1, 18, 5, 10 * MB),  # two milliseconds later: another message
         ]
-        assert rows(observe(batch(parts), PARAMS)) == [(0, 1, 0, 16, 50 * MB, 3), (0, 1, 18, 23, 10 * MB, 1)]
+        assert rows(observe(batch(parts), PARAMS)) == [(0, 1, 0, 16, 50 * MB), (0, 1, 18, 23, 10 * MB)]
 
     def test_acknowledgements_are_left_out(self) -> None:
         data = [Flow(0, 1, at, size=40 * MB, proto=TCP) for at in every(100, 5)]
@@ -152,7 +152,7 @@ class TestObserve:
         acknowledged = [Flow(1, 0, at, size=4) for at in every(100, 5)]
         tree = [Flow(1, 0, at, size=400_000) for at in every(100, 5, 50)]
         bursts = observe(batch([*ring_one_way, *acknowledged, *tree]), PARAMS)
-        assert [row[-2] for row in rows(bursts)] == [700 * MB] * 5 + [400_000] * 5
+        assert [row[-1] for row in rows(bursts)] == [700 * MB] * 5 + [400_000] * 5
 
     def test_direction_without_payload_is_left_out_when_unanswered(self) -> None:
         assert len(observe(batch([Flow(0, 1, 0, size=0)]), PARAMS)) == 0
@@ -164,13 +164,13 @@ class TestObserve:
     def test_control_messages_are_left_out_however_many(self) -> None:
         data = [Flow(0, 1, at, size=40 * MB) for at in every(100, 3)]
         control = [Flow(0, 1, at, 0, size=1000) for at in every(5, 60, 301)]
-        assert [size for *_, size, _ in rows(observe(batch(data + control), PARAMS))] == [40 * MB] * 3
+        assert [size for *_, size in rows(observe(batch(data + control), PARAMS))] == [40 * MB] * 3
 
     def test_what_is_as_large_as_data_stays_however_large_the_rest(self) -> None:
         gradients = [Flow(0, 1, at, size=2500 * MB) for at in every(100, 3)]
         tokens = [Flow(0, 1, at, size=8 * MB) for at in every(100, 3, 50)]
         assert (
-            sorted(row[-2] for row in rows(observe(batch(gradients + tokens), PARAMS)))
+            sorted(row[-1] for row in rows(observe(batch(gradients + tokens), PARAMS)))
             == [8 * MB] * 3 + [2500 * MB] * 3
         )
 
@@ -179,11 +179,11 @@ class TestObserve:
         small = [Flow(0, 2, at, size=100_000) for at in every(100, 3)] + [
             Flow(0, 2, at, 0, 400) for at in every(100, 3, 50)
         ]
-        assert [row[-2] for row in rows(observe(batch(large + small), PARAMS))] == [40 * MB] * 3 + [100_000] * 3
+        assert [row[-1] for row in rows(observe(batch(large + small), PARAMS))] == [40 * MB] * 3 + [100_000] * 3
 
     def test_messages_of_several_sizes_stay(self) -> None:
         bursts = observe(batch([Flow(0, 1, 0, size=40 * MB), Flow(0, 1, 100, size=1 * MB)]), PARAMS)
-        assert [size for *_, size, _ in rows(bursts)] == [40 * MB, 1 * MB]
+        assert [size for *_, size in rows(bursts)] == [40 * MB, 1 * MB]
 
     @given(flows, st.integers(0, 3))
     def test_bursts_equal_the_slow_version(self, seen: list[Flow], gap_ms: int) -> None:
@@ -193,7 +193,7 @@ class TestObserve:
             pairs[flow.src, flow.dst].append((flow.start_ns, flow.end_ns, flow.size))
         expected = [(*pair, *burst) for pair in sorted(pairs) for burst in naive.bursts(pairs[pair], gap_ms * MS)]
         found = observe(batch(seen), params)
-        assert table(found.src, found.dst, found.start_ns, found.end_ns, found.payload, found.flows) == expected
+        assert table(found.src, found.dst, found.start_ns, found.end_ns, found.payload) == expected
 
     @pytest.mark.parametrize("rows", [1, 2, 7])
     def test_records_looked_at_some_at_a_time(self, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
@@ -202,7 +202,7 @@ class TestObserve:
         monkeypatch.setattr(stage, "ROWS_AT_ONCE", rows)
         parts = observe(seen, PARAMS)
         assert len(whole) > 3
-        for name in ("pair", "start_ns", "end_ns", "payload", "flows", "pair_src", "pair_dst", "pair_blur_ns"):
+        for name in ("pair", "start_ns", "end_ns", "payload", "pair_src", "pair_dst", "pair_blur_ns"):
             assert getattr(parts, name).tolist() == getattr(whole, name).tolist(), name
 
     @pytest.mark.parametrize("payload", [0, 1, 10**12])
