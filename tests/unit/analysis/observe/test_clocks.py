@@ -104,6 +104,13 @@ class TestOneClockIsOff:
             {name: value - 0.0004 for name, value in ahead.items()}, abs=2e-4
         )
 
+    @pytest.mark.parametrize("rows", [1, 50])
+    def test_rows_sorted_some_at_a_time(self, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+        flows = seen({"leaf-b": 0.2}, loss=0.02)
+        whole = found(flows)
+        monkeypatch.setattr(clocks, "ROWS_AT_ONCE", rows)
+        assert found(flows) == whole
+
     def test_exporters_that_count_differently_are_compared(self) -> None:
         flows = seen({"leaf-b": 0.2})
         counted = np.array([100, 117, 135, 151, 173])[flows.exporter]
