@@ -16,7 +16,7 @@ from prism_ch.core.heap import give_back
 Output = TypeVar("Output")
 
 #: Calls after which freed memory goes back: holes between what few calls leave are small.
-_TIDIED_EVERY = 16
+_TIDIED_EVERY = 4
 
 #: What a function is called with, once for each of these.
 Given = tuple[object, ...]
