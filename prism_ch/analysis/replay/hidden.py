@@ -76,6 +76,8 @@ def place_hidden(visible: Visible, hidden: Hidden, params: ReplayParams) -> list
     2. A weight gradient is computed where a stage sends nothing for as long, once its backward is done: that is what
        backwards are split for.
     """
+    if not (len(hidden.since) or visible.least.any() or visible.most.any()):
+        return _place_weights(visible, hidden, params)
     paths = {0: _Path(0, 0, 0.0, None, ())}
     backwards = np.concatenate([[0], np.cumsum(visible.is_backward)])
     for place, at in enumerate(visible.at.tolist()):
@@ -87,6 +89,18 @@ def place_hidden(visible: Visible, hidden: Hidden, params: ReplayParams) -> list
         paths = best
     last = [_finish(path, visible, hidden, int(backwards[-1]), params) for path in paths.values()]
     return min(last, key=lambda path: path.left).all_operations()
+
+
+def _place_weights(visible: Visible, hidden: Hidden, params: ReplayParams) -> list[tuple[int, ...]]:
+    """Place weight gradients alone: there is one way to do so."""
+    free, due, found = visible.begin, 0, list[tuple[int, ...]]()
+    for at, takes, is_backward in zip(
+        visible.at.tolist(), visible.takes.tolist(), visible.is_backward.tolist(), strict=True
+    ):
+        _, filled = _fill(free, at - takes, due, hidden, params)
+        found.append((WEIGHT,) * filled)
+        free, due = at, due - filled + is_backward
+    return [*found, (WEIGHT,) * due if hidden.weights else ()]
 
 
 def _steps(

@@ -49,16 +49,13 @@ class _Stage:
 
     def keep(self, ratio: float, params: ReplayParams) -> int:
         """Find how many weight gradients the stage keeps back, though it might compute them earlier."""
-
-        def left(kept: int) -> int:
-            return self.place(ratio, params, kept)[-1].count(WEIGHT)
-
         due = int(self.visible.is_backward.sum())
-        return bisect_left(range(due), round(self.tail / (ratio * self.both)), key=left)
+        wanted = round(self.tail / (ratio * self.both))
+        return bisect_left(range(due), wanted, key=lambda kept: self.left(ratio, params, kept))
 
-    def left(self, ratio: float, params: ReplayParams) -> int:
-        """Count the weight gradients that the stage computes after its last output."""
-        return self.place(ratio, params, self.keep(ratio, params))[-1].count(WEIGHT)
+    def left(self, ratio: float, params: ReplayParams, kept: int) -> int:
+        """Count the weight gradients computed after the last output, some being `kept` back."""
+        return self.place(ratio, params, kept)[-1].count(WEIGHT)
 
 
 def with_weights(chains: Sequence[Chain], until: Float64, params: ReplayParams) -> list[Chain] | None:
@@ -173,17 +170,17 @@ def _find_ratio(stages: Sequence[_Stage], params: ReplayParams) -> float | None:
     which stages keep fewest weight gradients back.
     """
     shortest = min(one.tail / one.both for one in stages)
-    best: tuple[float, float] | None = None
+    best: tuple[float, list[float]] | None = None
     # Both passes are two operations.
     for count in range(1, int(shortest / (params.put_off / 2)) + 1):
         ratio = shortest / count
-        off = max(abs(each.tail / (ratio * each.both) - each.left(ratio, params)) for each in stages)
-        cost = sum(each.keep(ratio, params) for each in stages) + off
+        kept = [each.keep(ratio, params) for each in stages]
+        left = [each.left(ratio, params, held) for each, held in zip(stages, kept, strict=True)]
+        off = max(abs(each.tail / (ratio * each.both) - rest) for each, rest in zip(stages, left, strict=True))
+        cost = sum(kept) + off
         if off <= params.put_off and (best is None or cost < best[0]):
-            best = cost, ratio
-    if best is None:
-        return None
-    return float(np.median([one.tail / one.both / one.left(best[1], params) for one in stages]))
+            best = cost, [each.tail / each.both / rest for each, rest in zip(stages, left, strict=True)]
+    return None if best is None else float(np.median(best[1]))
 
 
 def _with_hidden(stage: _Stage, ratio: float, params: ReplayParams) -> Chain:
