@@ -73,7 +73,8 @@ def test_every_kind_is_at_a_place_or_a_stop_and_none_is_left_out() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "slow_drift"])
 def test_injected_fault_has_effect_and_costs_time(kind: str) -> None:
-    case = Case(kind, KINDS[kind].magnitudes[-1], 103)
+    # The longest hole is one of ten minutes, all of which are simulated; the shortest has the same effect.
+    case = Case(kind, KINDS[kind].magnitudes[0 if kind == "hole" else -1], 103)
     made = generate(case.scenario())
     truth = true_of(case, made)
     assert truth.start_ns <= truth.shown_ns <= truth.end_ns
