@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
+from prism_ch.store.retention import apply_retention
 
 # How long an example takes says more of the machine and its load than of the code.
 settings.register_profile("many", deadline=None, max_examples=100)
@@ -33,6 +34,12 @@ def engine_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def spare_databases() -> list[str]:
     """Names of migrated databases that earlier tests are done with: making one takes 0.3 s, emptying one 0.01 s."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def spare_retained() -> list[str]:
+    """Names of migrated databases whose tables have their times to live, and that earlier tests are done with."""
     return []
 
 
@@ -63,8 +70,26 @@ def store(store_url: str, engine_folder: Path, spare_databases: list[str]) -> It
         schema = _schema(store, engine_folder)
         yield store
         if _schema(store, engine_folder) == schema:
-            _empty(store)
+            _empty(store, _KEPT)
             spare_databases.append(store.database)
+        else:
+            _drop(store)
+
+
+@pytest.fixture
+def retained(engine_folder: Path, spare_retained: list[str]) -> Iterator[Store]:
+    """As `store`, with retention applied: that changes the schema, so that `store` would be made anew for each test."""
+    name = spare_retained.pop() if spare_retained else f"test_{next(_numbers)}"
+    with connect(f"chdb://{engine_folder}?database={name}") as store:
+        store.client.set_client_setting("fsync_metadata", 0)
+        if not _exists(store):
+            migrate(store)
+        apply_retention(store)
+        tables = _tables(store, engine_folder)
+        yield store
+        if _tables(store, engine_folder) == tables:
+            _empty(store, _KEPT[:1])
+            spare_retained.append(name)
         else:
             _drop(store)
 
@@ -75,20 +100,25 @@ def _exists(store: Store) -> bool:
 
 
 def _schema(store: Store, folder: Path) -> object:
-    """Describe the migrations that the database had, the days that it keeps, and the files of its tables and views."""
+    """Describe the migrations that the database had, the days that it keeps, and its tables and views."""
+    noted = [store.rows("SELECT * FROM {table:Identifier} ORDER BY ALL", {"table": table}) for table in _KEPT]
+    return noted, _tables(store, folder)
+
+
+def _tables(store: Store, folder: Path) -> object:
+    """Describe the files of tables and views."""
     # The engine replaces a table's file when it changes the table. Asking it for all statements takes 0.05 s.
     files = {entry.name: entry.stat() for entry in os.scandir(folder / "metadata" / store.database)}
-    noted = [store.rows("SELECT * FROM {table:Identifier} ORDER BY ALL", {"table": table}) for table in _KEPT]
-    return noted, {name: (state.st_ino, state.st_mtime_ns) for name, state in files.items()}
+    return {name: (state.st_ino, state.st_mtime_ns) for name, state in files.items()}
 
 
-def _empty(store: Store) -> None:
-    """Remove all rows but what migrate() noted, and with them the memory of deduplication tokens."""
+def _empty(store: Store, kept: list[str]) -> None:
+    """Remove all rows but those of some tables, and with them the memory of deduplication tokens."""
     # Also a table whose rows are all gone has parts, that were replaced.
     written = (
         "SELECT DISTINCT table FROM system.parts WHERE database = {name:String} AND table NOT IN {kept:Array(String)}"
     )
-    for (name,) in store.rows(written, {"name": store.database, "kept": _KEPT}):
+    for (name,) in store.rows(written, {"name": store.database, "kept": kept}):
         store.command("TRUNCATE TABLE {name:Identifier}", {"name": name})
 
 

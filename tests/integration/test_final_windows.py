@@ -9,7 +9,7 @@ from prism_ch.model.window import Window
 from prism_ch.store.client import Store
 from prism_ch.store.due_windows import ALL_WINDOWS, WindowSelection, due_windows, final_until_ns
 from prism_ch.store.ledger import claim_due_windows, claim_window, new_worker, record_window
-from prism_ch.store.retention import apply_retention, set_retention
+from prism_ch.store.retention import set_retention
 from prism_ch.store.statements import statement
 
 T0_S = 1_800_000_000 // 60 * 60
@@ -17,12 +17,11 @@ Numbers = Callable[..., list[int]]
 
 
 @pytest.fixture
-def kept(store: Store) -> Store:
+def kept(retained: Store) -> Store:
     """Return a database that has always kept raw flows for ten days."""
-    apply_retention(store)
-    store.command("TRUNCATE TABLE retention_log")
-    keep_raw(store, 10, since_days_ago=1000)
-    return store
+    retained.command("TRUNCATE TABLE retention_log")
+    keep_raw(retained, 10, since_days_ago=1000)
+    return retained
 
 
 def keep_raw(store: Store, days: int, since_days_ago: int) -> None:

@@ -35,6 +35,12 @@ STORED = tuple(
 States = list[str]
 
 
+@pytest.fixture
+def store(retained: Store) -> Store:
+    """A database on which all tests here apply retention."""
+    return retained
+
+
 def finish(store: Store, until: int, days_ago: int = 40) -> None:
     """Make windows up to a number final: their flows landed so long ago that they may be gone."""
     apply_retention(store)
