@@ -71,7 +71,8 @@ class LocalExecutor:
                 held.append(_Here(one))
                 if len(held) % _TIDIED_EVERY == 0:
                     give_back()
-        give_back()
+        if len(held) % _TIDIED_EVERY:
+            give_back()
         return held
 
     def results(self, held: Sequence[Held[Output]]) -> list[Output]:
