@@ -95,26 +95,26 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 
     What evidence places costs what it costs while it lasts: detectors want it in several steps. So do as many slow
     steps as show that they are alike. Fewer whose cause no evidence places, or who paused in, vary by themselves, and
-    a single one may be a hiccup, unless it loses much more than any other step of its job. No stop is jitter.
+    a single one may be a hiccup, unless they lose much more than any other step of their job. No stop is jitter.
     """
     if cause.kind in STOPS:
         return params.recent_steps
     count = cause.last_step - cause.first_step + 1
-    if count == 1 and _stands_alone(cause, job, params):
-        return count if _is_slow_there(cause) else params.slow_steps
-    if not _is_slow_there(cause):
-        return 0 if cause.kind == "slow_step" and count >= params.judged_steps else params.severity_steps
-    return params.judged_steps if cause.kind == "slow_step" and count == 1 else 0
+    if cause.kind != "slow_step" or (_is_slow_there(cause) and count > 1):
+        return 0 if _is_slow_there(cause) else params.severity_steps
+    if count >= params.judged_steps:
+        return 0
+    if _stand_alone(cause, job, params):
+        return 1 if _is_slow_there(cause) else params.slow_steps
+    return params.judged_steps if _is_slow_there(cause) else params.severity_steps
 
 
-def _stands_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
-    """Whether a slow step loses more than hiccups, and than other steps, do.
+def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
+    """Whether slow steps lose more than hiccups, and each more than other steps, do.
 
     What a job's hiccups cost, its own steps show once there are some: one that loses twice as much as any of them is
     rarer the longer the job goes on. A pause in one operation is a hiccup, unless it is long.
     """
-    if slow.kind != "slow_step":
-        return False
     # Where steps overlap, the ones beside it hold a part of what it loses.
     with_beside = replace(slow, first_step=slow.first_step - 1, last_step=slow.last_step + 1)
     others_s = _healthy(job, [with_beside]).duration_s
@@ -130,8 +130,9 @@ def _is_slow_there(slow: Finding) -> bool:
 
 
 def is_long(slow: Finding, params: IncidentParams) -> bool:
-    """Whether a slow step loses more time than a hiccup."""
-    return slow.observed - slow.expected >= params.min_lost_s
+    """Whether slow steps lose more time than a hiccup."""
+    count = slow.last_step - slow.first_step + 1
+    return count * (slow.observed - slow.expected) >= params.min_lost_s
 
 
 def _gpus(job: JobMemory) -> int:
