@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,12 @@ class Delay:
             np.where(unknown, other.spread, self.spread),
             np.logical_or(unknown, self.to_past),
         )
+
+    def as_quick_as(self, others: Bool, rows: Bool, times: TimePerByte) -> Delay:
+        """Compare some rows, bool[n], with what `others`, bool[n], usually take for a byte."""
+        usual = self.usual.copy()
+        usual[rows] = robust.median(self.usual[others], axis=0)
+        return replace(self, usual=usual, excess=np.where(rows[:, None], times.beyond(usual), self.excess))
 
     def reference(self, rows: Bool) -> str:
         """Describe what most of some rows, bool[n], were compared with."""

@@ -38,7 +38,8 @@ _COUNTED_S = 3 * 3.6e6
 class Localised:
     """Candidates that explain the same, the best first, with the rows that they explain, bool[n].
 
-    `episode` is one of the `runs` in which they are slow; `scores` float64[k].
+    `episode` is one of the `runs` in which they are slow; `scores` float64[k]. Of the rows `as_slow` bool[n] move as
+    slowly as the others, and none like them shows how quick they should be.
     """
 
     candidates: tuple[Named, ...]
@@ -46,6 +47,7 @@ class Localised:
     episode: Episode
     rows: Bool
     scores: Float64
+    as_slow: Bool | None = None
 
     @property
     def gain(self) -> float:
@@ -77,6 +79,12 @@ class NetworkView:
         runs = slow_runs(score[0], params)
         met = tuple(run for run in runs if run.meets(episode))
         return Localised((named,), runs, met[-1], within, score[0]) if met else None
+
+    def delay_of(self, found: Localised) -> Delay:
+        """Return the delay by which something is slow."""
+        if found.as_slow is None or not found.as_slow.any():
+            return self.delay
+        return self.delay.as_quick_as(found.rows & ~found.as_slow, found.as_slow, self.times)
 
     @property
     def step_s(self) -> float:

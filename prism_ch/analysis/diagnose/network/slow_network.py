@@ -50,7 +50,7 @@ def _narrowed(found: Localised, view: NetworkView, topology: Topology) -> Locali
     """
     exchanges, steps = view.times.exchanges, list(found.episode.abnormal)
     excess = robust.median(exchanges.excess[:, steps], axis=1)
-    least = float(np.nanmax(robust.median(view.delay.excess[found.rows][:, steps], axis=1))) / 2
+    least = float(np.nanmax(robust.median(view.delay_of(found).excess[found.rows][:, steps], axis=1))) / 2
     gain = np.where(excess >= least, 1.0, np.where(np.isnan(excess), 0.0, -1.0))
     pairs = np.arange(len(gain), dtype=np.int32)
     named, number, pair = crossed_at_ends(pairs, exchanges.src, exchanges.dst, topology, lone_leaves=True)
@@ -130,7 +130,7 @@ def _switches_of_the_same(found: Localised, times: TimePerByte, topology: Topolo
 
 
 def _describe(found: Localised, view: NetworkView, topology: Topology) -> Finding:
-    times, delay, division, place = view.times, view.delay, view.division, view.place
+    times, delay, division, place = view.times, view.delay_of(found), view.division, view.place
     episode, steps = found.episode, list(found.episode.abnormal)
     named = _name(found, times, topology)
     rows = np.flatnonzero(found.rows)
@@ -190,7 +190,7 @@ def _s_per_byte(found: Localised, view: NetworkView, topology: Topology) -> tupl
 
     Of a pair's queue pairs they are those of the slowest.
     """
-    times, delay = view.times, view.delay
+    times, delay = view.times, view.delay_of(found)
     steps = list(found.episode.abnormal)
     rows = np.flatnonzero(found.rows & ~np.isnan(delay.excess[:, steps]).all(axis=1))
     rows = rows[np.argsort(robust.median(delay.excess[rows][:, steps], axis=1), kind="stable")]

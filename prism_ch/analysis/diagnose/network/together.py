@@ -124,10 +124,11 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     most = np.nan_to_num(excess[mine])
     usual = robust.median(most[most >= most.max(initial=0) / 2])
     least = max(float(np.nan_to_num(usual)), float(np.log1p(params.network_excess))) / 2
-    slow = excess >= least
+    slow, own = excess >= least, rows.view == number
+    as_slow = np.zeros(len(one.rows), dtype=np.bool_)
     if not (over_past[mine] >= least).any():
-        own = rows.view == number
-        slow[own] |= _as_slow(view, one, slow[own], params)
+        as_slow = _as_slow(view, one, slow[own], params)
+        slow[own] |= as_slow
     # What is slower than before, and no slower than others like it, is not seen to be fast: they may be slow as well.
     known = ~np.isnan(excess) & (slow | ~(over_past >= least))
     best: _Explained | None = None
@@ -136,14 +137,15 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
             best = each
     if best is None or not best.rows[mine].any():
         return one
+    within = best.rows[own]
+    as_slow &= within
     shared = tuple(candidate for candidate in one.candidates if candidate in best.places)
     # What lies between the leaves comes first where the candidates of one view are no likelier than chance.
     if shared and (best.places[0] in shared or not is_between_leaves(best.places[0], topology)):
         others = tuple(place for place in best.places if is_between_leaves(place, topology) and place not in shared)
-        return replace(one, candidates=(*shared, *others))
-    within = best.rows[rows.view == number]
+        return replace(one, candidates=(*shared, *others), rows=one.rows | as_slow, as_slow=as_slow)
     found = view.touched_by(best.places[0], within, one.episode) or replace(one, rows=within)
-    return replace(found, candidates=best.places)
+    return replace(found, candidates=best.places, as_slow=as_slow)
 
 
 def _as_slow(view: NetworkView, one: Localised, slow: Bool, params: TimePerByteParams) -> Bool:

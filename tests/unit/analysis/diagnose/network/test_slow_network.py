@@ -355,6 +355,25 @@ class TestOneRootCause:
         (one,) = found(slow, links(grid), where)
         assert (one.kind, one.subject, one.may_also_be) == ("slow_switch", "a", ())
 
+    def test_ring_slow_all_along_counts_what_it_takes_beyond_messages(self) -> None:
+        """It is the only one that leaves its leaf, so that none shows how quick it should be."""
+        grid = (list(range(4)), list(range(4, 8)))
+        where = replace(topology(8, leaves=("a", "b", "c")), leaf=np.array([0, 0, 2, 2, 1, 1, 1, 1], dtype=np.int32))
+        flows = [replace(flow, start_ms=flow.start_ms - 200) for flow in job(grid, STEPS)]
+        ring_ms = next(flow.length_ms / flow.size for flow in flows if flow.length_ms > 10)
+
+        def crosses(flow: Flow) -> bool:
+            return 2 in {flow.src, flow.dst} or {flow.src, flow.dst} <= set(grid[0])
+
+        slow = [
+            replace(flow, length_ms=ring_ms * flow.size * (4 if crosses(flow) else 1)) if flow.length_ms else flow
+            for flow in flows
+        ]
+        (one,) = found(slow, links(grid), where)
+        assert (one.kind, one.subject) == ("slow_nic", "10.0.102.0")
+        longest_ms = max(flow.length_ms for flow in slow)
+        assert one.slowdown == pytest.approx(0.75 * longest_ms / 1000, rel=0.05)
+
     def test_slow_ring_whose_nics_are_cleared_names_its_links(self) -> None:
         # Their pipeline's messages are as fast as ever.
         flows = [replace(flow, start_ms=flow.start_ms - 100) for flow in job(self.GRID, STEPS)]
