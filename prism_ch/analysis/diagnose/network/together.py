@@ -142,7 +142,9 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     shared = tuple(candidate for candidate in one.candidates if candidate in best.places)
     # What lies between the leaves comes first where the candidates of one view are no likelier than chance.
     if shared and (best.places[0] in shared or not is_between_leaves(best.places[0], topology)):
-        others = tuple(place for place in best.places if is_between_leaves(place, topology) and place not in shared)
+        # A leaf of a single NIC that is named leaves the same records as that.
+        above = [place for place in best.places if place[0] == "slow_switch" or is_between_leaves(place, topology)]
+        others = tuple(place for place in above if place not in shared)
         return replace(one, candidates=(*shared, *others), rows=one.rows | as_slow, as_slow=as_slow)
     found = view.touched_by(best.places[0], within, one.episode) or replace(one, rows=within)
     return replace(found, candidates=best.places, as_slow=as_slow)

@@ -172,6 +172,13 @@ class TestWhoIsToBlame:
         assert all(f"10.0.10{member}.0" in one.summary for member in range(4, 8))
         assert one.confidence == confidence_in("group")
 
+    def test_leaf_behind_each_nic_of_a_slow_ring_may_be_it(self) -> None:
+        where = topology(16, leaves=[f"leaf-{number:02}" for number in range(16)])
+        (one,) = found(slowed(rings(4), lambda flow: flow.src in range(4, 8)), where=where)
+        leaves = {f"leaf-{number:02}" for number in range(4, 8)}
+        assert one.kind == "slow_group"
+        assert leaves == {name for name in one.may_also_be if name in where.leaf_names}
+
     def test_what_goes_round_among_some_of_a_group_is_slow_by_itself(self) -> None:
         """Gradients of all in rings of four, then those of the experts that each two of them hold, in three groups."""
         flows = []
