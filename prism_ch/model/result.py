@@ -18,6 +18,8 @@ from prism_ch.model.columns import Columns, Float64, Int32, Int64, Ragged, UInt8
 #: Codes of a pair's kind, in the order of the contract's Enum; the code is the position.
 PAIR_KINDS = ("DP", "PP", "EP", "CP", "TP", "other")
 DP, PP, EP, CP, TP, OTHER = range(6)
+#: Kinds of traffic inside operations: what ranks exchange while they compute a microbatch.
+INNER = (EP, CP, TP)
 
 #: Codes of a phase inside a step.
 PHASES = ("compute", "PP", "DP", "EP", "CP", "TP")

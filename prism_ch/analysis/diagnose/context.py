@@ -12,7 +12,7 @@ from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.compute import compute_time
 from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare
 from prism_ch.analysis.diagnose.compute.last_ready import LastReady, find_last_ready
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus, slow_among
+from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
 from prism_ch.analysis.diagnose.compute.slow_stages import find_slow_stages
 from prism_ch.analysis.diagnose.compute.usual_compute import before_slow, recall, remember
 from prism_ch.analysis.diagnose.findings import Place
@@ -79,25 +79,34 @@ class AttemptContext:
         return compute_time.measure_compute_time(*self.typed_traffic, self.topology, params, self.usual.needs)
 
     @cached_property
+    def usual_s(self) -> dict[int, float]:
+        """What endpoints computed some time ago, in seconds."""
+        return recall(self.usual, self.compute_times, self.topology)
+
+    @cached_property
+    def before_slow_s(self) -> dict[int, float]:
+        """What endpoints computed before they became slow, in seconds."""
+        return before_slow(self.known, self.topology)
+
+    @cached_property
     def compared(self) -> tuple[Comparison, ...]:
         """Its ranks compared with others, and with what they computed some time ago."""
-        usual_s = recall(self.usual, self.compute_times, self.topology)
-        return tuple(compare(self.compute_times, self.attempt.division, usual_s, self.params.diagnose.compute))
+        return tuple(compare(self.compute_times, self.attempt.division, self.usual_s, self.params.diagnose.compute))
 
     @cached_property
     def gpus(self) -> tuple[Finding, ...]:
         """GPUs that compute for longer."""
-        division, place, topology = self.attempt.division, self.place, self.topology
-        if not before_slow(self.known, topology):
-            return slow_among(self.compared, division, place, topology)
-        usual_s = recall(self.usual, self.compute_times, topology)
-        return find_slow_gpus(self.compute_times, division, self.known, place, topology, usual_s)
+        division, compared = self.attempt.division, iter(self.compared)
+        if self.before_slow_s:
+            expected_s = self.usual_s | self.before_slow_s
+            compared = compare(self.compute_times, division, expected_s, self.params.diagnose.compute)
+        return find_slow_gpus(compared, division, self.place, self.topology)
 
     @cached_property
     def stages(self) -> tuple[Finding, ...]:
         """Pipeline stages that compute for longer."""
-        usual_s = recall(self.usual, self.compute_times, self.topology) | before_slow(self.known, self.topology)
-        return find_slow_stages(self.compute_times, self.attempt.division, self.place, self.topology, usual_s)
+        expected_s = self.usual_s | self.before_slow_s
+        return find_slow_stages(self.compute_times, self.attempt.division, self.place, self.topology, expected_s)
 
     @cached_property
     def last_ready(self) -> LastReady:

@@ -33,7 +33,7 @@ from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams, ReplayParams
-from prism_ch.model.result import CP, DP, EP, PP, TP
+from prism_ch.model.result import DP, INNER, PP
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
@@ -174,7 +174,7 @@ def _units(
             kept = step < division.steps
             cells = row[kept], step[kept]
             np.minimum.at(first, cells, (closing.start_ns[kept] - where.base_ns[step[kept]]).astype(np.float64))
-    inner = np.isin(kinds.kind, (EP, CP, TP))
+    inner = np.isin(kinds.kind, INNER)
     mates = joined_by(traffic.pair_src[inner], traffic.pair_dst[inner], division)
     near = (params.near_ns if turns else params.ready_ns) + int(traffic.pair_blur_ns.max(initial=0))
     place = topology.server[division.endpoints].astype(np.int64) * where.roles + where.role
@@ -194,7 +194,7 @@ def _moments(turns: Mapping[tuple[int, int], Turns], unit: Int32) -> tuple[Momen
 
 def _exchanges(traffic: Traffic, kinds: PairKinds, where: _Layout) -> Moments:
     """Return when units of one stage last exchange data inside operations, without the first step."""
-    inner = traffic.take(np.isin(kinds.burst, (EP, CP, TP)))
+    inner = traffic.take(np.isin(kinds.burst, INNER))
     found = last_exchanges(inner, where.division, where.base_ns, where.role, where.unit)
     return {link: (units, at[:, 1:]) for link, (units, at) in found.items()}
 

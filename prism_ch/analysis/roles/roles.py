@@ -21,7 +21,7 @@ from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64, UInt8
 from prism_ch.model.job import PairKinds
 from prism_ch.model.params import IdentifyParams
-from prism_ch.model.result import CP, DP, EP, OTHER, PAIR_KINDS, PP, TP
+from prism_ch.model.result import DP, INNER, OTHER, PAIR_KINDS, PP
 from prism_ch.model.traffic import Traffic
 
 
@@ -77,7 +77,7 @@ def _parted(payload: Float64, closings: Int64, params: IdentifyParams) -> Float6
     A ring passes as much along every edge. Where a pair of two kinds moves a little more in such a burst than pairs
     that carry nothing else, another message has run into it.
     """
-    inner = payload[:, (EP, CP, TP)]
+    inner = payload[:, INNER]
     size = payload[:, DP] / np.maximum(closings, 1)
     alone = np.sort(size[(closings > 0) & (inner.sum(axis=1) == 0)])
     if len(alone) == 0:
@@ -88,5 +88,5 @@ def _parted(payload: Float64, closings: Int64, params: IdentifyParams) -> Float6
     excess = np.where(more, (size - usual) * closings, 0.0)
     parted = payload.copy()
     parted[:, DP] -= excess
-    parted[np.arange(len(parted)), np.array((EP, CP, TP))[np.argmax(inner, axis=1)]] += excess
+    parted[np.arange(len(parted)), np.array(INNER)[np.argmax(inner, axis=1)]] += excess
     return parted

@@ -17,7 +17,7 @@ from prism_ch.core.pairs import PairIndex, links_of
 from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
-from prism_ch.model.result import CP, DP, EP, PP, TP, Group
+from prism_ch.model.result import DP, INNER, PP, Group
 from prism_ch.model.traffic import Traffic
 
 
@@ -29,7 +29,7 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     """
     members = division.endpoints
     size = int(max(members.max(initial=-1), traffic.pair_src.max(initial=-1), traffic.pair_dst.max(initial=-1))) + 1
-    inner = (kind for kind in (EP, CP, TP) if (kinds.burst == kind).any())
+    inner = (kind for kind in INNER if (kinds.burst == kind).any())
     typed = {kind: kinds.of_kind(traffic, kind) for kind in (DP, PP, *inner)}
     labels = {kind: components(size, bursts.pair_src, bursts.pair_dst) for kind, bursts in typed.items()}
     stage = np.zeros(size, dtype=np.int32)

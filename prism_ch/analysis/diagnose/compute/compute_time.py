@@ -25,12 +25,9 @@ from prism_ch.core.significance import better_of_rows
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import ComputeTimeParams
-from prism_ch.model.result import CP, DP, EP, PP, TP
+from prism_ch.model.result import DP, EP, INNER, PP
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
-
-#: Kinds of collectives inside a step's operations.
-_INNER = (EP, CP, TP)
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ def measure_compute_time(
     )
     measured = [
         ComputeTime(division.endpoints, role, late_s, mates, chain, absolute=False)
-        for kind in (*_INNER, DP)
+        for kind in (*INNER, DP)
         if (kinds.burst == kind).any() and not (kind == DP and pipelined)
         for seen in [kinds.of_kind(traffic, kind)]
         for late_s in [measure_lateness(seen, division, of_server, params, all_with_all=kind == EP)]
@@ -135,7 +132,7 @@ def measure_compute_time(
     if pipelined:
         pipeline, found = kinds.of_kind(traffic, PP), dict(needs)
         seconds, turn_s = between_messages(pipeline, division, role, of_server, found, params)
-        seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, _INNER)), division, params)
+        seconds = _without_exchanges(seconds, traffic.take(np.isin(kinds.burst, INNER)), division, params)
         hidden = _ends_of_ring(pipeline, division, role)
         shown = (division.endpoints, role, seconds, mates, chain)
         measured.append(ComputeTime(*shown, absolute=True, turn_s=turn_s, needs=found, hidden=hidden))
@@ -148,8 +145,7 @@ def _exchanging(traffic: Traffic, kinds: PairKinds, params: ComputeTimeParams) -
     They may carry gradients as well, which are more bytes in fewer bursts.
     """
     bursts, inner = (
-        np.bincount(traffic.pair, weights, minlength=len(kinds.kind))
-        for weights in (None, np.isin(kinds.burst, _INNER))
+        np.bincount(traffic.pair, weights, minlength=len(kinds.kind)) for weights in (None, np.isin(kinds.burst, INNER))
     )
     return np.asarray(inner > params.half * bursts)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
-from prism_ch.analysis.diagnose.compute.comparison import Comparison, compare, of_their_own
+from prism_ch.analysis.diagnose.compute.comparison import Comparison, of_their_own
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
-from prism_ch.analysis.diagnose.compute.usual_compute import before_slow
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, lost_share
 from prism_ch.analysis.diagnose.findings import (
     EVIDENCE_ROWS,
@@ -45,26 +43,9 @@ class _Unit:
 
 
 def find_slow_gpus(
-    measured: Sequence[ComputeTime],
-    division: Division,
-    known: Sequence[Finding],
-    place: Place,
-    topology: Topology,
-    usual_s: Mapping[int, float] = MappingProxyType({}),
-) -> tuple[Finding, ...]:
-    """Find the ranks of an attempt that compute longer than others, or than before.
-
-    Parameters: `measured`, the ranks' compute times, best measure first; `known`, the findings open so far; `usual_s`,
-    the usual compute time of endpoints some time ago, in seconds.
-    """
-    expected_s = {**usual_s, **before_slow(known, topology)}
-    return slow_among(compare(measured, division, expected_s, place.params.compute), division, place, topology)
-
-
-def slow_among(
     comparisons: Iterable[Comparison], division: Division, place: Place, topology: Topology
 ) -> tuple[Finding, ...]:
-    """Find the ranks of an attempt that compute longer, as comparisons show it.
+    """Find the ranks of an attempt that compute longer than others, or than before.
 
     1. Compare the ranks in each way, until one of them finds somebody.
     2. Join the ranks of one server that are slow together: a tensor group works as one, and its members wait for one

@@ -33,7 +33,7 @@ def find_slow_stages(
 ) -> tuple[Finding, ...]:
     """Find the pipeline stages of an attempt that compute longer than before.
 
-    Parameters: `measured`, the ranks' compute times; `usual_s`, see `find_slow_gpus`.
+    Parameters: `measured`, the ranks' compute times; `usual_s`, what endpoints computed some time ago, in seconds.
 
     1. Compare each rank with its own past, less what changed for most ranks.
     2. A stage is slow in a step if nearly all of its ranks work longer, and hardly any of the others half as much:

@@ -16,7 +16,7 @@ from prism_ch.core.arrays import run_starts
 from prism_ch.model.columns import Float64, Int32
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
-from prism_ch.model.result import CP, EP, TP
+from prism_ch.model.result import INNER
 from prism_ch.model.traffic import Traffic
 
 
@@ -47,7 +47,7 @@ def measure_exchanges(traffic: Traffic, kinds: PairKinds, division: Division, pa
     2. Count off the exchanges on each pair. Each ends with its slowest, and without slow pairs with the slowest other:
        sum that over a step, of the communicator in which it is most.
     """
-    bursts = traffic.take(np.isin(kinds.burst, (EP, CP, TP)))
+    bursts = traffic.take(np.isin(kinds.burst, INNER))
     step = division.step_of(division.rows_of(bursts.src), bursts.end_ns - 1)
     bursts, step = bursts.take(step < division.steps), step[step < division.steps]
     cell = bursts.pair.astype(np.int64) * division.steps + step  # sorted: bursts of a pair are in order

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import measure_servers, passes_on_unseen
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
-from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.params import DiagnoseParams
 from tests.unit.analysis.build import Flow, division, every, pipeline, ring, shaken, topology, traffic, typed
+from tests.unit.analysis.diagnose.compute.accused import accused
 
 PARAMS = DiagnoseParams()
 STEPS, SLOW = 24, range(16, 24)
@@ -43,7 +42,7 @@ def test_the_server_of_a_slow_rank_works_longer(rank: int) -> None:
     work = measure_servers(*shown, WHERE, PARAMS.compute, {})
     assert work[0].seconds.shape == (4, STEPS)
     np.testing.assert_array_equal(work[0].seconds[::2], work[0].seconds[1::2])
-    (one,) = find_slow_gpus(work, divided, (), Place("job", 0, PARAMS), WHERE)
+    (one,) = accused(work, divided, WHERE)
     assert (one.subject, one.first_step) == (f"host-0{rank // 2}", SLOW.start)
     assert "GPUs 0, 1 of" in one.summary
 
@@ -52,7 +51,7 @@ def test_servers_that_work_as_before_are_not_spoken_of() -> None:
     seen = traffic(passes({}, 0))
     kinds, divided = typed(seen, LINKS), division(range(4), ends(0))
     work = measure_servers(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.compute, {})
-    assert find_slow_gpus(work, divided, (), Place("job", 0, PARAMS), WHERE) == ()
+    assert accused(work, divided, WHERE) == ()
 
 
 def test_hops_are_seen_where_links_meet_or_replicas_reduce() -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from prism_ch.analysis.diagnose.compute.comparison import compare
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
-from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, PairKinds
@@ -20,6 +18,7 @@ from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import CP
 from prism_ch.model.topology import Topology
 from tests.unit.analysis.build import MB, Flow, division, every, links, pipeline, ring, shaken, topology, traffic, typed
+from tests.unit.analysis.diagnose.compute.accused import accused
 
 PARAMS = DiagnoseParams()
 STEPS, STEP_MS = 24, 1000.0
@@ -51,7 +50,7 @@ def found(
     known: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
     work, divided = measured(flows, ends_ms, pp=pp)
-    return find_slow_gpus(work, divided, known, Place("job", 0, PARAMS), where)
+    return accused(work, divided, where, known)
 
 
 def late_ring(members: Sequence[int], late: int, steps: Collection[int], late_ms: float = 150) -> list[Flow]:
@@ -130,7 +129,7 @@ class TestCollectives:
 
     def test_one_step_says_nothing(self) -> None:
         work, divided = measured(ring(range(4), [1000.0]), [1000.0])
-        assert find_slow_gpus(work, divided, (), Place("job", 0, PARAMS), topology(4)) == ()
+        assert accused(work, divided, topology(4)) == ()
 
     def test_without_steps_there_is_no_work(self) -> None:
         seen = traffic(ring(range(4), [1000.0]))
@@ -179,7 +178,7 @@ class TestCollectives:
         (work,), divided = measured(flows, ends_ms)
         mates = np.arange(12, dtype=np.int32)
         mates[7] = mates[4]
-        (one,) = find_slow_gpus((replace(work, mates=mates),), divided, (), Place("job", 0, PARAMS), topology(6, 2))
+        (one,) = accused((replace(work, mates=mates),), divided, topology(6, 2))
         assert "GPUs 0 of host-02 and 1 of host-03" in one.summary
 
 
@@ -220,8 +219,8 @@ class TestPipelines:
         each = np.arange(12, dtype=np.int32)
         work = ComputeTime(each, each // 4, seconds, each, each % 4, absolute=True)
         divided = division(range(12), ends(range(10, 18), 100))
-        accused = find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(12))
-        assert [one.subject for one in accused] == told
+        found_slow = accused((work,), divided, topology(12))
+        assert [one.subject for one in found_slow] == told
 
     def test_without_peers_a_rank_is_compared_with_its_own_past(self) -> None:
         flows = shaken(replicas(3, 1, (1, 0), range(16, 24)), 5, ms=0.2)
@@ -238,7 +237,7 @@ class TestPipelines:
         work = ComputeTime(each, each % 4, seconds, each, each // 4, absolute=True)
         np.testing.assert_allclose(work.usual_s(PARAMS.compute), 1.0, atol=0.02)
         divided = division(range(16), ends(range(4, STEPS), 1000))
-        assert find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(4, 4)) == ()
+        assert accused((work,), divided, topology(4, 4)) == ()
 
     @pytest.mark.parametrize(
         "slow, told", [((0, 1, 2, 3), "host-00"), ((0, 1, 4, 5), None), ((0, 1), None)], ids=["half", "both", "some"]
@@ -248,7 +247,7 @@ class TestPipelines:
         seconds[list(slow)] += 0.1
         each = np.arange(8, dtype=np.int32)
         work = ComputeTime(each, np.zeros(8, dtype=np.int32), seconds, each, each, absolute=True)
-        named = find_slow_gpus((work,), division(range(8), ends((), 0)), (), Place("job", 0, PARAMS), topology(2, 4))
+        named = accused((work,), division(range(8), ends((), 0)), topology(2, 4))
         if len(slow) > 2:
             assert [one.subject for one in named] == ([told] if told else [])
         else:
@@ -263,7 +262,7 @@ class TestPipelines:
         each = np.arange(24, dtype=np.int32)
         work = ComputeTime(each, each // 8, seconds, each // 4, each % 8 // 4, absolute=True)
         divided = division(range(24), ends(range(8, STEPS), 200))
-        (one,) = find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(3, 8))
+        (one,) = accused((work,), divided, topology(3, 8))
         assert one.about == tuple(f"10.0.100.{gpu}" for gpu in range(told))
 
     @pytest.mark.parametrize("others, told", [((), "host-00"), ((8, 9, 10, 11), "host-02")], ids=["alone", "others"])
@@ -273,7 +272,7 @@ class TestPipelines:
         seconds[[0, 1, 2, 3, *others]] += 0.15
         each, role = np.arange(16, dtype=np.int32), np.repeat(np.arange(2, dtype=np.int32), 8)
         work = ComputeTime(each, role, seconds, each, each, absolute=True, hidden=role == 0)
-        (one,) = find_slow_gpus((work,), division(range(16), ends((), 0)), (), Place("job", 0, PARAMS), topology(4, 4))
+        (one,) = accused((work,), division(range(16), ends((), 0)), topology(4, 4))
         assert one.subject == told
 
     @pytest.mark.parametrize("quicker", [True, False])
@@ -315,7 +314,7 @@ class TestPipelines:
         each = np.arange(3, dtype=np.int32)
         divided = division(range(3), ends((), 0)[:12])
         work = ComputeTime(each, each, seconds, each, each, absolute=True)
-        assert bool(find_slow_gpus((work,), divided, (), Place("job", 0, PARAMS), topology(3))) == told
+        assert bool(accused((work,), divided, topology(3))) == told
 
     def test_a_server_that_holds_half_of_a_job_can_be_the_slow_one(self) -> None:
         flows = [

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.diagnose.compute.slow_gpus import find_slow_gpus
 from prism_ch.analysis.diagnose.compute.usual_compute import recall, remember
-from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.params import DiagnoseParams
 from tests.unit.analysis.build import BEGIN_NS, Flow, division, every, finding, links, topology, traffic, typed
+from tests.unit.analysis.diagnose.compute.accused import accused
 
 PARAMS = DiagnoseParams()
 STEPS, SECOND = 16, 10**9
@@ -84,9 +83,9 @@ def test_early_input_of_a_late_rank_is_not_needed() -> None:
     assert alone.needs["0>1<1"] == [-1, 0, 1, 2, 3]
     work_s = [float(np.nanmedian(work.seconds[0])) for work in (healthy, alone, knowing)]
     assert work_s == pytest.approx([0.1 + 0.07 + 3 * 0.06, 0.1 + 4 * 0.1, 0.1 + 4 * 0.18], abs=1e-6)
-    (one,) = find_slow_gpus((knowing,), DIVIDED, (), Place("job", 0, PARAMS), WHERE, recall(usual, (knowing,), WHERE))
+    (one,) = accused((knowing,), DIVIDED, WHERE, usual_s=recall(usual, (knowing,), WHERE))
     assert (one.subject, one.status) == ("host-00", "open")
-    assert find_slow_gpus((alone,), DIVIDED, (), Place("job", 0, PARAMS), WHERE) == ()
+    assert accused((alone,), DIVIDED, WHERE) == ()
 
 
 def test_compute_time_not_recalled_when_measured_otherwise() -> None:

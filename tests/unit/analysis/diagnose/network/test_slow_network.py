@@ -362,7 +362,7 @@ class TestOneRootCause:
         (one,) = found(slow, links(grid), where)
         assert (one.kind, one.subject, one.may_also_be) == ("slow_switch", "a", ())
 
-    def test_ring_slow_all_along_counts_what_it_takes_beyond_messages(self) -> None:
+    def test_ring_slow_all_along_costs_more_than_messages_show(self) -> None:
         """It is the only one that leaves its leaf, so that none shows how quick it should be."""
         grid = (list(range(4)), list(range(4, 8)))
         where = replace(topology(8, leaves=("a", "b", "c")), leaf=np.array([0, 0, 2, 2, 1, 1, 1, 1], dtype=np.int32))
