@@ -84,7 +84,7 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             if _are_stage(together, compared.times, topology):
                 continue
             outside = np.append(seconds[row, : episode.first], seconds[row, episode.last + 1 :])
-            if not compared.by_others[row] and np.count_nonzero(~np.isnan(outside)) < params.reference_steps:
+            if not compared.by_others[row] and np.count_nonzero(~np.isnan(outside)) < params.repeats:
                 continue
             extra_s = float(np.nanmedian(seconds[row, steps] - compared.usual[row, steps]))
             lost = lost_share(division, episode, extra_s, params.reference_steps)

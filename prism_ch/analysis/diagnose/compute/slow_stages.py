@@ -59,7 +59,7 @@ def find_slow_stages(
         for episode in episodes(slow.tolist(), params.repeats):
             steps = list(episode.abnormal)
             outside = division.steps - 1 - (episode.last - episode.first + 1)
-            known = compared.by_others[rows].all() or outside >= params.reference_steps
+            known = compared.by_others[rows].all() or outside >= params.repeats
             if len(steps) < params.slow_steps or not known:
                 continue
             finding = _describe(compared, rows, stage, episode, division, place, topology)

@@ -307,7 +307,7 @@ class TestPipelines:
         assert work.hidden is not None
         assert work.hidden.tolist() == [wraps, False, wraps]
 
-    @pytest.mark.parametrize("first, told", [(4, True), (3, False)])
+    @pytest.mark.parametrize("first, told", [(3, True), (2, False)])
     def test_a_young_job_has_no_past_to_compare_with(self, first: int, told: bool) -> None:
         seconds = np.random.default_rng(7).normal(1, 0.005, (3, 12))
         seconds[1, first:] += 0.2
