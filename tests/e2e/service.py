@@ -31,12 +31,17 @@ def free_port() -> int:
 def until(
     what: Callable[[], object], process: subprocess.Popen[Any] | None = None, patience_s: float = PATIENCE_S
 ) -> None:
-    """Wait until something holds; fails where it never does, or the process it depends on has ended."""
+    """Wait until something holds; fails where it never does, or the process it depends on has ended.
+
+    It is asked less and less often: an answer of a service costs dozens of statements.
+    """
     deadline = time.monotonic() + patience_s
+    pause_s = 0.05
     while not what():
         assert process is None or process.poll() is None, "the service has ended"
         assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.05)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.5)
 
 
 class Service:
@@ -134,7 +139,7 @@ class Service:
     def _schedule(self) -> Path:
         """Write a schedule that is woken more often than the shipped one."""
         path = self.config.with_name("schedule.toml")
-        tasks = {"land_spool": 0.1, "analyse": 0.2, "reanalyse": 1, "clean_spool": 3600, "note_health": 5}
+        tasks = {"land_spool": 0.2, "analyse": 0.5, "reanalyse": 2, "clean_spool": 3600, "note_health": 5}
         head = "misfire_grace_s = 3600\nretry_first_s = 0.5\nretry_most_s = 5\n"
         plans = [f"[task.{name}]\nevery_s = {every_s}\nhung_after_s = 600\n" for name, every_s in tasks.items()]
         path.write_text(head + "".join(plans))

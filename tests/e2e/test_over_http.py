@@ -101,6 +101,7 @@ def test_it_answers_beside_an_analysis_that_works_over_it(service: Service) -> N
         forced = worker.submit(until, analyse)
         answered = [endpoint.ask("SELECT count() FROM steps", "reader").status]
         while not forced.done():
+            time.sleep(0.1)  # more of them would only hold up the analysis
             answered.append(endpoint.ask("SELECT count() FROM steps", "reader").status)
         forced.result()
     assert set(answered) == {200}
