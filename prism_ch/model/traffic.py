@@ -56,7 +56,8 @@ class Traffic:
 
     def rows_of(self, pairs: Int64) -> Int64:
         """Return the rows of the bursts of some pairs, int64[k] for rising int64[m]."""
-        first, stop = (np.searchsorted(self.pair, pairs, side) for side in ("left", "right"))
+        numbers = pairs.astype(self.pair.dtype)  # of two types, numpy would make a copy of all bursts' pairs
+        first, stop = (np.searchsorted(self.pair, numbers, side) for side in ("left", "right"))
         return ranges(first, stop - first)
 
     def span_ns(self) -> Int64:
