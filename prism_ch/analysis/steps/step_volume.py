@@ -46,6 +46,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     """
     preference, proposals = propose(sequences, params)
     step_volume, regular, uneven = usual_step(sequences, proposals, params)
+    step_volume = _as_most(step_volume, sequences, params)
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, step_volume) < params.min_silence_share
     periods = find_periods(sequences, params)
@@ -172,6 +173,18 @@ def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams
         step_volume, uneven = np.where(better, size, step_volume), np.where(better, spread, uneven)
         best_share = np.where(better, share, best_share)
     return step_volume, best_share, uneven
+
+
+def _as_most(step_volume: Float64, sequences: Sequences, params: DivideParams) -> Float64:
+    """Return what most sequences of as many bytes carry in a step, float64[k].
+
+    Buckets that run into one another on a slow rail seem to be steps. Where most differ, each keeps its own.
+    """
+    alike = robust.size_classes(sequences.volume, params.same_volume)
+    usual = robust.median_by(alike, step_volume, int(alike.max(initial=-1)) + 1)[alike]
+    differs = np.abs(step_volume - usual) > params.size_spread * usual
+    few = 2 * np.bincount(alike, differs)[alike] < np.bincount(alike)[alike]
+    return np.where(differs & few, usual, step_volume)
 
 
 def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:

@@ -146,6 +146,31 @@ class TestClosingBursts:
         found = divided(ring([0, 1], early) + ring([2, 3], late))
         assert ends_ms(found) == pytest.approx([max(pair) for pair in zip(early, late, strict=True)])
 
+    def test_buckets_that_run_together_on_a_slow_ring_are_no_steps(self) -> None:
+        """Of two microbatches, and gathered again: the slow ring sends one burst of each, all of as many bytes."""
+        begins = [3000.0 * n for n in range(20)]
+        quick_ms = [
+            (200, 12),
+            (400, 12),
+            (600, 12),
+            (1150, 12),
+            (1350, 12),
+            (1550, 12),
+            (1612, 12),
+            (1625, 12),
+            (1638, 12),
+        ]
+        slow_ms = [(720, 720), (1870, 920), (2620, 705)]
+        flows = [
+            flow
+            for members, bursts in (([0, 1], slow_ms), ([2, 3], quick_ms), ([4, 5], quick_ms), ([6, 7], quick_ms))
+            for end_ms, length_ms in bursts
+            for flow in ring(
+                members, [begin + end_ms for begin in begins], length_ms=length_ms, size=360 * MB // len(bursts)
+            )
+        ]
+        assert ends_ms(divided(flows)) == pytest.approx([begin + 2620 for begin in begins])
+
     @pytest.mark.parametrize("until_ms", [13_500.0, 15_500.0])
     def test_one_group_that_all_others_wait_for_ends_the_step(self, until_ms: float) -> None:
         """In step 10 the last buckets of the first group take 2 s each; the others close the next one after it."""
