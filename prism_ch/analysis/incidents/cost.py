@@ -207,11 +207,9 @@ def _of_steps(
         excess_s = np.maximum(duration_s - usual_s, 0.0)
         far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))
         own = _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
-    if slow[0].kind in NETWORK_KINDS and excess_s[own].sum() > 0:
-        # Steps may be longer for another reason: what is slow in the network delays them by no more than itself, though
-        # not each by as much.
-        excess_s *= min(share * duration_s[own].sum() / excess_s[own].sum(), 1.0)
-    excess_s *= _part(slow, beside)
+    # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
+    most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
+    excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
     unseen = np.flatnonzero(steps.complete[:-1] == 0)
     own[unseen] |= own[unseen + 1]
     next_s = duration_s[unseen + 1]

@@ -72,12 +72,6 @@ class TestSteps:
         later = cost(job([1.5] * 6 + [1.0] * 14), ended, before=(first,))
         assert [first.lost_s, later.lost_s] == pytest.approx([0.4 * 15, 3])
 
-    @pytest.mark.parametrize("share, lost_s", [(0.6, 2.1), (0.4, 1.64)])
-    def test_what_is_slow_delays_all_steps_by_no_more_than_itself(self, share: float, lost_s: float) -> None:
-        known = job([1.0] * 10 + [1.1, 3.0] + [1.0] * 8)
-        found = cost(known, group(replace(self.nic, first_step=10, last_step=11, slowdown=share)))
-        assert found.lost_s == pytest.approx(lost_s)
-
     def test_steps_that_are_not_known_any_more_stay_counted(self) -> None:
         first = cost(job([1.0] * 10 + [1.5] * 5), group(replace(self.nic, last_step=14)))
         newest = replace(self.known, steps=self.known.steps.take(np.arange(13, 20)), baseline_steps=self.known.steps)
