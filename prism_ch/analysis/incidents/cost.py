@@ -99,14 +99,14 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
     """
     if cause.kind in STOPS:
         return params.recent_steps
-    count = cause.last_step - cause.first_step + 1
-    if cause.kind != "slow_step" or (_is_slow_there(cause) and count > 1):
-        return 0 if _is_slow_there(cause) else params.severity_steps
-    if count >= params.judged_steps:
+    is_placed, count = _is_slow_there(cause), cause.last_step - cause.first_step + 1
+    if cause.kind != "slow_step":
+        return 0 if is_placed else params.severity_steps
+    if count >= params.judged_steps or (is_placed and count > 1):
         return 0
     if _stand_alone(cause, job, params):
-        return 1 if _is_slow_there(cause) else params.slow_steps
-    return params.judged_steps if _is_slow_there(cause) else params.severity_steps
+        return 1 if is_placed else params.slow_steps
+    return params.judged_steps if is_placed else params.severity_steps
 
 
 def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:

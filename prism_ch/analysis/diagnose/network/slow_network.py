@@ -14,7 +14,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.episodes import lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, confidence_in, identity, make_finding, severity
-from prism_ch.analysis.diagnose.network.delay import ways_of
+from prism_ch.analysis.diagnose.network.delay import Delay, ways_of
 from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
 from prism_ch.analysis.diagnose.network.places import Named, crossed_at_ends, incidence, is_between_leaves
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
@@ -147,7 +147,7 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
     most_s = each_s.sum(axis=0).mean() + inside_s
     most = float(np.clip(most_s / np.median(during_s), 0, 1)) if len(during_s) else 1.0
     lost = min(lost, most)
-    observed, usual = _s_per_byte(found, view, topology)
+    observed, usual = _s_per_byte(found, view, delay, topology)
     shown = dict(list(observed.items())[:EVIDENCE_ROWS])
     extent = place.extent(division, episode)
     return make_finding(
@@ -185,12 +185,14 @@ def _confidence(named: _Named, times: TimePerByte, topology: Topology) -> float:
     return confidence_in("group") * (float(np.isin(may_be, members).mean()) if may_be else 1.0)
 
 
-def _s_per_byte(found: Localised, view: NetworkView, topology: Topology) -> tuple[dict[str, float], dict[str, float]]:
+def _s_per_byte(
+    found: Localised, view: NetworkView, delay: Delay, topology: Topology
+) -> tuple[dict[str, float], dict[str, float]]:
     """Return observed and usual seconds a byte on each slow way.
 
     Of a pair's queue pairs they are those of the slowest.
     """
-    times, delay = view.times, view.delay_of(found)
+    times = view.times
     steps = list(found.episode.abnormal)
     rows = np.flatnonzero(found.rows & ~np.isnan(delay.excess[:, steps]).all(axis=1))
     rows = rows[np.argsort(robust.median(delay.excess[rows][:, steps], axis=1), kind="stable")]
