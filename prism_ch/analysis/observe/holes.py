@@ -20,6 +20,8 @@ from prism_ch.model.window import Interval
 
 #: Moments closer than this are one, in nanoseconds: no usual pause of a job is told by less.
 _TICK_NS = 10**7
+#: The source of what goes between a job and others.
+_ASIDE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: St
         mine = mask[seen.exporter]
         gaps = _gaps(_moments(seen.moment_ns[mine]), until_ns, params)
         gaps = [gap for gap in gaps if not any(one.span.start_ns <= gap.start_ns < one.span.end_ns for one in found)]
-        moments = _by_source(seen.moment_ns[mine], seen.source[mine]) if gaps else []
+        mine &= seen.source != _ASIDE
+        moments = _by_source(seen.moment_ns[mine], seen.source[mine]) if gaps and mine.any() else []
         holes: list[Interval] = []
         for gap in gaps:
             silent = [each for each in moments if _is_overdue(each, gap, holes, params)]
@@ -88,15 +91,19 @@ class _Seen:
 
     @classmethod
     def of(cls, read: FlowBatch, jobs: Sequence[Int32]) -> _Seen:
-        """Read them from all observations. Jobs that share endpoints are one source; 0 is no job."""
+        """Read them from all observations. Jobs that share endpoints are one source; 0 is no job.
+
+        What a job saves or loads is no source: that goes on where a job stands still, and because it does.
+        """
         label = _labels(read, jobs)
         first, exporters = int(read.end_ns.min()) // _TICK_NS, len(read.exporters)
         ticks = int(read.end_ns.max()) // _TICK_NS - first + 1
         keys = [np.empty(0, dtype=np.int64)]
         for begin in range(0, len(read), ROWS_AT_ONCE):
             rows = slice(begin, begin + ROWS_AT_ONCE)
-            sender = label[read.src[rows]].astype(np.int64)
-            place = np.where(sender > 0, sender, label[read.dst[rows]]) * exporters + read.exporter[rows]
+            sender, receiver = label[read.src[rows]].astype(np.int64), label[read.dst[rows]]
+            sender[(sender > 0) != (receiver > 0)] = _ASIDE
+            place = sender * exporters + read.exporter[rows]
             keys.append(distinct(place * ticks + read.end_ns[rows] // _TICK_NS - first))
         place, tick = np.divmod(distinct(np.concatenate(keys)), ticks)
         source, exporter = (part.astype(np.int32) for part in np.divmod(place, exporters))
@@ -113,7 +120,7 @@ class _Seen:
         for number in np.unique(reached // count).tolist():
             mask = np.zeros(count, dtype=bool)
             mask[reached[reached // count == number] % count] = True
-            if number and mask.tobytes() not in yielded:
+            if number > _ASIDE and mask.tobytes() not in yielded:
                 yielded.add(mask.tobytes())
                 yield mask
 
@@ -131,7 +138,7 @@ def _labels(read: FlowBatch, jobs: Sequence[Int32]) -> Int32:
     low, high = (np.concatenate([none, *(each[side] for each in chains)]) for side in (slice(-1), slice(1, None)))
     label = np.zeros(size, dtype=np.int32)
     members = np.concatenate([none, *chains])
-    label[members] = components(size, low, high)[members] + 1
+    label[members] = components(size, low, high)[members] + 1 + _ASIDE
     return label
 
 
@@ -161,7 +168,8 @@ def _gaps(moments: Int64, until_ns: int, params: StopParams) -> list[Interval]:
 def _is_overdue(moments: Int64, gap: Interval, holes: Sequence[Interval], params: StopParams) -> bool:
     """Return whether a source stopped as a gap began, and was due in it.
 
-    Its longest gap before counts as usual, its pauses among them, but for `holes`.
+    Its longest gap before counts as usual, its pauses among them, but for `holes`. If the gap began later than that,
+    the source had stopped already.
     """
     before = moments[moments < gap.start_ns]
     if len(before) < params.min_count:
@@ -171,7 +179,7 @@ def _is_overdue(moments: Int64, gap: Interval, holes: Sequence[Interval], params
         length_ns[(before[1:] >= one.end_ns) & (before[:-1] < one.start_ns)] = 0
     usual_ns, last_ns = int(length_ns.max()), int(before[-1])
     overdue = gap.end_ns - last_ns > max(params.silence_s * 1e9, params.twice * usual_ns)
-    return bool(overdue and gap.start_ns - last_ns <= params.twice * usual_ns + _TICK_NS)
+    return bool(overdue and gap.start_ns - last_ns <= (1 + params.stray_share) * usual_ns + _TICK_NS)
 
 
 def _recurs(moments: Int64, gap: Interval, params: StopParams) -> bool:

@@ -70,6 +70,13 @@ def test_jobs_that_share_endpoints_are_one_source() -> None:
     assert [one.is_sure for one in found] == [False]
 
 
+def test_what_a_job_saves_after_it_stopped_is_no_other_source() -> None:
+    saved = by("a", [Flow(member, 9, at_ms) for member in range(4) for at_ms in every(100, 20, 29_000)])
+    assert holes([*first(29), *saved]) == ()
+    (cut,) = holes([*first(31), *saved])
+    assert not cut.is_sure
+
+
 def test_pauses_that_jobs_are_used_to_are_no_hole() -> None:
     """One job pauses for 7 s every 15 s, the other for 9 s each 22 s; at 37 s both do."""
     one = [end for turn in range(4) for end in every(1000, 8, 1000 + 15_000 * turn)]
