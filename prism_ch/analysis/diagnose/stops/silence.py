@@ -311,35 +311,56 @@ def find_lost_exporters(
     """
     if rhythm is None:
         return ()
-    return tuple(stop for name in _irregular(quiet, params) for stop in _gaps_of(name, quiet, raw, rhythm, params))
+    long_ns = round(max(params.silence_s, params.twice * rhythm.step_s) * 1e9)
+    irregular = _irregular(quiet, long_ns, params)
+    return tuple(stop for name in irregular for stop in _gaps_of(name, quiet, raw, rhythm, long_ns, params))
 
 
-def _irregular(quiet: QuietJob, params: StopParams) -> list[str]:
-    """Name the exporters that saw the job, but not in all of its steps."""
+def _irregular(quiet: QuietJob, long_ns: int, params: StopParams) -> list[str]:
+    """Name the exporters that saw the job, but not in all of its steps, or not for long."""
     step = np.searchsorted(quiet.steps.end_ns, quiet.flows.end_ns)
     reached = np.zeros((len(quiet.flows.exporters), len(quiet.steps) + 1), dtype=bool)
     reached[quiet.flows.exporter, step] = True
     missed = (~reached[:, step.min() : -1]).sum(axis=1)
-    saw = np.flatnonzero(reached.any(axis=1) & (missed >= params.slow_steps))
+    last_ns = np.zeros(len(reached), dtype=np.int64)
+    np.maximum.at(last_ns, quiet.flows.exporter, quiet.flows.end_ns)
+    silent = quiet.flows.end_ns.max() - last_ns > long_ns
+    saw = np.flatnonzero(reached.any(axis=1) & ((missed >= params.slow_steps) | silent))
     return [quiet.flows.exporters[code] for code in saw.tolist()]
 
 
-def _gaps_of(name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, params: StopParams) -> Iterator[Finding]:
+def _gaps_of(
+    name: str, quiet: QuietJob, raw: FlowBatch, rhythm: UsualRhythm, long_ns: int, params: StopParams
+) -> Iterator[Finding]:
     """Yield a finding for each gap in an exporter's records while the job went on."""
     step_end_ns = quiet.steps.end_ns[quiet.steps.end_ns > quiet.flows.end_ns.min()]
     ends = distinct(np.concatenate([_ends_of(name, batch) for batch in (quiet.flows, quiet.around, raw)]))
     end_ns = np.append(ends, quiet.flows.end_ns.max() + 1)
-    steps = np.searchsorted(step_end_ns, end_ns[1:]) - np.searchsorted(step_end_ns, end_ns[:-1], side="right")
-    # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.
-    long = np.diff(end_ns) > max(params.silence_s, params.twice * rhythm.step_s) * 1e9
-    for gap in np.flatnonzero(long & (steps >= params.slow_steps)).tolist():
-        since_ns = int(end_ns[gap])
-        before = step_end_ns[step_end_ns <= since_ns][-params.enough - 1 :]
+    for gap in np.flatnonzero(np.diff(end_ns) > long_ns).tolist():
+        span = Interval(int(end_ns[gap]), int(end_ns[gap + 1]))
+        before = step_end_ns[step_end_ns <= span.start_ns][-params.enough - 1 :]
         reached = np.diff(np.searchsorted(ends[: gap + 1], before, side="right")) > 0
-        if len(reached) == params.enough and reached.all():
-            step = int(quiet.steps.step[np.searchsorted(quiet.steps.end_ns[:-1], since_ns)])
-            stop = Stop(quiet.job_id, step, since_ns, int(end_ns[gap + 1]), rhythm.rest_s, 0.0, 0.0)
+        regular = len(reached) == params.enough and bool(reached.all())
+        ended = int(np.diff(np.searchsorted(step_end_ns, [span.start_ns + 1, span.end_ns]))[0])
+        if regular and max(ended, _steps_moved(quiet, span, before)) >= params.slow_steps:
+            step = int(quiet.steps.step[np.searchsorted(quiet.steps.end_ns[:-1], span.start_ns)])
+            stop = Stop(quiet.job_id, step, span.start_ns, span.end_ns, rhythm.rest_s, 0.0, 0.0)
             yield _describe_gap(name, stop, is_open=gap == len(ends) - 1)
+
+
+def _steps_moved(quiet: QuietJob, span: Interval, step_end_ns: Int64) -> float:
+    """Return as how many steps the pairs that are seen in a span have moved in it.
+
+    That shows before their ends do. If a rank stands still, the others come to the end of one step at most.
+    `step_end_ns` int64[k], rising, parts the steps that show what they usually move.
+    """
+    end_ns, pair = quiet.flows.end_ns, quiet.pairs.rows_of(quiet.flows)
+    during = (end_ns > span.start_ns) & (end_ns < span.end_ns)
+    seen = np.zeros(len(quiet.pairs.src), dtype=np.bool_)
+    seen[pair[during]] = True
+    usual = (end_ns > step_end_ns[0]) & (end_ns <= step_end_ns[-1]) & seen[pair]
+    a_step = float(quiet.flows.bytes[usual].sum()) / (len(step_end_ns) - 1)
+    return float(quiet.flows.bytes[during].sum()) / a_step if a_step else 0.0
 
 
 def _ends_of(exporter: str, flows: FlowBatch) -> Int64:

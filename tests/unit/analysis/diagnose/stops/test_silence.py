@@ -15,7 +15,7 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.params import Params
 from prism_ch.model.result import DP, PP
 from prism_ch.model.window import Interval
-from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, ring, steps_of, topology
+from tests.unit.analysis.build import BEGIN_NS, Flow, batch, every, renamed, ring, steps_of, topology
 
 PARAMS = Params()
 WHERE = topology(6)
@@ -64,6 +64,17 @@ def test_exporter_is_lost_once_it_misses_two_whole_steps() -> None:
     job = replace(quiet([*left, *right], 37), steps=steps_of([3.0] * 12))
     (lost,) = lost_exporters(job, FlowBatch.empty())
     assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 30 * SECOND)
+
+
+def test_exporter_is_lost_once_others_moved_two_steps() -> None:
+    """A step's end shows once another step has ended, what it moves before that. Those that wait do not move it."""
+    right = [replace(flow, exporter="right") for flow in ring(range(3), every(1000, 20, 1000))]
+    for moved_ms, told in (([23_000, 25_900], True), ([23_000], False)):
+        ends_ms = [*every(1000, 20, 1000), *moved_ms]
+        left = [replace(flow, exporter="left") for flow in renamed(ring(range(3), ends_ms), [3, 4, 5])]
+        late = [Flow(3, 4, 25_800, size=1000, exporter="left")]
+        lost = lost_exporters(quiet([*left, *late, *right], 26), FlowBatch.empty())
+        assert [one.subject for one in lost] == ["right"] * told
 
 
 def test_exporter_is_lost_though_steps_seem_to_last_longer() -> None:
