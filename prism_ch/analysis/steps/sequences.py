@@ -82,6 +82,24 @@ def read_sequences(traffic: Traffic, line_of_pair: Int32, params: DivideParams) 
     return Sequences(joined.group, joined.start, joined.end, payload, gap_s, np.zeros(len(gap_s)), offsets)
 
 
+def still_sent(traffic: Traffic, line_of_pair: Int32, params: DivideParams) -> Bool:
+    """Mask the bursts on pairs that the others of their line have not gone on without, bool[bursts].
+
+    Whoever takes no part keeps a collective waiting. If a line goes on, what a silent pair moves is no longer recorded:
+    steps seem to carry less, and those before did so without it, too.
+    """
+    first = run_starts(traffic.pair)
+    pair, length = traffic.pair[first], np.diff(np.append(first, len(traffic)))
+    gap_ns = np.append(traffic.start_ns[1:] - traffic.end_ns[:-1], 0)
+    gap_ns[first + length - 1] = 0
+    last_ns = traffic.end_ns[first + length - 1]
+    line = line_of_pair[pair]
+    newest_ns = np.zeros(int(line_of_pair.max()) + 1, dtype=np.int64)
+    np.maximum.at(newest_ns, line, last_ns)
+    silent = newest_ns[line] - last_ns > params.twice * np.maximum.reduceat(gap_ns, first)
+    return ~np.repeat(silent & (length >= params.min_count), length)
+
+
 @dataclass(frozen=True, slots=True)
 class Background:
     """Bursts of a job's other traffic, one row for each sequence whose endpoints they touch.

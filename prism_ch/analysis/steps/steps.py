@@ -17,6 +17,7 @@ from prism_ch.analysis.steps.sequences import (
     links,
     read_background,
     read_sequences,
+    still_sent,
     whole_payload,
 )
 from prism_ch.analysis.steps.step_volume import collective_ends, impute
@@ -95,6 +96,7 @@ def _collective_ends(
     known: Division | None,
 ) -> tuple[Sequences, Bool]:
     """Read the sequences of communicators, lost records imputed, and find where steps end, bool[n]."""
+    closing = closing.take(still_sent(closing, line_of_pair, params))
     sequences = read_sequences(closing, line_of_pair, params)
     largest = -1 if known is None else int(known.endpoints.max())  # some of these may have left the job
     line_of_endpoint = np.full(

@@ -230,6 +230,12 @@ class TestEdges:
         assert ends_ms(found) == pytest.approx(ends)
         assert (found.end_ns == found.end_ns[0]).all()  # what was not seen ends with the others
 
+    def test_steps_stay_apart_when_half_a_ring_is_not_seen(self) -> None:
+        ends = every(1000, 24, 1000)
+        kept = [flow for flow in ring(range(4), ends) if flow.src < 2 or flow.start_ms < 12_000]
+        known = division(range(4), ends[:11])
+        assert ends_ms(divided(kept, known=known)) == pytest.approx(ends)
+
     def test_group_without_burst_ends_at_its_usual_distance(self) -> None:
         ends = every(1000, 20, 1000)
         flows = ring([0, 1], [end - 100 for end in ends]) + ring([2, 3], ends)
