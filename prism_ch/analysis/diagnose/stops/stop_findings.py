@@ -203,15 +203,17 @@ def most_background(moved: Mapping[str, int]) -> str:
 def find_past_stops(
     job_id: str, seen: StepsSeen, history: Steps, around: FlowsByPair, topology: Topology, params: Params
 ) -> tuple[Finding, ...]:
-    """Find the stalls and restarts in an attempt's new steps that another step came after.
+    """Find the stalls and restarts in an attempt's new steps.
 
+    One in the newest step is told early: the next may show that the job has become slow.
     Parameters: `history`, the job's known steps, which show its periodic pauses: those are habits, and so is one of all
     ranks that is as long as another one; `around`, flows with one end or both at members of the job.
     """
     usual = history.step[periodic_pauses(history, params.stops)]
     repeated = history.step[repeated_pauses(history, params.stops)]
     found = []
-    for row in np.flatnonzero(seen.stopped(params.stops)[:-1] & (seen.number[1:] >= seen.attempt.first_new)).tolist():
+    is_new = np.append(seen.number[1:], seen.number[-1:] + 1) >= seen.attempt.first_new
+    for row in np.flatnonzero(seen.stopped(params.stops) & is_new).tolist():
         span = seen.rests.at(row)
         rest_s, usual_s = float(seen.rests.length_s[row]), seen.rests.usual_s()
         lost_s = _lost_s(float(seen.duration_s[row]) - seen.step_s, rest_s - usual_s, params.stops)
@@ -224,7 +226,9 @@ def find_past_stops(
         elif seen.number[row] in repeated and not len(seen.stragglers(row, params.stops)):
             found.append(_describe_habit(stop, "as long as another time"))
         else:
-            found.append(_describe_stall(seen, row, stop, around, topology, params))
+            stall = _describe_stall(seen, row, stop, around, topology, params)
+            is_newest = row == len(seen.number) - 1
+            found.append(replace(stall, status="open", baseline=Baseline(early=True)) if is_newest else stall)
     return tuple(found)
 
 

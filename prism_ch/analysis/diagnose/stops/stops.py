@@ -60,7 +60,8 @@ def find_stops(context: JobContext) -> list[Finding]:
     if lasting is None:
         lasting = find_silence(quiet, rhythm, topology, params)
     if lasting is None:
-        ended = find_just_ended(quiet, rhythm, params)
+        is_told = any(one.baseline.early for one in over)
+        ended = None if is_told else find_just_ended(quiet, rhythm, params)
         lost = find_lost_exporters(quiet, rhythm, seen.new, params.stops)
         return [*over, *lost, *([ended] if ended else [])]
     is_over = any(stop.kind == lasting.kind == "restart" and is_same_stop(stop, lasting) for stop in over)

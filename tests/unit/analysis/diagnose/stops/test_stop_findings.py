@@ -159,8 +159,14 @@ def test_what_was_found_before_is_not_found_again() -> None:
     assert found(steps_seen(ENDS_MS, first_new=8)) == ()
 
 
-def test_a_stop_is_found_when_the_next_step_is_seen() -> None:
-    assert found(steps_seen(ENDS_MS[:7])) == ()
+def test_a_stop_in_the_newest_step_is_told_early() -> None:
+    (early,) = found(steps_seen(ENDS_MS[:7]))
+    assert (early.kind, early.first_step, early.status, early.baseline.early) == ("stall", 6, "open", True)
+    (sure,) = found(steps_seen(ENDS_MS[:8]))
+    assert (sure.diagnosis_id, sure.status, sure.baseline.early) == (early.diagnosis_id, "closed", False)
+
+
+def test_two_long_steps_in_a_row_are_no_stop() -> None:
     slowly = steps_seen([*every(1000, 6, 1000), 15_000, 24_000, *every(1000, 4, 25_000)])
     assert found(slowly) == ()
     assert not not_slow([slowly], HISTORY, PARAMS.stops)[6]
