@@ -127,6 +127,7 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     1. A pair moves data without a pause, for most of the time in records that are long, or cut at an active timeout.
     2. Messages may be long, too, where each waits for the one before it: an exporter whose records of a flow part
        silences as short as those inside bursts joins nothing.
+    3. Nor does one whose records carry no more than the messages of pairs that move as much, and pause.
     """
     pairs = len(traffic.pair_src)
     span_s = traffic.span_ns() / 1e9
@@ -145,7 +146,26 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     is_cut[pair[~np.isnan(timeouts.active_s[exporter])]] = True
     may_join[pair[~(timeouts.idle_at_most_s[exporter] < params.burst_gap_ns / 1e9)]] = True
     long |= is_cut & (burst_s >= params.message_s * np.bincount(traffic.pair, minlength=pairs))
-    return np.asarray(without_pause & long & may_join)
+    single = _are_messages(traffic, pair, flows.bytes[records], ~without_pause, params)
+    return np.asarray(without_pause & long & may_join & ~single)
+
+
+def _are_messages(traffic: Traffic, pair: Int64, record: Int64, pauses: Bool, params: MergedParams) -> Bool:
+    """Mask the pairs whose records are single messages: slow ones, each of which lasts until the next, bool[pairs].
+
+    Parameters: `pair` and `record` int64[k], pairs of records and the bytes of each; `pauses` bool[pairs], those with
+    pauses, whose bursts are messages.
+    """
+    pairs = len(pauses)
+    role = robust.size_classes(traffic.rate_bytes_s(), params.same_volume)
+    message, carried = (
+        robust.median_by(np.asarray(of, dtype=np.int32), size, pairs)
+        for of, size in ((traffic.pair, traffic.payload), (pair, record))
+    )
+    shown = np.bincount(role, pauses)[role] >= params.enough
+    usual = robust.median_by(role[pauses], message[pauses], int(role.max(initial=-1)) + 1)[role]
+    single: Bool = shown & (carried < (1 + params.half) * usual)
+    return single
 
 
 def _records_of(traffic: Traffic, flows: FlowBatch, wanted: Bool) -> tuple[Int64, Int64]:

@@ -197,6 +197,13 @@ class TestMerged:
         flows = [Flow(0, 1, start, 699.9 - 40 * (n % 4)) for n, start in enumerate(starts)]
         assert self.merged(flows) == set()
 
+    def test_messages_that_others_send_more_quickly_do_not(self) -> None:
+        """On a slow NIC each lasts until the next is due: it carries as much as one of those that pause."""
+        slow = [Flow(0, 1, start, 4_900) for start in every(5000, 24)]
+        others = [Flow(src, dst, start, 300) for src, dst in circle(range(2, 7)) for start in every(5000, 24)]
+        assert self.merged([*slow, *others]) == set()
+        assert self.merged(slow) == {(0, 1)}
+
     def test_what_is_cut_at_an_active_timeout_does(self) -> None:
         assert self.merged(cut(120_000, 10_000, pause_ms=0.02)) == {(0, 1)}
 
