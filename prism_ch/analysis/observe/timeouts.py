@@ -151,10 +151,10 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
 
 
 def _are_messages(traffic: Traffic, pair: Int64, record: Int64, pauses: Bool, params: MergedParams) -> Bool:
-    """Mask the pairs whose records are single messages: slow ones, each of which lasts until the next, bool[pairs].
+    """Mask the pairs whose records are single messages, bool[pairs].
 
-    Parameters: `pair` and `record` int64[k], pairs of records and the bytes of each; `pauses` bool[pairs], those with
-    pauses, whose bursts are messages.
+    A slow one lasts until the next is due. Parameters: `pair` and `record` int64[k], pairs of records and the bytes of
+    each; `pauses` bool[pairs], those with pauses, whose bursts are messages.
     """
     pairs = len(pauses)
     role = robust.size_classes(traffic.rate_bytes_s(), params.same_volume)

@@ -46,9 +46,9 @@ def _is_paused(replayed: ReplayedAttempt, finding: Finding) -> bool:
 def is_pause(graph: ExecutionGraph, units: Int64, step: int, params: ReplayParams) -> bool:
     """Return whether the slowest of some units paused in a step.
 
-    Parameters: `units` int64[n], rows of the graph's; `step`, a column of it. Operations are compared with the same ones in the other steps: in a
-    pause, most take no longer. Those that send nothing are taken to be as slow as the others, and show nothing. False
-    where there are too few others to tell.
+    Parameters: `units` int64[n], rows of the graph's; `step`, a column of it. Operations are compared with the same
+    ones in the other steps: in a pause, most take no longer. Those that send nothing are taken to be as slow as the
+    others, and show nothing. False where there are too few others to tell.
     """
     others = graph.known.copy()
     others[step] = False

@@ -83,7 +83,7 @@ def read_sequences(traffic: Traffic, line_of_pair: Int32, params: DivideParams) 
 
 
 def still_sent(traffic: Traffic, line_of_pair: Int32, params: DivideParams) -> Bool:
-    """Mask the bursts on pairs that the others of their line have not gone on without, bool[bursts].
+    """Mask the bursts on pairs that their line does not go on without, bool[bursts].
 
     Whoever takes no part keeps a collective waiting. If a line goes on, what a silent pair moves is no longer recorded:
     steps seem to carry less, and those before did so without it, too.

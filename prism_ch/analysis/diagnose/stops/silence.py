@@ -317,7 +317,7 @@ def find_lost_exporters(
 
 
 def _irregular(quiet: QuietJob, long_ns: int, params: StopParams) -> list[str]:
-    """Name the exporters that saw the job, but not in all of its steps, or not for long."""
+    """Name the exporters that saw the job, and missed steps of it or are silent."""
     step = np.searchsorted(quiet.steps.end_ns, quiet.flows.end_ns)
     reached = np.zeros((len(quiet.flows.exporters), len(quiet.steps) + 1), dtype=bool)
     reached[quiet.flows.exporter, step] = True
@@ -349,10 +349,10 @@ def _gaps_of(
 
 
 def _steps_moved(quiet: QuietJob, span: Interval, step_end_ns: Int64) -> float:
-    """Return as how many steps the pairs that are seen in a span have moved in it.
+    """Return how many steps' bytes a job moved in a span.
 
-    That shows before their ends do. If a rank stands still, the others come to the end of one step at most.
-    `step_end_ns` int64[k], rising, parts the steps that show what they usually move.
+    Pairs count that are seen in it. That shows before the ends of steps do; if a rank stands still, the others come to
+    the end of one step at most. `step_end_ns` int64[k], rising, parts the steps that show what they usually move.
     """
     end_ns, pair = quiet.flows.end_ns, quiet.pairs.rows_of(quiet.flows)
     during = (end_ns > span.start_ns) & (end_ns < span.end_ns)
