@@ -120,7 +120,7 @@ def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
     others_s = _healthy(job, [with_beside]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    is_known = not slow.is_pause and len(others_s) >= params.recent_steps
+    is_known = _is_slow_there(slow) and len(others_s) >= params.recent_steps
     return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
 
 

@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.replay.causes import computes
+from prism_ch.analysis.replay.causes import Cause, computes
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.what_if import ReplayedAttempt
 from prism_ch.core import robust
-from prism_ch.model.columns import Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ReplayParams
 
@@ -37,18 +36,16 @@ def _is_paused(replayed: ReplayedAttempt, finding: Finding) -> bool:
     step = finding.first_step - replayed.first_step
     if finding.kind != "slow_step" or finding.first_step != finding.last_step or not 0 <= step < replayed.graph.steps:
         return False
-    if finding.cause is None:  # it may have been any of them
-        return is_pause(replayed.graph, np.unique(replayed.graph.unit).astype(np.int64), step, replayed.params)
     cause = cause_of(replayed.graph, finding, replayed.communicators, replayed.topology)
-    return cause is not None and is_pause(replayed.graph, cause.units, step, replayed.params)
+    return cause is not None and is_pause(replayed.graph, cause, step, replayed.params)
 
 
-def is_pause(graph: ExecutionGraph, units: Int64, step: int, params: ReplayParams) -> bool:
-    """Return whether the slowest of some units paused in a step.
+def is_pause(graph: ExecutionGraph, cause: Cause, step: int, params: ReplayParams) -> bool:
+    """Return whether the slowest unit of a cause paused in a step.
 
-    Parameters: `units` int64[n], rows of the graph's; `step`, a column of it. Operations are compared with the same
-    ones in the other steps: in a pause, most take no longer. Those that send nothing are taken to be as slow as the
-    others, and show nothing. False where there are too few others to tell.
+    Parameters: `step`, a column of the graph. Operations are compared with the same ones in the other steps: in a
+    pause, most take no longer. Those that send nothing are taken to be as slow as the others, and show nothing. False
+    where there are too few others to tell.
     """
     others = graph.known.copy()
     others[step] = False
@@ -56,7 +53,7 @@ def is_pause(graph: ExecutionGraph, units: Int64, step: int, params: ReplayParam
         return False
     computing = computes(graph)
     most_ns, found = 0.0, False
-    for unit in units.tolist():
+    for unit in cause.units.tolist():
         edges = np.flatnonzero(computing & (graph.owner == unit))
         takes_ns = graph.lag[edges][:, graph.known] / graph.speed[unit, graph.known]
         edges = edges[np.ptp(takes_ns, axis=1) > _ROUNDED_NS]

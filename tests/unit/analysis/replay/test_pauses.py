@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.replay.causes import find_cause
 from prism_ch.analysis.replay.draft import INPUT, OWN
 from prism_ch.analysis.replay.graph import ExecutionGraph
-from prism_ch.analysis.replay.pauses import is_pause, with_pauses
-from prism_ch.analysis.replay.what_if import ReplayedAttempt
+from prism_ch.analysis.replay.pauses import is_pause
 from prism_ch.model.columns import Float64
 from prism_ch.simulate.families import FAMILIES
-from tests.unit.analysis.build import finding
-from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
+from tests.unit.analysis.replay.simulated import PARAMS, graph
 
 STEP = 6
 
@@ -33,7 +32,8 @@ def paused(built: ExecutionGraph, took_ns: Float64, others: int = STEP) -> bool:
     lag[edges, STEP] = took_ns
     seen = built.known & (np.arange(built.steps) <= STEP) & (np.arange(built.steps) >= STEP - others)
     changed = replace(built, lag=lag, known=seen)
-    return is_pause(changed, changed.unit[:1].astype(np.int64), STEP, PARAMS.replay)
+    nobody = np.zeros(len(built.endpoints), dtype=np.bool_)
+    return is_pause(changed, find_cause(changed, [0], nobody), STEP, PARAMS.replay)
 
 
 @pytest.fixture(scope="module")
@@ -53,20 +53,6 @@ def test_one_operation_that_takes_longer_is_a_pause(pipeline: ExecutionGraph, op
     took_ns[operation] += 0.3 * took_ns.sum()
     assert paused(pipeline, took_ns)
     assert not paused(pipeline, took_ns, others=PARAMS.replay.reference_steps - 1)
-
-
-@pytest.mark.parametrize("times, paused", [((1.3, 1.3), False), ((1.0, 4.0), True)])
-def test_a_step_nobody_is_named_for_may_be_a_pause_of_any(times: tuple[float, float], paused: bool) -> None:
-    scenario = replace(FAMILIES["ddp-bucketed"](3), phases=False)
-    built = graph(scenario)
-    edges, took_ns = computing(built)
-    lag = built.lag.copy()
-    lag[edges, STEP] = took_ns * times[0]
-    lag[edges[0], STEP] = took_ns[0] * times[1]
-    replayed = ReplayedAttempt.of(attempts(scenario)[0], replace(built, lag=lag))
-    step = replayed.first_step + STEP
-    slow = finding(kind="slow_step", subject_type="job", subject=replayed.job_id, first_step=step, last_step=step)
-    assert [one.is_pause for one in with_pauses([slow], [replayed])] == [paused]
 
 
 def test_operations_that_send_nothing_hide_no_pause() -> None:
