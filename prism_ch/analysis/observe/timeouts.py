@@ -146,8 +146,10 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     is_cut[pair[~np.isnan(timeouts.active_s[exporter])]] = True
     may_join[pair[~(timeouts.idle_at_most_s[exporter] < params.burst_gap_ns / 1e9)]] = True
     long |= is_cut & (burst_s >= params.message_s * np.bincount(traffic.pair, minlength=pairs))
-    single = _are_messages(traffic, pair, flows.bytes[records], ~without_pause, params)
-    return np.asarray(without_pause & long & may_join & ~single)
+    coarse: Bool = without_pause & long & may_join
+    if coarse.any():
+        coarse &= ~_are_messages(traffic, pair, flows.bytes[records], ~without_pause, params)
+    return coarse
 
 
 def _are_messages(traffic: Traffic, pair: Int64, record: Int64, pauses: Bool, params: MergedParams) -> Bool:
@@ -158,10 +160,8 @@ def _are_messages(traffic: Traffic, pair: Int64, record: Int64, pauses: Bool, pa
     """
     pairs = len(pauses)
     role = robust.size_classes(traffic.rate_bytes_s(), params.same_volume)
-    message, carried = (
-        robust.median_by(np.asarray(of, dtype=np.int32), size, pairs)
-        for of, size in ((traffic.pair, traffic.payload), (pair, record))
-    )
+    message = robust.median_by(traffic.pair, traffic.payload, pairs)
+    carried = robust.median_by(pair.astype(np.int32), record, pairs)
     shown = np.bincount(role, pauses)[role] >= params.enough
     usual = robust.median_by(role[pauses], message[pauses], int(role.max(initial=-1)) + 1)[role]
     single: Bool = shown & (carried < (1 + params.half) * usual)

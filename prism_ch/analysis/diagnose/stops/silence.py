@@ -90,6 +90,11 @@ class QuietJob:
         return cls(job_id, endpoints, pairs, steps, training, background, flows, until_ns, tuple(known), hiding)
 
     @cached_property
+    def pair(self) -> Int64:
+        """The row in `pairs` of each of `flows`, int64[flows]."""
+        return self.pairs.rows_of(self.flows)
+
+    @cached_property
     def around(self) -> FlowBatch:
         """All traffic but that among members."""
         among = np.ones(len(self.seen), dtype=np.bool_)
@@ -98,22 +103,20 @@ class QuietJob:
 
     def trained(self, params: StopParams) -> FlowBatch:
         """Return the flows on training pairs by which ranks train rather than connect."""
-        pair = self.pairs.rows_of(self.flows)
-        return self.flows.take(self.flows.bytes >= params.little * self._usual_bytes(pair)[pair])
+        return self.flows.take(self.flows.bytes >= params.little * self._usual_bytes()[self.pair])
 
     def are_cut_short(self, params: StopParams) -> bool:
         """Return whether the last sends of several pairs moved less than usual. They wait for their other end."""
-        pair = self.pairs.rows_of(self.flows)
         last = np.full(len(self.pairs.src), -1)
         order = np.argsort(self.flows.end_ns, kind="stable")
-        last[pair[order]] = order
+        last[self.pair[order]] = order
         sent = np.flatnonzero(last >= 0)
-        short = self.flows.bytes[last[sent]] < params.half * self._usual_bytes(pair)[sent]
+        short = self.flows.bytes[last[sent]] < params.half * self._usual_bytes()[sent]
         return bool(np.count_nonzero(short) > params.little * len(sent))
 
-    def _usual_bytes(self, pair: Int64) -> Float64:
-        """Return the mean bytes of a flow of each pair; `pair` int64[flows] numbers them."""
-        return np.bincount(pair, weights=self.flows.bytes) / np.maximum(np.bincount(pair), 1)
+    def _usual_bytes(self) -> Float64:
+        """Return the mean bytes of a flow of each pair."""
+        return np.bincount(self.pair, weights=self.flows.bytes) / np.maximum(np.bincount(self.pair), 1)
 
     def usual_payload(self, before_step: int) -> float:
         """Return the bytes that a member moves in a usual step, of those before one."""
@@ -181,7 +184,7 @@ def find_silence(quiet: QuietJob, rhythm: UsualRhythm | None, topology: Topology
     silent_s = (quiet.until_ns - last_ns) / 1e9
     if silent_s <= params.stops.silence_s or pause_is_due(quiet.steps, silent_s, params.stops):
         return None
-    sends = Sends(quiet.pairs.rows_of(quiet.flows), quiet.flows.start_ns)
+    sends = Sends(quiet.pair, quiet.flows.start_ns)
     begin_ns = np.append(rhythm.steps.start_ns, rhythm.steps.end_ns[-1])
     culprits = find_hang_culprits(sends, quiet.pairs, begin_ns, rhythm.step_s, params.stops)
     due_ns = last_ns + round(rhythm.rest_s * 1e9) if culprits.due_ns is None else max(culprits.due_ns, last_ns)
@@ -340,9 +343,11 @@ def _gaps_of(
         span = Interval(int(end_ns[gap]), int(end_ns[gap + 1]))
         before = step_end_ns[step_end_ns <= span.start_ns][-params.enough - 1 :]
         reached = np.diff(np.searchsorted(ends[: gap + 1], before, side="right")) > 0
-        regular = len(reached) == params.enough and bool(reached.all())
+        if len(reached) < params.enough or not reached.all():
+            continue
+        # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.
         ended = int(np.diff(np.searchsorted(step_end_ns, [span.start_ns + 1, span.end_ns]))[0])
-        if regular and max(ended, _steps_moved(quiet, span, before)) >= params.slow_steps:
+        if ended >= params.slow_steps or _steps_moved(quiet, span, before) >= params.slow_steps:
             step = int(quiet.steps.step[np.searchsorted(quiet.steps.end_ns[:-1], span.start_ns)])
             stop = Stop(quiet.job_id, step, span.start_ns, span.end_ns, rhythm.rest_s, 0.0, 0.0)
             yield _describe_gap(name, stop, is_open=gap == len(ends) - 1)
@@ -354,7 +359,7 @@ def _steps_moved(quiet: QuietJob, span: Interval, step_end_ns: Int64) -> float:
     Pairs count that are seen in it. That shows before the ends of steps do; if a rank stands still, the others come to
     the end of one step at most. `step_end_ns` int64[k], rising, parts the steps that show what they usually move.
     """
-    end_ns, pair = quiet.flows.end_ns, quiet.pairs.rows_of(quiet.flows)
+    end_ns, pair = quiet.flows.end_ns, quiet.pair
     during = (end_ns > span.start_ns) & (end_ns < span.end_ns)
     seen = np.zeros(len(quiet.pairs.src), dtype=np.bool_)
     seen[pair[during]] = True
