@@ -104,23 +104,23 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
         return 0 if is_placed else params.severity_steps
     if count >= params.judged_steps or (is_placed and count > 1):
         return 0
-    if _stand_alone(cause, job, params):
+    if _stand_alone(cause, job, params, is_placed=is_placed):
         return 1 if is_placed else params.slow_steps
     return params.judged_steps if is_placed else params.severity_steps
 
 
-def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams) -> bool:
+def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams, *, is_placed: bool) -> bool:
     """Whether slow steps lose more than hiccups, and each more than other steps, do.
 
     What a job's hiccups cost, its own steps show once there are some: one that loses twice as much as any of them is
-    rarer the longer the job goes on. A pause in one operation is a hiccup, unless it is long.
+    rarer the longer the job goes on. What is not placed, as a pause in one operation, is a hiccup unless it is long.
     """
     # Where steps overlap, the ones beside it hold a part of what it loses.
     with_beside = replace(slow, first_step=slow.first_step - 1, last_step=slow.last_step + 1)
     others_s = _healthy(job, [with_beside]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    is_known = _is_slow_there(slow) and len(others_s) >= params.recent_steps
+    is_known = is_placed and len(others_s) >= params.recent_steps
     return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
 
 
