@@ -22,6 +22,8 @@ FindingKind = Literal[
 ]
 SubjectType = Literal["job", "group", "endpoint", "server", "switch", "link", "exporter", "stage"]
 Severity = Literal["info", "warning", "critical"]
+#: What a replayed step shows of who slows it: a pause in one operation, that most took longer, or one of the two.
+Shown = Literal["nothing", "pause", "slow", "either"]
 
 #: Kinds on what moves data.
 NETWORK_KINDS: tuple[FindingKind, ...] = ("slow_nic", "slow_link", "slow_switch", "slow_group", "congestion")
@@ -77,7 +79,7 @@ class Finding:
     `confidence`, in 0..1, is the probability that the subject is right. `incident_id` names the incident that it
     belongs to, empty where it belongs to none. `lost_s` are the seconds that a job lost to a stop so far; of what is
     slow, the steps tell. `jobs` are those that a place concerns where it is no single one, and `slowdowns` the share of
-    its time that each loses, by job_id. `is_pause`: who slows its only step paused in one operation.
+    its time that each loses, by job_id. `shown`: what its only step shows of who slows it.
     """
 
     diagnosis_id: str
@@ -105,11 +107,11 @@ class Finding:
     lost_s: float = 0.0
     jobs: tuple[str, ...] = ()
     slowdowns: Mapping[str, float] = field(default_factory=dict)
-    is_pause: bool = False
+    shown: Shown = "nothing"
 
     def remembered(self) -> Finding:
         """Return what later windows know of it. What only the window that found it goes by is left out."""
-        return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=(), slowdowns={}, is_pause=False)
+        return replace(self, about=(), may_also_be=(), cause=None, lost_s=0.0, jobs=(), slowdowns={}, shown="nothing")
 
     def of_ended_job(self) -> Finding:
         """Return it closed, as its job is over. Silence that was the job's end costs nothing."""

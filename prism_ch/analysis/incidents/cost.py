@@ -112,21 +112,24 @@ def _least_steps(cause: Finding, job: JobMemory, params: IncidentParams) -> int:
 def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams, *, is_placed: bool) -> bool:
     """Whether slow steps lose more than hiccups, and each more than other steps, do.
 
-    What a job's hiccups cost, its own steps show once there are some: one that loses twice as much as any of them is
-    rarer the longer the job goes on. What is not placed, as a pause in one operation, is a hiccup unless it is long.
+    A hiccup does not lengthen all that a rank computes. Elsewhere, what a job's hiccups cost, its own steps show once
+    there are some: one that loses twice as much as any of them is rarer the longer the job goes on. A pause in one
+    operation is a hiccup unless it is long, and so is a step that shows nobody whose work took longer.
     """
+    if slow.shown == "slow":
+        return True
     # Where steps overlap, the ones beside it hold a part of what it loses.
     with_beside = replace(slow, first_step=slow.first_step - 1, last_step=slow.last_step + 1)
     others_s = _healthy(job, [with_beside]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
-    is_known = is_placed and len(others_s) >= params.recent_steps
+    is_known = (is_placed or slow.shown == "either") and len(others_s) >= params.recent_steps
     return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
 
 
 def _is_slow_there(slow: Finding) -> bool:
     """Whether a finding names a place that is slow, and did not just pause."""
-    return names_place(slow) and not slow.is_pause
+    return names_place(slow) and slow.shown != "pause"
 
 
 def is_long(slow: Finding, params: IncidentParams) -> bool:

@@ -12,55 +12,82 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.replay.causes import Cause, computes
+from prism_ch.analysis.replay.causes import computes
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.what_if import ReplayedAttempt
 from prism_ch.core import robust
-from prism_ch.model.finding import Finding
+from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.finding import Finding, Shown
 from prism_ch.model.params import ReplayParams
 
 #: Times in nanoseconds that differ by no more are one, rounded to whole ones and scaled.
 _ROUNDED_NS = 4.0
 
+#: The median of no more operations moves with a single one.
+_ONE_OF = 2
+
 
 def with_pauses(findings: Sequence[Finding], replays: Sequence[ReplayedAttempt]) -> tuple[Finding, ...]:
-    """Mark the single slow steps that a pause made so, by the graphs of attempts."""
-    return tuple(
-        replace(one, is_pause=True) if any(_is_paused(replayed, one) for replayed in replays) else one
-        for one in findings
-    )
+    """Mark what single slow steps show: that somebody paused, or was slow."""
+    return tuple(_marked(one, replays) for one in findings)
 
 
-def _is_paused(replayed: ReplayedAttempt, finding: Finding) -> bool:
-    step = finding.first_step - replayed.first_step
-    if finding.kind != "slow_step" or finding.first_step != finding.last_step or not 0 <= step < replayed.graph.steps:
-        return False
-    cause = cause_of(replayed.graph, finding, replayed.communicators, replayed.topology)
-    return cause is not None and is_pause(replayed.graph, cause, step, replayed.params)
+def _marked(finding: Finding, replays: Sequence[ReplayedAttempt]) -> Finding:
+    if finding.kind != "slow_step" or finding.first_step != finding.last_step:
+        return finding
+    shown = (_shown_of(replayed, finding) for replayed in replays)
+    return replace(finding, shown=next((one for one in shown if one != "nothing"), "nothing"))
 
 
-def is_pause(graph: ExecutionGraph, cause: Cause, step: int, params: ReplayParams) -> bool:
-    """Return whether the slowest unit of a cause paused in a step.
+def _shown_of(replayed: ReplayedAttempt, finding: Finding) -> Shown:
+    graph, step = replayed.graph, finding.first_step - replayed.first_step
+    if not 0 <= step < graph.steps:
+        return "nothing"
+    units = np.unique(graph.unit).astype(np.int64)  # it may have been any of them
+    if finding.cause is not None:
+        cause = cause_of(graph, finding, replayed.communicators, replayed.topology)
+        units = units[:0] if cause is None else cause.units
+    return shown_of(graph, units, step, (finding.observed - finding.expected) * 1e9, replayed.params)
 
-    Parameters: `step`, a column of the graph. Operations are compared with the same ones in the other steps: in a
-    pause, most take no longer. Those that send nothing are taken to be as slow as the others, and show nothing. False
-    where there are too few others to tell.
+
+def shown_of(graph: ExecutionGraph, units: Int64, step: int, lost_ns: float, params: ReplayParams) -> Shown:
+    """Return what a step shows of the slowest of some units.
+
+    Parameters: `units` int64[n], rows of the graph's; `step`, a column of it; `lost_ns`, what the step lost.
+
+    Operations are compared with the same ones in the other steps. Those that send nothing are taken to be as slow as
+    the others, and show nothing.
+    - nothing: there are too few other steps, or no unit took longer by half of what the step lost.
+    - pause: most of its operations took no longer.
+    - slow: most took twice as much longer as in any other step, however long single ones took there.
+    - either: neither shows, as where the step is one operation.
     """
     others = graph.known.copy()
     others[step] = False
     if not graph.known[step] or np.count_nonzero(others) < params.reference_steps:
-        return False
-    computing = computes(graph)
-    most_ns, found = 0.0, False
-    for unit in cause.units.tolist():
-        edges = np.flatnonzero(computing & (graph.owner == unit))
-        takes_ns = graph.lag[edges][:, graph.known] / graph.speed[unit, graph.known]
-        edges = edges[np.ptp(takes_ns, axis=1) > _ROUNDED_NS]
-        usual_ns = robust.median(graph.lag[edges][:, others], axis=1)
-        edges, usual_ns = edges[usual_ns > 0], usual_ns[usual_ns > 0]
-        longer_ns = graph.lag[edges, step] - usual_ns
-        if longer_ns.sum() > most_ns:
-            most_ns = float(longer_ns.sum())
-            found = bool(robust.median(longer_ns / usual_ns) < params.half * most_ns / usual_ns.sum())
-    return found
+        return "nothing"
+    most_ns, slowest = params.half * lost_ns, None
+    for unit in units.tolist():
+        lag, usual_ns = _operations(graph, unit, others)
+        longer_ns = float((lag[:, step] - usual_ns).sum())
+        if longer_ns > most_ns:
+            most_ns, slowest = longer_ns, (lag, usual_ns)
+    if slowest is None:
+        return "nothing"
+    lag, usual_ns = slowest
+    longer = lag / usual_ns[:, None] - 1.0
+    typical = robust.median(longer, axis=0)
+    if typical[step] < params.half * most_ns / usual_ns.sum():
+        return "pause"
+    are_several = len(np.unique(longer, axis=0)) > _ONE_OF and np.count_nonzero(others) >= params.recent_steps
+    return "slow" if are_several and typical[step] >= params.twice * typical[others].max() else "either"
+
+
+def _operations(graph: ExecutionGraph, unit: int, others: Bool) -> tuple[Float64, Float64]:
+    """Return how long a unit's operations took, and usually take, float64[e, k] and float64[e]."""
+    edges = np.flatnonzero(computes(graph) & (graph.owner == unit))
+    takes_ns = graph.lag[edges][:, graph.known] / graph.speed[unit, graph.known]
+    lag = graph.lag[edges[np.ptp(takes_ns, axis=1) > _ROUNDED_NS]]
+    usual_ns = robust.median(lag[:, others], axis=1)
+    return lag[usual_ns > 0], usual_ns[usual_ns > 0]

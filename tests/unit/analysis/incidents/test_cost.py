@@ -9,7 +9,7 @@ import pytest
 
 from prism_ch.analysis.incidents.cost import Around, costs_of, grade
 from prism_ch.analysis.incidents.groups import Claim, Group
-from prism_ch.model.finding import Cause, Finding, FindingKind
+from prism_ch.model.finding import Cause, Finding, FindingKind, Shown
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import IncidentParams
@@ -161,25 +161,36 @@ class TestSteps:
         assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
 
     @pytest.mark.parametrize(
-        "others_s, caused, paused, alone",
+        "others_s, caused, shown, alone",
         [
-            ([1.1] + [1.0] * 16, True, False, True),
-            ([1.1] + [1.0] * 15, True, False, False),
-            ([1.2] + [1.0] * 16, True, False, False),
-            ([1.1] + [1.0] * 15 + [1.2], True, False, True),
-            ([1.1] + [1.0] * 16, False, False, False),
-            ([1.1] + [1.0] * 16, True, True, False),
+            ([1.1] + [1.0] * 16, True, "either", True),
+            ([1.1] + [1.0] * 15, True, "either", False),
+            ([1.2] + [1.0] * 16, True, "either", False),
+            ([1.1] + [1.0] * 15 + [1.2], True, "nothing", True),
+            ([1.1] + [1.0] * 16, False, "either", True),
+            ([1.1] + [1.0] * 16, False, "nothing", False),
+            ([1.1] + [1.0] * 16, True, "pause", False),
+            ([1.2] + [1.0] * 15, True, "slow", True),
         ],
-        ids=["lost twice as much as any", "of few", "lost half as much", "a part beside", "nobody", "a pause"],
+        ids=[
+            "lost twice as much as any",
+            "of few",
+            "lost half as much",
+            "a part beside",
+            "somebody",
+            "nobody",
+            "a pause",
+            "all operations",
+        ],
     )
     def test_one_short_step_stands_alone_beside_its_jobs_hiccups(
-        self, others_s: list[float], caused: bool, paused: bool, alone: bool
+        self, others_s: list[float], caused: bool, shown: Shown, alone: bool
     ) -> None:
         known = job([*others_s, 1.3])
         cause = Cause("slow_gpu", "10.0.100.0") if caused else None
         at = len(others_s)
-        one = said("slow_step", at, at, observed=1.3, expected=1.0, cause=cause, is_pause=paused)
-        least = 1 if alone else 8 if caused and not paused else 20
+        one = said("slow_step", at, at, observed=1.3, expected=1.0, cause=cause, shown=shown)
+        least = (1 if caused else 2) if alone else 8 if caused and shown != "pause" else 20
         assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
 
     def test_slow_steps_inside_slow_ones_show_nothing_usual(self) -> None:

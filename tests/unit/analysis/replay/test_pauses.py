@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_ch.analysis.replay.causes import find_cause
 from prism_ch.analysis.replay.draft import INPUT, OWN
 from prism_ch.analysis.replay.graph import ExecutionGraph
-from prism_ch.analysis.replay.pauses import is_pause
+from prism_ch.analysis.replay.pauses import shown_of, with_pauses
+from prism_ch.analysis.replay.what_if import ReplayedAttempt
 from prism_ch.model.columns import Float64
+from prism_ch.model.finding import Shown
 from prism_ch.simulate.families import FAMILIES
-from tests.unit.analysis.replay.simulated import PARAMS, graph
+from tests.unit.analysis.build import finding
+from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
 STEP = 6
 
@@ -25,15 +27,15 @@ def computing(built: ExecutionGraph) -> tuple[list[int], Float64]:
     return edges.tolist(), built.lag[edges, STEP]
 
 
-def paused(built: ExecutionGraph, took_ns: Float64, others: int = STEP) -> bool:
-    """Return whether the unit paused if its operations took so long, of so many other steps known before."""
+def shown(built: ExecutionGraph, took_ns: Float64, others: int = 16) -> Shown:
+    """Return what a step shows if the unit's operations took so long in it, beside so many other known ones."""
     edges, _ = computing(built)
     lag = built.lag.copy()
     lag[edges, STEP] = took_ns
-    seen = built.known & (np.arange(built.steps) <= STEP) & (np.arange(built.steps) >= STEP - others)
+    known = np.flatnonzero(built.known)
+    seen = np.isin(np.arange(built.steps), [STEP, *known[known != STEP][:others]])
     changed = replace(built, lag=lag, known=seen)
-    nobody = np.zeros(len(built.endpoints), dtype=np.bool_)
-    return is_pause(changed, find_cause(changed, [0], nobody), STEP, PARAMS.replay)
+    return shown_of(changed, changed.unit[:1].astype(np.int64), STEP, 0.0, PARAMS.replay)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,8 @@ def pipeline() -> ExecutionGraph:
 
 def test_slow_gpu_takes_longer_for_all_of_its_operations(pipeline: ExecutionGraph) -> None:
     _, took_ns = computing(pipeline)
-    assert not paused(pipeline, took_ns * 1.3)
+    assert shown(pipeline, took_ns * 1.3) == "slow"
+    assert shown(pipeline, took_ns * 1.3, others=15) == "either"
 
 
 @pytest.mark.parametrize("operation", [0, 3, -1])
@@ -51,8 +54,23 @@ def test_one_operation_that_takes_longer_is_a_pause(pipeline: ExecutionGraph, op
     _, took_ns = computing(pipeline)
     took_ns = took_ns.copy()
     took_ns[operation] += 0.3 * took_ns.sum()
-    assert paused(pipeline, took_ns)
-    assert not paused(pipeline, took_ns, others=PARAMS.replay.reference_steps - 1)
+    assert shown(pipeline, took_ns) == "pause"
+    assert shown(pipeline, took_ns, others=PARAMS.replay.reference_steps - 1) == "nothing"
+
+
+@pytest.mark.parametrize("times, shown", [((1.3, 1.3), "slow"), ((1.0, 4.0), "pause"), ((1.0, 1.0), "nothing")])
+def test_a_step_nobody_is_named_for_shows_who_took_longest(times: tuple[float, float], shown: Shown) -> None:
+    scenario = replace(FAMILIES["ddp-bucketed"](3), phases=False)
+    built = graph(scenario)
+    edges, took_ns = computing(built)
+    lag = built.lag.copy()
+    lag[edges, STEP] = took_ns * times[0]
+    lag[edges[0], STEP] = took_ns[0] * times[1]
+    replayed = ReplayedAttempt.of(attempts(scenario)[0], replace(built, lag=lag))
+    step = replayed.first_step + STEP
+    slow = finding(kind="slow_step", subject_type="job", subject=replayed.job_id, first_step=step, last_step=step)
+    slow = replace(slow, observed=slow.expected + 0.3 * took_ns[0] / 1e9)
+    assert [one.shown for one in with_pauses([slow], [replayed])] == [shown]
 
 
 def test_operations_that_send_nothing_hide_no_pause() -> None:
@@ -65,11 +83,11 @@ def test_operations_that_send_nothing_hide_no_pause() -> None:
     took_ns[np.flatnonzero(~hidden)[3]] += 0.5 * took_ns[~hidden].sum()
     speed = built.speed.copy()
     speed[built.unit[0], STEP] *= 1.5
-    assert paused(replace(built, speed=speed), took_ns)
+    assert shown(replace(built, speed=speed), took_ns) == "pause"
 
 
 def test_whose_step_is_one_operation_is_not_told_apart() -> None:
     built = graph(replace(FAMILIES["ddp-fused"](3), phases=False))
     edges, took_ns = computing(built)
     assert len(edges) == 1
-    assert not paused(built, took_ns * 1.5)
+    assert shown(built, took_ns * 1.5) == "either"
