@@ -70,7 +70,7 @@ def interleaved_outputs(
     at = {link: usual_moments(values) for link, values in sent.items()}
     come = {link: usual_moments(values) for link, values in arrived.items()}
     moments = np.array([at[link][number] for link, number in order])
-    least = params[0].half * operation_ns(list(sent.values()))
+    least = params[0].half * operation_ns(list(sent.values()), params[0])
     best: tuple[float, _Pairs] | None = None
     for group in range(1, ends.microbatches + 1):
         pairs = _pair(ends, group)

@@ -58,7 +58,7 @@ def find_outputs(
 
     Parameters: moments of outputs and of inputs, float64[u, k, n] by link.
     """
-    least = params.half * operation_ns(list(sent.values())) if sent else 0.0
+    least = params.half * operation_ns(list(sent.values()), params) if sent else 0.0
     needs = {
         (to, source): find_needs(values - least, come, (), params)
         for to, values in sent.items()

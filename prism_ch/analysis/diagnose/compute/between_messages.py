@@ -11,6 +11,7 @@ import numpy as np
 from prism_ch.analysis.roles.units import by_unit, compute_together
 from prism_ch.core import robust
 from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.significance import better_of_rows
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ComputeTimeParams
@@ -60,7 +61,7 @@ def between_messages(
         total = np.zeros((len(rows), division.steps))
         # Ranks of a role agree on their gradients before any of them goes on, be it inside their server, unseen.
         free = _free_since(outs, np.broadcast_to(begin[rows].max(axis=0), (len(rows), division.steps)))
-        least_ns = params.half * operation_ns(outs)
+        least_ns = params.half * operation_ns(outs, params)
         for (_, to), out, idle in zip(keys, outs, free, strict=True):
             known = [idle]
             for source, arrived in ins:
@@ -150,10 +151,15 @@ def _free_since(outs: list[Float64], begin_ns: Int64) -> list[Float64]:
     return np.split(since, np.cumsum([out.shape[2] for out in outs])[:-1], axis=2)
 
 
-def operation_ns(outs: list[Float64]) -> float:
-    """Return the lower quartile of the time between outputs of a role."""
+def operation_ns(outs: list[Float64], params: ComputeTimeParams) -> float:
+    """Return the lower quartile of times between outputs, in the better steps.
+
+    Where a stage is slow, those that follow it wait before most of theirs.
+    """
     apart = np.diff(np.sort(np.concatenate(outs, axis=2), axis=2), axis=2)
-    return float(robust.known_or(robust.quantile_of_rows(apart.reshape(1, -1), 0.25)[0]))
+    of_steps = robust.quantile_of_rows(np.moveaxis(apart, 1, 0).reshape(apart.shape[1], -1), 0.25)
+    better = better_of_rows(of_steps[None], params.reference_steps, params.compute_jitter, params.min_score)
+    return float(robust.known_or(better[0]))
 
 
 def find_needs(out: Float64, arrived: Float64, before: Sequence[int], params: ComputeTimeParams) -> list[int]:

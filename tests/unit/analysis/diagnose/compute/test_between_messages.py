@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism_ch.analysis.diagnose.compute.between_messages import between_messages
+from prism_ch.analysis.diagnose.compute.between_messages import between_messages, operation_ns
 from prism_ch.model.columns import Float64
 from prism_ch.model.params import DiagnoseParams
 from tests.unit.analysis.build import Flow, division, every, traffic
@@ -41,3 +41,10 @@ def test_input_that_runs_together_hides_when_its_mates_began() -> None:
     found = seconds(20, joined=True)
     assert np.isnan(found[2:4, STEPS // 2 :]).all()
     assert found[2:4, 1 : STEPS // 2] == pytest.approx(MICROBATCHES * 0.15, abs=1e-3)
+
+
+@pytest.mark.parametrize("better, expected_ns", [(5, 10.0), (0, 20.0)])
+def test_an_operation_lasts_as_long_as_in_the_better_steps(better: int, expected_ns: float) -> None:
+    apart: Float64 = np.where(np.arange(30) < better, 10.0, 20.0)
+    outs: Float64 = np.tile(apart[None, :, None] * np.arange(8.0), (3, 1, 1))
+    assert operation_ns([outs[:, :, ::2], outs[:, :, 1::2]], DiagnoseParams().compute) == expected_ns
