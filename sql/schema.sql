@@ -1830,8 +1830,10 @@ AS SELECT
     last_received_at
 FROM
 (
+    WITH
+        intDiv(l.time_flow_end_ns, 60000000000) AS ended_minute
     SELECT
-        intDiv(l.time_flow_end_ns, 60000000000) AS minute_number,
+        any(ended_minute) AS minute_number,
         any(l.src) AS src_addr,
         any(l.dst) AS dst_addr,
         any(l.path) AS way,
@@ -1845,12 +1847,7 @@ FROM
         max(l.received_at) AS last_received_at
     FROM flow_landing AS l
     WHERE ((l.reason = '') OR ((l.reason = 'no_time') AND (l.time_flow_end_ns > 0))) AND (NOT l.is_again)
-    GROUP BY
-        minute_number,
-        cityHash64(l.src),
-        cityHash64(l.dst),
-        cityHash64(l.exporter),
-        cityHash64(arrayMap(switch -> cityHash64(switch), l.path))
+    GROUP BY cityHash64(ended_minute, cityHash64(l.src), cityHash64(l.dst), cityHash64(l.exporter), cityHash64(l.path))
 );
 
 CREATE VIEW IF NOT EXISTS flow_pair_1h
