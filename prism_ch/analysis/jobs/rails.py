@@ -23,6 +23,9 @@ from prism_ch.model.traffic import Traffic
 #: Bins of the activity series: enough for some tens of steps with several bins each.
 _BINS = 2048
 
+#: As many onsets at least tell whether attempts begin anew together.
+_ONSETS = 3
+
 
 def merge_rails(
     attempts: Attempts, topology: Topology, known: Sequence[JobMemory], params: RecogniseParams
@@ -30,27 +33,31 @@ def merge_rails(
     """Join attempts of components into attempts of jobs.
 
     1. Merged pairs are active all the time: components of nothing else are joined by their volumes.
-    2. Components on much the same servers are joined if they are active together, at whatever distance.
-    3. What that gives is joined, on whatever servers, if it is active at the same moments: rings of several channels
+    2. Components on much the same servers are joined if they begin anew together after their pauses.
+    3. Those are, too, that are active together, at whatever distance.
+    4. What that gives is joined, on whatever servers, if it is active at the same moments: rings of several channels
        may visit disjoint sets of servers.
-    Rails of a job begin together, and a slow one ends later; or one begins later, as it has the rank that all others
-    wait for, and they end together.
+    Rails of a job begin together, and a slow one ends later, when the others have long paused; or one begins later, as
+    it has the rank that all others wait for, and they end together.
     """
     join = partial(_join, topology=topology, known=known, params=params)
     if attempts.merged.any():
         volume = partial(_common_volume, attempts, topology)
         attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
     bursts = _TimedBursts.of(attempts)
+    looks: list[tuple[Callable[[_TimedBursts, Int64, Int64], Float64], float, float]] = [
+        (_common_onsets, params.half, params.co_activity_min)
+    ]
     for lags, overlap_min, alike_min in (
         (_BINS // 8, params.half, params.co_activity_min),
         (0, 0.0, params.nearly_all),
     ):
-        for by_end in (False, True):
-            together = partial(_co_activity, bursts, lags=lags, by_end=by_end)
-            joined = join(attempts, together, overlap_min=overlap_min, alike_min=alike_min)
-            if joined.of_burst is not attempts.of_burst:
-                bursts = _TimedBursts.of(joined)
-            attempts = joined
+        looks += [(partial(_co_activity, lags=lags, by_end=each), overlap_min, alike_min) for each in (False, True)]
+    for likeness, overlap_min, alike_min in looks:
+        joined = join(attempts, partial(likeness, bursts), overlap_min=overlap_min, alike_min=alike_min)
+        if joined.of_burst is not attempts.of_burst:
+            bursts = _TimedBursts.of(joined)
+        attempts = joined
     return attempts
 
 
@@ -167,6 +174,38 @@ def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, *, lags: int, 
             correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
             best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
     return best
+
+
+def _common_onsets(bursts: _TimedBursts, left: Int64, right: Int64) -> Float64:
+    """Compare when listed attempts begin anew after pauses, float64[pairs], at most 1."""
+    alike = np.zeros(len(left))
+    for row, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        one, other = (bursts[attempt] for attempt in pair)
+        begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
+        if begin < end:
+            alike[row] = float(_onsets(one, begin, end) @ _onsets(other, begin, end))
+    return alike
+
+
+def _onsets(bursts: _Timed, begin: int, end: int) -> Float64:
+    """Return when bursts begin after pauses in [begin, end), float64[bins].
+
+    Each weighs what its pause lasts, and all together are of unit norm. A pause counts as no longer than the
+    third-longest one: what stops once, others may share.
+    """
+    order = np.argsort(bursts.start_ns, kind="stable")
+    start_ns, until_ns = bursts.start_ns[order], np.maximum.accumulate(bursts.end_ns[order])
+    pause_ns, onset_ns = np.maximum(start_ns[1:] - until_ns[:-1], 0), start_ns[1:]
+    inside = (onset_ns >= begin) & (onset_ns < end)
+    pause_ns, onset_ns = pause_ns[inside], onset_ns[inside]
+    series = np.zeros(_BINS + 2)
+    if len(pause_ns) < _ONSETS:
+        return series
+    weight = np.minimum(pause_ns, np.partition(pause_ns, -_ONSETS)[-_ONSETS]).astype(np.float64)
+    place = (onset_ns - begin) * _BINS // (end - begin)
+    for near in range(3):
+        np.maximum.at(series, place + near, weight)
+    return series / (np.linalg.norm(series) or 1.0)
 
 
 @dataclass(frozen=True, slots=True)

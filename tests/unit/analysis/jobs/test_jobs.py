@@ -133,6 +133,20 @@ class TestComponents:
         slow = [Flow(a + 1, b + 1, end - 2700, 2500, 36 * MB) for end in ends for a, b in BOTH]
         assert members(found(shaken([*quick, *slow], 1), topology(2, gpus=2))) == [list(range(4))]
 
+    def test_a_rail_that_is_slow_all_the_time_begins_with_the_others(self) -> None:
+        """They send what each microbatch leaves, and wait for it from the last one on."""
+        ends = every(10_000, 6, 10_000)
+        quick = [Flow(a, b, end - 9500 + 1500 * n, 20, 9 * MB) for end in ends for n in range(4) for a, b in BOTH]
+        slow = [Flow(a + 1, b + 1, end - 9500, 9000, 36 * MB) for end in ends for a, b in BOTH]
+        assert members(found(shaken([*quick, *slow], 1), topology(2, gpus=2))) == [list(range(4))]
+
+    def test_jobs_that_stop_once_together_are_no_less_apart(self) -> None:
+        one, other = (
+            ring(ends, [*every(step_ms, 30, step_ms), *every(step_ms, 30, 90_000)], length_ms=20)
+            for ends, step_ms in (([0, 2], 1000), ([1, 3], 870))
+        )
+        assert sorted(members(found(shaken(one + other, 1), topology(2, gpus=2)))) == [[0, 2], [1, 3]]
+
     def test_a_rail_whose_rank_all_others_wait_for_is_of_their_job(self) -> None:
         """The others begin to send when they are ready, and go on until it has joined in, layer by layer."""
         layers = [(end - 900 * n, wait_ms) for end in every(3000, 8, 3000) for n, wait_ms in enumerate((60, 700, 350))]
