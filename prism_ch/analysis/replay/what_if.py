@@ -13,6 +13,7 @@ from prism_ch.analysis.replay.causes import Cause, slower, straggling, without, 
 from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.places import cause_of
 from prism_ch.analysis.replay.replay import replay
+from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ReplayParams
@@ -109,12 +110,13 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
 
     None where the graph does not show it: it names no place of the job, it is slow in the network on ways that are not
     in the graph, or a replay is hardly quicker and yet would take longer, were it slower. Others wait for it then where
-    no flow shows that, and seem to compute for as long.
+    no flow shows that, and seem to compute for as long. Nor does the graph show what ends before that which it is taken
+    to wait for, as rounds of several microbatches in one record do.
     """
     graph, params = replayed.graph, replayed.params
     steps = replayed.during(finding) & graph.known
     cause = cause_of(graph, finding, replayed.communicators, replayed.topology)
-    if cause is None or not cause.is_whole or not steps.any():
+    if cause is None or not cause.is_whole or not steps.any() or _ends_early(graph, cause, steps):
         return None
     lag = without(graph, cause, steps, params)
     found = outcome(replayed, lag, steps, ("", "", finding.subject))
@@ -122,6 +124,10 @@ def lost_share(replayed: ReplayedAttempt, finding: Finding) -> float | None:
     if share >= params.worth_share:
         return share
     return None if cause.times is None or _is_waited_for(replayed, cause, steps) else share
+
+
+def _ends_early(graph: ExecutionGraph, cause: Cause, steps: Bool) -> bool:
+    return bool((robust.median(graph.lag[cause.moves][:, steps], axis=1) < 0).any())
 
 
 def _is_waited_for(replayed: ReplayedAttempt, cause: Cause, steps: Bool) -> bool:

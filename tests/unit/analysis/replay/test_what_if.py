@@ -54,6 +54,15 @@ def test_replay_does_not_tell_what_its_graph_does_not_show() -> None:
     assert lost_share(without_groups, found) is None
 
 
+def test_replay_does_not_tell_of_what_ends_before_it_can_begin() -> None:
+    replayed, [found] = network_findings(on_network("leaf-spine", 0.2)[0])
+    cause = cause_of(replayed.graph, found, replayed.communicators, replayed.topology)
+    assert cause is not None
+    lag = replayed.graph.lag.copy()
+    lag[np.flatnonzero(cause.moves)[0]] = -1.0
+    assert lost_share(replace(replayed, graph=replace(replayed.graph, lag=lag)), found) is None
+
+
 @pytest.mark.parametrize("factor", [0.05, 0.5])
 def test_replay_tells_what_a_group_costs_that_all_wait_for(factor: float) -> None:
     """All rails are one communicator, joined inside the servers: none shows what the slow one usually takes."""
