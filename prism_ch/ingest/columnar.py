@@ -52,11 +52,14 @@ _NUMBERS = {
 }
 _ADDRESSES = ("src_addr", "dst_addr", "sampler_address")
 
-#: The columns that the engine reads, and the types in which it does; all but `path`.
+#: The columns, and the types in which the engine reads them.
 _ENGINE_TYPES = {
     **{name: str(kind).replace("uint", "UInt").replace("int", "Int") for name, kind in _NUMBERS.items()},
     **dict.fromkeys((*_ADDRESSES, "proto"), "LowCardinality(String)"),
+    "path": "Array(LowCardinality(String))",
 }
+#: The engine reads no file whose flows cross more switches than this on average: it holds a block of them at once.
+_HOPS_MAX = 64
 #: Rows in a block of the engine: each block costs it a look at every address in it.
 _BLOCK_ROWS = 1 << 20
 #: These give blocks of the same rows whenever the file is read, and keep little of the file in memory.
@@ -196,13 +199,14 @@ def engine_can_read(path: Path) -> bool:
     names = [name for name in schema.names if name.strip().lower() in COLUMNS]
     if not metadata.num_rows or len(set(names)) != len(names) or not set(REQUIRED) <= set(names) <= set(_ENGINE_TYPES):
         return False
-    places = [place for place in range(metadata.num_columns) if metadata.schema.column(place).path in names]
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    places = [place for place, path in enumerate(paths) if path.partition(".")[0] in names]
     return (
         len(places) == len(names)
         and _has_plain_sizes(metadata, names)
         and all(
-            _column_fits(metadata.row_group(group).column(place), schema)
-            for group in range(metadata.num_row_groups)
+            _column_fits(group.column(place), group.num_rows, schema)
+            for group in (metadata.row_group(number) for number in range(metadata.num_row_groups))
             for place in places
         )
     )
@@ -257,13 +261,17 @@ def _typed_number(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray | None:
 
 
 def _typed_path(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Convert lists of names, unknown ones to empty ones. None if they are no lists of text."""
+    """Convert lists of names, unknown ones to empty ones. None if they are no lists of text in UTF-8."""
     if not _is_list(column.type) or not _is_text(column.type.value_type):
         return None
     lists = column.combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int32)
     names = pc.fill_null(pc.list_flatten(lists).cast(pa.string()), "")
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
     return pa.chunked_array([pa.ListArray.from_arrays(offsets, names)])
 
 
@@ -321,10 +329,12 @@ def _readable(source: str, what: str) -> Iterator[None]:
         raise InputError(f"{source}: can't be read as {what}: {reason[:300]}") from error
 
 
-def _column_fits(column: pq.ColumnChunkMetaData, schema: pa.Schema) -> bool:
-    """Return whether statistics show that a column's values fit in a row group."""
-    name = column.path_in_schema
+def _column_fits(column: pq.ColumnChunkMetaData, rows: int, schema: pa.Schema) -> bool:
+    """Return whether a column's values fit in a row group, as statistics show."""
+    name = column.path_in_schema.partition(".")[0]
     kind, statistics = schema.field(name).type, column.statistics
+    if name == "path":
+        return _is_list(kind) and _is_text(kind.value_type) and column.num_values <= _HOPS_MAX * rows
     if statistics is None or not statistics.has_null_count or statistics.null_count or not statistics.has_min_max:
         return False
     if name in _ADDRESSES:

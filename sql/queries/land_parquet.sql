@@ -6,7 +6,7 @@
 INSERT INTO flow_landing
 (
     landing, source, position, time_flow_start_ns, time_flow_end_ns, src_addr, dst_addr, src_port, dst_port, proto_name, bytes,
-    packets, sampler_address, sampling_rate
+    packets, sampler_address, sampling_rate, path, problem
 )
 SELECT
     {landing:String},
@@ -22,5 +22,7 @@ SELECT
     bytes,
     packets,
     sampler_address,
-    sampling_rate
+    sampling_rate,
+    path,
+    if(arrayExists(switch -> length(switch) > 65536 OR NOT isValidUTF8(switch), path), 'bad_path', '')
 FROM file({path:String}, Parquet, {structure:String});

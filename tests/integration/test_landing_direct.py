@@ -66,7 +66,9 @@ def test_other_columns_are_not_for_the_engine(tmp_path: Path) -> None:
     rows = table(records(3))
     for number, odd in enumerate(
         [
-            rows.append_column("path", pa.array([["a"]] * 3)),
+            rows.append_column("path", pa.array(["a|b"] * 3)),
+            rows.append_column("path", pa.array([[1, 2]] * 3)),
+            rows.append_column("path", pa.array([["a"], [], ["b"] * 192])),
             rows.rename_columns([name.upper() for name in rows.column_names]),
             rows.drop_columns(["proto"]),
             rows.slice(0, 0),
@@ -103,6 +105,28 @@ def test_it_lands_what_would_land_otherwise(store: Store, tmp_path: Path, monkey
     assert reported[-1] == ((tmp_path / "flows.parquet").stat().st_size,) * 2
     land_files(store, [str(tmp_path)])
     assert state(store) == otherwise
+
+
+@pytest.mark.parametrize(
+    "name, rejected", [(b"e", {}), (None, {}), (b"\xff", {"bad_path": 1})], ids=["text", "unknown", "no text"]
+)
+def test_ways_land_as_they_would_otherwise(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes | None, rejected: dict[str, int]
+) -> None:
+    names = pa.array([b"a", b"b", b"a", b"c", name, b"d" * 300]).view(pa.string())
+    ways = pa.ListArray.from_arrays(pa.array([0, 2, 2, None, 3, 4, 5, 6], pa.int32()), names)
+    pa.parquet.write_table(table(records(len(ways))).append_column("path", ways), tmp_path / "flows.parquet")
+    assert engine_can_read(tmp_path / "flows.parquet")
+    landed = []
+    for least in (10**9, 0):
+        monkeypatch.setattr(sources, "_ENGINE_BYTES_MIN", least)
+        empty(store)
+        store.command("TRUNCATE TABLE flow_way_1m_log")
+        assert land_files(store, [str(tmp_path)]).rejected == rejected
+        landed.append(store.rows("SELECT way, src_addr, flows FROM flow_way_1m ORDER BY ALL"))
+        landed.append(store.rows("SELECT path, src_addr FROM flows ORDER BY time_flow_start_ns"))
+    assert landed[:2] == landed[2:]
+    assert [way for way, _ in landed[1]][:4] == [["a", "b"], [], ["a"], []]
 
 
 @pytest.mark.parametrize(
