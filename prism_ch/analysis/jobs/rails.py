@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
@@ -45,14 +45,14 @@ def merge_rails(
         volume = partial(_common_volume, attempts, topology)
         attempts = join(attempts, volume, overlap_min=params.half, alike_min=params.same_volume_min)
     bursts = _TimedBursts.of(attempts)
-    looks: list[tuple[Callable[[_TimedBursts, Int64, Int64], Float64], float, float]] = [
-        (_common_onsets, params.half, params.co_activity_min)
-    ]
-    for lags, overlap_min, alike_min in (
-        (_BINS // 8, params.half, params.co_activity_min),
-        (0, 0.0, params.nearly_all),
-    ):
-        looks += [(partial(_co_activity, lags=lags, by_end=each), overlap_min, alike_min) for each in (False, True)]
+    near, anywhere = (params.half, params.co_activity_min), (0.0, params.nearly_all)
+    looks: tuple[tuple[Callable[[_TimedBursts, Int64, Int64], Float64], float, float], ...] = (
+        (_common_onsets, *near),
+        (partial(_co_activity, lags=_BINS // 8, by_end=False), *near),
+        (partial(_co_activity, lags=_BINS // 8, by_end=True), *near),
+        (partial(_co_activity, lags=0, by_end=False), *anywhere),
+        (partial(_co_activity, lags=0, by_end=True), *anywhere),
+    )
     for likeness, overlap_min, alike_min in looks:
         joined = join(attempts, partial(likeness, bursts), overlap_min=overlap_min, alike_min=alike_min)
         if joined.of_burst is not attempts.of_burst:
@@ -165,26 +165,29 @@ def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, *, lags: int, 
     """
     best = np.zeros(len(left))
     usual = cache(lambda attempt: bursts[attempt].usual)
-    for row, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
-        one, other = (bursts[attempt] for attempt in pair)
-        begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
-        if begin < end:
-            quicker = min(map(usual, pair))
-            spectra = [_spectrum(part, begin, end, quicker, by_end=by_end) for part in (one, other)]
-            correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
-            best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
+    for row, one, other, begin, end in _seen_together(bursts, left, right):
+        quicker = min(usual(int(left[row])), usual(int(right[row])))
+        spectra = [_spectrum(part, begin, end, quicker, by_end=by_end) for part in (one, other)]
+        correlation = fft.irfft(spectra[0] * np.conj(spectra[1]), n=2 * _BINS)
+        best[row] = max(correlation[: lags + 1].max(), correlation[2 * _BINS - lags :].max(initial=-1.0))
     return best
 
 
 def _common_onsets(bursts: _TimedBursts, left: Int64, right: Int64) -> Float64:
     """Compare when listed attempts begin anew after pauses, float64[pairs], at most 1."""
     alike = np.zeros(len(left))
+    for row, one, other, begin, end in _seen_together(bursts, left, right):
+        alike[row] = float(_onsets(one, begin, end) @ _onsets(other, begin, end))
+    return alike
+
+
+def _seen_together(bursts: _TimedBursts, left: Int64, right: Int64) -> Iterator[tuple[int, _Timed, _Timed, int, int]]:
+    """Yield listed attempts that are seen at once: row, bursts, begin and end."""
     for row, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
         one, other = (bursts[attempt] for attempt in pair)
         begin, end = max(one.first_ns, other.first_ns), min(one.last_ns, other.last_ns)
         if begin < end:
-            alike[row] = float(_onsets(one, begin, end) @ _onsets(other, begin, end))
-    return alike
+            yield row, one, other, begin, end
 
 
 def _onsets(bursts: _Timed, begin: int, end: int) -> Float64:
