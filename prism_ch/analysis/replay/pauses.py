@@ -67,9 +67,9 @@ def shown_of(graph: ExecutionGraph, units: Int64, step: int, lost_ns: float, par
     others[step] = False
     if not graph.known[step] or np.count_nonzero(others) < params.reference_steps:
         return "nothing"
-    most_ns, slowest = params.half * lost_ns, None
+    most_ns, slowest, computing = params.half * lost_ns, None, computes(graph)
     for unit in units.tolist():
-        lag, usual_ns = _operations(graph, unit, others)
+        lag, usual_ns = _operations(graph, unit, np.flatnonzero(computing & (graph.owner == unit)), others)
         longer_ns = float((lag[:, step] - usual_ns).sum())
         if longer_ns > most_ns:
             most_ns, slowest = longer_ns, (lag, usual_ns)
@@ -84,9 +84,8 @@ def shown_of(graph: ExecutionGraph, units: Int64, step: int, lost_ns: float, par
     return "slow" if are_several and typical[step] >= params.twice * typical[others].max() else "either"
 
 
-def _operations(graph: ExecutionGraph, unit: int, others: Bool) -> tuple[Float64, Float64]:
+def _operations(graph: ExecutionGraph, unit: int, edges: Int64, others: Bool) -> tuple[Float64, Float64]:
     """Return how long a unit's operations took, and usually take, float64[e, k] and float64[e]."""
-    edges = np.flatnonzero(computes(graph) & (graph.owner == unit))
     takes_ns = graph.lag[edges][:, graph.known] / graph.speed[unit, graph.known]
     lag = graph.lag[edges[np.ptp(takes_ns, axis=1) > _ROUNDED_NS]]
     usual_ns = robust.median(lag[:, others], axis=1)
