@@ -218,7 +218,13 @@ def land_by_engine(store: Store, path: Path, landing: str, source: str, settings
     It may be repeated until it succeeds. Raises InputError if the file is damaged, StoreError if the database fails.
     """
     structure = ", ".join(f"{name} {kind}" for name, kind in _ENGINE_TYPES.items())
-    parameters = {"landing": landing, "source": source, "path": str(path.resolve()), "structure": structure}
+    parameters = {
+        "landing": landing,
+        "source": source,
+        "path": str(path.resolve()),
+        "structure": structure,
+        "text_bytes_max": _TEXT_BYTES_MAX,
+    }
     token = {"insert_deduplication_token": f"{landing}-direct"}
     try:
         store.command(statement("land_parquet"), parameters, settings={**settings, **_ENGINE_SETTINGS, **token})
