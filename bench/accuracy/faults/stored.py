@@ -8,9 +8,11 @@ from pathlib import Path
 
 from bench.accuracy.faults.cases import Case
 from bench.accuracy.faults.truth import Truth, true_of
-from bench.accuracy.work import Inputs, analysed, empty_store
+from bench.accuracy.work import Inputs, empty_store, landed
+from prism_ch.settings import Settings
 from prism_ch.simulate import generate, write
 from prism_ch.store.client import Store
+from prism_ch.worker import analyse, look_ahead
 
 _LOST = "SELECT job_id, sum(gpu_hours_lost) * 3600 FROM losses GROUP BY job_id"
 _MEMBERS = "SELECT job_id, groupUniqArray(endpoint) FROM job_members GROUP BY job_id"
@@ -23,7 +25,12 @@ def work(case: Case) -> list[tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder, empty_store() as store:
         write(made, Path(folder))
         flows = f"{folder}/flows/*.parquet"
-        analysed(store, Inputs(flows, f"{folder}/topology.csv", [], Path(folder), recorded=False), [flows])
+        landed(store, Inputs(flows, f"{folder}/topology.csv", [], Path(folder), recorded=False), [flows])
+        # As a service does at the recording's end: where it ends with a hang, only the clock tells that time goes by.
+        settings, end_ns = Settings(url=f"chdb://?database={store.database}"), made.summary["window_end_ns"]
+        analyse(store, settings, until_ns=end_ns, silent_until_ns=end_ns, arrived_until_ns=end_ns)
+        if look_ahead(store, settings, end_ns) is None:
+            analyse(store, settings)  # the recording is shorter than a window
         return list(_losses(store, truth))
 
 
