@@ -40,7 +40,7 @@ def found(flows: Sequence[Flow], first_step: int = 0, steps: Division | None = N
 
 def test_group_found_in_the_steps_it_is_twice_as_slow() -> None:
     (one,) = found(groups(5, range(6, 12)))
-    assert (one.kind, one.subject_type, one.subject, one.confidence) == ("slow_group", "group", "1", 0.83)
+    assert (one.kind, one.subject_type, one.subject, one.confidence) == ("slow_group", "group", "1", 0.62)
     assert (one.first_step, one.last_step, one.status) == (6, 11, "closed")
     assert (one.start_ns, one.end_ns) == (BEGIN_NS + 6000 * MS, BEGIN_NS + 12_000 * MS)
     assert [one.observed, one.expected] == pytest.approx([0.2, 0.1])
