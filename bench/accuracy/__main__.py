@@ -27,7 +27,7 @@ from bench.accuracy.work import Outcome, work
 _FIRST_SEED = 7_000
 
 #: More seeds would say little of what takes long: results are the same or not, and a method works or does not.
-_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS, _STORED_SEEDS, _REPLAY_SEEDS = 2, 3, 2, 1, 2
+_CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS, _STORED_SEEDS, _REPLAY_SEEDS = 2, 3, 2, 3, 2
 
 Result = TypeVar("Result")
 
