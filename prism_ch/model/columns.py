@@ -12,6 +12,7 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 UInt16 = npt.NDArray[np.uint16]
+UInt32 = npt.NDArray[np.uint32]
 UInt64 = npt.NDArray[np.uint64]
 UInt8 = npt.NDArray[np.uint8]
 Float64 = npt.NDArray[np.float64]
@@ -26,6 +27,7 @@ _DTYPES: dict[str, npt.DTypeLike] = {
     "Int64": np.int64,
     "Int32": np.int32,
     "UInt16": np.uint16,
+    "UInt32": np.uint32,
     "UInt8": np.uint8,
     "Float64": np.float64,
     "Ragged": np.object_,

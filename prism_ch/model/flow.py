@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_ch.core.arrays import Growing, is_among, order_by, ranges
-from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16
+from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16, UInt32
 
 #: What a batch has beside its columns.
 _NAMES = ("exporters", "ways")
@@ -28,8 +28,9 @@ class FlowBatch(Columns):
     """Flow observations, one a row, without exact repeats, sorted by (src, dst, start_ns, end_ns, src_port).
 
     Times are nanoseconds since the epoch. `src` and `dst` are rows of the Topology the batch was read with.
-    `exporter` is an index into `exporters`. `bytes` and `packets` already count the sampling rate. `way` is an index
-    into `ways`, the switches that the flow crossed, in order; -1 where they are unknown.
+    `exporter` is an index into `exporters`. `bytes` and `packets` already count the sampling rate; more packets than a
+    uint32 holds, of 17 TB at 4 KiB each, are as many as it holds. `way` is an index into `ways`, the switches that the
+    flow crossed, in order; -1 where they are unknown.
     """
 
     start_ns: Int64
@@ -40,7 +41,7 @@ class FlowBatch(Columns):
     dst_port: UInt16
     proto: UInt8
     bytes: Int64
-    packets: Int64
+    packets: UInt32
     exporter: Int32
     way: Int32
     exporters: tuple[str, ...] = ("",)

@@ -28,6 +28,8 @@ _RECORD = (
 _MAX_SENDERS = 1024
 #: Comes after every address, of which none has a tilde.
 _AFTER_ALL = "~"
+#: Of more packets in a record than fit into four bytes, so many are counted.
+_MAX_PACKETS = np.uint64(np.iinfo(np.uint32).max)
 #: More addresses are not sent as a parameter, of which a server takes 128 KiB.
 _MAX_ADDRESSES = 2000
 
@@ -101,7 +103,7 @@ class _Pull:
             proto=table["proto"].to_numpy(),
             # Landing admits no more than an Int64 holds.
             bytes=table["bytes"].to_numpy().view(np.int64),
-            packets=table["packets"].to_numpy().view(np.int64),
+            packets=np.minimum(table["packets"].to_numpy(), _MAX_PACKETS).astype(np.uint32),
             exporter=exporter,
             exporters=exporters,
             way=way,

@@ -311,8 +311,8 @@ def _differences(
     """Return pair, difference in ns and weight of candidates' starts and ends, sorted."""
     weight = np.full(len(before), params.unlike_weight)
     for count in (seen.bytes, seen.packets):
-        most = np.maximum(count[before], count[after])
-        weight[np.abs(count[before] - count[after]) <= params.same_count * most] = 1.0
+        one, other = count[before].astype(np.int64), count[after].astype(np.int64)
+        weight[np.abs(one - other) <= params.same_count * np.maximum(one, other)] = 1.0
     difference = np.concatenate([times[after] - times[before] for times in (seen.start_ns, seen.end_ns)])
     # Starts may lie farther apart than what is looked for.
     pair, weight = np.tile(pair, 2), np.tile(weight, 2)
