@@ -123,19 +123,27 @@ $(VENV)/bin/python:
 	@if [ -z '$(PYTHON)' ]; then echo 'prism-ch needs Python 3.11 or newer; install it, or name it: make PYTHON=/path/to/python3' >&2; exit 1; fi
 	@$(PYTHON) -m venv $(VENV) || { echo '$(PYTHON) cannot make a virtual environment; on Debian: apt install python3-venv' >&2; rm -rf $(VENV); exit 1; }
 
+# What pip compiles one file after the other takes as long as the rest of an installation. What doesn't compile is meant
+# for another version of Python, or for nobody.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+
 # Stamps: nothing is installed again until a lock or pyproject.toml changes.
 $(VENV)/.stamp-run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing prism-ch into $(VENV) ...'
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.stamp-dev: requirements-dev.lock $(VENV)/.stamp-run
 	@echo 'Installing the development tools into $(VENV) ...'
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.stamp-bench: requirements-bench.lock $(VENV)/.stamp-run
 	@echo 'Installing the libraries to compare with into $(VENV) ...'
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-bench.lock
+	@$(INSTALL) --require-hashes -r requirements-bench.lock
+	@$(COMPILE)
 	@touch $@
