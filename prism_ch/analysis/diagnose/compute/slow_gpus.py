@@ -83,6 +83,8 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
                 continue
             if _are_stage(together, compared.times, topology):
                 continue
+            if _is_shared(compared, together, steps, topology, params):
+                continue
             outside = np.append(seconds[row, : episode.first], seconds[row, episode.last + 1 :])
             if not compared.by_others[row] and np.count_nonzero(~np.isnan(outside)) < params.repeats:
                 continue
@@ -97,6 +99,19 @@ def _are_stage(rows: Int64, times: ComputeTime, topology: Topology) -> bool:
     stage = np.flatnonzero(times.role == times.role[rows[0]])
     apart = len(np.unique(topology.server[times.endpoints[rows]])) > 1
     return apart and len(rows) == len(stage) < len(times.role)
+
+
+def _is_shared(
+    compared: Comparison, rows: Int64, steps: list[int], topology: Topology, params: ComputeTimeParams
+) -> bool:
+    """Return whether the role of some ranks loses half as much on other servers.
+
+    Then its stage is slow, or there is more to compute: of another amount of work stages need not take the same part.
+    """
+    role, server = compared.times.role, topology.server[compared.times.endpoints]
+    elsewhere = (role == role[rows[0]]) & ~np.isin(server, server[rows])
+    extra_s = robust.median(compared.times.seconds[:, steps] - compared.usual[:, steps], axis=1)
+    return bool(robust.median(extra_s[elsewhere]) > params.half * extra_s[rows[0]])
 
 
 def ranks_together(times: ComputeTime, row: int, alike: Bool, topology: Topology) -> Int64:

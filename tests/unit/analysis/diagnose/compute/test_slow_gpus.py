@@ -239,6 +239,19 @@ class TestPipelines:
         divided = division(range(16), ends(range(4, STEPS), 1000))
         assert accused((work,), divided, topology(4, 4)) == ()
 
+    @pytest.mark.parametrize("own, told", [(0.0, []), (0.3, ["10.0.105.0"])])
+    def test_a_larger_batch_that_stages_share_unequally_slows_no_gpu(self, own: float, told: list[str]) -> None:
+        """The first of four stages gets less of it, and what a rank's pipeline has in common is lost."""
+        seconds = np.random.default_rng(8).normal(1, 0.005, (16, STEPS))
+        seconds[:4, 12:] *= 1.8
+        seconds[4:, 12:] *= 2.0
+        seconds[[9, 13], 12:] = np.nan
+        seconds[5, 12:] += own
+        each = np.arange(16, dtype=np.int32)
+        work = ComputeTime(each, each // 4, seconds, each, each % 4, absolute=True)
+        divided = division(range(16), ends(range(12, STEPS), 1000))
+        assert [one.subject for one in accused((work,), divided, topology(16))] == told
+
     @pytest.mark.parametrize(
         "slow, told", [((0, 1, 2, 3), "host-00"), ((0, 1, 4, 5), None), ((0, 1), None)], ids=["half", "both", "some"]
     )
