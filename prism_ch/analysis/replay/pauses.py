@@ -60,28 +60,30 @@ def shown_of(graph: ExecutionGraph, units: Int64, step: int, lost_ns: float, par
     the others, and show nothing.
     - nothing: there are too few other steps, or no unit took longer by half of what the step lost.
     - pause: most of its operations took no longer.
-    - slow: most took twice as much longer as in any other step, however long single ones took there.
+    - slow: most took twice as much longer as those of any of the units in any other step, however long single ones took
+      there.
     - either: neither shows, as where the step is one operation.
     """
     others = graph.known.copy()
     others[step] = False
     if not graph.known[step] or np.count_nonzero(others) < params.reference_steps:
         return "nothing"
-    most_ns, slowest, computing = params.half * lost_ns, None, computes(graph)
+    most_ns, slowest, computing, elsewhere = params.half * lost_ns, None, computes(graph), 0.0
     for unit in units.tolist():
         lag, usual_ns = _operations(graph, unit, np.flatnonzero(computing & (graph.owner == unit)), others)
+        longer = lag / usual_ns[:, None] - 1.0
+        typical = robust.median(longer, axis=0)
+        elsewhere = max(elsewhere, float(np.nan_to_num(typical[others]).max()))
         longer_ns = float((lag[:, step] - usual_ns).sum())
         if longer_ns > most_ns:
-            most_ns, slowest = longer_ns, (lag, usual_ns)
+            most_ns, slowest = longer_ns, (longer, float(typical[step]), usual_ns.sum())
     if slowest is None:
         return "nothing"
-    lag, usual_ns = slowest
-    longer = lag / usual_ns[:, None] - 1.0
-    typical = robust.median(longer, axis=0)
-    if typical[step] < params.half * most_ns / usual_ns.sum():
+    longer, excess, whole_ns = slowest
+    if excess < params.half * most_ns / whole_ns:
         return "pause"
     are_several = len(np.unique(longer, axis=0)) > _ONE_OF and np.count_nonzero(others) >= params.recent_steps
-    return "slow" if are_several and typical[step] >= params.twice * typical[others].max() else "either"
+    return "slow" if are_several and excess >= params.twice * elsewhere else "either"
 
 
 def _operations(graph: ExecutionGraph, unit: int, edges: Int64, others: Bool) -> tuple[Float64, Float64]:

@@ -49,6 +49,18 @@ def test_slow_gpu_takes_longer_for_all_of_its_operations(pipeline: ExecutionGrap
     assert shown(pipeline, took_ns * 1.3, others=15) == "either"
 
 
+def test_steps_in_which_anybody_varies_as_much_show_no_slow_gpu(pipeline: ExecutionGraph) -> None:
+    edges, took_ns = computing(pipeline)
+    other = int(pipeline.unit[pipeline.unit != pipeline.unit[0]][0])
+    theirs = np.flatnonzero(np.isin(pipeline.kind, (OWN, INPUT)) & (pipeline.owner == other))
+    lag = pipeline.lag.copy()
+    lag[edges, STEP] = took_ns * 1.3
+    units = np.array([pipeline.unit[0], other], dtype=np.int64)
+    assert shown_of(replace(pipeline, lag=lag), units, STEP, 0.0, PARAMS.replay) == "slow"
+    lag[theirs, STEP + 3] *= 1.2
+    assert shown_of(replace(pipeline, lag=lag), units, STEP, 0.0, PARAMS.replay) == "either"
+
+
 @pytest.mark.parametrize("operation", [0, 3, -1])
 def test_one_operation_that_takes_longer_is_a_pause(pipeline: ExecutionGraph, operation: int) -> None:
     _, took_ns = computing(pipeline)
