@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -113,8 +114,9 @@ def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams, *, is_pl
     """Whether slow steps lose more than hiccups, and each more than other steps, do.
 
     A hiccup does not lengthen all that a rank computes. Elsewhere, what a job's hiccups cost, its own steps show once
-    there are some: one that loses twice as much as any of them is rarer the longer the job goes on. A pause in one
-    operation is a hiccup unless it is long, and so is a step that shows nobody whose work took longer.
+    there are some: one that loses twice as much as any of them is rarer the longer the job goes on, and must lose more
+    while few are known. A pause in one operation is a hiccup unless it is long, and so is a step that shows nobody
+    whose work took longer.
     """
     if slow.shown == "slow":
         return True
@@ -124,7 +126,18 @@ def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams, *, is_pl
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
     is_known = (is_placed or slow.shown == "either") and len(others_s) >= params.recent_steps
-    return bool((is_known or is_long(slow, params)) and lost_s >= params.twice * most_s)
+    if not (is_known or is_long(slow, params)) or lost_s < params.twice * most_s:
+        return False
+    usual_chance = _chance_beyond(params.recent_steps, params.twice)
+    return most_s <= 0 or _chance_beyond(len(others_s), lost_s / most_s) <= usual_chance
+
+
+def _chance_beyond(count: int, times: float) -> float:
+    """Return the chance of a value `times` the largest of `count` others, all exponential.
+
+    By the spacings of their order statistics (Rényi, 1953): the product of i / (i + times) over i = 1 to count.
+    """
+    return math.exp(math.lgamma(count + 1) + math.lgamma(times + 1) - math.lgamma(count + times + 1))
 
 
 def _is_slow_there(slow: Finding) -> bool:

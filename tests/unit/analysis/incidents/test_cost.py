@@ -160,6 +160,13 @@ class TestSteps:
         least = (1 if caused else 2) if alone else otherwise
         assert cost(known, group(one)).least_s == pytest.approx(least * known.job.step_s_median)
 
+    @pytest.mark.parametrize("count, alone", [(5, False), (8, True)])
+    def test_of_few_others_one_step_must_lose_more_than_twice(self, count: int, alone: bool) -> None:
+        """It loses three times what any other does."""
+        known = job([1.0] * count + [2.0, 1.0, 4.0])
+        one = said("slow_step", count + 2, count + 2, observed=4.0, expected=1.0)
+        assert cost(known, group(one)).least_s == pytest.approx((2 if alone else 20) * known.job.step_s_median)
+
     @pytest.mark.parametrize(
         "others_s, caused, shown, alone",
         [
