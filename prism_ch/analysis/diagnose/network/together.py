@@ -52,7 +52,8 @@ class _Rows:
     """The rows of all views, one after the other, and the places that they cross.
 
     `touches` [places, n]; `view` int64[n] and `row` int64[n] say whose each is; `unseen` int64[n] counts its ways
-    between leaves that are not known; `site` int64[n], see TimePerByte, numbered over all views, -1 for none.
+    between leaves that are not known; `site` and `like` int64[n], see TimePerByte, are numbered over all views, -1 for
+    no site.
     """
 
     named: tuple[Named, ...]
@@ -61,15 +62,16 @@ class _Rows:
     row: Int64
     unseen: Int64
     site: Int64
+    like: Int64
 
     @classmethod
     def of(cls, views: Sequence[NetworkView], topology: Topology) -> _Rows:
         """Put the rows of all views together."""
         number: dict[Named, int] = {}
-        places, rows, unseen, sites = [], [], [], []
+        places, rows, unseen, sites, likes = [], [], [], [], []
         counts = [len(view.times.group) for view in views]
         begin = np.cumsum([0, *counts])
-        site_base = 0
+        site_base = like_base = 0
         for view, first in zip(views, begin.tolist(), strict=False):
             times = view.times
             listed = list_candidates(times, topology, lone_leaves=True)
@@ -81,10 +83,13 @@ class _Rows:
             unseen.append(np.bincount(times.row[away], minlength=len(times.group)))
             sites.append(np.where(times.site >= 0, site_base + times.site.astype(np.int64), -1))
             site_base += int(times.site.max(initial=-1)) + 1
+            likes.append(like_base + times.like.astype(np.int64))
+            like_base += int(times.like.max(initial=-1)) + 1
         view_of = np.repeat(np.arange(len(views)), counts)
         touches = incidence(np.concatenate(places), np.concatenate(rows), len(number), len(view_of))
         own = np.arange(len(view_of)) - begin[view_of]
-        return cls(tuple(number), touches, view_of, own, np.concatenate(unseen), np.concatenate(sites))
+        of_rows = (np.concatenate(each) for each in (unseen, sites, likes))
+        return cls(tuple(number), touches, view_of, own, *of_rows)
 
     def spines(self, topology: Topology) -> tuple[Named, ...]:
         """Return the switches above the leaves that have a name in any known way."""
@@ -116,21 +121,26 @@ def localise_together(views: Sequence[NetworkView], topology: Topology) -> list[
 
 
 def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Rows, topology: Topology) -> Localised:
-    """Name what one view finds slow by the place that explains it in all views."""
+    """Name what one view finds slow by the place that explains it in all views.
+
+    1. What is slower than before, and no slower than others like it, is not seen to be fast: they may be slow as well.
+    2. Nor is what moves its data as slowly as what is slow, and so does all that is like it. In the view itself that is
+       slow, too, unless it was quicker before.
+    """
     view = views[number]
     params = view.place.params.network
     mine = np.flatnonzero(rows.view == number)[one.rows]
-    excess, over_past = _excess_during(one, view, views)
+    excess, over_past, rates = _during(one, view, views)
     most = np.nan_to_num(excess[mine])
     usual = robust.median(most[most >= most.max(initial=0) / 2])
     least = max(float(np.nan_to_num(usual)), float(np.log1p(params.network_excess))) / 2
     slow, own = excess >= least, rows.view == number
-    as_slow = np.zeros(len(one.rows), dtype=np.bool_)
-    if not (over_past[mine] >= least).any():
-        as_slow = _as_slow(view, one, slow[own], params)
-        slow[own] |= as_slow
-    # What is slower than before, and no slower than others like it, is not seen to be fast: they may be slow as well.
-    known = ~np.isnan(excess) & (slow | ~(over_past >= least))
+    alike = _as_slow(rates, rates[mine[slow[mine]]], slow, rows.like, params)
+    all_along = not (over_past[mine] >= least).any()
+    as_slow = alike[own] & all_along
+    slow[own] |= as_slow
+    maybe = (over_past >= least) | (alike & ~own)
+    known = ~np.isnan(excess) & (slow | ~maybe)
     best: _Explained | None = None
     for each in _explain(slow, known, rows, topology, view.place.params.max_false_culprits, params):
         if best is None or each.rows[mine].sum() > best.rows[mine].sum():
@@ -150,25 +160,24 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     return replace(found, candidates=best.places, as_slow=as_slow)
 
 
-def _as_slow(view: NetworkView, one: Localised, slow: Bool, params: TimePerByteParams) -> Bool:
+def _as_slow(rates: Float64, slow_rates: Float64, slow: Bool, like: Int64, params: TimePerByteParams) -> Bool:
     """Mask the rows that move their data as slowly as the slow ones, bool[n].
 
     Where something has been slow all along that all rows like one another cross, none of them differs from the others.
-    Parameters: `slow` bool[n], what differs.
+    Parameters: `rates` float64[n] and `slow_rates`, logarithms of seconds a byte; `slow` bool[n], what differs; `like`
+    int64[n], see _Rows.
     """
-    times = view.times
-    rates = robust.median(times.log_s_per_byte[:, list(one.episode.abnormal)], axis=1)
-    as_slow = np.abs(rates - robust.median(rates[one.rows & slow])) <= np.log1p(params.network_excess) / 2
-    tells = np.unique(times.like[slow | ~as_slow])
-    return np.asarray(as_slow & ~np.isin(times.like, tells))
+    as_slow = np.abs(rates - robust.median(slow_rates)) <= np.log1p(params.network_excess) / 2
+    tells = np.unique(like[slow | ~as_slow])
+    return np.asarray(as_slow & ~np.isin(like, tells))
 
 
-def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> tuple[Float64, Float64]:
-    """Return the excess of all rows over an episode, float64[n], twice.
+def _during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> tuple[Float64, Float64, Float64]:
+    """Return how slow all rows are in an episode.
 
-    The second is that over their own past; NaN is where nothing moved. Of the view itself it is the median of the
-    episode's steps. Where these are long they last longer than what slows them: of others it is that of the two steps
-    in a row that it slows most.
+    Their excess, that over their own past, and logarithms of seconds a byte, float64[n] each, NaN where nothing moved.
+    Of the view itself excess is the median of the episode's steps. Where these are long they last longer than what
+    slows them: of others it is that of the two steps in a row that it slows most.
     """
     end_ns = view.division.job_end_ns()
     start_ns, until_ns = int(end_ns[max(one.episode.first - 1, 0)]), int(end_ns[one.episode.last])
@@ -181,9 +190,10 @@ def _excess_during(one: Localised, view: NetworkView, views: Sequence[NetworkVie
         if other is view:
             during, read = np.isin(np.arange(len(ends)), one.episode.abnormal), _median
         none = np.full(len(other.times.group), np.nan)
-        found.append([read(each.excess[:, during]) if during.any() else none for each in (other.delay, other.past)])
-    over_delay, over_past = (np.concatenate(each) for each in zip(*found, strict=True))
-    return over_delay, over_past
+        every = ((other.delay.excess, read), (other.past.excess, read), (other.times.log_s_per_byte, _median))
+        found.append([take(each[:, during]) if during.any() else none for each, take in every])
+    excess, over_past, rates = (np.concatenate(each) for each in zip(*found, strict=True))
+    return excess, over_past, rates
 
 
 def _median(excess: Float64) -> Float64:

@@ -121,6 +121,28 @@ def test_a_spine_that_all_slow_rails_cross_is_named_alone() -> None:
     assert (one.subject, one.may_also_be) == ("spine-2", ())
 
 
+def test_a_job_that_is_as_slow_all_along_clears_no_spine() -> None:
+    """All that one job sends crosses the slow spine, from its first step on: it differs from nothing."""
+    ways = {"one": ("spine-0",) * 3 + ("spine-1",) * 5, "two": ("spine-0",) * 8}
+    where, views = topology(32, leaves=LEAVES), []
+    for place, (job_id, spines) in enumerate(ways.items()):
+        pairs = [(16 * place + 2 * number, 16 * place + 2 * number + 1) for number in range(8)]
+        flows = [
+            Flow(
+                src,
+                dst,
+                1000 * step + 200,
+                60 if spine == "spine-0" else 20,
+                way=(LEAVES[src % 6], spine, LEAVES[dst % 6]),
+            )
+            for step in range(STEPS)
+            for (src, dst), spine in zip(pairs, spines, strict=True)
+        ]
+        views.append(view_of(job_id, shaken(flows, 1, ms=0.02), where, pairs))
+    ((one,), ()) = find_slow_network(views, where)
+    assert (one.subject, one.may_also_be) == ("spine-0", ())
+
+
 def test_slow_leaf_of_two_jobs_is_one_place() -> None:
     found = told(lambda flow: "d" in flow.way)
     assert named(found) == {("slow_switch", "switch", "d")}
