@@ -345,6 +345,10 @@ def _gaps_of(
         reached = np.diff(np.searchsorted(ends[: gap + 1], before, side="right")) > 0
         if len(reached) < params.enough or not reached.all():
             continue
+        # A job that has become slow rests as long in each step where others still move what is slow.
+        rests_ns = np.sort(np.diff(ends[(ends > before[0]) & (ends <= span.start_ns)]))[-params.slow_steps :]
+        if len(rests_ns) == params.slow_steps and rests_ns[0] * (1 + params.stray_share) >= span.length_ns:
+            continue
         # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.
         ended = int(np.diff(np.searchsorted(step_end_ns, [span.start_ns + 1, span.end_ns]))[0])
         if ended >= params.slow_steps or _steps_moved(quiet, span, before) >= params.slow_steps:

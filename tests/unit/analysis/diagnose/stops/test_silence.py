@@ -87,6 +87,18 @@ def test_exporter_is_lost_though_steps_seem_to_last_longer() -> None:
     assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 20 * SECOND)
 
 
+def test_exporter_that_is_silent_in_each_slow_step_is_not_lost() -> None:
+    """Its rails wait for a slow one that others see, whose steps seem to end twice more in the last wait."""
+    step_s = [1.0] * 16 + [10.0] * 3
+    for last_s, told in (([3.0, 3.0, 4.0], []), ([8.0, 8.0, 8.0], ["right"])):
+        job_ends_ms = (1000 * np.cumsum([*step_s, *last_s])).tolist()
+        left = [replace(flow, exporter="left") for flow in renamed(ring(range(3), job_ends_ms), [3, 4, 5])]
+        right_ends_ms = [*job_ends_ms[: len(step_s)], job_ends_ms[-1]]
+        right = [replace(flow, exporter="right") for flow in ring(range(3), right_ends_ms)]
+        job = replace(quiet([*left, *right], job_ends_ms[-1] / 1000), steps=steps_of([*step_s, *last_s]))
+        assert [one.subject for one in lost_exporters(job, FlowBatch.empty())] == told
+
+
 def test_job_hidden_by_a_hole_is_silent_only_since_its_end() -> None:
     flows = ring(range(3), every(1000, 20, 1000))
     for until_s, is_open, found in ((40, True, None), (33, False, None), (40, False, BEGIN_NS + 30 * SECOND)):
