@@ -263,7 +263,7 @@ def _offsets(sightings: _Sightings, within_ns: int, params: ClockParams, *, near
         np.bincount(sightings.pair, sightings.length[side], pairs) for side in (sightings.left, sightings.right)
     )
     before, after, pair, looked_at = _candidates(sightings, within_ns)
-    group, difference, weight = _differences(sightings.seen, sightings.row[before], sightings.row[after], pair, params)
+    group, difference, weight = _differences(sightings, before, after, pair, params)
     tick = np.maximum(sightings.tick_ns[sightings.first], sightings.tick_ns[sightings.second])
     width = np.rint(np.array(params.widths_s) * _SECOND_NS).astype(np.int64)
     widths = np.maximum(width[:, None], 2 * tick[None, :])
@@ -306,18 +306,31 @@ def _candidates(sightings: _Sightings, within_ns: int) -> tuple[Int64, Int64, In
 
 
 def _differences(
-    seen: FlowBatch, before: Int64, after: Int64, pair: Int32, params: ClockParams
+    sightings: _Sightings, before: Int64, after: Int64, pair: Int32, params: ClockParams
 ) -> tuple[Int32, Int64, Float64]:
-    """Return pair, difference in ns and weight of candidates' starts and ends, sorted."""
-    weight = np.full(len(before), params.unlike_weight)
-    for count in (seen.bytes, seen.packets):
-        one, other = count[before].astype(np.int64), count[after].astype(np.int64)
-        weight[np.abs(one - other) <= params.same_count * np.maximum(one, other)] = 1.0
-    difference = np.concatenate([times[after] - times[before] for times in (seen.start_ns, seen.end_ns)])
-    # Starts may lie farther apart than what is looked for.
-    pair, weight = np.tile(pair, 2), np.tile(weight, 2)
-    order = order_by(pair, difference)
-    return pair[order], difference[order], weight[order]
+    """Return pair, difference in ns and weight of candidates' starts and ends, sorted.
+
+    Candidates are sorted by pair, and some pairs at a time are looked at: copies of all would be as large as a window.
+    """
+    both_ends = 2 * len(pair)
+    group, difference, weight = np.empty(both_ends, np.int32), np.empty(both_ends, np.int64), np.empty(both_ends)
+    first = run_starts(pair)
+    edges = np.append(first, len(pair))
+    for low, high in blocks(first, ROWS_AT_ONCE):
+        some = slice(edges[low], edges[high])
+        one, other = sightings.row[before[some]], sightings.row[after[some]]
+        seen, alike = sightings.seen, np.zeros(len(one), dtype=np.bool_)
+        for count in (seen.bytes, seen.packets):
+            mine, theirs = count[one].astype(np.int64), count[other].astype(np.int64)
+            alike |= np.abs(mine - theirs) <= params.same_count * np.maximum(mine, theirs)
+        # Starts may lie farther apart than what is looked for.
+        apart_ns = np.concatenate([times[other] - times[one] for times in (seen.start_ns, seen.end_ns)])
+        both = np.tile(pair[some], 2)
+        order = order_by(both, apart_ns)
+        into = slice(2 * edges[low], 2 * edges[high])
+        group[into], difference[into] = both[order], apart_ns[order]
+        weight[into] = np.where(np.tile(alike, 2), 1.0, params.unlike_weight)[order]
+    return group, difference, weight
 
 
 def _share(pair: Int32, cost: Int64, most: float, pairs: int) -> Float64:
