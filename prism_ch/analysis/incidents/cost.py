@@ -13,7 +13,7 @@ from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
 from prism_ch.analysis.incidents.growth import grown_since
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.columns import Bool
 from prism_ch.model.finding import NETWORK_KINDS, Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
@@ -209,8 +209,8 @@ def _of_steps(
     job, counted = seen
     steps, duration_s, share = job.steps, job.steps.duration_s, _share(slow)
     others = [one for found in beside for one in found]
-    healthy_s = _healthy(job, (*slow, *(one for one in others if is_slow(one)))).duration_s
-    usual_s = _usual_s(slow, healthy_s, params)
+    healthy = _healthy(job, (*slow, *(one for one in others if is_slow(one))))
+    usual_s = _usual_s(slow, healthy, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
     grown = None if slow[0].kind in NETWORK_KINDS else _grown(job, slow, others, params)
     grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
@@ -221,7 +221,7 @@ def _of_steps(
         excess_s = duration_s * share
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
-        far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy_s)))
+        far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy.duration_s)))
         own = _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
     most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
@@ -275,14 +275,15 @@ def _touching(own: Bool, slow: Bool) -> Bool:
     return np.asarray(own | (slow & np.isin(run, run[own])))
 
 
-def _usual_s(slow: Sequence[Finding], healthy_s: Float64, params: IncidentParams) -> float | None:
+def _usual_s(slow: Sequence[Finding], healthy: Steps, params: IncidentParams) -> float | None:
     """Return the usual duration of steps, in seconds; None where too few are known."""
     begins = min(one.first_step for one in slow)
     # Slow steps inside what is slow all along were compared with steps that are slow as well.
     known = [one.expected for one in slow if one.kind == "slow_step" and one.first_step <= begins + params.repeats]
-    if any(known) and len(healthy_s):
+    if any(known) and (healthy.step < begins).any():
         return float(np.median(known))
-    return float(np.median(healthy_s[-params.settled_steps :])) if len(healthy_s) >= params.slow_steps else None
+    recent_s = healthy.duration_s[-params.settled_steps :]
+    return float(np.median(recent_s)) if len(healthy) >= params.slow_steps else None
 
 
 def _healthy(job: JobMemory, found: Sequence[Finding]) -> Steps:

@@ -209,6 +209,13 @@ class TestSteps:
         first, nic = said("slow_step", 0, 0, expected=1.0), replace(self.nic, first_step=1, last_step=19)
         assert cost(self.known, group(nic, first)).lost_s == pytest.approx(0.4 * 23)
 
+    def test_a_slower_step_of_a_slow_job_shows_nothing_usual(self) -> None:
+        """It was compared with the steps after it, of which the last two are healthy."""
+        first, nic = said("slow_step", 0, 0, expected=1.5), replace(self.nic, first_step=0, last_step=17)
+        assert cost(job([1.7] + [1.5] * 17 + [1.0] * 2), group(nic, first)).lost_s == pytest.approx(
+            0.4 * 1.7 + 17 * 0.5
+        )
+
     def test_growth_that_nobody_saw_is_lost_but_no_share(self) -> None:
         growth_s = np.maximum(np.arange(100) - 39, 0) * 0.005
         known = job((1.0 + growth_s).tolist())
