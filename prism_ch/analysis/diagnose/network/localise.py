@@ -30,6 +30,8 @@ from prism_ch.model.job import Division
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
 
+#: A link is two ways; a communicator over two pods crosses the switches of both.
+BOTH = 2
 #: Comparisons in 1,000 GPU-hours: of a GPU's links, its NIC and its switch, in every step.
 _COUNTED_S = 3 * 3.6e6
 
@@ -195,7 +197,8 @@ def _contradicted(touched: Bool, rows: Bool, slow_by: Float64) -> Bool:
 def _parts_of_one(best: Localised, excess: Float64, site: Int32, params: TimePerByteParams) -> Int64:
     """List the groups that form one communicator with an explained group.
 
-    Empty where the candidate explains all that are slow alike.
+    Empty where the candidate explains all that are slow alike, unless many switches do: what crosses all of them is
+    one communicator, and as slow as any of its links.
     """
     steps = [step for run in best.runs for step in run.abnormal]
     slow_by = np.nan_to_num(robust.median(excess[:, steps], axis=1))
@@ -203,7 +206,8 @@ def _parts_of_one(best: Localised, excess: Float64, site: Int32, params: TimePer
     if len(explained) == 0:
         return explained
     alike = np.isin(site, site[explained]) & (slow_by >= params.together_share * slow_by[explained].max())
-    return np.flatnonzero(alike) if (alike & ~best.rows).any() else explained[:0]
+    switches = sum(kind == "slow_switch" for kind, _ in best.candidates)
+    return np.flatnonzero(alike) if switches > BOTH or (alike & ~best.rows).any() else explained[:0]
 
 
 def explained(

@@ -15,7 +15,7 @@ import numpy as np
 from prism_ch.analysis.diagnose.episodes import lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, confidence_in, identity, make_finding, severity
 from prism_ch.analysis.diagnose.network.delay import Delay, ways_of
-from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
+from prism_ch.analysis.diagnose.network.localise import BOTH, Localised, NetworkView
 from prism_ch.analysis.diagnose.network.places import Named, crossed_at_ends, incidence, is_between_leaves
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.analysis.diagnose.network.together import SPINES, localise_together
@@ -23,9 +23,6 @@ from prism_ch.core import robust
 from prism_ch.model.columns import Bool
 from prism_ch.model.finding import Baseline, Finding, FindingKind, SubjectType
 from prism_ch.model.topology import Topology
-
-#: A link is two ways; a communicator over two pods crosses the switches of both.
-_BOTH = 2
 
 
 def find_slow_network(views: Sequence[NetworkView], topology: Topology) -> list[tuple[Finding, ...]]:
@@ -103,7 +100,7 @@ def _name(found: Localised, times: TimePerByte, topology: Topology) -> _Named:
     through = tuple(dict.fromkeys((*_switches_of_the_same(found, times, topology), *names)))
     if len(endpoints) == 1 and not between:
         return _Named("slow_nic", "endpoint", endpoints[0], through)
-    if len(groups) and max(len(endpoints), len(leaves)) > _BOTH:
+    if len(groups) and max(len(endpoints), len(leaves)) > BOTH:
         # Any link of an endpoint may be it where the endpoint may.
         others = (*endpoints, *(one for one in links if set(endpoints).isdisjoint(one.split("->"))), *leaves, *names)
         return _Named("slow_group", "group", str(int(groups[0])), others)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
-from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
+from prism_ch.analysis.diagnose.network.localise import BOTH, Localised, NetworkView
 from prism_ch.analysis.diagnose.network.places import Named, Touches, incidence, is_between_leaves, list_candidates
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64
@@ -247,11 +247,13 @@ def _explain(
 def _crossed_by_all(tied: Sequence[int], explained: Bool, rows: _Rows) -> Sequence[int]:
     """Return those places that all slow rows cross, `explained` bool[n], or all that are tied.
 
-    The parts of a communicator that cross one need not have waited for the others.
+    The parts of a communicator that cross one need not have waited for the others. If there are many such switches the
+    communicator lies across all of them, and is as slow as any of its links.
     """
     touched = rows.touches[list(tied)][:, np.flatnonzero(explained)].toarray() > 0
     alone = [place for place, each in zip(tied, touched, strict=True) if each.all()]
-    return alone or tied
+    switches = sum(rows.named[place][0] == "slow_switch" for place in alone)
+    return alone if alone and switches <= BOTH else tied
 
 
 def _rows_of(units: Bool, of_rows: Touches) -> Bool:

@@ -217,6 +217,15 @@ class TestWhoIsToBlame:
         # Half of those that may be it are no members of the one that is named.
         assert one.confidence == pytest.approx(confidence_in("group") / 2)
 
+    def test_rings_across_many_leaves_accuse_their_members_too(self) -> None:
+        """Both rings of servers 0 to 3 cross four leaves that no other does: as slow is a communicator of one link."""
+        where = replace(topology(16, 2, leaves=("a", "b", "c", "d", "e")), leaf=np.minimum(np.arange(32) // 2, 4))
+        members = [range(first + rail, first + 8, 2) for first in range(0, 32, 8) for rail in (0, 1)]
+        flows = [flow for each in members for flow in ring(list(each), [end - 100 for end in ENDS])]
+        (one,) = found(slowed(flows, lambda flow: flow.src < 8), where=where)
+        assert one.kind == "slow_group"
+        assert {*where.endpoints[:8], "a", "b", "c", "d"} <= set(one.may_also_be)
+
     def test_rings_in_several_server_orders_are_one_finding(self) -> None:
         where = topology(16, 2)
         members = [range(first + gpu, first + 6, 2) for first in range(0, 32, 8) for gpu in (0, 3)]
