@@ -13,7 +13,7 @@ from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
 from prism_ch.analysis.incidents.growth import grown_since
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool
+from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import NETWORK_KINDS, Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
@@ -195,12 +195,14 @@ def _of_steps(
 ) -> JobCost:
     """Count the excess of steps.
 
-    It is that of all where those counted before are found again, else that of new ones is added.
+    It is that of all where those counted before are found again, else that of new ones is added. Of a job that never
+    was healthy each window tells that of its own.
     Parameters: `slow`, the incident's findings on the job; `seen`, the job, and which of its steps are counted to other
     incidents; `beside`, the findings of each other incident.
 
     1. Where an incident begins or ends, steps beyond the usual by more than these vary are its own, too, and those that
-       grew longer bit by bit before it was seen.
+       grew longer bit by bit before it was seen. It lasts for as large a part of the former as they lose of what the
+       others do.
     2. Each step takes that much longer than the usual one; of a job that never was healthy, than a replay without the
        cause takes, or else by the share of time that the cause is known to cost.
     3. What several incidents slow together counts to each by the share of time that it is known to lose.
@@ -215,6 +217,7 @@ def _of_steps(
     grown = None if slow[0].kind in NETWORK_KINDS else _grown(job, slow, others, params)
     grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
     own |= grows
+    lasts_s = duration_s
     if usual_s is None:
         told = replayed(job.job.job_id, slow[0])
         share = share if told is None else told
@@ -222,7 +225,8 @@ def _of_steps(
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
         far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy.duration_s)))
-        own = _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
+        found, own = own, _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
+        lasts_s = duration_s * np.where(own & ~found, _as_of(excess_s, found), 1.0)
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
     most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
     excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
@@ -237,7 +241,8 @@ def _of_steps(
     # What a young job loses shows better once more of it is known: how long its steps usually are, where they end, and
     # which of them were slow.
     is_known = len(steps) > 0 and steps.start_ns[0] <= min(one.start_ns for one in slow)
-    if is_known or duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s:
+    found_again = is_known or duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s
+    if found_again and (usual_s is not None or cost.time_s == 0):
         cost = replace(cost, lost_s=0.0, unseen_s=0.0, time_s=0.0)
     else:
         own &= ~before
@@ -247,7 +252,7 @@ def _of_steps(
         cost,
         lost_s=cost.lost_s + float(excess_s[own].sum()),
         unseen_s=cost.unseen_s + float(excess_s[own & grows].sum()),
-        time_s=cost.time_s + float(duration_s[own & ~grows].sum()),
+        time_s=cost.time_s + float(lasts_s[own & ~grows].sum()),
         until_ns=int(steps.end_ns[own].max()),
     )
 
@@ -273,6 +278,12 @@ def _touching(own: Bool, slow: Bool) -> Bool:
     """Add to a mask of steps, bool[n], the runs of slow ones that it touches."""
     run = np.cumsum(~(own | slow))
     return np.asarray(own | (slow & np.isin(run, run[own])))
+
+
+def _as_of(excess_s: Float64, found: Bool) -> Float64:
+    """Return excesses as parts of what the steps found lose, at most 1, float64[n]."""
+    each_s = float(np.nan_to_num(robust.median(excess_s[found])))
+    return np.minimum(excess_s / each_s, 1.0) if each_s > 0 else np.ones(len(excess_s))
 
 
 def _usual_s(slow: Sequence[Finding], healthy: Steps, params: IncidentParams) -> float | None:

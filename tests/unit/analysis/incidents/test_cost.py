@@ -216,6 +216,16 @@ class TestSteps:
             0.4 * 1.7 + 17 * 0.5
         )
 
+    def test_a_step_that_is_only_touched_is_no_whole_one(self) -> None:
+        one = cost(job([1.0] * 10 + [1.5, 1.1] + [1.0] * 4), group(replace(self.nic, kind="slow_gpu", last_step=10)))
+        assert [one.lost_s, one.time_s] == pytest.approx([0.6, 1.5 + 0.2 * 1.1])
+
+    def test_windows_tell_their_own_of_a_never_healthy_job(self) -> None:
+        whole = replace(self.nic, kind="slow_gpu", first_step=0, last_step=19)
+        first = cost(job([1.5] * 10), group(replace(whole, last_step=9)))
+        both = cost(job([1.5] * 20), group(replace(whole, slowdown=0.1)), before=(first,))
+        assert [first.lost_s, both.lost_s] == pytest.approx([0.4 * 15, 0.4 * 15 + 0.1 * 15])
+
     def test_growth_that_nobody_saw_is_lost_but_no_share(self) -> None:
         growth_s = np.maximum(np.arange(100) - 39, 0) * 0.005
         known = job((1.0 + growth_s).tolist())
