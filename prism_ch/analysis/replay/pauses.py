@@ -24,6 +24,9 @@ from prism_ch.model.params import ReplayParams
 #: Times in nanoseconds that differ by no more are one, rounded to whole ones and scaled.
 _ROUNDED_NS = 4.0
 
+#: Excesses that differ by less are one, as of times rounded to nanoseconds.
+_DIGITS = 6
+
 #: The median of no more operations moves with a single one.
 _ONE_OF = 2
 
@@ -57,7 +60,7 @@ def shown_of(graph: ExecutionGraph, units: Int64, step: int, lost_ns: float, par
     Parameters: `units` int64[n], rows of the graph's; `step`, a column of it; `lost_ns`, what the step lost.
 
     Operations are compared with the same ones in the other steps. Those that send nothing are taken to be as slow as
-    the others, and show nothing.
+    the others, and show nothing; those that are measured together vary together, and are one.
     - nothing: there are too few other steps, or no unit took longer by half of what the step lost.
     - pause: most of its operations took no longer.
     - slow: most took twice as much longer as those of any of the units in any other step, however long single ones took
@@ -71,18 +74,20 @@ def shown_of(graph: ExecutionGraph, units: Int64, step: int, lost_ns: float, par
     most_ns, slowest, computing, elsewhere = params.half * lost_ns, None, computes(graph), 0.0
     for unit in units.tolist():
         lag, usual_ns = _operations(graph, unit, np.flatnonzero(computing & (graph.owner == unit)), others)
-        longer = lag / usual_ns[:, None] - 1.0
+        if not len(lag):
+            continue
+        longer = np.unique(np.round(lag / usual_ns[:, None] - 1.0, _DIGITS), axis=0)
         typical = robust.median(longer, axis=0)
-        elsewhere = max(elsewhere, float(np.nan_to_num(typical[others]).max()))
+        elsewhere = max(elsewhere, float(typical[others].max()))
         longer_ns = float((lag[:, step] - usual_ns).sum())
         if longer_ns > most_ns:
-            most_ns, slowest = longer_ns, (longer, float(typical[step]), usual_ns.sum())
+            most_ns, slowest = longer_ns, (len(longer), float(typical[step]), usual_ns.sum())
     if slowest is None:
         return "nothing"
-    longer, excess, whole_ns = slowest
+    count, excess, whole_ns = slowest
     if excess < params.half * most_ns / whole_ns:
         return "pause"
-    are_several = len(np.unique(longer, axis=0)) > _ONE_OF and np.count_nonzero(others) >= params.recent_steps
+    are_several = count > _ONE_OF and np.count_nonzero(others) >= params.recent_steps
     return "slow" if are_several and excess >= params.twice * elsewhere else "either"
 
 

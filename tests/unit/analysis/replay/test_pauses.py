@@ -98,6 +98,16 @@ def test_operations_that_send_nothing_hide_no_pause() -> None:
     assert shown(replace(built, speed=speed), took_ns) == "pause"
 
 
+def test_operations_that_are_measured_together_count_as_one(pipeline: ExecutionGraph) -> None:
+    """As what a rank of ZeRO-2 computes of each shard: most of its operations, and no longer for a slow GPU."""
+    edges, _ = computing(pipeline)
+    lag = pipeline.lag.copy()
+    lag[edges[4:]] = lag[edges[3]]
+    built = replace(pipeline, lag=lag)
+    assert len(edges) > 8
+    assert shown(built, lag[edges, STEP] * np.where(np.arange(len(edges)) < 3, 1.3, 1.0)) == "slow"
+
+
 def test_whose_step_is_one_operation_is_not_told_apart() -> None:
     built = graph(replace(FAMILIES["ddp-fused"](3), phases=False))
     edges, took_ns = computing(built)
