@@ -47,10 +47,10 @@ class SharedParams:
     #: The lost share of time is taken over this number of steps at the least where evidence places no cause and fewer
     #: than `judged_steps` are slow: steps vary; of a recorded run on real GPUs that nothing slowed, five took 11 %
     #: longer. Of a single slow step for which a GPU or server is named that did not just pause in one operation it is
-    #: `judged_steps`: hiccups leave the same records. Of those that lose twice what any other does it is the steps
-    #: themselves if somebody is so named, and else `slow_steps`: if a replay shows whose work took longer and
-    #: `recent_steps` others what the job's own hiccups cost, or if they lose more than `min_lost_s` together. So it is
-    #: of a step in which a replay shows that most of what a rank computed took longer.
+    #: `judged_steps`: hiccups leave the same records. Of those that lose twice what any other does, and more where few
+    #: others are known, it is the steps themselves if somebody is so named, and else `slow_steps`: if a replay shows
+    #: whose work took longer and `recent_steps` others what the job's own hiccups cost, or if they lose more than
+    #: `min_lost_s` together. So it is of a step in which a replay shows that most of what a rank computed took longer.
     severity_steps: int = 20
     #: Steps kept as the history that new ones are compared with, and again as many that stand for all older ones.
     history_steps: int = 256
