@@ -12,6 +12,7 @@ from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.diagnose import slow_gpus, slow_groups, slow_network
 from prism_ch.analysis.diagnose.findings import Place, confidence_in
 from prism_ch.analysis.diagnose.network.delay import over_peers
+from prism_ch.analysis.diagnose.network.exchanges import measure_exchanges
 from prism_ch.analysis.diagnose.network.localise import look_at
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte, measure_time_per_byte
@@ -165,6 +166,13 @@ class TestWhoIsToBlame:
         pace = measure_time_per_byte(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.network)
         (one,) = localised(pace, divided)
         assert (one.kind, one.subject, one.may_also_be) == ("slow_link", "10.0.104.0->10.0.105.0", ())
+
+    def test_exchanges_of_less_than_a_tick_show_nothing(self) -> None:
+        seen = traffic([Flow(src, 1 - src, end - 600, 0, MB) for end in ENDS for src in (0, 1)])
+        kinds = PairKinds(np.full(2, EP, dtype=np.uint8), np.ones(2), np.full(len(seen), EP, dtype=np.uint8))
+        exchanges = measure_exchanges(seen, kinds, division(range(2), [end + 5 for end in ENDS]), PARAMS.network)
+        assert np.isnan(exchanges.excess).all()
+        assert not exchanges.longer_s.any()
 
     def test_of_a_ring_no_more_can_be_told_than_the_ring(self) -> None:
         (one,) = found(slowed(rings(4), lambda flow: flow.src in range(4, 8)))
