@@ -150,7 +150,12 @@ class UsualRhythm:
 
     def rested_as_long(self, silent_s: float, params: StopParams) -> bool:
         """Return whether a job that has become slow rested as long in its last steps."""
-        return bool((self.last_rests_s * (1 + params.stray_share) >= silent_s).all())
+        return _rested_as_long(self.last_rests_s, silent_s, params)
+
+
+def _rested_as_long(rests: Float64 | Int64, silent: float, params: StopParams) -> bool:
+    """Return whether some rests, in any unit, each lasted about as long as a silence."""
+    return bool((rests * (1 + params.stray_share) >= silent).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +351,8 @@ def _gaps_of(
         if len(reached) < params.enough or not reached.all():
             continue
         # A job that has become slow rests as long in each step where others still move what is slow.
-        rests_ns = np.sort(np.diff(ends[(ends > before[0]) & (ends <= span.start_ns)]))[-params.slow_steps :]
-        if len(rests_ns) == params.slow_steps and rests_ns[0] * (1 + params.stray_share) >= span.length_ns:
+        rests_ns = np.sort(np.diff(ends[: gap + 1][ends[: gap + 1] > before[0]]))
+        if _rested_as_long(rests_ns[-params.slow_steps :], span.length_ns, params):
             continue
         # Steps last longer where a part of each is hidden: of two step ends in a gap, a whole step was not seen.
         ended = int(np.diff(np.searchsorted(step_end_ns, [span.start_ns + 1, span.end_ns]))[0])
