@@ -81,17 +81,17 @@ def _units(compared: Comparison, division: Division, topology: Topology, params:
             may_be_slow = compared.least[row] <= np.count_nonzero(alike) <= compared.most[row]
             if len(steps) < params.slow_steps or together[0] != row or not may_be_slow or excess[row] <= 0:
                 continue
-            if _are_stage(together, compared.times, topology):
-                continue
-            if _is_shared(compared, together, steps, topology, params):
+            extra_s = robust.median(seconds[:, steps] - compared.usual[:, steps], axis=1)
+            if _are_stage(together, compared.times, topology) or _is_shared(
+                extra_s, together, compared.times, topology, params
+            ):
                 continue
             outside = np.append(seconds[row, : episode.first], seconds[row, episode.last + 1 :])
             if not compared.by_others[row] and np.count_nonzero(~np.isnan(outside)) < params.repeats:
                 continue
-            extra_s = float(np.nanmedian(seconds[row, steps] - compared.usual[row, steps]))
-            lost = lost_share(division, episode, extra_s, params.reference_steps)
+            lost = lost_share(division, episode, float(extra_s[row]), params.reference_steps)
             if lost >= params.worth_share:
-                yield _Unit(together, episode, extra_s, lost)
+                yield _Unit(together, episode, float(extra_s[row]), lost)
 
 
 def _are_stage(rows: Int64, times: ComputeTime, topology: Topology) -> bool:
@@ -102,15 +102,15 @@ def _are_stage(rows: Int64, times: ComputeTime, topology: Topology) -> bool:
 
 
 def _is_shared(
-    compared: Comparison, rows: Int64, steps: list[int], topology: Topology, params: ComputeTimeParams
+    extra_s: Float64, rows: Int64, times: ComputeTime, topology: Topology, params: ComputeTimeParams
 ) -> bool:
     """Return whether the role of some ranks loses half as much on other servers.
 
+    Parameters: `extra_s` float64[m], seconds that each rank loses a step.
     Then its stage is slow, or there is more to compute: of another amount of work stages need not take the same part.
     """
-    role, server = compared.times.role, topology.server[compared.times.endpoints]
+    role, server = times.role, topology.server[times.endpoints]
     elsewhere = (role == role[rows[0]]) & ~np.isin(server, server[rows])
-    extra_s = robust.median(compared.times.seconds[:, steps] - compared.usual[:, steps], axis=1)
     return bool(robust.median(extra_s[elsewhere]) > params.half * extra_s[rows[0]])
 
 
