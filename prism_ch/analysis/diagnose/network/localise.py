@@ -20,7 +20,14 @@ import numpy as np
 from prism_ch.analysis.diagnose.episodes import Episode, episodes, step_seconds
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.delay import Delay, over_past, over_peers, remembered_s_per_byte
-from prism_ch.analysis.diagnose.network.places import Candidates, Named, Touches, incidence, list_candidates
+from prism_ch.analysis.diagnose.network.places import (
+    Candidates,
+    Named,
+    Touches,
+    has_many_switches,
+    incidence,
+    list_candidates,
+)
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.core import robust
 from prism_ch.core.significance import carried_back, corrected_score, trailing_low_median
@@ -30,8 +37,6 @@ from prism_ch.model.job import Division
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.topology import Topology
 
-#: A link is two ways; a communicator over two pods crosses the switches of both.
-BOTH = 2
 #: Comparisons in 1,000 GPU-hours: of a GPU's links, its NIC and its switch, in every step.
 _COUNTED_S = 3 * 3.6e6
 
@@ -206,8 +211,8 @@ def _parts_of_one(best: Localised, excess: Float64, site: Int32, params: TimePer
     if len(explained) == 0:
         return explained
     alike = np.isin(site, site[explained]) & (slow_by >= params.together_share * slow_by[explained].max())
-    switches = sum(kind == "slow_switch" for kind, _ in best.candidates)
-    return np.flatnonzero(alike) if switches > BOTH or (alike & ~best.rows).any() else explained[:0]
+    are_parts = has_many_switches(best.candidates) or (alike & ~best.rows).any()
+    return np.flatnonzero(alike) if are_parts else explained[:0]
 
 
 def explained(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -17,6 +17,9 @@ from prism_ch.model.topology import Topology
 
 #: Which rows each candidate touches: 1, else 0.
 Touches: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
+
+#: A link is two ways; a communicator over two pods crosses the switches of both.
+BOTH = 2
 
 #: What a finding on a place is called, and the place: a link or uplink is `a->b`.
 Named: TypeAlias = tuple[FindingKind, str]
@@ -94,6 +97,14 @@ def is_between_leaves(named: Named, topology: Topology) -> bool:
     if kind == "slow_link":
         return name.partition("->")[0] not in topology.index
     return kind == "slow_switch" and name not in topology.leaf_names
+
+
+def has_many_switches(places: Iterable[Named]) -> bool:
+    """Whether there are more switches among places than one link crosses.
+
+    What crosses all of them is one communicator.
+    """
+    return sum(kind == "slow_switch" for kind, _ in places) > BOTH
 
 
 def incidence(number: Int64, row: Int32 | Int64, candidates: int, rows: int) -> Touches:

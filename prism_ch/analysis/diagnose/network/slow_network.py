@@ -15,8 +15,8 @@ import numpy as np
 from prism_ch.analysis.diagnose.episodes import lost_share, step_seconds
 from prism_ch.analysis.diagnose.findings import EVIDENCE_ROWS, Measured, confidence_in, identity, make_finding, severity
 from prism_ch.analysis.diagnose.network.delay import Delay, ways_of
-from prism_ch.analysis.diagnose.network.localise import BOTH, Localised, NetworkView
-from prism_ch.analysis.diagnose.network.places import Named, crossed_at_ends, incidence, is_between_leaves
+from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
+from prism_ch.analysis.diagnose.network.places import BOTH, Named, crossed_at_ends, incidence, is_between_leaves
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
 from prism_ch.analysis.diagnose.network.together import SPINES, localise_together
 from prism_ch.core import robust

@@ -20,8 +20,15 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
-from prism_ch.analysis.diagnose.network.localise import BOTH, Localised, NetworkView
-from prism_ch.analysis.diagnose.network.places import Named, Touches, incidence, is_between_leaves, list_candidates
+from prism_ch.analysis.diagnose.network.localise import Localised, NetworkView
+from prism_ch.analysis.diagnose.network.places import (
+    Named,
+    Touches,
+    has_many_switches,
+    incidence,
+    is_between_leaves,
+    list_candidates,
+)
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import TimePerByteParams
@@ -53,7 +60,7 @@ class _Rows:
 
     `touches` [places, n]; `view` int64[n] and `row` int64[n] say whose each is; `unseen` int64[n] counts its ways
     between leaves that are not known; `site` and `like` int64[n], see TimePerByte, are numbered over all views, -1 for
-    no site.
+    no site. `logs` are each view's logarithms of seconds a byte, float64[rows, k].
     """
 
     named: tuple[Named, ...]
@@ -63,6 +70,7 @@ class _Rows:
     unseen: Int64
     site: Int64
     like: Int64
+    logs: tuple[Float64, ...]
 
     @classmethod
     def of(cls, views: Sequence[NetworkView], topology: Topology) -> _Rows:
@@ -88,8 +96,9 @@ class _Rows:
         view_of = np.repeat(np.arange(len(views)), counts)
         touches = incidence(np.concatenate(places), np.concatenate(rows), len(number), len(view_of))
         own = np.arange(len(view_of)) - begin[view_of]
-        of_rows = (np.concatenate(each) for each in (unseen, sites, likes))
-        return cls(tuple(number), touches, view_of, own, *of_rows)
+        of_rows = [np.concatenate(each) for each in (unseen, sites, likes)]
+        logs = tuple(view.times.log_s_per_byte for view in views)
+        return cls(tuple(number), touches, view_of, own, of_rows[0], of_rows[1], of_rows[2], logs)
 
     def spines(self, topology: Topology) -> tuple[Named, ...]:
         """Return the switches above the leaves that have a name in any known way."""
@@ -130,7 +139,7 @@ def _agree(number: int, one: Localised, views: Sequence[NetworkView], rows: _Row
     view = views[number]
     params = view.place.params.network
     mine = np.flatnonzero(rows.view == number)[one.rows]
-    excess, over_past, rates = _during(one, view, views)
+    excess, over_past, rates = _during(one, view, views, rows)
     most = np.nan_to_num(excess[mine])
     usual = robust.median(most[most >= most.max(initial=0) / 2])
     least = max(float(np.nan_to_num(usual)), float(np.log1p(params.network_excess))) / 2
@@ -172,7 +181,9 @@ def _as_slow(rates: Float64, slow_rates: Float64, slow: Bool, like: Int64, param
     return np.asarray(as_slow & ~np.isin(like, tells))
 
 
-def _during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> tuple[Float64, Float64, Float64]:
+def _during(
+    one: Localised, view: NetworkView, views: Sequence[NetworkView], rows: _Rows
+) -> tuple[Float64, Float64, Float64]:
     """Return how slow all rows are in an episode.
 
     Their excess, that over their own past, and logarithms of seconds a byte, float64[n] each, NaN where nothing moved.
@@ -182,7 +193,7 @@ def _during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> 
     end_ns = view.division.job_end_ns()
     start_ns, until_ns = int(end_ns[max(one.episode.first - 1, 0)]), int(end_ns[one.episode.last])
     found = []
-    for other in views:
+    for other, logs in zip(views, rows.logs, strict=True):
         ends = other.division.job_end_ns()
         begins = np.append(ends[0] - np.median(np.diff(ends)), ends[:-1])
         inside = (begins + ends) / 2
@@ -190,7 +201,7 @@ def _during(one: Localised, view: NetworkView, views: Sequence[NetworkView]) -> 
         if other is view:
             during, read = np.isin(np.arange(len(ends)), one.episode.abnormal), _median
         none = np.full(len(other.times.group), np.nan)
-        every = ((other.delay.excess, read), (other.past.excess, read), (other.times.log_s_per_byte, _median))
+        every = ((other.delay.excess, read), (other.past.excess, read), (logs, _median))
         found.append([take(each[:, during]) if during.any() else none for each, take in every])
     excess, over_past, rates = (np.concatenate(each) for each in zip(*found, strict=True))
     return excess, over_past, rates
@@ -252,8 +263,7 @@ def _crossed_by_all(tied: Sequence[int], explained: Bool, rows: _Rows) -> Sequen
     """
     touched = rows.touches[list(tied)][:, np.flatnonzero(explained)].toarray() > 0
     alone = [place for place, each in zip(tied, touched, strict=True) if each.all()]
-    switches = sum(rows.named[place][0] == "slow_switch" for place in alone)
-    return alone if alone and switches <= BOTH else tied
+    return tied if not alone or has_many_switches(rows.named[place] for place in alone) else alone
 
 
 def _rows_of(units: Bool, of_rows: Touches) -> Bool:
