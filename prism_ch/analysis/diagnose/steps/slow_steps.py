@@ -150,8 +150,8 @@ def _first_steps(seen: Steps, slow: Sequence[Episode], going: Finding | None, pa
 def _reason(context: _Context, compared: Compared, episode: Episode, going: Finding | None) -> _Reason:
     """Find why the steps of an episode are slow.
 
-    1. The cause is what was found to slow the job for most of these steps, or what slowed them before: when it has
-       lasted for long, the steps that are looked at show nothing else to compare it with. Steps that move another
+    1. The cause is what was found to slow the job for half of these steps at least, or what slowed them before: when it
+       has lasted for long, the steps that are looked at show nothing else to compare it with. Steps that move another
        volume are longer by that, and not by what costs the job next to nothing.
     2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
@@ -163,7 +163,7 @@ def _reason(context: _Context, compared: Compared, episode: Episode, going: Find
     moves_other = context.moves_other_volume(first, last, seen.step[~compared.slow])
     other_volume = moves_other or context.goes_on(first, last, going)
     causes = [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
-    cause = _cause(first, last, causes) or context.cause_before(first, last, going)
+    cause = _cause(first, last, causes, params) or context.cause_before(first, last, going)
     servers = context.servers()
     # What gets slower bit by bit was so before it was found: the oldest steps show what is usual.
     before = seen.slowest[: episode.first][~compared.slow[: episode.first]][: params.settled_steps]
@@ -194,14 +194,14 @@ def _reason(context: _Context, compared: Compared, episode: Episode, going: Find
     return _Reason(cause, None if nobodys else straggler, nobodys, unknown)
 
 
-def _cause(first: int, last: int, causes: Sequence[Finding]) -> Finding | None:
-    """Return the cause of most of the steps `first` to `last`, else None."""
+def _cause(first: int, last: int, causes: Sequence[Finding], params: DiagnoseParams) -> Finding | None:
+    """Return the cause of at least half of the steps `first` to `last`, else None."""
 
     def shared(cause: Finding) -> int:
         return min(last, cause.last_step) - max(first, cause.first_step) + 1
 
     longest = max(causes, key=lambda cause: (shared(cause), cause.slowdown), default=None)
-    return longest if longest is not None and shared(longest) > 0 else None
+    return longest if longest is not None and shared(longest) >= params.half * (last - first + 1) else None
 
 
 def _new_regime(compared: Compared, episode: Episode, reason: _Reason, params: DiagnoseParams) -> int | None:
