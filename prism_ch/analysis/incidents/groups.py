@@ -174,9 +174,12 @@ def _is_of(finding: Finding, cause: Finding, params: IncidentParams) -> bool:
 
 
 def _touching(stops: Sequence[Claim]) -> list[list[Claim]]:
-    """Join stops of a job without a pause between them, the newest first. What it was shows in the end."""
+    """Join stops of a job without a pause between them, the newest first.
+
+    What it was shows in the end.
+    """
     groups: list[list[Claim]] = []
-    for claim in sorted(stops, key=lambda claim: claim.finding.start_ns):
+    for claim in sorted(stops, key=lambda claim: (claim.finding.start_ns, claim.finding.end_ns)):
         if groups and claim.finding.start_ns <= groups[-1][0].finding.end_ns:
             groups[-1].insert(0, claim)
         else:

@@ -83,11 +83,12 @@ def find_restart(context: JobContext) -> list[Finding]:
         return [replace(one, status=status) for one in told]
     begin_ns = int(newest.bursts.start_ns.min())
     ended: list[int] = []
+    known_ns = steps.end_ns[steps.step < first_step]
     for earlier in context.attempts[:-1][-1:]:
         bursts = earlier.attempt.bursts
-        known_ns = steps.end_ns[steps.step < first_step][-1:]
-        ended = [int(bursts.end_ns.max())] if len(bursts) else known_ns.tolist()
-    ended += [one.start_ns for one in context.known if is_stop(one) and one.start_ns < begin_ns]
+        ended = [int(bursts.end_ns.max())] if len(bursts) else known_ns[-1:].tolist()
+    stood = [one for one in context.known if is_stop(one) and one.end_ns > known_ns.max(initial=0)]
+    ended += [one.start_ns for one in stood if one.start_ns < begin_ns]
     before = np.unique(job.gpu_steps.endpoint[job.gpu_steps.step == first_step - 1])
     if not ended or len(before) == 0:
         return []

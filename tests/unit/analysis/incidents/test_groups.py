@@ -70,6 +70,13 @@ class TestOneJob:
         hang, restart, stall = said("hang", 10, 19), said("restart", 20, 24, start_ns=BEGIN_NS), said("stall", 40, 41)
         assert of_one_job(hang, restart, stall) == [["hang", "restart"], ["stall"]]
 
+    def test_of_stops_that_begin_together_the_longer_is_told(self) -> None:
+        stall = said("stall", 10, 12)
+        restart = said("restart", 10, 12, end_ns=stall.end_ns + MS)
+        for both in ((stall, restart), (restart, stall)):
+            (group,) = grouped([Claim("job", one) for one in both], PARAMS)
+            assert group.cause.kind == "restart"
+
     def test_missing_records_are_no_cause(self) -> None:
         missing = said("telemetry", 10, 20, "10.1.1.1", subject_type="exporter")
         assert of_one_job(missing, said("slow_step", 10, 20)) == [["slow_step"], ["telemetry"]]

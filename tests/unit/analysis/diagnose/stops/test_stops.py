@@ -108,6 +108,11 @@ class TestBoundsOfRestarts:
         assert restart.start_ns == self.steps.end_ns[19]
         assert restart.end_ns == self.new.start_ns.min()
 
+    def test_a_second_restart_begins_after_the_first(self) -> None:
+        first = finding(kind="restart", start_ns=int(self.steps.end_ns[4]), end_ns=int(self.steps.end_ns[5]))
+        (restart,) = self.restarts(self.new.take(np.empty(0, np.int64)), self.new, [first])
+        assert restart.start_ns == self.steps.end_ns[19]
+
     def test_restart_stays_while_its_attempt_shows_nothing(self) -> None:
         known = finding(kind="restart")
         assert self.restarts(self.new, self.new.take(np.empty(0, np.int64)), [known]) == [known]
