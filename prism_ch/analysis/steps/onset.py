@@ -91,7 +91,8 @@ def read_known(
     """Measure what the steps published before show; `line_of_endpoint` int32[e], -1 without."""
     ends = np.zeros(len(sequences.line), dtype=bool)
     if known is None:
-        return KnownSteps(np.full(len(sequences), np.nan), ends)
+        unknown = np.full(len(sequences), np.nan)
+        return KnownSteps(unknown, unknown, ends)
     line = line_of_endpoint[known.endpoints]
     end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
     np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
@@ -104,7 +105,8 @@ def read_known(
     carried[carried <= 0] = np.nan
     enough = np.count_nonzero(~np.isnan(carried), axis=1) >= params.repeats
     ends[place[inside & (np.abs(sequences.end_ns[place] - end_ns) <= params.burst_gap_ns)]] = True
-    return KnownSteps(np.where(enough, robust.median(carried, axis=1), np.nan), ends, place)
+    usual = np.where(enough, robust.median(carried, axis=1), np.nan)
+    return KnownSteps(usual, robust.mad(carried, axis=1) / usual, ends, place)
 
 
 def _move(sequences: Sequences, cut: _Cut, share: float, params: DivideParams) -> Bool:

@@ -22,12 +22,14 @@ _SPLIT = 2
 class KnownSteps:
     """What steps published before show of sequences.
 
-    `step_volume` float64[k] is what a step carries, NaN where too few are seen; `ends` bool[n] masks the bursts that
-    closed them; `last` int64[k, steps], the last burst of each sequence in each of them, one of an earlier sequence
-    where none of its own came before; None where nothing was published.
+    `step_volume` float64[k] is what a step carries, and `spread` float64[k] its relative standard deviation, NaN where
+    too few are seen; `ends` bool[n] masks the bursts that closed them; `last` int64[k, steps], the last burst of each
+    sequence in each of them, one of an earlier sequence where none of its own came before; None where nothing was
+    published.
     """
 
     step_volume: Float64
+    spread: Float64
     ends: Bool
     last: Int64 | None = None
 
@@ -74,12 +76,12 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         by_period = np.where(ends, 1, -1) * params.log_odds
         cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
         even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
-        even |= wanting & lonely & (share >= regular - params.regularity_margin)
+        even |= wanting & lonely & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
         even &= share >= params.half
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
     preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
-    ends = segment(sequences, step_volume, preference, params)
+    ends = segment(sequences, step_volume, preference, params, known.spread)
     ends = _cut_by_passes(sequences, ends, proposals, regular, params)
     ends = _end_before_stubs(sequences, ends, step_volume, params)
     return ends | closed_by_silence(sequences, ends, step_volume, data_end_ns, params)
@@ -304,10 +306,22 @@ def _end_before_stubs(sequences: Sequences, ends: Bool, step_volume: Float64, pa
     return moved
 
 
-def segment(sequences: Sequences, step_volume: Float64, preference: Float64, params: DivideParams) -> Bool:
-    """Cut each sequence into segments of its step volume, where preferred, bool[n]."""
+def segment(
+    sequences: Sequences,
+    step_volume: Float64,
+    preference: Float64,
+    params: DivideParams,
+    spread: Float64 | None = None,
+) -> Bool:
+    """Cut each sequence into segments of its step volume, where preferred, bool[n].
+
+    Parameters: `spread` float64[k], by how much steps are known to differ, NaN where that is not known.
+    """
+    tolerance = np.full(len(sequences), params.size_spread)
+    if spread is not None:
+        tolerance = np.where(np.isnan(spread), tolerance, np.clip(spread, params.same_size, params.size_spread))
     return segment_by_volume(
-        sequences.payload, sequences.offsets, step_volume, preference, params.size_spread, params.max_bursts
+        sequences.payload, sequences.offsets, step_volume, preference, tolerance, params.max_bursts
     )
 
 

@@ -17,7 +17,8 @@ def segment(
     amount = np.array([x for one in sequences for x in one]) * step_volume
     offsets = np.cumsum([0] + [len(one) for one in sequences], dtype=np.int64)
     liking = np.full(len(amount), preference)
-    return segment_by_volume(amount, offsets, np.full(len(sequences), step_volume), liking, 0.1, longest)
+    volume, tolerance = (np.full(len(sequences), one) for one in (step_volume, 0.1))
+    return segment_by_volume(amount, offsets, volume, liking, tolerance, longest)
 
 
 def reach_of(amounts: list[float], rounding: float) -> int:

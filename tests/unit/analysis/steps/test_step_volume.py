@@ -11,8 +11,10 @@ import pytest
 from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences, whole_payload
 from prism_ch.analysis.steps.step_volume import impute
 from prism_ch.analysis.steps.steps import divide
+from prism_ch.model.columns import Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
+from prism_ch.model.traffic import Traffic
 from tests.unit.analysis.build import (
     BEGIN_NS,
     MB,
@@ -163,6 +165,48 @@ def test_steps_stay_apart_when_pauses_follow_every_few(together: int, pause_ms: 
 def step_of(flow: Flow) -> int:
     """The step of a flow in a job of a second a step."""
     return int((flow.start_ms + flow.length_ms - 1) // 1000)
+
+
+def one_after_another(steps: Sequence[Sequence[Sequence[float]]]) -> tuple[Traffic, Int64]:
+    """Bursts of a pair, and when each step ends, in ns: units, lengths and silences after them in ms, of each step."""
+    flows: list[Flow] = []
+    now, last_ms, ends_ms, shake = 0.0, 0.0, [], np.random.default_rng(1)
+    for step in steps:
+        for size, length_ms, gap_ms in zip(*step, strict=True):
+            flows += [Flow(src, dst, now, length_ms, round(size) * MB) for src, dst in ((0, 1), (1, 0))]
+            last_ms = now + length_ms
+            now = last_ms + gap_ms * (1 + 0.01 * shake.normal())
+        ends_ms.append(last_ms)
+    return traffic(flows), BEGIN_NS + np.rint(np.array(ends_ms) * MS).astype(np.int64)
+
+
+def test_steps_that_carried_the_same_go_on_to_do_so() -> None:
+    """A burst of a thirtieth of a step is within what steps may differ by, and these never did."""
+    sizes = [2, *[1] * 7, *[3] * 6, 2, 2] * 2
+    # Collectives last longer and longer in a pass, so that silences get shorter, and after a step comes the shortest.
+    gaps_ms = [*range(65, 51, -2), 115, 105, *range(96, 70, -5), 65] * 2
+    gaps_ms[-1] = 47
+    seen, ends_ns = one_after_another([(sizes, [10.0] * len(sizes), gaps_ms)] * 40)
+    known = division([0, 1], ((ends_ns[:20] - BEGIN_NS) / MS).tolist())
+    found = divide(seen, typed(seen), known.endpoints, PARAMS, known)
+    assert found.job_end_ns().tolist() == ends_ns.tolist()
+
+
+def test_microbatches_are_no_steps_after_a_slow_beginning() -> None:
+    """One of two ends with the optimizer. In slow steps other collectives run into one another than usually."""
+    slow = (
+        [2, 1, 1, 1, 3, 3, 6, 1, 1, 1, 3, 3, 4],
+        [8, 40, 78, 154, 235, 315, 840, 40, 78, 149, 225, 307, 827],
+        [181, 144, 292, 221, 142, 55, 183, 144, 294, 232, 150, 71, 140],
+    )
+    usual = (
+        [2, 1, 1, 1, 3, 3, 2, 4, 1, 1, 1, 3, 3, 2, 2],
+        [10, 6, 8, 11, 17, 22, 27, 33, 8, 9, 11, 17, 22, 27, 23],
+        [183, 178, 364, 364, 356, 356, 354, 183, 178, 363, 364, 353, 348, 353, 142],
+    )
+    seen, ends_ns = one_after_another([*[slow] * 6, *[usual] * 30])
+    found = divide(seen, typed(seen), np.arange(2, dtype=np.int32), PARAMS)
+    assert found.job_end_ns()[6:].tolist() == ends_ns[6:].tolist()
 
 
 #: In a step of shards: units of some megabytes, and when they begin, in milliseconds.
