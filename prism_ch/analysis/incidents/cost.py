@@ -240,7 +240,9 @@ def _of_steps(
     before = own & (steps.start_ns < cost.until_ns)
     # What a young job loses shows better once more of it is known: how long its steps usually are, where they end, and
     # which of them were slow.
-    is_known = len(steps) > 0 and steps.start_ns[0] <= min(one.start_ns for one in slow)
+    begin_ns = min(one.start_ns for one in slow)
+    is_same = cost.until_ns == 0 or begin_ns < cost.until_ns  # else it was over, and came again
+    is_known = is_same and len(steps) > 0 and steps.start_ns[0] <= begin_ns
     found_again = is_known or duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s
     if found_again and (usual_s is not None or cost.time_s == 0):
         cost = replace(cost, lost_s=0.0, unseen_s=0.0, time_s=0.0)

@@ -77,6 +77,16 @@ class TestSteps:
         newest = replace(self.known, steps=self.known.steps.take(np.arange(13, 20)), baseline_steps=self.known.steps)
         assert cost(newest, group(self.nic), before=(first,)).lost_s == pytest.approx(3)
 
+    def test_what_comes_again_adds_to_what_was_lost_before(self) -> None:
+        first = cost(self.known, group(self.nic))
+        again = job([1.0] * 10 + [1.5] * 6 + [1.0] * 10 + [1.5] * 2)
+        newest = replace(again, steps=again.steps.take(np.arange(20, 28)), baseline_steps=again.steps)
+        assert cost(
+            newest,
+            group(replace(self.nic, first_step=26, last_step=27, start_ns=BEGIN_NS + 29_000 * MS)),
+            before=(first,),
+        ).lost_s == pytest.approx(3 + 1)
+
     def test_no_step_counts_to_an_incident_that_others_counted(self) -> None:
         first = cost(self.known, group(self.nic))
         assert cost(self.known, group(self.nic), counted=(replace(FAULT, costs=(first,)),)).lost_s == 0
