@@ -230,11 +230,7 @@ def _of_steps(
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
     most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
     excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
-    unseen = np.flatnonzero(steps.complete[:-1] == 0)
-    own[unseen] |= own[unseen + 1]
-    next_s = duration_s[unseen + 1]
-    next_share = np.divide(excess_s[unseen + 1], next_s, out=np.zeros_like(next_s), where=next_s > 0)
-    excess_s[unseen] = duration_s[unseen] * next_share
+    own, excess_s = _unseen_as_next(steps, own, excess_s)
     own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
     # Of a stop that proves to be slow steps the last one was not over when it was counted.
     before = own & (steps.start_ns < cost.until_ns)
@@ -257,6 +253,20 @@ def _of_steps(
         time_s=cost.time_s + float(lasts_s[own & ~grows].sum()),
         until_ns=int(steps.end_ns[own].max()),
     )
+
+
+def _unseen_as_next(steps: Steps, own: Bool, excess_s: Float64) -> tuple[Bool, Float64]:
+    """Let steps of unseen beginnings lose the share that the next one does.
+
+    Parameters: `own` bool[n], steps of an incident, and the `excess_s` float64[n] of each. Returns both.
+    """
+    unseen = np.flatnonzero(steps.complete[:-1] == 0)
+    next_s = steps.duration_s[unseen + 1]
+    share = np.divide(excess_s[unseen + 1], next_s, out=np.zeros_like(next_s), where=next_s > 0)
+    own, excess_s = own.copy(), excess_s.copy()
+    own[unseen] |= own[unseen + 1]
+    excess_s[unseen] = steps.duration_s[unseen] * share
+    return own, excess_s
 
 
 def _share(findings: Sequence[Finding]) -> float:
@@ -300,9 +310,14 @@ def _usual_s(slow: Sequence[Finding], healthy: Steps, params: IncidentParams) ->
 
 
 def _healthy(job: JobMemory, found: Sequence[Finding]) -> Steps:
-    """Return the job's known whole steps on which nothing is found."""
+    """Return the job's known whole steps on which nothing is found.
+
+    They do as much work as those that the first finding is on.
+    """
     history = Steps.concat([job.baseline_steps, job.steps])
-    return history.take(~_covered(history, found) & (history.complete == 1))
+    nobodys = (one.first_step for one in job.findings if one.status == "open" and one.baseline.other_work)
+    since = max((step for step in nobodys if step <= found[0].first_step), default=0)
+    return history.take(~_covered(history, found) & (history.complete == 1) & (history.step >= since))
 
 
 def _grown(

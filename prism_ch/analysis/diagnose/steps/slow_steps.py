@@ -152,7 +152,7 @@ def _reason(context: _Context, compared: Compared, episode: Episode, going: Find
 
     1. The cause is what was found to slow the job for half of these steps at least, or what slowed them before: when it
        has lasted for long, the steps that are looked at show nothing else to compare it with. Steps that move another
-       volume are longer by that, and not by what costs the job next to nothing.
+       volume are longer by that, and not by what costs less than half of it.
     2. Else the straggler is whom the others waited for: by how often, or by how long.
     3. Nobody slows steps that move another volume, or in which every rank computes longer and nobody is late, enough of
        them to show who is. Those came all at once, and have not passed; a larger batch would move more activations,
@@ -162,7 +162,8 @@ def _reason(context: _Context, compared: Compared, episode: Episode, going: Find
     first, last = int(seen.step[episode.first]), int(seen.step[episode.last])
     moves_other = context.moves_other_volume(first, last, seen.step[~compared.slow])
     other_volume = moves_other or context.goes_on(first, last, going)
-    causes = [one for one in context.causes if one.slowdown >= params.warning_slowdown or not other_volume]
+    longer = float(np.median(1 - compared.expected[bad] / seen.duration_s[bad]))
+    causes = [one for one in context.causes if one.slowdown >= params.half * longer or not other_volume]
     cause = _cause(first, last, causes, params) or context.cause_before(first, last, going)
     servers = context.servers()
     # What gets slower bit by bit was so before it was found: the oldest steps show what is usual.

@@ -9,7 +9,7 @@ import pytest
 
 from prism_ch.analysis.incidents.cost import Around, costs_of, grade
 from prism_ch.analysis.incidents.groups import Claim, Group
-from prism_ch.model.finding import Cause, Finding, FindingKind, Shown
+from prism_ch.model.finding import Baseline, Cause, Finding, FindingKind, Shown
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import IncidentParams
@@ -76,6 +76,11 @@ class TestSteps:
         first = cost(job([1.0] * 10 + [1.5] * 5), group(replace(self.nic, last_step=14)))
         newest = replace(self.known, steps=self.known.steps.take(np.arange(13, 20)), baseline_steps=self.known.steps)
         assert cost(newest, group(self.nic), before=(first,)).lost_s == pytest.approx(3)
+
+    def test_what_another_amount_of_work_takes_longer_is_no_loss(self) -> None:
+        grown = said("slow_step", 10, 11, baseline=Baseline(other_work=True), status="open")
+        known = replace(job([1.0] * 60 + [2.0] * 10 + [2.5] * 6), findings=(replace(grown, first_step=60),))
+        assert cost(known, group(replace(self.nic, kind="slow_gpu", first_step=70, last_step=75))).lost_s == 3
 
     def test_what_comes_again_adds_to_what_was_lost_before(self) -> None:
         first = cost(self.known, group(self.nic))
