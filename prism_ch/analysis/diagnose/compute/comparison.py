@@ -68,7 +68,8 @@ def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams)
     """Compare each rank with the median of its role in each step.
 
     Parameters: `lasts_s` float64[k], how long steps last. No rank computes for longer than others by more than the
-    step: there its steps were divided wrongly, and count for nothing.
+    step: there its steps were divided wrongly, and count for nothing. What ranks with `hidden` compute time differ by
+    is not taken to even out over steps, as among the two halves of a role.
     """
     step_s = float(robust.median(lasts_s))
     usual = np.full(times.seconds.shape, np.nan)
@@ -81,6 +82,9 @@ def _with_peers(times: ComputeTime, lasts_s: Float64, params: ComputeTimeParams)
     longer = np.where(too_long, np.nan, times.seconds - usual) / scale
     excess = _less_data(longer, times)
     score = _score(excess, longer, times.role, step_s, params)
+    if times.hidden is not None and times.hidden.any():
+        of_hidden = _score(excess, longer, times.role, step_s, params, evens_out=False)
+        score = np.where(times.hidden[:, None], of_hidden, score)
     most = (np.bincount(times.role)[times.role] - 1) // 2  # of as many slow ranks as others nobody knows which are slow
     one, by_others = np.ones(len(most), dtype=np.int64), np.ones(len(most), dtype=bool)
     return Comparison(times, times.role, usual, excess, score, one, most, "the median of its role", by_others)

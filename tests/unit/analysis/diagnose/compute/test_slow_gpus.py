@@ -288,6 +288,17 @@ class TestPipelines:
         (one,) = accused((work,), division(range(16), ends((), 0)), topology(4, 4))
         assert one.subject == told
 
+    @pytest.mark.parametrize("more_s, told", [(0.2, []), (0.5, ["host-00"])])
+    def test_ends_of_a_ring_differ_all_the_time_in_what_shows(self, more_s: float, told: list[str]) -> None:
+        """Steps differ in it by as much, but it does not even out over them."""
+        seconds = np.random.default_rng(8).normal(1, 0.03, (16, STEPS))
+        seconds[:4] += more_s
+        each, role = np.arange(16, dtype=np.int32), np.zeros(16, dtype=np.int32)
+        work = ComputeTime(each, role, seconds, each, each, absolute=True, hidden=role == 0)
+        named = accused((work,), division(range(16), ends((), 0)), topology(4, 4))
+        assert [one.subject for one in named] == told
+        assert accused((replace(work, hidden=None),), division(range(16), ends((), 0)), topology(4, 4))
+
     @pytest.mark.parametrize("quicker", [True, False])
     def test_what_seems_to_become_quicker_makes_nobody_slow(self, quicker: bool) -> None:
         seconds = np.random.default_rng(8).normal(1, 0.005, (8, STEPS))
