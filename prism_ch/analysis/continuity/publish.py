@@ -223,7 +223,8 @@ def _kinds_of(src: Int32, dst: Int32, attempts: Sequence[RebuiltAttempt]) -> tup
     kind, confidence = np.full(len(src), OTHER, dtype=np.uint8), np.full(len(src), _OTHER_CONFIDENCE)
     for attempt in attempts:
         row = PairIndex.of(attempt.bursts.pair_src, attempt.bursts.pair_dst).rows_of(src, dst)
-        newer = (row >= 0) & ((attempt.kinds.kind[row] != OTHER) | (kind == OTHER))
+        carried = np.flatnonzero(row >= 0)  # none of an attempt whose traffic is too old to be read again
+        newer = carried[(attempt.kinds.kind[row[carried]] != OTHER) | (kind[carried] == OTHER)]
         kind[newer], confidence[newer] = attempt.kinds.kind[row[newer]], attempt.kinds.confidence[row[newer]]
     return kind, confidence
 

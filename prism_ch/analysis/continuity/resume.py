@@ -260,13 +260,15 @@ def go_on(division: Division, memory: JobMemory, params: ContinueParams) -> NewS
 def begin_anew(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewSteps:
     """Add the steps of another attempt to those of earlier ones, if there are any.
 
-    The time from the last step that was finished to the end of the first new one is not what a step takes.
+    The time from the last step that was finished to the end of the first new one is not what a step takes. Those that
+    ended by then are known: records that come back after a hole may look like another attempt.
     """
     if len(steps) == 0:
         return NewSteps(division, 0, None)
-    whole = division.whole.copy()
+    new = int(np.searchsorted(division.job_end_ns(), steps.end_ns[-1], side="right"))
+    whole = division.whole[new:].copy()
     whole[:1] = False
-    return _after(replace(division, whole=whole), steps, gpu_steps)
+    return _after(replace(division, end_ns=division.end_ns[:, new:], whole=whole), steps, gpu_steps)
 
 
 def _after(division: Division, steps: Steps, gpu_steps: GpuSteps) -> NewSteps:

@@ -11,6 +11,7 @@ import pytest
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.continuity.publish import absorbed, job_revision, silent_jobs, unchanged
 from prism_ch.model.flow_cut import FlowCut
+from prism_ch.model.job import PairKinds
 from prism_ch.model.memory import Attempt, JobMemory, JobRevision, UsualComputeTime
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.result import DP, OTHER, PP, Group, JobStatus, Pairs, Steps
@@ -252,6 +253,16 @@ class TestLives:
         assert pairs[2, 3] == (DP, 10)
         assert pairs[0, 1] == (DP, 15)
         assert pairs[0, 4] == (PP, 20)
+
+    def test_an_attempt_that_is_not_read_again_names_no_pair(self) -> None:
+        flows = FlowCut(batch(self.FIRST))
+        read = examined_attempt(self.FIRST, every(1000, 10, 1000))
+        nothing = read.bursts.keep_pairs(np.zeros(len(read.bursts.pair_src), dtype=bool))
+        kinds = PairKinds(read.kinds.kind[:0], read.kinds.confidence[:0], read.kinds.burst[:0])
+        old = replace(read, traffic=replace(read.traffic, bursts=nothing), kinds=kinds)
+        for attempts in ([read], [old, read]):
+            found = replace(continued_job(attempts, None, newest=Attempt()), flows=flows, steps=read.rebuilt.steps)
+            assert pairs_of(published(found))[0, 1] == (DP, 10)
 
     def test_a_pair_that_trains_no_more_is_called_as_before(self) -> None:
         one = np.ones(1, np.int64)

@@ -104,6 +104,12 @@ class TestAttempts:
         assert found.start_ns is not None
         assert found.start_ns.tolist() == [BEGIN_NS + 10_000 * MS] * 2
 
+    def test_steps_that_ended_by_then_are_known(self) -> None:
+        known = SETTLED
+        found = begin_anew(division([1, 5], [9000, 10_000, 11_000, 12_000]), known.steps, known.gpu_steps)
+        assert (found.division.job_end_ns() - BEGIN_NS).tolist() == [11_000 * MS, 12_000 * MS]
+        assert found.division.whole.tolist() == [False, True]
+
     def test_the_first_attempt_follows_nothing(self) -> None:
         found = begin_anew(division([0, 1], [1000, 2000]), Steps.empty(), GpuSteps.empty())
         assert (found.first_step, found.start_ns, found.division.whole.tolist()) == (0, None, [True, True])
