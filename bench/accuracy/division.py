@@ -48,9 +48,7 @@ def ours(job: Job) -> Ends:
 def without_agreement(job: Job) -> Ends:
     """Let every endpoint find its own step volume and step ends."""
     sequences, endpoint = _by_endpoint(job.closing)
-    nothing = np.full(len(sequences), np.nan)
-    unknown = KnownSteps(nothing, nothing, np.zeros(len(sequences.line), dtype=bool))
-    ends = collective_ends(sequences, unknown, int(job.traffic.end_ns.max()), PARAMS)
+    ends = collective_ends(sequences, KnownSteps.none(sequences), int(job.traffic.end_ns.max()), PARAMS)
     return _ends_alone(sequences, endpoint, ends)
 
 

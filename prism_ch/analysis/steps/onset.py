@@ -89,10 +89,8 @@ def read_known(
     sequences: Sequences, line_of_endpoint: Int32, known: Division | None, params: DivideParams
 ) -> KnownSteps:
     """Measure what the steps published before show; `line_of_endpoint` int32[e], -1 without."""
-    ends = np.zeros(len(sequences.line), dtype=bool)
     if known is None:
-        unknown = np.full(len(sequences), np.nan)
-        return KnownSteps(unknown, unknown, ends)
+        return KnownSteps.none(sequences)
     line = line_of_endpoint[known.endpoints]
     end_ns = np.zeros((len(sequences), known.steps), dtype=np.int64)
     np.maximum.at(end_ns, line[line >= 0], known.end_ns[line >= 0])
@@ -104,6 +102,7 @@ def read_known(
     carried = np.where(inside[:, :-1], np.diff(total[place + 1], axis=1), np.nan)
     carried[carried <= 0] = np.nan
     enough = np.count_nonzero(~np.isnan(carried), axis=1) >= params.repeats
+    ends = np.zeros(len(sequences.line), dtype=bool)
     ends[place[inside & (np.abs(sequences.end_ns[place] - end_ns) <= params.burst_gap_ns)]] = True
     usual = np.where(enough, robust.median(carried, axis=1), np.nan)
     return KnownSteps(usual, robust.mad(carried, axis=1) / usual, ends, place)

@@ -33,6 +33,12 @@ class KnownSteps:
     ends: Bool
     last: Int64 | None = None
 
+    @classmethod
+    def none(cls, sequences: Sequences) -> KnownSteps:
+        """Return that nothing is known."""
+        unknown = np.full(len(sequences), np.nan)
+        return cls(unknown, unknown, np.zeros(len(sequences.line), dtype=bool))
+
 
 def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, params: DivideParams) -> Bool:
     """Mask the bursts that close a step of their sequence, bool[n].
