@@ -127,6 +127,7 @@ def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
     migrate(store)
     load_topology(store, str(minute / "topology.csv"))
     settings = Settings(url="chdb://-")
+    landed = {"land": minute, "ways": minute.parent / "ways"}
     times: dict[str, list[float]] = {name: [] for name in ("insert", "order", "ways", "land", "read", "analyse")}
     flows = 0
     for turn in range(repeats):
@@ -139,7 +140,7 @@ def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
         # Both are as often first: what lands after another finds memory and files warm.
         for name in ("land", "ways", "ways", "land"):
             empty_flows(store)
-            files = [str((minute if name == "land" else minute.parent / "ways") / "flows" / "*.parquet")]
+            files = [str(landed[name] / "flows" / "*.parquet")]
             times[name].append(duration_s(partial(land_files, store, files)))
         flows = store.scalar("SELECT count() FROM flows_log")
         times["read"].append(duration_s(lambda: store.arrow(_BARE_READ)))
