@@ -61,6 +61,7 @@ def pipeline_ends(
         # Where a slow link makes its ends rest after every microbatch, the period is that, and other links show more.
         if np.median(share_within) > np.median(share):
             ends, step_volume, share = within, volume_within, share_within
+    ends &= _has_begun(sequences, message, params)
     single = (step_volume < params.one_step * 2 * message) & (known_volume > params.one_step * step_volume)
     # Links that move as much show where a step ends, and how much that is, unless they rest within it, too.
     alike = robust.size_classes(sequences.volume, params.same_volume)
@@ -80,6 +81,18 @@ def _in_messages(sent: Float64, sequences: Sequences) -> Float64:
     turn = np.exp(2j * np.pi * sent)
     shift = np.angle(np.add.reduceat(turn, sequences.offsets[:-1])) / (2 * np.pi)
     return np.round(sent - shift[sequences.line])
+
+
+def _has_begun(sequences: Sequences, message: Float64, params: DivideParams) -> Bool:
+    """Mask the bursts by which a link has sent a message, bool[n].
+
+    Parameters: `message` float64[links], its size. Ranks of a job that begins send less than that to connect: no step
+    ends before.
+    """
+    sent = np.cumsum(sequences.payload)
+    first = sequences.offsets[:-1]
+    before = (sent[first] - sequences.payload[first])[sequences.line]
+    return np.asarray(sent - before >= params.half * message[sequences.line])
 
 
 def _downward(traffic: Traffic) -> Bool:

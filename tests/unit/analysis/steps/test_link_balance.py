@@ -37,6 +37,15 @@ def test_lost_messages_shift_no_later_step(lost: float, microbatches: int) -> No
     assert np.median(np.array(ends) - starts) == pytest.approx(last_ms, abs=2)
 
 
+def test_ranks_that_connect_before_their_first_step_end_none() -> None:
+    starts = every(2500, 12, 3000)
+    alone = [flow.start_ms + flow.length_ms for flow in pipeline(STAGES, [0])]
+    meeting = [Flow(near, far, 500 + 40 * turn, 2, 9000) for near, far in pairwise(STAGES) for turn in range(2)]
+    seen = traffic([*meeting, *pipeline(STAGES, starts)])
+    found = divide(seen, typed(seen, list(pairwise(STAGES))), np.array(STAGES, np.int32), PARAMS)
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == [start + max(alone) for start in starts]
+
+
 @pytest.mark.parametrize("chunks, microbatches", [(2, 4), (2, 16), (3, 8)])
 def test_wrapped_stages_end_steps_when_all_links_rest(chunks: int, microbatches: int) -> None:
     alone = pipeline(STAGES * chunks, [0], microbatches=microbatches)
