@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from prism_ch.analysis.apart import Apart
-from prism_ch.analysis.continuity.continuity import Continued
+from prism_ch.analysis.continuity.continuity import Continued, RebuiltAttempt
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
 from prism_ch.analysis.diagnose.stops.silence import (
@@ -39,7 +39,7 @@ from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import Params, StopParams
-from prism_ch.model.result import OTHER, Steps
+from prism_ch.model.result import OTHER, PP, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Interval
 
@@ -84,22 +84,31 @@ def find_restart(context: JobContext) -> list[Finding]:
     begin_ns = int(newest.bursts.start_ns.min())
     ended: list[int] = []
     known_ns = steps.end_ns[steps.step < first_step]
-    for earlier in context.attempts[:-1][-1:]:
-        bursts = earlier.attempt.bursts
-        ended = [int(bursts.end_ns.max())] if len(bursts) else known_ns[-1:].tolist()
+    earlier = [one.attempt for one in context.attempts[:-1][-1:]]
+    for one in earlier:
+        ended = [int(one.bursts.end_ns.max())] if len(one.bursts) else known_ns[-1:].tolist()
     stood = [one for one in context.known if is_stop(one) and one.end_ns > known_ns.max(initial=0)]
     ended += [one.start_ns for one in stood if one.start_ns < begin_ns]
     before = np.unique(job.gpu_steps.endpoint[job.gpu_steps.step == first_step - 1])
     if not ended or len(before) == 0:
         return []
-    around_ns = [
-        int(steps.end_ns[steps.step == step][0]) for step in (first_step - 1, first_step) if step in steps.step
-    ]
+    last_done = first_step - (2 if _ends_unfinished(earlier, known_ns) else 1)
+    around_ns = [int(steps.end_ns[steps.step == step][0]) for step in (last_done, first_step) if step in steps.step]
     interrupted_s = (around_ns[-1] - around_ns[0]) / 1e9 if around_ns else 0.0
     lost_s = max(interrupted_s - _usual_s(steps), 0.0)
     stop = Stop(context.job_id, first_step, min(ended), begin_ns, usual_s=0.0, lost_s=lost_s, slowdown=1.0)
     endpoints = newest.attempt.endpoints
     return [_describe_restart(stop, before, endpoints, context.topology, is_open=is_open)]
+
+
+def _ends_unfinished(earlier: Sequence[RebuiltAttempt], known_ns: Int64) -> bool:
+    """Return whether the last step of an attempt is not known to have been finished.
+
+    Parameters: `earlier`, that attempt, where there is one; `known_ns`, when steps before the next attempt ended. With
+    the last message of a step of a pipeline a backward pass begins: only what is sent later shows that it ended.
+    """
+    last_ns = known_ns.max(initial=0)
+    return any(one.kinds.closing == PP and not (one.bursts.end_ns > last_ns).any() for one in earlier)
 
 
 def find_standstills(

@@ -113,6 +113,17 @@ class TestBoundsOfRestarts:
         (restart,) = self.restarts(self.new.take(np.empty(0, np.int64)), self.new, [first])
         assert restart.start_ns == self.steps.end_ns[19]
 
+    @pytest.mark.parametrize("goes_on_ms, lost_s", [(-50, 1.0), (300, 0.0)], ids=["last message", "next step"])
+    def test_a_pipelines_step_is_lost_unless_more_is_sent(self, goes_on_ms: float, lost_s: float) -> None:
+        """Nothing is lost but what the job did in step 19, whose last message it may not have made use of."""
+        before = traffic([Flow(0, 1, 20_000 + goes_on_ms, 20)])
+        none, members = Division.none(np.arange(4, dtype=np.int32)), gpu_steps_of(self.steps, range(4))
+        attempts = [rebuilt_attempt(bursts, typed(bursts, [(0, 1)]), none, 20) for bursts in (before, self.new)]
+        memory, newest = known_job("job", range(4)), Attempt(first_step=20)
+        found = continued_job(attempts, memory, steps=self.steps, gpu_steps=members, newest=newest)
+        (restart,) = find_restart(JobContext.of(found, observed(batch([])), WHERE, Params()))
+        assert restart.lost_s == pytest.approx(lost_s)
+
     def test_restart_stays_while_its_attempt_shows_nothing(self) -> None:
         known = finding(kind="restart")
         assert self.restarts(self.new, self.new.take(np.empty(0, np.int64)), [known]) == [known]
