@@ -83,7 +83,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
         even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
         even |= wanting & lonely & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
-        even &= share >= params.half
+        even = (even | _do_most(even, sequences, params)) & (share >= params.half)
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
     preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
@@ -193,6 +193,15 @@ def _as_most(step_volume: Float64, sequences: Sequences, params: DivideParams) -
     differs = np.abs(step_volume - usual) > params.size_spread * usual
     few = 2 * np.bincount(alike, differs)[alike] < np.bincount(alike)[alike]
     return np.where(differs & few, usual, step_volume)
+
+
+def _do_most(mask: Bool, sequences: Sequences, params: DivideParams) -> Bool:
+    """Mask sequences where most that carry as many bytes are masked, bool[k].
+
+    All rails of a group pass through the same collectives, those of a straggler at other times.
+    """
+    alike = robust.size_classes(sequences.volume, params.same_volume)
+    return np.asarray(2 * np.bincount(alike, mask)[alike] > np.bincount(alike)[alike])
 
 
 def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:

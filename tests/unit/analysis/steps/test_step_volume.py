@@ -209,6 +209,34 @@ def test_microbatches_are_no_steps_after_a_slow_beginning() -> None:
     assert found.job_end_ns()[6:].tolist() == ends_ns[6:].tolist()
 
 
+def test_a_stragglers_rail_is_cut_as_the_others() -> None:
+    """They wait for it in each collective, so that theirs run into one another; its own still follow one by one."""
+    sizes = [2, 1, 1, 1, 1, 1, 3, 3, 3, 3, 2, 2]
+    usual = (
+        sizes,
+        [0, 132, 264, 397, 661, 945, 1230, 1515, 1802, 2086, 2371, 2560],
+        [3, 3, 4, 6, 7, 9, 15, 20, 25, 25, 29, 4],
+    )
+    slowly = (
+        sizes,
+        [0, 333, 666, 1000, 1330, 1998, 2710, 3427, 4144, 4861, 5572, 6290],
+        [3, 1, 1, 1, 1, 1, 3, 3, 3, 3, 2, 2],
+    )
+    waiting = [2, 4, 17], [0, 137, 1464], [4, 1193, 4828]
+    begins = [*every(2600, 28), *every(6340, 6, 72_800)]
+    flows = [
+        Flow(src, dst, begin + at, length, size * MB)
+        for rail in range(4)
+        for step, begin in enumerate(begins)
+        for size, at, length in zip(*(usual if step < 28 else waiting if rail < 3 else slowly), strict=True)
+        for src, dst in ((2 * rail, 2 * rail + 1), (2 * rail + 1, 2 * rail))
+    ]
+    seen = traffic(shaken(flows, 1, ms=0.3))
+    found = divide(seen, typed(seen), np.arange(8, dtype=np.int32), PARAMS)
+    assert found.steps == 34
+    assert np.ptp(found.end_ns, axis=0).max() < 40 * MS
+
+
 #: In a step of shards: units of some megabytes, and when they begin, in milliseconds.
 SHARDS = {
     # They are gathered again right after a step, and each is computed on for longer.
