@@ -141,7 +141,7 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
         after = _after_same_step(reference, mine, end)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
     moment = end - lag[line]
-    cluster, seen = _clusters(line, moment, _step_around(reference, moment, params), params)
+    cluster, seen = _clusters(line, moment, next_ns - lag[line], _step_around(reference, moment, params), params)
     pauses = _pauses(cluster, len(seen), (end, next_ns))
     if chain is None:
         due = _due(sequences, ends) - lag[line]
@@ -267,14 +267,23 @@ def _pauses(cluster: Int64, count: int, pause: tuple[Int64, Int64]) -> tuple[Int
     return last_ns, begin_ns
 
 
-def _clusters(line: Int32, moment: Int64, step_ns: Float64, params: DivideParams) -> tuple[Int64, Bool]:
-    """Pool moments that lie close together.
+def _clusters(line: Int32, moment: Int64, next_ns: Int64, step_ns: Float64, params: DivideParams) -> tuple[Int64, Bool]:
+    """Pool moments that lie close together, unless one line goes on before another ends.
 
-    Parameters: `step_ns` float64[n], how long steps take around each.
+    Parameters: `next_ns` int64[n], when the line of each goes on; `step_ns` float64[n], how long steps take around
+    each. Near is a share of that; of quick steps, once some line has gone on.
     Returns the cluster of each, int64[n], rising with time, and which lines have one in it, bool[clusters, lines].
     """
     order = np.argsort(moment, kind="stable")
-    opens = np.concatenate([[True], np.diff(moment[order]) > params.same_boundary * step_ns[order[1:]]])
+    after_ns = np.diff(moment[order])
+    apart, notable = (
+        np.concatenate([[True], after_ns > params.same_boundary * length_ns])
+        for length_ns in (step_ns[order[1:]], step_ns.min())
+    )
+    part = np.cumsum(notable) - 1
+    goes_on_ns = np.full(int(part[-1]) + 1, _NEVER_NS)
+    np.minimum.at(goes_on_ns, part, next_ns[order])
+    opens = apart | (notable & (goes_on_ns[part - 1] <= moment[order]))
     cluster = np.empty(len(order), dtype=np.int64)
     cluster[order] = np.cumsum(opens) - 1
     seen = np.zeros((int(cluster.max()) + 1, int(line.max()) + 1), dtype=bool)

@@ -131,6 +131,16 @@ class TestClosingBursts:
         lasting = [flow for n in range(20) for flow in ring([0, 1], [ends[n]], length_ms=length_ms[n])]
         assert ends_ms(divided(lasting + ring([2, 3], early))) == pytest.approx(ends)
 
+    def test_quick_groups_end_no_step_with_the_slow_ones_last(self) -> None:
+        """All go on when the slow rail has ended a step; the others end the next one soon after, by slow steps."""
+        quick = [*every(1000, 30, 1000), *every(4100, 20, 31_000)]
+        slow = [*every(1000, 30, 1000), *every(4100, 20, 34_100)]
+        flows = [flow for rail in range(3) for flow in ring([2 * rail, 2 * rail + 1], quick, length_ms=100)]
+        lasting = ring([6, 7], slow[:30], length_ms=100) + ring([6, 7], slow[30:], length_ms=3200)
+        found = divided(flows + lasting)
+        assert ends_ms(found) == slow
+        assert ((found.end_ns[0] - BEGIN_NS) / MS).tolist() == quick
+
     def test_quick_steps_stay_apart_where_most_are_slow(self) -> None:
         ends = [*every(1000, 6, 1000), *every(6000, 10, 12_000)]
         assert ends_ms(divided(ring([0, 1], ends))) == pytest.approx(ends)
