@@ -13,8 +13,9 @@ class JobCost:
     """What an incident cost one job so far.
 
     It lost `lost_s` seconds: `unseen_s` while the incident grew and nobody saw it, the others of the `time_s` that it
-    took since; steps count up to `until_ns`. The lost share is taken of `least_s` seconds at the least: steps vary, and
-    where no part of the job is named, one long step is no share of its time.
+    took since. Steps count up to `until_ns`, each by what it took beyond `usual_s`, 0 where that is unknown. The lost
+    share is taken of `least_s` seconds at the least: steps vary, and where no part of the job is named, one long step
+    is no share of its time.
     """
 
     job_id: str
@@ -25,6 +26,7 @@ class JobCost:
     least_s: float = 0.0
     until_ns: int = 0
     unseen_s: float = 0.0
+    usual_s: float = 0.0
 
     @property
     def lost_gpu_s(self) -> float:

@@ -13,7 +13,7 @@ from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
 from prism_ch.analysis.incidents.growth import grown_since
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64
+from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.finding import NETWORK_KINDS, Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
@@ -211,11 +211,9 @@ def _of_steps(
     job, counted = seen
     steps, duration_s, share = job.steps, job.steps.duration_s, _share(slow)
     others = [one for found in beside for one in found]
-    healthy = _healthy(job, (*slow, *(one for one in others if is_slow(one))))
-    usual_s = _usual_s(slow, healthy, params)
     own, theirs = _covered(steps, slow), _covered(steps, others)
-    grown = None if slow[0].kind in NETWORK_KINDS else _grown(job, slow, others, params)
-    grows, usual_s = (np.zeros(len(steps), dtype=np.bool_), usual_s) if grown is None else grown
+    compared = _compared(cost, slow, others, job, params)
+    usual_s, grows = compared.usual_s, compared.grows
     own |= grows
     lasts_s = duration_s
     if usual_s is None:
@@ -224,8 +222,7 @@ def _of_steps(
         excess_s = duration_s * share
     else:
         excess_s = np.maximum(duration_s - usual_s, 0.0)
-        far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy.duration_s)))
-        found, own = own, _touching(own, (steps.complete == 1) & (excess_s > far_s) & ~theirs)
+        found, own = own, _touching(own, (steps.complete == 1) & (excess_s > compared.far_s) & ~theirs)
         lasts_s = duration_s * np.where(own & ~found, _as_of(excess_s, found), 1.0)
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
     most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
@@ -234,13 +231,7 @@ def _of_steps(
     own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
     # Of a stop that proves to be slow steps the last one was not over when it was counted.
     before = own & (steps.start_ns < cost.until_ns)
-    # What a young job loses shows better once more of it is known: how long its steps usually are, where they end, and
-    # which of them were slow.
-    begin_ns = min(one.start_ns for one in slow)
-    is_same = cost.until_ns == 0 or begin_ns < cost.until_ns  # else it was over, and came again
-    is_known = is_same and len(steps) > 0 and steps.start_ns[0] <= begin_ns
-    found_again = is_known or duration_s[before & ~grows].sum() >= params.nearly_all * cost.time_s
-    if found_again and (usual_s is not None or cost.time_s == 0):
+    if compared.finds_again and (usual_s is not None or cost.time_s == 0):
         cost = replace(cost, lost_s=0.0, unseen_s=0.0, time_s=0.0)
     else:
         own &= ~before
@@ -252,7 +243,51 @@ def _of_steps(
         unseen_s=cost.unseen_s + float(excess_s[own & grows].sum()),
         time_s=cost.time_s + float(lasts_s[own & ~grows].sum()),
         until_ns=int(steps.end_ns[own].max()),
+        usual_s=usual_s or 0.0,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What the steps of an incident are compared with.
+
+    `usual_s`: how long steps usually are, None where too few are known; `far_s`: by how much they vary by chance;
+    `grows` bool[n]: those that grew longer before it was seen; `finds_again`: all that were counted before are there.
+    """
+
+    usual_s: float | None
+    far_s: float
+    grows: Bool
+    finds_again: bool
+
+
+def _compared(
+    cost: JobCost, slow: Sequence[Finding], others: Sequence[Finding], job: JobMemory, params: IncidentParams
+) -> _Compared:
+    """Choose what to compare the steps of an incident with.
+
+    What a young job loses shows better once more of it is known: how long its steps usually are, where they end, and
+    which of them were slow. Once steps that were counted are forgotten, or those that grew longer, the newer ones are
+    compared with what these were: the usual ones that are remembered may have grown longer, too.
+    Parameters: `slow`, its findings on the job, and `others` those of others.
+    """
+    steps = job.steps
+    healthy = _healthy(job, (*slow, *(one for one in others if is_slow(one))))
+    far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy.duration_s)))
+    growth = None if slow[0].kind in NETWORK_KINDS else _growth(job, slow, others, params)
+    begin_ns = min(one.start_ns for one in slow)
+    is_same = cost.until_ns == 0 or begin_ns < cost.until_ns  # else it was over, and came again
+    counted_s = steps.duration_s[_covered(steps, slow) & (steps.start_ns < cost.until_ns)].sum()
+    is_known = is_same and len(steps) > 0 and bool(steps.start_ns[0] <= begin_ns)
+    finds_again = is_known or counted_s >= params.nearly_all * cost.time_s
+    if cost.unseen_s > 0 and is_same and (growth is None or steps.step[0] > growth.since):
+        finds_again = False
+    if cost.usual_s > 0 and is_same and not finds_again:
+        return _Compared(cost.usual_s, far_s, np.zeros(len(steps), dtype=np.bool_), finds_again=False)
+    if growth is None:
+        usual_s = _usual_s(slow, healthy, params)
+        return _Compared(usual_s, far_s, np.zeros(len(steps), dtype=np.bool_), finds_again=finds_again)
+    return _Compared(growth.usual_s, far_s, np.isin(steps.step, growth.steps), finds_again=finds_again)
 
 
 def _unseen_as_next(steps: Steps, own: Bool, excess_s: Float64) -> tuple[Bool, Float64]:
@@ -320,14 +355,22 @@ def _healthy(job: JobMemory, found: Sequence[Finding]) -> Steps:
     return history.take(~_covered(history, found) & (history.complete == 1) & (history.step >= since))
 
 
-def _grown(
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """Steps that took `usual_s` up to step `since`, and since then longer bit by bit; `steps` are numbers of those."""
+
+    since: int
+    usual_s: float
+    steps: Int64
+
+
+def _growth(
     job: JobMemory, slow: Sequence[Finding], others: Sequence[Finding], params: IncidentParams
-) -> tuple[Bool, float] | None:
-    """Mask the steps that grew longer before an incident was seen, bool[n].
+) -> _Growth | None:
+    """Find the steps that grew longer before an incident was seen; None where none did.
 
     They lead up to it: where its first steps are longer by much more, something else slows them. Parameters: `slow` and
-    `others`, its findings and those of others. Returns them with how long steps were before, in seconds; None where
-    none grew.
+    `others`, its findings and those of others.
     """
     healthy = _healthy(job, (*slow, *others))
     before = healthy.take(healthy.step < min(one.first_step for one in slow))
@@ -339,7 +382,7 @@ def _grown(
     last_s, first_s = (float(np.median(one)) for one in (before.duration_s[-few:], own_s[:few]))
     if last_s - usual_s < params.half * (first_s - usual_s):
         return None
-    return np.isin(job.steps.step, before.step[before.step > since]), usual_s
+    return _Growth(since, usual_s, before.step[before.step > since])
 
 
 def _covered(steps: Steps, findings: Sequence[Finding]) -> Bool:

@@ -253,6 +253,17 @@ class TestSteps:
         both = cost(known, group(said("slow_gpu", 80, 99)), before=(half,))
         assert (both.lost_s, both.unseen_s) == pytest.approx((whole.lost_s, whole.unseen_s), rel=1e-3)
 
+    @pytest.mark.parametrize("first", [60, 85], ids=["growth", "both"])
+    def test_what_is_lost_stays_when_its_steps_are_forgotten(self, first: int) -> None:
+        """And newer ones are compared with the same: what is remembered from before had grown longer as well."""
+        growth_s = np.maximum(np.arange(120) - 39, 0) * 0.005
+        known = job((1.0 + growth_s).tolist())
+        whole = cost(known, group(said("slow_gpu", 80, 119)))
+        half = cost(job(known.steps.duration_s[:100].tolist()), group(said("slow_gpu", 80, 99)))
+        later = replace(known, steps=known.steps.take(np.arange(first, 120)))
+        both = cost(later, group(said("slow_gpu", 80, 119)), before=(half,))
+        assert (both.lost_s, both.unseen_s) == pytest.approx((whole.lost_s, whole.unseen_s), rel=1e-3)
+
     def test_a_job_that_turns_out_larger_lost_more(self) -> None:
         first = cost(self.known, group(self.nic))
         whole = known_job("one", range(8), steps=1)
