@@ -140,7 +140,9 @@ def _describe(found: Localised, view: NetworkView, topology: Topology) -> Findin
     lost = lost_share(division, episode, float(extra_s.max()) + inside_s, place.params.network.reference_steps)
     # Steps may be longer for another reason: what is slow delays them by no more than itself, one thing after another.
     during_s = step_seconds(division)[max(episode.first - 1, 0) : episode.last]
-    each_s = np.nan_to_num(times.seconds[rows][:, steps] * -np.expm1(-delay.excess[rows][:, steps]))
+    # The recording may begin amid the first one, whose duration is unknown.
+    timed = [step for step in steps if step > 0] or steps
+    each_s = np.nan_to_num(times.seconds[rows][:, timed] * -np.expm1(-delay.excess[rows][:, timed]))
     most_s = each_s.sum(axis=0).mean() + inside_s
     most = float(np.clip(most_s / np.median(during_s), 0, 1)) if len(during_s) else 1.0
     lost = min(lost, most)

@@ -338,6 +338,18 @@ class TestWhileItLasts:
         assert one.slowdown == pytest.approx(extra_s / 1.5, rel=0.05)
         assert 0 < one.slowdown < PARAMS.warning_slowdown < 0.5 / 1.5
 
+    def test_a_first_step_that_is_seen_in_part_does_not_lessen_it(self) -> None:
+        """The recording begins when one of two slow rings has ended it."""
+        steps = range(6)
+        where = replace(topology(16, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 8))
+        slow = slowed(rings(4), lambda flow: flow.src < 8, steps=steps)
+        pace, divided = paced([flow for flow in slow if flow.src not in range(4, 8) or flow.start_ms >= 1000])
+        longer_ns = 500_000_000 * (np.cumsum(np.isin(np.arange(STEPS), steps)) - 1)
+        (one,) = localised(pace, Division(divided.endpoints, divided.end_ns + longer_ns, divided.whole), where)
+        assert one.first_step == 0
+        extra_s = float((pace.seconds[:2, 3] - pace.seconds[:2, 12]).sum())
+        assert one.slowdown == pytest.approx(extra_s / 1.5, rel=0.05)
+
 
 class TestOneRootCause:
     GRID = ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15])
