@@ -15,6 +15,14 @@ from prism_ch.store.client import Store
 from prism_ch.worker import analyse, look_ahead
 
 _LOST = "SELECT job_id, sum(gpu_hours_lost) * 3600 FROM losses GROUP BY job_id"
+#: What `losses` also tells of: information about another time is of hiccups, which the run without the fault had too.
+_HICCUPS = """
+SELECT job, sum(lost_s * gpus)
+FROM (SELECT jobs, jobs_lost_s, jobs_gpus FROM incidents WHERE severity = 'info'
+    AND (toUnixTimestamp64Nano(start_time) >= {end_ns:Int64} OR toUnixTimestamp64Nano(end_time) <= {start_ns:Int64}))
+ARRAY JOIN jobs AS job, jobs_lost_s AS lost_s, jobs_gpus AS gpus
+GROUP BY job
+"""
 _MEMBERS = "SELECT job_id, groupUniqArray(endpoint) FROM job_members GROUP BY job_id"
 
 
@@ -36,8 +44,9 @@ def work(case: Case) -> list[tuple[float, float]]:
 
 def _losses(store: Store, truth: Truth) -> Iterator[tuple[float, float]]:
     lost = dict(store.rows(_LOST))
+    hiccups = dict(store.rows(_HICCUPS, {"start_ns": truth.start_ns, "end_ns": truth.end_ns}))
     members = {job_id: frozenset(endpoints) for job_id, endpoints in store.rows(_MEMBERS)}
     for cost in truth.costs:
         if truth.is_shown and cost.is_costly:
             mine = [job_id for job_id, held in members.items() if 2 * len(held & cost.endpoints) > len(held)]
-            yield cost.lost_gpu_s, sum(lost.get(job_id, 0.0) for job_id in mine)
+            yield cost.lost_gpu_s, sum(lost.get(job_id, 0.0) - hiccups.get(job_id, 0.0) for job_id in mine)
