@@ -14,7 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -127,8 +128,9 @@ def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
     migrate(store)
     load_topology(store, str(minute / "topology.csv"))
     settings = Settings(url="chdb://-")
-    landed = {"land": minute, "ways": minute.parent / "ways"}
-    times: dict[str, list[float]] = {name: [] for name in ("insert", "order", "ways", "land", "read", "analyse")}
+    landed = {"land": minute, "ways": minute.parent / "ways", "unkept": minute.parent / "ways"}
+    names = ("insert", "order", "land", "ways", "unkept", "read", "analyse")
+    times: dict[str, list[float]] = {name: [] for name in names}
     flows = 0
     for turn in range(repeats):
         note(f"turn {turn + 1} of {repeats}")
@@ -137,11 +139,11 @@ def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
             times[name].append(
                 duration_s(lambda: store.command(_BARE_INSERT, {"files": str(minute / "flows" / "*.parquet")}))
             )
-        # Both are as often first: what lands after another finds memory and files warm.
-        for name in ("land", "ways", "ways", "land"):
-            empty_flows(store)
-            files = [str(landed[name] / "flows" / "*.parquet")]
-            times[name].append(duration_s(partial(land_files, store, files)))
+        # Each is as often first: what lands after another finds memory and files warm. What is analysed has no ways.
+        in_turn = [*landed, *landed][turn % len(landed) :][: len(landed)]
+        for name in (*in_turn, *reversed(in_turn)):
+            times[name].append(_landing_s(store, landed[name], by_way=name != "unkept"))
+        _landing_s(store, minute)
         flows = store.scalar("SELECT count() FROM flows_log")
         times["read"].append(duration_s(lambda: store.arrow(_BARE_READ)))
         times["analyse"].append(duration_s(lambda: analyse(store, settings, force=True)))
@@ -152,7 +154,8 @@ def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
         ("insert", "ClickHouse's bare insert, by time", {}),
         ("order", "ClickHouse's bare insert, as flows are kept", {}),
         ("land", "landing through the views", {"insert": "by time", "order": "as kept"}),
-        ("ways", "landing with ways", {"land": "without"}),
+        ("unkept", "landing records with ways, by pair alone", {}),
+        ("ways", "landing them by way, too", {"unkept": "by pair alone", "land": "records without"}),
         ("read", "ClickHouse's bare read", {}),
         ("analyse", "analysis, read to published", {"read": "the bare read"}),
     ):
@@ -166,6 +169,31 @@ def measure(store: Store, minute: Path, repeats: int, gpus: int) -> None:
     print(f"{stored / flows:.1f} bytes on disk a flow, rollups included\n")
     print("What larger clusters with such traffic would need, of machines like this one:")
     print(Rates(flows / 60 / gpus, flows / seconds["land"], flows / seconds["analyse"], stored / flows).table())
+
+
+def _landing_s(store: Store, minute: Path, *, by_way: bool = True) -> float:
+    """Land a minute in an empty database, and return how long that takes, in seconds."""
+    empty_flows(store)
+    with nullcontext() if by_way else without_ways(store):
+        return duration_s(partial(land_files, store, [str(minute / "flows" / "*.parquet")]))
+
+
+@contextmanager
+def without_ways(store: Store) -> Iterator[None]:
+    """Sum minutes by pair alone, as if nothing was kept by way."""
+    query = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"
+    views = {name: str(store.scalar(query, {"name": name})) for name in ("flow_minutes_mv", "flow_way_1m_mv")}
+    by_pair = views["flow_minutes_mv"]
+    for part, instead in (("any(l.path)", "CAST([], 'Array(String)')"), (", cityHash64(l.path)", "")):
+        assert by_pair.count(part) == 1, f"sums of minutes hold {part} {by_pair.count(part)} times"
+        by_pair = by_pair.replace(part, instead)
+    for name in views:
+        store.command("DROP VIEW {name:Identifier}", {"name": name})
+    store.command(by_pair)
+    yield
+    store.command("DROP VIEW flow_minutes_mv")
+    for statement in views.values():
+        store.command(statement)
 
 
 def empty_flows(store: Store) -> None:
