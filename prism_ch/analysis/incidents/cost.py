@@ -11,9 +11,9 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.findings import severity
 from prism_ch.analysis.incidents.groups import STOPS, Group, is_slow, names_place
-from prism_ch.analysis.incidents.growth import grown_since
+from prism_ch.analysis.incidents.usual_steps import compared_with, covered, healthy_steps
 from prism_ch.core import robust
-from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.columns import Bool, Float64
 from prism_ch.model.finding import NETWORK_KINDS, Finding, Severity
 from prism_ch.model.incident import Incident, JobCost
 from prism_ch.model.memory import JobMemory
@@ -122,7 +122,7 @@ def _stand_alone(slow: Finding, job: JobMemory, params: IncidentParams, *, is_pl
         return True
     # Where steps overlap, the ones beside it hold a part of what it loses.
     with_beside = replace(slow, first_step=slow.first_step - 1, last_step=slow.last_step + 1)
-    others_s = _healthy(job, [with_beside]).duration_s
+    others_s = healthy_steps(job, [with_beside]).duration_s
     lost_s = slow.observed - slow.expected
     most_s = others_s.max(initial=slow.expected) - slow.expected
     is_known = (is_placed or slow.shown == "either") and len(others_s) >= params.recent_steps
@@ -211,8 +211,8 @@ def _of_steps(
     job, counted = seen
     steps, duration_s, share = job.steps, job.steps.duration_s, _share(slow)
     others = [one for found in beside for one in found]
-    own, theirs = _covered(steps, slow), _covered(steps, others)
-    compared = _compared(cost, slow, others, job, params)
+    own, theirs = covered(steps, slow), covered(steps, others)
+    compared = compared_with(cost, slow, others, job, params)
     usual_s, grows = compared.usual_s, compared.grows
     own |= grows
     lasts_s = duration_s
@@ -221,14 +221,14 @@ def _of_steps(
         share = share if told is None else told
         excess_s = duration_s * share
     else:
-        excess_s = np.maximum(duration_s - usual_s, 0.0)
+        excess_s = np.maximum(duration_s - usual_s - _made_up_s(steps, usual_s), 0.0)
         found, own = own, _touching(own, (steps.complete == 1) & (excess_s > compared.far_s) & ~theirs)
         lasts_s = duration_s * np.where(own & ~found, _as_of(excess_s, found), 1.0)
     # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
     most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
     excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
     own, excess_s = _unseen_as_next(steps, own, excess_s)
-    own &= ~counted & ~_covered(steps, [one for one in others if one.kind in STOPS])
+    own &= ~counted & ~covered(steps, [one for one in others if one.kind in STOPS])
     # Of a stop that proves to be slow steps the last one was not over when it was counted.
     before = own & (steps.start_ns < cost.until_ns)
     if compared.finds_again and (usual_s is not None or cost.time_s == 0):
@@ -247,47 +247,14 @@ def _of_steps(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """What the steps of an incident are compared with.
+def _made_up_s(steps: Steps, usual_s: float) -> Float64:
+    """Return by how much only the next step is shorter than usual, float64[n], seconds.
 
-    `usual_s`: how long steps usually are, None where too few are known; `far_s`: by how much they vary by chance;
-    `grows` bool[n]: those that grew longer before it was seen; `finds_again`: all that were counted before are there.
+    While a straggler ends a step the others have begun the next one.
     """
-
-    usual_s: float | None
-    far_s: float
-    grows: Bool
-    finds_again: bool
-
-
-def _compared(
-    cost: JobCost, slow: Sequence[Finding], others: Sequence[Finding], job: JobMemory, params: IncidentParams
-) -> _Compared:
-    """Choose what to compare the steps of an incident with.
-
-    What a young job loses shows better once more of it is known: how long its steps usually are, where they end, and
-    which of them were slow. Once steps that were counted are forgotten, or those that grew longer, the newer ones are
-    compared with what these were: the usual ones that are remembered may have grown longer, too.
-    Parameters: `slow`, its findings on the job, and `others` those of others.
-    """
-    steps = job.steps
-    healthy = _healthy(job, (*slow, *(one for one in others if is_slow(one))))
-    far_s = params.min_score * float(np.nan_to_num(robust.mad(healthy.duration_s)))
-    growth = None if slow[0].kind in NETWORK_KINDS else _growth(job, slow, others, params)
-    begin_ns = min(one.start_ns for one in slow)
-    is_same = cost.until_ns == 0 or begin_ns < cost.until_ns  # else it was over, and came again
-    counted_s = steps.duration_s[_covered(steps, slow) & (steps.start_ns < cost.until_ns)].sum()
-    is_known = is_same and len(steps) > 0 and bool(steps.start_ns[0] <= begin_ns)
-    finds_again = is_known or counted_s >= params.nearly_all * cost.time_s
-    if cost.unseen_s > 0 and is_same and (growth is None or steps.step[0] > growth.since):
-        finds_again = False
-    if cost.usual_s > 0 and is_same and not finds_again:
-        return _Compared(cost.usual_s, far_s, np.zeros(len(steps), dtype=np.bool_), finds_again=False)
-    if growth is None:
-        usual_s = _usual_s(slow, healthy, params)
-        return _Compared(usual_s, far_s, np.zeros(len(steps), dtype=np.bool_), finds_again=finds_again)
-    return _Compared(growth.usual_s, far_s, np.isin(steps.step, growth.steps), finds_again=finds_again)
+    shorter_s = np.where(steps.complete == 1, np.maximum(usual_s - steps.duration_s, 0.0), 0.0)
+    next_s, later_s = np.append(shorter_s, 0.0)[1:], np.append(shorter_s, [np.inf] * 2)[2:]
+    return np.asarray(np.maximum(next_s - later_s, 0.0))
 
 
 def _unseen_as_next(steps: Steps, own: Bool, excess_s: Float64) -> tuple[Bool, Float64]:
@@ -331,63 +298,3 @@ def _as_of(excess_s: Float64, found: Bool) -> Float64:
     """Return excesses as parts of what the steps found lose, at most 1, float64[n]."""
     each_s = float(np.nan_to_num(robust.median(excess_s[found])))
     return np.minimum(excess_s / each_s, 1.0) if each_s > 0 else np.ones(len(excess_s))
-
-
-def _usual_s(slow: Sequence[Finding], healthy: Steps, params: IncidentParams) -> float | None:
-    """Return the usual duration of steps, in seconds; None where too few are known."""
-    begins = min(one.first_step for one in slow)
-    # Slow steps inside what is slow all along were compared with steps that are slow as well.
-    known = [one.expected for one in slow if one.kind == "slow_step" and one.first_step <= begins + params.repeats]
-    if any(known) and (healthy.step < begins).any():
-        return float(np.median(known))
-    recent_s = healthy.duration_s[-params.settled_steps :]
-    return float(np.median(recent_s)) if len(healthy) >= params.slow_steps else None
-
-
-def _healthy(job: JobMemory, found: Sequence[Finding]) -> Steps:
-    """Return the job's known whole steps on which nothing is found.
-
-    They do as much work as those that the first finding is on.
-    """
-    history = Steps.concat([job.baseline_steps, job.steps])
-    nobodys = (one.first_step for one in job.findings if one.status == "open" and one.baseline.other_work)
-    since = max((step for step in nobodys if step <= found[0].first_step), default=0)
-    return history.take(~_covered(history, found) & (history.complete == 1) & (history.step >= since))
-
-
-@dataclass(frozen=True, slots=True)
-class _Growth:
-    """Steps that took `usual_s` up to step `since`, and since then longer bit by bit; `steps` are numbers of those."""
-
-    since: int
-    usual_s: float
-    steps: Int64
-
-
-def _growth(
-    job: JobMemory, slow: Sequence[Finding], others: Sequence[Finding], params: IncidentParams
-) -> _Growth | None:
-    """Find the steps that grew longer before an incident was seen; None where none did.
-
-    They lead up to it: where its first steps are longer by much more, something else slows them. Parameters: `slow` and
-    `others`, its findings and those of others.
-    """
-    healthy = _healthy(job, (*slow, *others))
-    before = healthy.take(healthy.step < min(one.first_step for one in slow))
-    grown, own_s = grown_since(before.step, before.duration_s, params), job.steps.duration_s[_covered(job.steps, slow)]
-    if grown is None or not len(own_s):
-        return None
-    since, usual_s = grown
-    few = params.judged_steps
-    last_s, first_s = (float(np.median(one)) for one in (before.duration_s[-few:], own_s[:few]))
-    if last_s - usual_s < params.half * (first_s - usual_s):
-        return None
-    return _Growth(since, usual_s, before.step[before.step > since])
-
-
-def _covered(steps: Steps, findings: Sequence[Finding]) -> Bool:
-    """Mask the steps that findings concern, bool[n]."""
-    mask = np.zeros(len(steps), dtype=bool)
-    for one in findings:
-        mask |= (steps.step >= one.first_step) & (steps.step <= one.last_step)
-    return mask

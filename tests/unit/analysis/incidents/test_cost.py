@@ -235,6 +235,11 @@ class TestSteps:
         one = cost(job([1.0] * 10 + [1.5, 1.1] + [1.0] * 4), group(replace(self.nic, kind="slow_gpu", last_step=10)))
         assert [one.lost_s, one.time_s] == pytest.approx([0.6, 1.5 + 0.2 * 1.1])
 
+    @pytest.mark.parametrize("later_s, lost_s", [(1.0, 0.5), (0.7, 0.8)], ids=["made up", "quicker"])
+    def test_a_step_that_the_next_one_makes_up_for_cost_less(self, later_s: float, lost_s: float) -> None:
+        known = job([1.0] * 10 + [1.8, 0.7] + [later_s] * 3)
+        assert cost(known, group(said("slow_gpu", 10, 10))).lost_s == pytest.approx(lost_s)
+
     def test_windows_tell_their_own_of_a_never_healthy_job(self) -> None:
         whole = replace(self.nic, kind="slow_gpu", first_step=0, last_step=19)
         first = cost(job([1.5] * 10), group(replace(whole, last_step=9)))
