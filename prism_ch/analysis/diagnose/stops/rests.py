@@ -29,7 +29,7 @@ _MACHINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Rests:
-    """The longest rest of each step, and `payload` int64[steps, kinds], the step's bytes by kind.
+    """The longest rest of each step, and `payload` int64[steps, kinds], its bytes by kind, see `_evened`.
 
     A rest, `start_ns` to `end_ns` int64[steps], lasts from the end of one burst to the end of the next, whichever pairs
     they are of: a flow that has begun and waits for somebody is at rest, too. Gradients wait for nobody once all ranks
@@ -216,7 +216,22 @@ def find_rests(traffic: Traffic, kinds: PairKinds, job_end_ns: Int64) -> Rests:
     place = step[inside] * len(PAIR_KINDS) + kind[inside]
     payload = np.bincount(place, weights=traffic.payload[inside], minlength=steps * len(PAIR_KINDS))
     start_ns, end_ns = longest_rests(traffic.end_ns, job_end_ns, _waited_until(traffic, kind))
-    return Rests(start_ns, end_ns, payload.reshape(steps, len(PAIR_KINDS)).astype(np.int64))
+    return Rests(start_ns, end_ns, _evened(payload.reshape(steps, len(PAIR_KINDS)).astype(np.int64)))
+
+
+def _evened(payload: Int64) -> Int64:
+    """Give steps what neighbours move in place of them, int64[steps, kinds].
+
+    While a straggler ends a step the others have begun the next one. Of the first step a part may not be seen.
+    """
+    if len(payload) < 3:
+        return payload
+    even, usual = payload.copy(), np.median(payload, axis=0).astype(np.int64)
+    for more, less in ((slice(1, -1), slice(2, None)), (slice(2, None), slice(1, -1))):
+        moved = np.clip(np.minimum(even[more] - usual, usual - even[less]), 0, None)
+        even[more] -= moved
+        even[less] += moved
+    return even
 
 
 def _waited_until(traffic: Traffic, kind: UInt8) -> Int64:

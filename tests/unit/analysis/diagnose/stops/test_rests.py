@@ -89,6 +89,19 @@ def test_more_than_usual_of_a_kind_moves_more() -> None:
     assert found.move_more(PARAMS).tolist() == [False, False, True, False]
 
 
+@pytest.mark.parametrize("third, more", [(2, False), (3, True)])
+def test_what_the_next_step_lacks_is_no_more(third: int, more: bool) -> None:
+    """Others have begun the fourth step before a straggler ends the third one."""
+    messages = [
+        Flow(0, 2, 1000 * step + 500 + 10 * turn)
+        for step, count in enumerate([1, 1, third, 0, 1, 1])
+        for turn in range(count)
+    ]
+    bursts = traffic([*ring([0, 1], every(1000, 6, 1000)), *messages])
+    found = find_rests(bursts, typed(bursts, pp=[(0, 2)]), ends(*every(1000, 6, 1000)))
+    assert found.move_more(PARAMS).tolist() == [False, False, more, False, False, False]
+
+
 def test_without_steps_there_is_nothing() -> None:
     found = find_rests(*_bursts([1000.0]), ends())
     assert len(found) == 0
