@@ -31,14 +31,19 @@ def not_by_network(found: Sequence[Finding], attempt: AttemptContext) -> tuple[F
 
     def is_symptom(one: Finding) -> bool:
         causes = [cause for cause in attempt.network if together(cause, one)]
-        return any(_explains(cause, one, attempt.topology) or _costs_more(cause, one, params) for cause in causes)
+        return any(
+            _explains(cause, one, attempt.topology, params) or _costs_more(cause, one, params) for cause in causes
+        )
 
     return tuple(one for one in found if not is_symptom(one))
 
 
-def _explains(cause: Finding, symptom: Finding, topology: Topology) -> bool:
+def _explains(cause: Finding, symptom: Finding, topology: Topology, params: DiagnoseParams) -> bool:
+    """Whether a slow place explains a slow group, or most of what a GPU loses."""
     if symptom.kind == "slow_group" or is_shared(cause):
         return True
+    if cause.slowdown < params.half * symptom.slowdown:
+        return False
     causing, waiting = (
         {int(topology.server[topology.index[end]]) for end in ends if end in topology.index}
         for ends in (cause.subject.split("->"), symptom.about)

@@ -79,6 +79,14 @@ def test_gpu_that_waits_for_a_slow_nic_is_no_culprit(
     assert not_by_network([gpu], cast("AttemptContext", attempt)) == ((gpu,) if is_kept else ())
 
 
+@pytest.mark.parametrize("slowdown, is_kept", [(0.002, True), (0.2, False)], ids=["next to nothing", "most"])
+def test_gpu_behind_a_link_that_costs_little_is_a_culprit(slowdown: float, is_kept: bool) -> None:
+    link = finding(kind="slow_link", subject="10.0.105.0->10.0.106.0", last_step=39, slowdown=slowdown)
+    gpu = finding(kind="slow_gpu", last_step=39, observed=1.4, slowdown=0.3, about=("10.0.105.0",))
+    attempt = SimpleNamespace(network=(link,), topology=WHERE, params=Params())
+    assert not_by_network([gpu], cast("AttemptContext", attempt)) == ((gpu,) if is_kept else ())
+
+
 @pytest.mark.parametrize("first_new_step, kept", [(0, True), (30, False)], ids=["young", "settled"])
 def test_shared_place_slow_earlier_stays_while_the_job_is_young(first_new_step: int, kept: bool) -> None:
     place = finding(kind="slow_switch", first_step=3, last_step=11, status="closed", jobs=("job",))
