@@ -53,12 +53,14 @@ def compared_with(
     finds_again = is_known or counted_s >= params.nearly_all * cost.time_s
     if cost.unseen_s > 0 and is_same and (growth is None or steps.step[0] > growth.since):
         finds_again = False
+    grows = np.zeros(len(steps), dtype=np.bool_)
     if cost.usual_s > 0 and is_same and not finds_again:
-        return Compared(cost.usual_s, far_s, np.zeros(len(steps), dtype=np.bool_), finds_again=False)
-    if growth is None:
+        usual_s: float | None = cost.usual_s
+    elif growth is None:
         usual_s = _usual_s(slow, healthy, params)
-        return Compared(usual_s, far_s, np.zeros(len(steps), dtype=np.bool_), finds_again=finds_again)
-    return Compared(growth.usual_s, far_s, np.isin(steps.step, growth.steps), finds_again=finds_again)
+    else:
+        usual_s, grows = growth.usual_s, np.isin(steps.step, growth.steps)
+    return Compared(usual_s, far_s, grows, finds_again)
 
 
 @dataclass(frozen=True, slots=True)
