@@ -54,7 +54,8 @@ def reconstruct(
     by_phase = np.moveaxis(spent_s.reshape(m, k, len(PHASES)), 2, 0)
     compute_s, pp_s, dp_s = (by_phase[phase] for phase in (_COMPUTE, _PHASE_OF_KIND[PP], _PHASE_OF_KIND[DP]))
     number, job_end = first_step + np.arange(k), end.max(axis=0)
-    job_start = np.append(begin.min() if start_ns is None else begin.max(), job_end[:-1])
+    # Endpoints begin a step apart, as they ended the one before it; that one is over with the last of them.
+    job_start = np.append(begin.max() if begin_seen else begin.min(), job_end[:-1])
     complete = division.whole.astype(np.uint8)
     complete[0] &= begin_seen
     of_job = compute_s.mean(axis=0), pp_s.mean(axis=0), dp_s.mean(axis=0)

@@ -130,10 +130,12 @@ class TestSteps:
         assert cut.steps.start_ns[0] == BEGIN_NS + 1500 * MS
         assert cut.steps.complete.tolist()[:2] == [0, 1]
 
-    def test_the_job_begins_with_the_endpoint_that_begins_first(self) -> None:
+    def test_the_job_begins_a_step_when_the_last_has_ended_one(self) -> None:
+        """As it does any later one, however long before others ended theirs."""
         flows = [Flow(0, 1, -5000), *ring([0, 1], every(1000, 5, 1000))]
-        found = rebuilt(flows, division([0, 1], [every(1000, 5, 990), every(1000, 5, 1000)]))
-        assert found.steps.start_ns[0] == BEGIN_NS - 10 * MS
+        found = rebuilt(flows, division([0, 1], [every(1000, 5, 600), every(1000, 5, 1000)]))
+        assert found.steps.start_ns.tolist() == at(*every(1000, 5)).tolist()
+        assert found.gpu_steps.start_ns[0] == BEGIN_NS - 400 * MS
 
     def test_first_step_begins_unseen_with_the_traffic_otherwise(self) -> None:
         flows = [Flow(0, 1, 300), *ring([0, 1], every(1000, 5, 1000))]
