@@ -28,7 +28,7 @@ from prism_ch.worker import StoredFlows, analyse
 from tests.contract import RESULTS, snapshot
 
 PARAMS = Params()
-SETTINGS = Settings(window_s=10)
+SETTINGS = Settings(window_s=20)
 KNOWN = Before(WindowMemory())
 
 
