@@ -182,7 +182,11 @@ def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Seq
     low, high = (at & (sequences.gap_s > passing) for at in (low, high))
     line_chain = chain[sequences.line]
     longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
-    faster = robust.median_by(chain, haste)
+    # A slow stage turns the haste of the links that it sends down on, but less than it adds to that of those before.
+    most, least = np.full(int(chain.max()) + 1, -np.inf), np.full(int(chain.max()) + 1, np.inf)
+    np.maximum.at(most, chain, haste)
+    np.minimum.at(least, chain, haste)
+    faster = (most + least) / 2
     at_low = np.where(np.abs(faster) > params.min_haste, faster > 0, longer >= 0)
     return np.where(at_low[line_chain], low, high)
 

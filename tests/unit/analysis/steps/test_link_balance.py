@@ -46,6 +46,28 @@ def test_ranks_that_connect_before_their_first_step_end_none() -> None:
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == [start + max(alone) for start in starts]
 
 
+def gpipe(slow: dict[int, float], microbatches: int = 8) -> list[Flow]:
+    """A step of a pipeline whose stages do all forward passes, of 20 ms, before any backward one, of 40 ms."""
+    flows, free_ms = [], [0.0] * len(STAGES)
+    for stages, pass_ms in ((STAGES, 20.0), (STAGES[::-1], 40.0)):
+        come_ms = [free_ms[stages[0]]] * microbatches
+        for stage, after in zip(stages, [*stages[1:], None], strict=True):
+            for turn, here_ms in enumerate(come_ms):
+                free_ms[stage] = max(free_ms[stage], here_ms) + pass_ms * slow.get(stage, 1.0)
+                come_ms[turn] = free_ms[stage] + 4
+                flows += [] if after is None else [Flow(stage, after, free_ms[stage], 4)]
+    return flows
+
+
+@pytest.mark.parametrize("slow", [{}, {0: 2.0}, {1: 2.5}, {1: 4.0}, {2: 2.5}, {3: 4.0}], ids=str)
+def test_a_slow_stage_does_not_turn_forward_and_backward_round(slow: dict[int, float]) -> None:
+    flows, starts = gpipe(slow), every(4000, 10)
+    last_ms = max(flow.start_ms + flow.length_ms for flow in flows)
+    seen = traffic([replace(flow, start_ms=flow.start_ms + start) for start in starts for flow in flows])
+    found = divide(seen, typed(seen, list(pairwise(STAGES))), np.array(STAGES, np.int32), PARAMS)
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == [start + last_ms for start in starts]
+
+
 @pytest.mark.parametrize("chunks, microbatches", [(2, 4), (2, 16), (3, 8)])
 def test_wrapped_stages_end_steps_when_all_links_rest(chunks: int, microbatches: int) -> None:
     alone = pipeline(STAGES * chunks, [0], microbatches=microbatches)
