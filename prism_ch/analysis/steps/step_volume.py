@@ -69,7 +69,8 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     is_known = ~np.isnan(known.step_volume)
     step_volume, regular = np.where(is_known, known.step_volume, step_volume), np.where(is_known, 1.0, regular)
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
-    odd = irregular | ((uneven > params.max_uneven) & ~is_known)
+    by_silence = np.array([period is not None and period.by_silence for period in periods]) & ~is_known
+    odd = irregular | by_silence | ((uneven > params.max_uneven) & ~is_known)
     if (odd | wanting).any():
         silent = proposals[min(_SPLIT, len(proposals) - 1)]
         ends = period_ends(sequences, periods, silent, odd | wanting, params)
@@ -82,6 +83,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         by_period = np.where(ends, 1, -1) * params.log_odds
         cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
         even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
+        even |= by_silence
         even |= wanting & lonely & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
         even = (even | _do_most(even, sequences, params)) & (share >= params.half)
         step_volume = np.where(even, size, step_volume)

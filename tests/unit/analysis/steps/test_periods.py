@@ -11,7 +11,7 @@ from prism_ch.analysis.steps.periods import ends_as_others
 from prism_ch.analysis.steps.sequences import communicators, read_sequences
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.params import DivideParams
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, every, ring, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, every, ring, shaken, traffic, typed
 
 PARAMS = DivideParams()
 RING = (0, 1, 2, 3)
@@ -154,6 +154,14 @@ def test_buckets_that_run_together_hide_no_period(seed: int) -> None:
         ends.append(moment + 330)
         flows += ring(RING, ends[-1:], length_ms=300, size=42 * MB)
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
+@pytest.mark.parametrize("slow_ms", [0, 20_000])
+def test_a_gather_as_large_as_scatters_ends_the_step(slow_ms: int) -> None:
+    """Silences are short before it, once in each step, and other bursts do not tell one microbatch from another."""
+    begins = [2600.0 * step + slow_ms * (step > 3) for step in range(20)]
+    moments = [begin + after for begin in begins for after in (500, 1000, 1500, 2000, 2160)]
+    assert ends_ms(shaken(ring(RING, moments, length_ms=100), 1, ms=2)) == pytest.approx(moments[4::5], abs=12)
 
 
 def test_steps_stay_apart_when_small_collectives_recur() -> None:
