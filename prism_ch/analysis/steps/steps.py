@@ -145,9 +145,10 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     pauses = _pauses(cluster, len(seen), (end, next_ns))
     if chain is None:
         due = _due(sequences, ends) - lag[line]
-        at, due_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due))
+        begun = sequences.start_ns[ends]
+        at, due_at, begun_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due, begun))
         least_ns = float(_step_around(reference, reference, params).min())
-        number = _join_delayed(seen, at, due_at, pauses, least_ns, params)
+        number = _join_delayed(seen, (at, due_at, begun_at), pauses, least_ns, params)
     else:
         number = _join_before_next(seen, *pauses)
     step = number[cluster]
@@ -158,7 +159,9 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
     expected = centre[None, :] + lag[:, None]
     step_ns = _step_around(reference, centre, params)
-    voting = (count > 0)[:, None]
+    # What lines that begin later had ended before the data does not show.
+    is_begun = sequences.start_ns[sequences.offsets[:-1]][:, None] <= centre[None, :]
+    voting = (count > 0)[:, None] & (is_begun | ~is_begun.any(axis=0))
     last_ns = sequences.end_ns[sequences.offsets[1:] - 1][:, None]
     # A line whose last burst ends when its step usually does has ended it, whatever records of it are lost. That counts
     # half as much as a whole step.
@@ -168,7 +171,7 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
         silent &= ~_overtaken(silent, seen, lag, chain, params)
     pending = _pending(silent, seen & (last_ns > result), last_ns, expected, step_ns, params)
     votes = seen.sum(axis=0) + (voting & arrived).sum(axis=0) / 2
-    confirmed = (votes >= params.half * np.count_nonzero(voting)) & ~pending
+    confirmed = (votes >= params.half * np.count_nonzero(voting, axis=0)) & ~pending
     return np.where(seen, result, np.where(arrived, last_ns, expected))[:, confirmed]
 
 
@@ -310,16 +313,23 @@ def _join_before_next(seen: Bool, last_ns: Int64, begin_ns: Int64) -> Int64:
 
 
 def _join_delayed(
-    seen: Bool, centre: Float64, due: Float64, pauses: tuple[Int64, Int64], least_ns: float, params: DivideParams
+    seen: Bool,
+    moments: tuple[Float64, Float64, Float64],
+    pauses: tuple[Int64, Int64],
+    least_ns: float,
+    params: DivideParams,
 ) -> Int64:
     """Return the step that each cluster of ends belongs to, int64[clusters], rising.
 
-    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `centre`, its time; `due`, when it
-    would be if no burst lasted longer than usual; `pauses`, see `_pauses`; `least_ns`, how long quick steps take.
+    Parameters: `seen` bool[clusters, lines], which lines end a step in a cluster; `moments`, its time, when it would be
+    if no burst lasted longer than usual, and when the bursts begin; `pauses`, see `_pauses`; `least_ns`, how long quick
+    steps take.
 
     A slow GPU delays its own stage, and a slow network makes its bursts last: neighbours without a common line are one
     step if the later comes, or is due, well before those lines end again, or if most wait for a few before any goes on.
+    They are not if the later begins when the earlier goes on.
     """
+    centre, due, begun = moments
     last_ns, begin_ns = pauses
     number = np.arange(len(seen))
     in_common = (seen[1:] & seen[:-1]).any(axis=1)
@@ -336,6 +346,8 @@ def _join_delayed(
         # Those that had gone on would have ended another step by then.
         is_seen = next_ns < _NEVER_NS or centre[later] - centre[first] > params.one_step * least_ns
         waited = most_wait and is_seen and last_ns[later] <= next_ns
+        if begun[later] >= next_ns - params.jitter_share * least_ns:
+            continue
         if waited or min(centre[later], due[later]) - centre[first] < params.delay_share * apart_ns:
             number[later:] -= 1
     return number

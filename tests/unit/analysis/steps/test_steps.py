@@ -141,6 +141,16 @@ class TestClosingBursts:
         assert ends_ms(found) == slow
         assert ((found.end_ns[0] - BEGIN_NS) / MS).tolist() == quick
 
+    def test_a_slow_half_ends_a_step_that_others_ended_unseen(self) -> None:
+        """The data begin amid a slow step: the others end the next one soon, and begin it together with the slow."""
+        quick, slow = [7000.0, *every(1000, 10, 13_000)], [6000.0, 12_000.0, *every(1000, 10, 13_000)]
+        flows = [flow for rail in range(2) for flow in ring([2 * rail, 2 * rail + 1], quick, length_ms=100)]
+        lasting = [5900, 5100, *[100] * 10]
+        for rail in (2, 3):
+            for end, length in zip(slow, lasting, strict=True):
+                flows += ring([2 * rail, 2 * rail + 1], [end], length_ms=length)
+        assert ends_ms(divided(flows))[:3] == [6000.0, 12_000.0, 13_000.0]
+
     def test_quick_steps_stay_apart_where_most_are_slow(self) -> None:
         ends = [*every(1000, 6, 1000), *every(6000, 10, 12_000)]
         assert ends_ms(divided(ring([0, 1], ends))) == pytest.approx(ends)
