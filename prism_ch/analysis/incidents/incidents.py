@@ -71,10 +71,17 @@ def find_incidents(
     for group in sorted(groups, key=lambda group: (group.cause.start_ns, group.place)):
         same = _known(group, left, params)
         left = [one for one in left if one not in same]
-        matched.append((group, same))
+        row = None if same else _row_of_the_same(group, matched, params)
+        if row is None:
+            matched.append((group, same))
+        else:
+            other, same = matched[row]
+            worse, better = sorted((other, group), key=lambda one: one.cause.slowdown, reverse=True)
+            matched[row] = Group((*worse.claims, *better.claims)), same
     nobodys = _nobodys(revision, before)
     habits = [one for one in left if one.kind in STOPS and one.incident_id in nobodys]
     from_ns = {job.job.job_id: job.from_time_ns for job in revision.jobs}
+    groups = [group for group, _ in matched]
     again = [one for one in left if one not in habits and _is_told_anew(one, from_ns, groups)]
     judged: list[_Judged] = []
     for group, same in matched:
@@ -119,6 +126,23 @@ def _known(group: Group, left: Sequence[Incident], params: IncidentParams) -> li
         mine = [one for one in left if _goes_on(one, group, params)][:1]
     mine += [one for one in left if one not in mine and _was_symptom(one, group)]
     return sorted(mine, key=lambda one: (one.start_ns, one.incident_id))
+
+
+def _row_of_the_same(
+    group: Group, matched: Sequence[tuple[Group, list[Incident]]], params: IncidentParams
+) -> int | None:
+    """Return which group at the same place goes on with a known incident as well.
+
+    What came again was one incident, and is told apart where a job is judged anew.
+    """
+    return next(
+        (
+            row
+            for row, (other, same) in enumerate(matched)
+            if other.place == group.place and any(_goes_on(one, group, params) for one in same)
+        ),
+        None,
+    )
 
 
 def _was_symptom(one: Incident, group: Group) -> bool:

@@ -128,6 +128,15 @@ class TestOverWindows:
         ((again, one),) = story.next({"one": (later,)}).items()
         assert (again, one.status, one.start_ns) == (name, "open", NIC_SLOW.start_ns)
 
+    def test_what_came_again_stays_one_when_judged_anew(self) -> None:
+        story = Story()
+        story.next({"one": (NIC_SLOW,)})
+        story.next({"one": closed(NIC_SLOW)})
+        worse = said("slow_nic", 30, 35, NIC, slowdown=0.5)
+        ((name, _),) = story.next({"one": closed(worse)}).items()
+        ((again, one),) = story.next({"one": closed(NIC_SLOW, worse)}).items()
+        assert (again, one.start_ns, one.end_ns) == (name, NIC_SLOW.start_ns, worse.end_ns)
+
     def test_what_is_over_keeps_its_name_when_judged_anew(self) -> None:
         story = Story()
         story.next({"one": (STEPS, NIC_SLOW)})
