@@ -279,6 +279,8 @@ def _draft_messages(
         if link not in there.arrived or not any(output.link == link for output in here.chain.outputs):
             continue
         kept = np.isin(unit[one.src], here.chain.units) & np.isin(unit[one.dst], there.units)
+        if not kept.any():  # records of all of them are missing, and the chain counts by others
+            continue
         u, v = np.searchsorted(here.chain.units, unit[one.src[kept]]), np.searchsorted(there.units, unit[one.dst[kept]])
         sent = here.chain.sent(link)[u]
         lag = one.end[kept, 1:].swapaxes(1, 2) - sent
