@@ -50,9 +50,9 @@ def compared_with(
     is_same = cost.until_ns == 0 or begin_ns < cost.until_ns  # else it was over, and came again
     counted_s = steps.duration_s[covered(steps, slow) & (steps.start_ns < cost.until_ns)].sum()
     is_known = is_same and len(steps) > 0 and bool(steps.start_ns[0] <= begin_ns)
-    finds_again = is_known or counted_s >= params.nearly_all * cost.time_s
-    if cost.unseen_s > 0 and is_same and (growth is None or steps.step[0] > growth.since):
-        finds_again = False
+    has_grown = cost.unseen_s > 0 and is_same
+    forgets = has_grown and (growth is None or bool(steps.step[0] > growth.since))
+    finds_again = not forgets and (is_known or bool(counted_s >= params.nearly_all * cost.time_s))
     grows = np.zeros(len(steps), dtype=np.bool_)
     if cost.usual_s > 0 and is_same and not finds_again:
         usual_s: float | None = cost.usual_s

@@ -48,9 +48,7 @@ def pipeline_ends(
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
     signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
-    sent = np.cumsum(signed)
-    sent -= (sent - signed)[sequences.offsets[:-1]][sequences.line]
-    level = _in_messages(sent / message[sequences.line], sequences)
+    level = _in_messages(_so_far(signed, sequences) / message[sequences.line], sequences)
     haste = _haste(traffic, line_of_pair, downward)
     ends = _at_rest(*_extremes(level, sequences, None), chain, haste, sequences, params)
     step_volume, share = most_regular(sequences, ends, params)
@@ -89,10 +87,13 @@ def _has_begun(sequences: Sequences, message: Float64, params: DivideParams) -> 
     Parameters: `message` float64[links], its size. Ranks of a job that begins send less than that to connect: no step
     ends before.
     """
-    sent = np.cumsum(sequences.payload)
-    first = sequences.offsets[:-1]
-    before = (sent[first] - sequences.payload[first])[sequences.line]
-    return np.asarray(sent - before >= params.half * message[sequences.line])
+    return np.asarray(_so_far(sequences.payload, sequences) >= params.half * message[sequences.line])
+
+
+def _so_far(sent: Float64 | Int64, sequences: Sequences) -> Float64:
+    """Sum what bursts sent over each link up to each of them, float64[n]."""
+    total = np.cumsum(sent)
+    return np.asarray(total - (total - sent)[sequences.offsets[:-1]][sequences.line])
 
 
 def _downward(traffic: Traffic) -> Bool:

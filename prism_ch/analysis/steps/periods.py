@@ -83,8 +83,7 @@ def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -
     """Find the place of each burst where every k-th silence is short, and k.
 
     Sizes are alike. When gradients of the last microbatch are scattered parameters are gathered at once, which may be
-    as many bytes.
-    Nothing that comes now and then, as a checkpoint does, makes a silence short.
+    as many bytes. Nothing that comes now and then, as a checkpoint does, makes a silence short.
     """
     silence = gap_s[:-1]
     for length in range(3, params.max_microbatches + 2):

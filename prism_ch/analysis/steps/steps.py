@@ -346,9 +346,8 @@ def _join_delayed(
         # Those that had gone on would have ended another step by then.
         is_seen = next_ns < _NEVER_NS or centre[later] - centre[first] > params.one_step * least_ns
         waited = most_wait and is_seen and last_ns[later] <= next_ns
-        if begun[later] >= next_ns - params.jitter_share * least_ns:
-            continue
-        if waited or min(centre[later], due[later]) - centre[first] < params.delay_share * apart_ns:
+        delayed = min(centre[later], due[later]) - centre[first] < params.delay_share * apart_ns
+        if (waited or delayed) and begun[later] < next_ns - params.jitter_share * least_ns:
             number[later:] -= 1
     return number
 
