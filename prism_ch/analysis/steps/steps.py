@@ -119,8 +119,9 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     Parameters: `ends` bool[n], the bursts with which a line ends a step by itself; `chain` int32[lines], the pipeline
     of each where lines are links of pipelines.
 
-    1. Lines end a step at different moments but at a steady distance: take that off. A line whose records are missing
-       shows none, and the few ends that it seems to have count for nothing.
+    1. Lines end a step at different moments: take off by how much they differ from one where they end it or go on
+       together, else their usual distance. A line whose records are missing shows none, and the few ends that it seems
+       to have count for nothing.
     2. Pool the ends; those close together are one step.
     3. A step counts if half of the lines confirm it, and no line may yet end it after the data.
     4. A line that misses one ends it at its usual distance.
@@ -136,15 +137,17 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     next_ns = _next_begin(sequences, ends)
     mine = next_ns[line == int(np.argmax(count))]
     if chain is None:
-        after = _after_nearest((reference, mine), (end, next_ns))
+        after, apart_ns = _after_nearest((reference, mine), (end, next_ns))
     else:
-        after = _after_same_step(reference, mine, end)
+        after, apart_ns = _after_same_step(reference, mine, end), np.full(len(end), np.inf)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
-    moment = end - lag[line]
-    cluster, seen = _clusters(line, moment, next_ns - lag[line], _step_around(reference, moment, params), params)
+    is_same = apart_ns < params.jitter_share * _step_around(reference, end, params)
+    off = np.where(is_same, after, lag[line])
+    moment = end - off
+    cluster, seen = _clusters(line, moment, next_ns - off, _step_around(reference, moment, params), params)
     pauses = _pauses(cluster, len(seen), (end, next_ns))
     if chain is None:
-        due = _due(sequences, ends) - lag[line]
+        due = _due(sequences, ends) - off
         begun = sequences.start_ns[ends]
         at, due_at, begun_at = (robust.median_by(cluster.astype(np.int32), each) for each in (moment, due, begun))
         least_ns = float(_step_around(reference, reference, params).min())
@@ -207,11 +210,12 @@ def _pending(
     return np.asarray(near & (missing > 0) & (unreached | delayed))
 
 
-def _after_nearest(reference: tuple[Int64, Int64], other: tuple[Int64, Int64]) -> Int64:
+def _after_nearest(reference: tuple[Int64, Int64], other: tuple[Int64, Int64]) -> tuple[Int64, Float64]:
     """Return how long after the reference's end of the step each end is, in ns.
 
-    Parameters: when the reference and other lines end each step, and when they go on, int64[n] each. Communicators end
-    a step together, or go on together where a slow one has kept the others waiting.
+    Returns as well by how much both miss ending together or going on together. Parameters: when the reference and other
+    lines end each step, and when they go on, int64[n] each. Communicators end a step together, or go on together where
+    a slow one has kept the others waiting.
     """
     (ends, goes_on), (end, next_ns) = reference, other
     after = np.clip(np.searchsorted(ends, end), 1, max(len(ends) - 1, 1))
@@ -222,7 +226,8 @@ def _after_nearest(reference: tuple[Int64, Int64], other: tuple[Int64, Int64]) -
         pause_ns = np.where(known, np.abs(next_ns.astype(np.float64) - goes_on[step]), np.inf)
         return np.asarray(np.fmin(np.abs(end - ends[step]), pause_ns))
 
-    return end - ends[np.where(apart(before) <= apart(after), before, after)]
+    step = np.where(apart(before) <= apart(after), before, after)
+    return end - ends[step], apart(step)
 
 
 def _next_begin(sequences: Sequences, ends: Bool) -> Int64:

@@ -131,6 +131,17 @@ class TestClosingBursts:
         lasting = [flow for n in range(20) for flow in ring([0, 1], [ends[n]], length_ms=length_ms[n])]
         assert ends_ms(divided(lasting + ring([2, 3], early))) == pytest.approx(ends)
 
+    @pytest.mark.parametrize("quick, slow", [(3, 5), (20, 20), (6, 30)])
+    def test_a_stage_slow_for_half_of_the_time_ends_each_step_once(self, quick: int, slow: int) -> None:
+        """Of two stages the last one's bursts last for 5 s when its leaf is slow; both go on when it has ended."""
+        last = [*every(2400, quick, 2400), *every(8000, slow, 2400 * quick + 8000)]
+        first = [end - (5000 if n >= quick else -100) for n, end in enumerate(last)]
+        lasting = [
+            flow for n, end in enumerate(last) for flow in ring([2, 3], [end], length_ms=5200 if n >= quick else 40)
+        ]
+        found = divided(ring([0, 1], first) + lasting)
+        assert ends_ms(found) == pytest.approx([max(pair) for pair in zip(first, last, strict=True)])
+
     def test_quick_groups_end_no_step_with_the_slow_ones_last(self) -> None:
         """All go on when the slow rail has ended a step; the others end the next one soon after, by slow steps."""
         quick = [*every(1000, 30, 1000), *every(4100, 20, 31_000)]
