@@ -231,9 +231,9 @@ def _of_steps(
         excess_s = np.maximum(duration_s - usual_s - _made_up_s(steps, usual_s), 0.0)
         found, own = own, _touching(own, (steps.complete == 1) & (excess_s > compared.far_s) & ~theirs)
         lasts_s = duration_s * np.where(own & ~found, _as_of(excess_s, found), 1.0)
-    # Steps may be longer for another reason: what is slow in the network delays them by no more than itself.
-    most_s = duration_s * (share if slow[0].kind in NETWORK_KINDS else 1.0)
-    excess_s = np.minimum(excess_s, most_s) * _part(slow, beside)
+    if slow[0].kind in NETWORK_KINDS:
+        excess_s = _explained_s(excess_s, duration_s * share, own, params)
+    excess_s = excess_s * _part(slow, beside)
     own, excess_s = _unseen_as_next(steps, own, excess_s)
     own &= ~counted & ~covered(steps, [one for one in others if one.kind in STOPS])
     # Of a stop that proves to be slow steps the last one was not over when it was counted.
@@ -252,6 +252,18 @@ def _of_steps(
         until_ns=int(steps.end_ns[own].max()),
         usual_s=usual_s or 0.0,
     )
+
+
+def _explained_s(excess_s: Float64, most_s: Float64, own: Bool, params: IncidentParams) -> Float64:
+    """Return what of steps' excesses is due to a slow network, float64[n], seconds.
+
+    Parameters: `most_s` float64[n], what messages are known to take longer in each; `own` bool[n], its steps. Steps may
+    be longer for another reason, and what explains a part of their excess delays them by no more than itself. What
+    explains nearly all is the reason: messages that overlap, or wait for one another, don't show all that they cost.
+    """
+    limited_s = np.minimum(excess_s, most_s)
+    explains = limited_s[own].sum() > (1 - params.stray_share) * excess_s[own].sum()
+    return np.asarray(excess_s if explains else limited_s)
 
 
 def _made_up_s(steps: Steps, usual_s: float) -> Float64:

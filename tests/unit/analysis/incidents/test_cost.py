@@ -52,6 +52,10 @@ class TestSteps:
     def test_what_is_slow_in_the_network_costs_no_more_than_itself(self) -> None:
         assert cost(self.known, group(replace(self.nic, slowdown=0.1))).lost_s == pytest.approx(0.1 * 9)
 
+    @pytest.mark.parametrize("slowdown, lost_s", [(0.25, 0.25 * 9), (0.28, 3)])
+    def test_what_is_slow_in_the_network_is_why_if_it_explains_most(self, slowdown: float, lost_s: float) -> None:
+        assert cost(self.known, group(replace(self.nic, slowdown=slowdown))).lost_s == pytest.approx(lost_s)
+
     def test_no_step_counts_twice(self) -> None:
         young = job([1.0] * 10 + [1.5] * 3)
         first = cost(young, group(replace(self.nic, last_step=12)))
@@ -227,9 +231,7 @@ class TestSteps:
     def test_a_slower_step_of_a_slow_job_shows_nothing_usual(self) -> None:
         """It was compared with the steps after it, of which the last two are healthy."""
         first, nic = said("slow_step", 0, 0, expected=1.5), replace(self.nic, first_step=0, last_step=17)
-        assert cost(job([1.7] + [1.5] * 17 + [1.0] * 2), group(nic, first)).lost_s == pytest.approx(
-            0.4 * 1.7 + 17 * 0.5
-        )
+        assert cost(job([1.7] + [1.5] * 17 + [1.0] * 2), group(nic, first)).lost_s == pytest.approx(0.7 + 17 * 0.5)
 
     def test_a_step_that_is_only_touched_is_no_whole_one(self) -> None:
         one = cost(job([1.0] * 10 + [1.5, 1.1] + [1.0] * 4), group(replace(self.nic, kind="slow_gpu", last_step=10)))
