@@ -187,7 +187,7 @@ def grade(log: Log, truth: Truth, kind: str) -> Graded:
         wrong=len(wrong),
         wrongly=tuple(f"{one.kind} {one.subject}" for one in wrong),
         contradictions=len(pairs),
-        accuses_healthy=kind in ABOVE_LEAVES and any(_accuses_healthy(one, truth) for one in seen),
+        accuses_healthy=kind in ABOVE_LEAVES and any(_accuses_healthy(one, truth) for one in overlapping),
         sure=tuple(_claim(one, truth) for one in seen if one.is_place),
         withdrawn=len(log.gone),
         texts=(

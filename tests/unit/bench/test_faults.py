@@ -202,6 +202,8 @@ def test_healthy_leaf_is_accused_for_a_slow_spine() -> None:
     assert not graded(named("spine", subject_type="switch"), truth=truth, kind="slow_spine").accuses_healthy
     assert not graded(replace(ALARM, subject_type="group"), truth=truth, kind="slow_uplink").accuses_healthy
     assert not graded(ALARM, truth=truth, kind="slow_nic").accuses_healthy
+    before = replace(ALARM, start_ns=60 * SECOND, end_ns=90 * SECOND)
+    assert not graded(before, truth=truth, kind="slow_spine").accuses_healthy
 
 
 def test_pair_whose_flows_cross_a_slow_uplink_is_not_healthy() -> None:
