@@ -97,15 +97,18 @@ def lateness_s(traffic: Traffic, kinds: PairKinds, division: Division) -> Float6
 def _first_start(traffic: Traffic, division: Division) -> tuple[Int64, bool]:
     """Find where a first step begins on each endpoint, int64[m], and whether that was seen.
 
-    As long before its end as the steps after it take, where the traffic reaches back that far; else the first traffic.
-    Later steps may take longer or shorter: what slows a job may end soon.
+    As long before its end as the steps after it take, where the traffic reaches back that far and carries a whole step;
+    else with the first traffic. Later steps may take longer or shorter: what slows a job may end soon.
     """
     first_traffic = int(traffic.start_ns.min())
     ends = division.end_ns
     next_ns = np.diff(ends[:, : _NEXT_STEPS + 1], axis=1)
     typical = np.median(next_ns) if division.steps > 1 else np.iinfo(np.int64).max / 4
     usual = ends[:, 0] - int(typical)
-    return np.maximum(usual, min(first_traffic, int(ends[:, 0].min()))), bool((usual >= first_traffic).all())
+    seen_from = np.full(len(ends), min(first_traffic, int(ends[:, 0].min())))
+    if not division.whole[0]:
+        return seen_from, False
+    return np.maximum(usual, seen_from), bool((usual >= first_traffic).all())
 
 
 def _spans(begin_ns: Int64, division: Division) -> tuple[Int64, Int64]:

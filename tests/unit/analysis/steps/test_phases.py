@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -143,6 +144,14 @@ class TestSteps:
         assert found.steps.start_ns[0] == BEGIN_NS + 300 * MS
         assert found.steps.complete.tolist() == [0, 1, 1, 1, 1]
         assert found.gpu_steps.complete.tolist() == [0, 1, 1, 1, 1] * 2
+
+    def test_a_first_step_of_little_began_before_the_traffic(self) -> None:
+        """However long that reaches back: something slows the step that data begin amid, and ends with it."""
+        ends = every(1000, 5, 4000)
+        cut = replace(division([0, 1], ends), whole=np.array([False, True, True, True, True]))
+        found = rebuilt([Flow(0, 1, 200), *ring([0, 1], ends)], cut)
+        assert found.steps.start_ns[0] == BEGIN_NS + 200 * MS
+        assert found.steps.complete.tolist() == [0, 1, 1, 1, 1]
 
     def test_what_the_division_did_not_see_whole_is_not_complete(self) -> None:
         whole = division([0, 1], every(1000, 3, 1000))
