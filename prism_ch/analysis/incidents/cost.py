@@ -178,14 +178,14 @@ def _in_steps_of(job: JobMemory, place: Finding) -> Finding:
 def _of_stops(cost: JobCost, stops: Sequence[Finding]) -> JobCost:
     """Add the time that stops last; what is counted is not counted again.
 
-    What goes back to where the stops counted began replaces them. Whether a restart that is presumed is one, or how
-    long it took, is not known yet.
+    What goes back to where the stops counted began replaces them, if all of it tells its loss: what is only remembered
+    or presumed does not.
     """
     lost_s = sum(one.lost_s for one in stops)
     time_s = sum((one.end_ns - one.start_ns) / 1e9 for one in stops)
     until_ns = max(one.end_ns for one in stops)
     begins_ns, began_ns = min(one.start_ns for one in stops), cost.until_ns - round(cost.time_s * 1e9)
-    if begins_ns <= began_ns and not any(one.baseline.presumed for one in stops):
+    if begins_ns <= began_ns and all(one.lost_s > 0 for one in stops):
         return replace(cost, lost_s=lost_s, time_s=time_s, until_ns=until_ns)
     if until_ns < cost.until_ns:
         return cost

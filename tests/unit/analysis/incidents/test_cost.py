@@ -306,13 +306,14 @@ def test_a_stop_costs_its_own_time_once() -> None:
     assert cost(known, group(hang, said("slow_step", 9, 10))) == first
 
 
-@pytest.mark.parametrize("presumed, lost_s", [(False, 15.0), (True, 20.0)], ids=["known", "presumed"])
-def test_a_restart_found_anew_costs_what_it_is_known_to(presumed: bool, lost_s: float) -> None:
+def test_a_restart_found_anew_costs_what_it_is_known_to() -> None:
     """While it was not known when the job would go on it seemed to last for longer."""
     known, restart = job([1.0] * 10), said("restart", 10, 10, lost_s=20.0, end_ns=BEGIN_NS + 31_000 * MS)
     first = cost(known, group(restart))
-    again = replace(restart, lost_s=15.0, end_ns=BEGIN_NS + 26_000 * MS, baseline=Baseline(presumed=presumed))
-    assert cost(known, group(again), before=(first,)).lost_s == lost_s
+    again = replace(restart, lost_s=15.0, end_ns=BEGIN_NS + 26_000 * MS)
+    second = cost(known, group(again), before=(first,))
+    assert second.lost_s == 15
+    assert cost(known, group(again.remembered()), before=(second,)) == second
 
 
 def test_a_stop_that_proves_to_be_slow_steps_counts_once() -> None:
