@@ -153,11 +153,7 @@ def _losses(results: Results, topology: Topology, truth: Truth) -> Iterator[tupl
     Jobs count that lose much, if records show it. Information about another time does not: what hiccups take, the run
     without the fault lost as well.
     """
-    counted = [
-        one
-        for one in results.incidents.values()
-        if one.severity != "info" or (one.start_ns < truth.end_ns and one.end_ns > truth.start_ns)
-    ]
+    counted = [one for one in results.incidents.values() if one.severity != "info" or truth.meets(one)]
     for cost in truth.costs:
         if not (truth.is_shown and cost.is_costly):
             continue
@@ -180,7 +176,7 @@ def grade(log: Log, truth: Truth, kind: str) -> Graded:
     related = [one for one in seen if one in about or may_be_about(one, truth)]
     wrong = [one for one in seen if one not in related]
     pairs = [(a, b) for place, a in enumerate(seen) for b in seen[place + 1 :] if a.contradicts(b)]
-    overlapping = [one for one in seen if one.start_ns < truth.end_ns and one.end_ns > truth.start_ns]
+    overlapping = [one for one in seen if truth.meets(one)]
     said = Graded(
         alarms=len(overlapping),
         right=len(related),
@@ -214,7 +210,7 @@ def is_about(alarm: Alarm, truth: Truth) -> bool:
 
     If exactly the same flows cross a NIC, a link and a switch, any of these kinds is right that names one of them.
     """
-    if alarm.start_ns >= truth.end_ns or alarm.end_ns <= truth.start_ns:
+    if not truth.meets(alarm):
         return False
     either = alarm.kind in PATH_KINDS and not PATH_KINDS.isdisjoint(truth.accepted)
     return alarm.kind in truth.accepted or (either and not truth.alike.isdisjoint(alarm.names))

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from bench.accuracy.faults.alarms import Alarm
 from bench.accuracy.faults.cases import KINDS, Case
 from bench.accuracy.faults.identifiable import alike, computes_in_one_go, culprit_name, pairs_across
 from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.incident import Incident
 from prism_ch.simulate import Scenario, Simulation, generate
 from prism_ch.simulate.job import COMPUTE_FAULTS, Job
 from prism_ch.simulate.network import Network, RankGrid
@@ -98,6 +100,10 @@ class Truth:
         """Whether an alarm must be raised."""
         costs = self.share >= COSTLY_SHARE or self.lost_gpu_s >= COSTLY_GPU_S
         return self.hides or (self.is_shown and costs)
+
+    def meets(self, told: Alarm | Incident) -> bool:
+        """Return whether an alarm or incident overlaps the time of the effect."""
+        return told.start_ns < self.end_ns and told.end_ns > self.start_ns
 
 
 def true_of(case: Case, made: Simulation) -> Truth:
