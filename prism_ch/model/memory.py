@@ -21,7 +21,7 @@ class Attempt:
 
     These are 0 for a job that was never restarted. Where the attempt became slow while it was young, `even_until`
     counts the steps before that, which show what a step is; else it is 0. `examined` counts the steps that were found
-    when all of the attempt was last looked at.
+    when all of the attempt was last looked at; `is_plain`: each pair was found to carry one kind of traffic then.
     """
 
     first_step: int = 0
@@ -29,6 +29,7 @@ class Attempt:
     earlier_groups: int = 0
     even_until: int = 0
     examined: int = 0
+    is_plain: bool = False
 
     def is_young(self, params: SharedParams) -> bool:
         """Return whether all of it is still looked at again whenever its steps have doubled."""

@@ -232,7 +232,8 @@ def rebuild_job(
             newest = Attempt(new.first_step, one.attempt.begin_ns, len(groups))
         newest = replace(newest, even_until=one.even_until)
         if not settled:
-            newest = replace(newest, examined=resume.examined_steps(one, params.going_on))
+            examined = resume.examined_steps(one, params.going_on)
+            newest = replace(newest, examined=examined, is_plain=one.is_plain)
         attempts.append(_rebuild(one, _with_unseen(new, one.division, holes), groups, is_settled=settled))
         rebuilt = attempts[-1].rebuilt
         groups = add_groups(groups, attempts[-1].groups)

@@ -49,6 +49,11 @@ class AttemptSteps:
         """Its bursts."""
         return self.traffic.bursts
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether each pair carries one kind of traffic."""
+        return bool((self.kinds.burst == self.kinds.kind[self.bursts.pair]).all())
+
 
 @dataclass(frozen=True, slots=True)
 class NewSteps:
@@ -161,8 +166,9 @@ def _trains(found: AttemptSteps, topology: Topology, params: Params, *, known: b
 def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, params: ContinueParams) -> PairKinds:
     """Give the pairs of a known job the kinds that they had.
 
-    A pair that was `other` may have been new. Where some of what it carries now is of the kind that it had, bursts keep
-    their own kinds: a pair may carry two, and a larger batch moves more of one.
+    A pair that was `other` may have been new. Where pairs carried two kinds and some of what one carries now is of the
+    kind that it had, bursts keep their own kinds: a larger batch moves more of one. Where each carried one, messages
+    that run into one another while somebody waits only look like a second one.
     """
     if len(memory.pairs) == 0:
         return kinds
@@ -175,7 +181,8 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, para
         np.bincount(traffic.pair, weights=traffic.payload * of_kind, minlength=len(kind))
         for of_kind in (np.ones(len(known)), kinds.burst == known)
     )
-    changed = ((kind != kinds.kind) & (as_known < params.little * moved))[traffic.pair]
+    renamed = (kind != kinds.kind) & (as_known < params.little * moved)
+    changed = (renamed | (found & memory.attempt.is_plain))[traffic.pair]
     return PairKinds(kind, confidence, np.where(changed, known, kinds.burst))
 
 

@@ -307,6 +307,16 @@ class TestKinds:
         assert found.kind.tolist() == [DP, DP, EP]
         assert found.burst.tolist() == [DP, EP, DP, DP, EP, EP]
 
+    def test_pairs_that_carried_one_kind_get_no_second_one(self) -> None:
+        # While somebody waits, messages run into one another: the larger bursts look like another collective.
+        plain = replace(SETTLED, attempt=replace(SETTLED.attempt, is_plain=True), pairs=self.known([(0, 1, DP)]))
+        merged = replace(self.found(EP, DP, DP), burst=np.array([EP, DP, DP, EP, DP, EP], np.uint8))
+        found = keep_known_kinds(merged, self.SEEN, plain, PARAMS)
+        of_known = found.burst[self.SEEN.pair == 0]
+        assert found.kind.tolist() == [DP, DP, DP]
+        assert set(of_known.tolist()) == {DP}
+        assert EP in found.burst[self.SEEN.pair > 0]
+
     def test_nothing_known_changes_nothing(self) -> None:
         now = self.found(DP, PP, OTHER)
         assert self.kept(now, []) is now
