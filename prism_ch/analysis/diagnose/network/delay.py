@@ -56,10 +56,11 @@ def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
     """Compare each row with the median of enough rows like it in each step.
 
     Where half of some communicators are slow, the others show what the network can do: of these it is the lower median,
-    and two are enough. Where two of many are quicker all the time, most are slow, and it is less by as much.
+    and two are enough. Where two of many are quicker as a rule, most are slow, and it is less by as much in the steps
+    in which they are.
     """
     logs = times.log_s_per_byte
-    usual, quicker = np.full(logs.shape, np.nan), np.zeros(len(logs))
+    usual, quicker = np.full(logs.shape, np.nan), np.zeros(logs.shape)
     for like in np.unique(times.like).tolist():
         rows = times.like == like
         alone = times.group[rows].min() < 0
@@ -67,24 +68,29 @@ def over_peers(times: TimePerByte, params: TimePerByteParams) -> Delay:
             continue
         usual[rows] = robust.median(logs[rows], axis=0) if alone else low_median(logs[rows].T)
         if not alone:
-            quicker[rows] = _quicker_by(robust.median(logs[rows], axis=1), params)
-    usual -= quicker[:, None]
+            quicker[rows] = _quicker_by(logs[rows], params)
+    usual -= quicker
     excess = times.beyond(usual)
     spread = np.empty(len(excess))
     for like in np.unique(times.like).tolist():
         rows = times.like == like
-        spread[rows] = spread_of(excess[rows] - quicker[rows, None], params.network_jitter)
+        spread[rows] = spread_of(excess[rows] - quicker[rows], params.network_jitter)
     return Delay(excess, usual, spread, np.zeros(len(excess), dtype=bool))
 
 
-def _quicker_by(logs: Float64, params: TimePerByteParams) -> float:
-    """Return by how much two communicators are quicker than most, as a logarithm.
+def _quicker_by(logs: Float64, params: TimePerByteParams) -> Float64:
+    """Return by how much two communicators are quicker than most, float64[k].
 
-    It is 0 where that may be jitter. Parameters: `logs` float64[n], of their usual seconds a byte, n >= 2.
+    It is a logarithm for each step, 0 where that may be jitter, and as usual where a step does not show it.
+    Parameters: `logs` float64[n, k], of seconds a byte, n >= 2.
     """
-    quickest = np.sort(logs)[:_TWO][-1]
-    by = float(low_median(logs) - quickest)
-    return by if len(logs) > _TWO and by >= np.log1p(params.network_excess) else 0.0
+    as_a_rule = robust.median(logs, axis=1)
+    quickest = np.argsort(as_a_rule, kind="stable")[:_TWO]
+    by = float(low_median(as_a_rule) - as_a_rule[quickest[-1]])
+    if len(logs) == _TWO or not by >= np.log1p(params.network_excess):
+        return np.zeros(logs.shape[1])
+    now = low_median(logs.T) - np.fmax.reduce(logs[quickest], axis=0)
+    return np.asarray(np.clip(np.where(np.isnan(now), by, now), 0.0, by))
 
 
 def over_past(times: TimePerByte, remembered: Float64, params: TimePerByteParams) -> Delay:

@@ -266,6 +266,13 @@ class TestWhoIsToBlame:
         assert np.median(delay.excess, axis=1) == pytest.approx(expected, abs=0.05)
         assert delay.spread == pytest.approx(PARAMS.network.network_jitter)
 
+    def test_rings_slow_most_of_the_time_are_quick_before(self) -> None:
+        """Two rings of eight go on as ever: those that are not slow yet are as quick as they are."""
+        pace, _ = paced(slowed(rings(8), lambda flow: flow.src < 24, steps=range(8, STEPS)), where=topology(32))
+        excess = over_peers(pace, PARAMS.network).excess
+        assert excess[:, 1:8] == pytest.approx(0, abs=0.05)
+        assert np.median(excess[:, 9:], axis=1) == pytest.approx([np.log(2)] * 6 + [0, 0], abs=0.05)
+
     def test_switch_slowing_half_of_all_found_against_the_past(self) -> None:
         grid = TestOneRootCause.GRID
         where = replace(topology(16, leaves=("a", "b")), leaf=np.repeat(np.arange(2, dtype=np.int32), 8))
