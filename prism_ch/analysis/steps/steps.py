@@ -119,9 +119,9 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     Parameters: `ends` bool[n], the bursts with which a line ends a step by itself; `chain` int32[lines], the pipeline
     of each where lines are links of pipelines.
 
-    1. Lines end a step at different moments: take off by how much they differ from one where they end it or go on
-       together, else their usual distance. A line whose records are missing shows none, and the few ends that it seems
-       to have count for nothing.
+    1. Lines end a step at different moments: take off by how much they differ from one where they end it together or go
+       on as far apart as usual, else their usual distance. A line whose records are missing shows none, and the few
+       ends that it seems to have count for nothing.
     2. Pool the ends; those close together are one step.
     3. A step counts if half of the lines confirm it, and no line may yet end it after the data.
     4. A line that misses one ends it at its usual distance.
@@ -137,7 +137,7 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     next_ns = _next_begin(sequences, ends)
     mine = next_ns[line == int(np.argmax(count))]
     if chain is None:
-        after, apart_ns = _after_nearest((reference, mine), (end, next_ns))
+        after, apart_ns = _after_nearest((reference, mine), (end, next_ns), line)
     else:
         after, apart_ns = _after_same_step(reference, mine, end), np.full(len(end), np.inf)
     lag = np.nan_to_num(robust.median_by(line, after, lines)).astype(np.int64)
@@ -210,24 +210,28 @@ def _pending(
     return np.asarray(near & (missing > 0) & (unreached | delayed))
 
 
-def _after_nearest(reference: tuple[Int64, Int64], other: tuple[Int64, Int64]) -> tuple[Int64, Float64]:
+def _after_nearest(reference: tuple[Int64, Int64], other: tuple[Int64, Int64], line: Int32) -> tuple[Int64, Float64]:
     """Return how long after the reference's end of the step each end is, in ns.
 
-    Returns as well by how much both miss ending together or going on together. Parameters: when the reference and other
-    lines end each step, and when they go on, int64[n] each. Communicators end a step together, or go on together where
-    a slow one has kept the others waiting.
+    Returns as well by how much both miss ending together or going on as far apart as usual. Parameters: when the
+    reference and other lines end each step, and when they go on, int64[n] each; `line` int32[n], of the others.
+    Communicators end a step together, or go on as always where a slow one has kept the others waiting.
     """
     (ends, goes_on), (end, next_ns) = reference, other
     after = np.clip(np.searchsorted(ends, end), 1, max(len(ends) - 1, 1))
     before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
 
-    def apart(step: Int64) -> Float64:
+    def pause_ns(step: Int64) -> Float64:
         known = (next_ns < _NEVER_NS) & (goes_on[step] < _NEVER_NS)
-        pause_ns = np.where(known, np.abs(next_ns.astype(np.float64) - goes_on[step]), np.inf)
-        return np.asarray(np.fmin(np.abs(end - ends[step]), pause_ns))
+        return np.where(known, next_ns.astype(np.float64) - goes_on[step], np.nan)
+
+    def apart(step: Int64) -> Float64:
+        return np.asarray(np.fmin(np.abs(end - ends[step]), np.abs(pause_ns(step))))
 
     step = np.where(apart(before) <= apart(after), before, after)
-    return end - ends[step], apart(step)
+    paused_ns = pause_ns(step)
+    usual_ns = robust.median_by(line, paused_ns, int(line.max()) + 1)[line]
+    return end - ends[step], np.fmin(apart(step), np.abs(paused_ns - usual_ns))
 
 
 def _next_begin(sequences: Sequences, ends: Bool) -> Int64:

@@ -142,6 +142,17 @@ class TestClosingBursts:
         found = divided(ring([0, 1], first) + lasting)
         assert ends_ms(found) == pytest.approx([max(pair) for pair in zip(first, last, strict=True)])
 
+    @pytest.mark.parametrize("quick, slow", [(5, 12), (6, 30)])
+    def test_a_stage_that_always_goes_on_earlier_ends_each_step_once(self, quick: int, slow: int) -> None:
+        """The first stage begins to reduce 0.56 s before the last one, whose reduction lasts for 3.4 s when slow."""
+        last = [*every(4300, quick, 4300), *every(7900, slow, 4300 * quick + 7900)]
+        length_ms = [170] * quick + [3400] * slow
+        first = [end - length - 560 + 170 for end, length in zip(last, length_ms, strict=True)]
+        lasting = [
+            flow for end, length in zip(last, length_ms, strict=True) for flow in ring([2, 3], [end], length_ms=length)
+        ]
+        assert ends_ms(divided(ring([0, 1], first, length_ms=170) + lasting)) == pytest.approx(last)
+
     def test_quick_groups_end_no_step_with_the_slow_ones_last(self) -> None:
         """All go on when the slow rail has ended a step; the others end the next one soon after, by slow steps."""
         quick = [*every(1000, 30, 1000), *every(4100, 20, 31_000)]
