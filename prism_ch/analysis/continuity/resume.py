@@ -130,7 +130,7 @@ def _find_steps(
     anew = steps(None, 0)
     if confirms(anew.division, known, params.going_on):
         return replace(anew, is_sure=True)
-    if known.steps < params.going_on.recent_steps:
+    if known.steps < params.going_on.judged_steps:
         return anew
     examined = min(memory.attempt.examined or known.steps, known.steps)
     as_known = steps(known, known.steps)

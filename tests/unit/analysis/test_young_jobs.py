@@ -11,7 +11,10 @@ from prism_ch.model.result import PAIR_KINDS
 from prism_ch.model.topology import Topology
 from prism_ch.model.window import Window
 from prism_ch.simulate import Simulation, generate, textbook
+from tests.unit.analysis.build import MB, Flow, batch, ring, shaken
+from tests.unit.analysis.build import topology as endpoints
 from tests.unit.chain import Published, Results, work_window
+from tests.unit.chain import work as work_flows
 
 #: The slow GPU is the sixth of the first server, of the second tensor group of four or the third of two.
 RANK = 5
@@ -84,3 +87,25 @@ def test_a_stragglers_pipeline_stays_in_its_job(seed: int, slow: tuple[float, in
     assert len(results.only.last.members) == 16
     assert phase_error(results.only, recorded, topology) < 0.01
     assert culprits(results) == {("slow_gpu", "server-00000")}
+
+
+def test_ten_even_steps_show_what_a_step_is_once_they_are_slow() -> None:
+    """Shards that are gathered weigh what each of four reductions does; from step 10 on one rail takes long."""
+    flows: list[Flow] = []
+    ends_ms, at = [], 0.0
+    for step in range(30):
+        for _ in range(4):
+            for bucket, megabytes in enumerate((30, 28, 24)):
+                for rail in (0, 1):
+                    members, end_ms = range(rail, 16, 2), at + 700 + 300 * bucket
+                    flows += ring(members, [end_ms], length_ms=4 * megabytes, size=megabytes * MB)
+            at += 1400
+        gather_ms = 14_000.0 if step >= 10 else 220.0
+        for rail, length_ms in ((0, 220.0), (1, gather_ms)):
+            flows += ring(range(rail, 16, 2), [at + 60 + length_ms], length_ms=length_ms, size=82 * MB)
+        at += 60 + gather_ms
+        ends_ms.append(at)
+        at += 140
+    found = work_flows(batch(shaken(flows, 1, ms=4)), endpoints(16, 2), window_s=60).only
+    assert len(found.steps) == len(ends_ms)
+    assert np.diff(found.steps.end_ns) / 1e6 == pytest.approx(np.diff(ends_ms), abs=20)
