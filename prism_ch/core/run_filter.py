@@ -80,13 +80,13 @@ def _stirling(inverse: float) -> float:
 def _observe_newest(runs: Newest, low: int, high: int, tables: Tables, x: float, unit: float) -> float:
     """Add a datum to runs, and return the sum of their weights.
 
-    Parameters: the runs are the rows from `low` to before `high`, and rows before them that are void, to whole blocks;
-    `unit`, the logarithm of a weight of 1.
+    Parameters: the runs are the rows from `low` to before `high`, the last of them of no data yet, and rows before them
+    that are void, to whole blocks; `unit`, the logarithm of a weight of 1.
     """
     begin = high - (high - low + BLOCK - 1) // BLOCK * BLOCK
     mean, double_beta = runs.mean[begin:high], runs.double_beta[begin:high]
     start, weight = runs.start[begin:high], runs.weight[begin:high]
-    first = len(tables.gain) - len(mean) - 1
+    first = len(tables.gain) - len(mean)
     gain, alpha, constant = tables.gain[first:], tables.alpha[first:], tables.constant[first:]
     total = 0.0
     for i in range(len(mean)):
@@ -353,15 +353,11 @@ def _filter(values: Float64, model: Model, limits: Limits, tables: Tables, runs:
                 newest.mean[j], newest.double_beta[j] = newest.mean[k], newest.double_beta[k]
                 newest.start[j], newest.weight[j] = newest.start[k], newest.weight[k]
             low, high = BLOCK, BLOCK + high - low
+        newest.mean[high], newest.double_beta[high] = 0.0, 2 * model.alpha0
+        newest.start[high] = model.log_hazard + evidence
+        high += 1
         total = _observe_newest(newest, low, high, tables, x, unit)
         total += _observe_older(older, old, x, unit - step * time)
-        moved = x * tables.gain[-1]
-        newest.mean[high], newest.double_beta[high] = moved, 2 * model.alpha0 + x * (x - moved)
-        newest.start[high] = model.log_hazard + evidence
-        joint = newest.start[high] + tables.constant[-1] - tables.alpha[-1] * _log(newest.double_beta[high])
-        newest.weight[high] = _exp(joint - unit)
-        total += newest.weight[high]
-        high += 1
         if not _LEAST_TOTAL < total < _MOST_TOTAL:
             unit, total = _reweigh(newest, low, high, tables, older, old, step * time)
         unit, evidence = evidence, unit + _log(total)  # the next unit does not wait for this logarithm

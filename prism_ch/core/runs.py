@@ -22,7 +22,7 @@ from scipy.special import gammaln
 from prism_ch.core.arrays import Float64, Int32, Int64
 
 #: Runs are worked in blocks of so many, which is what the compiler makes of a loop; void rows fill them up.
-BLOCK = 16
+BLOCK = 8
 
 #: Older runs have at least so many data: the series for their Gamma function is then exact to 1e-12.
 LEAST_MAX_RUN = 32
