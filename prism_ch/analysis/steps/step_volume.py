@@ -64,6 +64,8 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     irregular |= throughout & ~wanting
     # What most do, one that lost too many records to show a period does as well.
     alike = np.array([period is None for period in periods]) & (np.mean(throughout) > params.half)
+    several = _carry_several(carried, sequences, params)
+    alike, throughout = alike | (several & throughout), throughout & ~several
     irregular |= alike
     lonely = np.array([period is not None and lonely_silence(period, params) is not None for period in periods])
     is_known = ~np.isnan(known.step_volume)
@@ -195,6 +197,19 @@ def _as_most(step_volume: Float64, sequences: Sequences, params: DivideParams) -
     differs = np.abs(step_volume - usual) > params.size_spread * usual
     few = 2 * np.bincount(alike, differs)[alike] < np.bincount(alike)[alike]
     return np.where(differs & few, usual, step_volume)
+
+
+def _carry_several(carried: Float64, sequences: Sequences, params: DivideParams) -> Bool:
+    """Mask sequences whose period is several of one that carries as much, bool[k].
+
+    Parameters: `carried` float64[k], the bytes of a period. What repeats repeats in several periods as well: where
+    bursts have run into one another for some time, only these have the same number of bursts all the time.
+    """
+    alike = robust.size_classes(sequences.volume, params.same_volume)
+    least = np.full(int(alike.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least, alike, np.where(carried > 0, carried, np.inf))
+    times = carried / least[alike]
+    return np.asarray((times > params.one_step) & (np.abs(times - np.rint(times)) <= params.size_spread))
 
 
 def _do_most(mask: Bool, sequences: Sequences, params: DivideParams) -> Bool:
