@@ -110,8 +110,8 @@ def _find_steps(
     1. A settled job goes on with the kinds and steps that are known, and so does one of which records are missing: a
        link of which only one direction is seen looks like another kind.
     2. A young one is examined anew, and is sure of its steps if they are those that were known.
-    3. If they are not, but a division that goes on with the known steps has them, and some steps since are slow, that
-       one counts, from then on also in later windows (`even_until`).
+    3. If they are not, but a division that goes on with the known steps has them, that one counts if some steps since
+       are slow, or its steps are more even than those found anew; from then on also in later windows (`even_until`).
     """
     unresolved = either_way(seen.bursts, seen.merged)
     found = identify(seen.bursts, seen.recurring & ~unresolved, params.identify)
@@ -135,7 +135,9 @@ def _find_steps(
     examined = min(memory.attempt.examined or known.steps, known.steps)
     as_known = steps(known, known.steps)
     stays = confirms(as_known.division, known, params.going_on)
-    return as_known if stays and is_slow(as_known.division, known, examined, params.going_on) else anew
+    slow = is_slow(as_known.division, known, examined, params.going_on)
+    even, even_anew = (evenness(one.division, params.going_on) for one in (as_known, anew))
+    return as_known if stays and (slow or even > even_anew + params.going_on.little) else anew
 
 
 def examined_steps(found: AttemptSteps, params: ContinueParams) -> int:
@@ -234,6 +236,15 @@ def is_slow(division: Division, known: Division, examined: int, params: Continue
     since = ends_ns[1:] > known_ns[max(examined - 2 * params.slow_steps, 0)]
     slow = np.diff(ends_ns)[since] > usual_ns + min(chance_ns, params.notable * usual_ns)
     return bool(np.count_nonzero(slow) >= params.slow_steps)
+
+
+def evenness(division: Division, params: ContinueParams) -> float:
+    """Return the share of steps that take about as long as the one before."""
+    lasts_ns = np.diff(division.job_end_ns()).astype(np.float64)
+    if len(lasts_ns) <= 1:
+        return 0.0
+    alike = np.abs(np.diff(lasts_ns)) <= params.notable * np.minimum(lasts_ns[1:], lasts_ns[:-1])
+    return float(np.mean(alike))
 
 
 def what_stays(memory: JobMemory | None, params: ContinueParams) -> JobMemory | None:

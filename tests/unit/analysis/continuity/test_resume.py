@@ -11,6 +11,7 @@ import pytest
 from prism_ch.analysis.continuity.resume import (
     begin_anew,
     confirms,
+    evenness,
     go_on,
     is_slow,
     keep_known_kinds,
@@ -261,6 +262,14 @@ class TestKnownSteps:
     def is_slow(self, known_s: list[float], newest_s: list[float]) -> bool:
         known = self.ended(*np.cumsum(known_s).tolist())
         return is_slow(self.ended(*np.cumsum([*known_s, *newest_s]).tolist()), known, known.steps, self.YOUNG)
+
+    @pytest.mark.parametrize(
+        "ends_s, even",
+        [(range(9), 1.0), ([0, 1, 2, 3, 5, 7, 9], 0.8), ([0, 1, 4, 5, 7, 10], 0.0), ([0, 1], 0.0)],
+        ids=["even", "slow from some step on", "joined at random", "one step"],
+    )
+    def test_steps_are_as_even_as_neighbours_are_alike(self, ends_s: Sequence[float], even: float) -> None:
+        assert evenness(self.ended(*ends_s), self.YOUNG) == even
 
     def test_slow_steps_count_since_all_were_looked_at(self) -> None:
         known = self.ended(*range(1, 9), 10, 12, *range(13, 23))
