@@ -11,7 +11,7 @@ from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import bocd, robust
 from prism_ch.core.step_volume import segment_by_volume
-from prism_ch.model.columns import Bool, Float64, Int64
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 
 #: Place of the longer of two classes of silences among proposals.
@@ -54,7 +54,8 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     """
     preference, proposals = propose(sequences, params)
     step_volume, regular, uneven = usual_step(sequences, proposals, params)
-    step_volume = _as_most(step_volume, sequences, params)
+    of_volume = robust.size_classes(sequences.volume, params.same_volume)
+    step_volume = _as_most(step_volume, of_volume, params)
     irregular = regular < params.min_plain_share
     irregular |= _silence_share(sequences, step_volume) < params.min_silence_share
     periods = find_periods(sequences, params)
@@ -64,7 +65,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     irregular |= throughout & ~wanting
     # What most do, one that lost too many records to show a period does as well.
     alike = np.array([period is None for period in periods]) & (np.mean(throughout) > params.half)
-    several = _carry_several(carried, sequences, params)
+    several = _carry_several(carried, of_volume, params)
     alike, throughout = alike | (several & throughout), throughout & ~several
     irregular |= alike
     lonely = np.array([period is not None and lonely_silence(period, params) is not None for period in periods])
@@ -87,7 +88,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
         even |= by_silence
         even |= wanting & lonely & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
-        even = (even | _do_most(even, sequences, params)) & (share >= params.half)
+        even = (even | _do_most(even, of_volume)) & (share >= params.half)
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
     preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
@@ -187,38 +188,38 @@ def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams
     return step_volume, best_share, uneven
 
 
-def _as_most(step_volume: Float64, sequences: Sequences, params: DivideParams) -> Float64:
+def _as_most(step_volume: Float64, of_volume: Int32, params: DivideParams) -> Float64:
     """Return what most sequences of as many bytes carry in a step, float64[k].
 
-    Buckets that run into one another on a slow rail seem to be steps. Where most differ, each keeps its own.
+    Parameters: `of_volume` int32[k], the class of each by its bytes in all. Buckets that run into one another on a slow
+    rail seem to be steps. Where most differ, each keeps its own.
     """
-    alike = robust.size_classes(sequences.volume, params.same_volume)
-    usual = robust.median_by(alike, step_volume, int(alike.max(initial=-1)) + 1)[alike]
+    usual = robust.median_by(of_volume, step_volume, int(of_volume.max(initial=-1)) + 1)[of_volume]
     differs = np.abs(step_volume - usual) > params.size_spread * usual
-    few = 2 * np.bincount(alike, differs)[alike] < np.bincount(alike)[alike]
+    few = 2 * np.bincount(of_volume, differs)[of_volume] < np.bincount(of_volume)[of_volume]
     return np.where(differs & few, usual, step_volume)
 
 
-def _carry_several(carried: Float64, sequences: Sequences, params: DivideParams) -> Bool:
+def _carry_several(carried: Float64, of_volume: Int32, params: DivideParams) -> Bool:
     """Mask sequences whose period is several of one that carries as much, bool[k].
 
-    Parameters: `carried` float64[k], the bytes of a period. What repeats repeats in several periods as well: where
-    bursts have run into one another for some time, only these have the same number of bursts all the time.
+    Parameters: `carried` float64[k], the bytes of a period; `of_volume`, see `_as_most`. What repeats does so in
+    several periods as well: where bursts have run into one another for some time, only these have the same number of
+    bursts all the time.
     """
-    alike = robust.size_classes(sequences.volume, params.same_volume)
-    least = np.full(int(alike.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least, alike, np.where(carried > 0, carried, np.inf))
-    times = carried / least[alike]
+    least = np.full(int(of_volume.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least, of_volume, np.where(carried > 0, carried, np.inf))
+    times = carried / least[of_volume]
     return np.asarray((times > params.one_step) & (np.abs(times - np.rint(times)) <= params.size_spread))
 
 
-def _do_most(mask: Bool, sequences: Sequences, params: DivideParams) -> Bool:
+def _do_most(mask: Bool, of_volume: Int32) -> Bool:
     """Mask sequences where most that carry as many bytes are masked, bool[k].
 
-    All rails of a group pass through the same collectives, those of a straggler at other times.
+    Parameters: `of_volume`, see `_as_most`. All rails of a group pass through the same collectives, a straggler's at
+    other times.
     """
-    alike = robust.size_classes(sequences.volume, params.same_volume)
-    return np.asarray(2 * np.bincount(alike, mask)[alike] > np.bincount(alike)[alike])
+    return np.asarray(2 * np.bincount(of_volume, mask)[of_volume] > np.bincount(of_volume)[of_volume])
 
 
 def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:
