@@ -132,12 +132,14 @@ def _find_steps(
         return replace(anew, is_sure=True)
     if known.steps < params.going_on.judged_steps:
         return anew
-    examined = min(memory.attempt.examined or known.steps, known.steps)
     as_known = steps(known, known.steps)
-    stays = confirms(as_known.division, known, params.going_on)
-    slow = is_slow(as_known.division, known, examined, params.going_on)
+    if not confirms(as_known.division, known, params.going_on):
+        return anew
+    examined = min(memory.attempt.examined or known.steps, known.steps)
+    if is_slow(as_known.division, known, examined, params.going_on):
+        return as_known
     even, even_anew = (evenness(one.division, params.going_on) for one in (as_known, anew))
-    return as_known if stays and (slow or even > even_anew + params.going_on.little) else anew
+    return as_known if even > even_anew + params.going_on.little else anew
 
 
 def examined_steps(found: AttemptSteps, params: ContinueParams) -> int:
