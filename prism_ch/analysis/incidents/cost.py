@@ -179,7 +179,7 @@ def _of_stops(cost: JobCost, stops: Sequence[Finding]) -> JobCost:
     """Add the time that stops last; what is counted is not counted again.
 
     What goes back to where the stops counted began replaces them, if all of it tells its loss: what is only remembered
-    or presumed does not.
+    does not, nor what may be the job's end.
     """
     lost_s = sum(one.lost_s for one in stops)
     time_s = sum((one.end_ns - one.start_ns) / 1e9 for one in stops)

@@ -316,6 +316,15 @@ def test_a_restart_found_anew_costs_what_it_is_known_to() -> None:
     assert cost(known, group(again.remembered()), before=(second,)) == second
 
 
+def test_a_restart_that_may_be_the_end_takes_back_no_loss() -> None:
+    """Members that connect anew may do so after the job's end: while that is not known it tells no loss."""
+    known, restart = job([1.0] * 10), said("restart", 10, 10, lost_s=20.0, end_ns=BEGIN_NS + 31_000 * MS)
+    first = cost(known, group(restart))
+    presumed = Baseline(presumed=True, maybe_ended=True)
+    again = replace(restart, lost_s=0.0, end_ns=BEGIN_NS + 26_000 * MS, baseline=presumed)
+    assert cost(known, group(again), before=(first,)).lost_s == 20
+
+
 def test_a_stop_that_proves_to_be_slow_steps_counts_once() -> None:
     """It was over before its step was, and the next steps are slow as well."""
     stall = said("stall", 10, 10, lost_s=0.3, end_ns=BEGIN_NS + 11_400 * MS)
