@@ -12,28 +12,25 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from bench.processes import peak_bytes
 from bench.profile import Samples, Worked, profile
-from bench.recordings import landed
+from bench.recordings import landed, write_in_slices
 from bench.throughput import note
 from prism_ch.model.columns import Float64
 from prism_ch.settings import Settings
-from prism_ch.simulate import Scenario, generate, write
+from prism_ch.simulate import Scenario
 from prism_ch.simulate.draws import MIB, Draws, textbook_job
 from prism_ch.simulate.job import GradientSync, Job, Layout
 from prism_ch.simulate.scenario import Cluster
 from prism_ch.worker import analyse
-
-Output = TypeVar("Output")
 
 #: Servers of a job, and the ways to move gradients, taken in turn.
 _JOB_SERVERS = (8, 4, 16, 2, 12, 8, 6, 4)
@@ -46,6 +43,8 @@ _SYNCS = (
 )
 #: The shortest and the longest steps, in seconds.
 _STEPS_S = (0.3, 90.0)
+#: How many GPUs send a file of records in a minute; more of them in less time.
+_FILE_GPUS = 2_880
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,12 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=int, nargs="*", default=[288, 864, 2880, 8640], help="clusters of one minute, in GPUs"
     )
+    parser.add_argument("--window-s", type=int, default=60, help="of such a minute, in seconds (default: 60)")
     chosen = parser.parse_args()
     if chosen.minutes:
         _print_hour(chosen.gpus, profile(mixed(chosen.gpus // 8, 60.0 * chosen.minutes), Samples()))
     if chosen.sizes:
-        _print_sizes([_minute(gpus) for gpus in chosen.sizes])
+        _print_sizes([_minute(gpus, chosen.window_s) for gpus in chosen.sizes])
 
 
 def mixed(servers: int, duration_s: float, seed: int = 5) -> Scenario:
@@ -130,28 +130,23 @@ def exponent(sizes: Sequence[float] | Float64, costs: Sequence[float] | Float64)
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
-def _minute(gpus: int) -> Minute:
+def _minute(gpus: int, window_s: int) -> Minute:
     """Measure a minute of a cluster, in another process than it is simulated in."""
     note(f"a minute of {gpus:,} GPUs")
     with tempfile.TemporaryDirectory() as folder:
-        _apart(_simulate, gpus, folder)
-        return _apart(_measure, gpus, folder)
-
-
-def _apart(work: Callable[[int, str], Output], gpus: int, folder: str) -> Output:
-    """Call a function in a process of its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(work, gpus, folder).result()
+        _simulate(gpus, folder)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(_measure, gpus, folder, window_s).result()
 
 
 def _simulate(gpus: int, folder: str) -> None:
-    write(generate(sized(gpus)), Path(folder))
+    write_in_slices(sized(gpus), Path(folder), min(60.0, 60.0 * _FILE_GPUS / gpus))
 
 
-def _measure(gpus: int, folder: str) -> Minute:
+def _measure(gpus: int, folder: str, window_s: int) -> Minute:
     with landed(Path(folder)) as store:
         begin_s = time.process_time()
-        report = analyse(store, Settings(url="chdb://-"))
+        report = analyse(store, Settings(url="chdb://-", window_s=window_s))
         cpu_s = time.process_time() - begin_s
     return Minute(gpus, sum(one.flows for one in report.windows), cpu_s, peak_bytes(os.getpid()) / 2**30)
 

@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bench.recordings import landed
+from bench.recordings import landed, write_in_slices
 from bench.throughput import note
 from prism_ch import worker
 from prism_ch.analysis.lookback import FlowSource, read_window
@@ -39,7 +39,7 @@ from prism_ch.assets import asset
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_span import FlowSpan
 from prism_ch.settings import Settings
-from prism_ch.simulate import Scenario, generate, textbook, write
+from prism_ch.simulate import Scenario, textbook
 from prism_ch.store.client import Store
 from prism_ch.store.kept_memory import KeptMemory
 from prism_ch.store.statements import statement
@@ -131,7 +131,8 @@ def profile(scenario: Scenario, samples: Samples) -> list[Worked]:
     """Land a recording, and analyse it window by window. The first window's imports are left out of the samples."""
     note(f"profiling {scenario.name}, {scenario.duration_s:.0f} s")
     with tempfile.TemporaryDirectory() as folder:
-        write(generate(scenario), Path(folder))
+        write_in_slices(scenario, Path(folder))
+        note("landing")
         with landed(Path(folder)) as store, _counted(samples), _rows_read() as rows:
             return _work(store, samples, rows)
 
