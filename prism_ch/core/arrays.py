@@ -134,6 +134,8 @@ def is_among(values: npt.NDArray[Any], members: npt.NDArray[Any]) -> Bool:
 
 #: So few rows are sorted by several keys before they are packed.
 _FEW = 512
+#: Rows in sorted runs of so many, on average, are merged several times faster than sorted anew.
+_RUN = 8
 
 
 def order_by(*keys: npt.NDArray[Any]) -> Int64:
@@ -141,48 +143,48 @@ def order_by(*keys: npt.NDArray[Any]) -> Int64:
 
     Parameters: `keys`, columns [n] of integers of magnitude below 2**62, of truth values or of floats.
 
-    1. Pack columns that fit into 63 bits together into one number: numbers sort many times faster than rows do by
-       several keys.
-    2. Sort by the first number, and then, by the others, only the rows that it does not tell apart.
+    1. Pack as many columns as fit into 63 bits into one number: numbers sort many times faster than rows do by several
+       keys.
+    2. Sort by that number, and then, by the other columns, only the rows that it does not tell apart.
     """
     rows = len(keys[0])
     if rows < _FEW or any(key.dtype.kind == "f" for key in keys):
         return np.lexsort(keys[::-1])
-    numbers = _packed(keys)
-    order = _order_of(*numbers[0])
-    if len(numbers) == 1:
+    number, span, packed = _packed(keys)
+    order = _order_of(number, span)
+    if packed == len(keys):
         return order
-    first = numbers[0][0][order]
+    first = number[order]
     same = first[1:] == first[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     if len(tied):
         left = order[tied]
-        again = _packed([run_numbers(first[tied]), *(number[left] for number, _ in numbers[1:])])
-        order[tied] = left[
-            _order_of(*again[0]) if len(again) == 1 else np.lexsort([number for number, _ in again[::-1]])
-        ]
+        others = [run_numbers(first[tied]), *(key[left] for key in keys[packed:])]
+        number, span, packed = _packed(others)
+        order[tied] = left[_order_of(number, span) if packed == len(others) else np.lexsort(others[::-1])]
     return order
 
 
-def _packed(keys: Sequence[npt.NDArray[Any]]) -> list[tuple[Int64, int]]:
-    """Pack columns of integers into few numbers that sort as they do.
+def _packed(keys: Sequence[npt.NDArray[Any]]) -> tuple[Int64, int, int]:
+    """Pack the first columns of integers into a number that sorts as they do.
 
-    Each is of 0 to below the number that comes with it.
+    Returns the number, int64[n] of 0 to below another, that one, and how many columns are in it, at least one.
     """
-    packed: list[tuple[Int64, int]] = []
-    for key in keys:
+    number, span = np.zeros(0, dtype=np.int64), 1
+    for place, key in enumerate(keys):
         lowest = int(key.min())
         width = int(key.max()) - lowest + 1
-        number = key.astype(np.int64)
-        number -= lowest
-        before, span = packed[-1] if packed else (number, 2**63)
-        if span * width < 2**63:
-            before *= width
-            before += number
-            packed[-1] = before, span * width
+        if place and span * width >= 2**63:
+            return number, span, place
+        digit = key.astype(np.int64)
+        digit -= lowest
+        if place:
+            number *= width
+            number += digit
         else:
-            packed.append((number, width))
-    return packed
+            number = digit
+        span *= width
+    return number, span, len(keys)
 
 
 def _order_of(number: Int64, span: int) -> Int64:
@@ -192,10 +194,13 @@ def _order_of(number: Int64, span: int) -> Int64:
     the number itself if there is room, else of its rank.
     """
     rows = np.arange(len(number))
-    if (number[1:] >= number[:-1]).all():
+    descents = np.count_nonzero(number[1:] < number[:-1])
+    if descents == 0:
         return rows
     bits = len(number).bit_length()
     if span << bits >= 2**63:
+        if descents < len(rows) / _RUN:  # sorted runs are merged
+            return np.argsort(number, kind="stable")
         order = np.argsort(number)
         number = run_numbers(number[order])
         if number[-1] == rows[-1]:

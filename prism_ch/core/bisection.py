@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prism_ch.core.arrays import Int32, Int64
-from prism_ch.core.machine_code import INT32_COLUMN, INT64_COLUMN, NEW_INT64_COLUMN, compiled_for
+from prism_ch.core.arrays import Float64, Int32, Int64
+from prism_ch.core.machine_code import FLOAT64_COLUMN, INT32_COLUMN, INT64_COLUMN, NEW_INT64_COLUMN, compiled_for
 
 
 @compiled_for(INT64_COLUMN, INT64_COLUMN, INT32_COLUMN, INT64_COLUMN, NEW_INT64_COLUMN)
@@ -38,3 +38,20 @@ def bisect_groups(offsets: Int64, values: Int64, query_group: Int32, queries: In
                 high = middle
         found[row] = low
         before, lesser, at = group, query, low
+
+
+@compiled_for(FLOAT64_COLUMN, INT64_COLUMN, INT64_COLUMN, FLOAT64_COLUMN, NEW_INT64_COLUMN, exact=True)
+def bisect_segments(values: Float64, low: Int64, high: Int64, queries: Float64, found: Int64) -> None:
+    """Count the values up to each query in its segment, as search.segment_search() does.
+
+    Parameters: `found` int64[m], which is filled.
+    """
+    for row in range(len(queries)):
+        first, last, query = low[row], high[row], queries[row]
+        while first < last:
+            middle = (first + last) >> 1
+            if values[middle] <= query:
+                first = middle + 1
+            else:
+                last = middle
+        found[row] = first - low[row]

@@ -7,7 +7,7 @@ interval lies on (an endpoint, a pair, ...); intervals of different groups never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from prism_ch.core.arrays import (
     check_groups,
     last_rows,
     order_by,
-    ranges,
     run_starts,
 )
 from prism_ch.core.search import group_search
@@ -140,16 +139,15 @@ def cut(group: Int32, start: Int64, end: Int64, span_group: Int32, span_start: I
     gives none.
     Raises ValueError on inverted intervals or spans that are not sorted and disjoint.
     """
+    from prism_ch.core.sweep import fill_cuts  # noqa: PLC0415 - loads a compiler
+
     _check_intervals(start, end, group=group)
     _check_disjoint(span_group, span_start, span_end)
     first = group_search(span_group, span_end, group, start)  # the first span that ends after the start
     stop = group_search(span_group, span_start, group, end - 1)  # one past the last that starts before the end
-    count = np.maximum(stop - first, 0)
-    row = np.repeat(np.arange(len(start), dtype=np.int64), count)
-    span = ranges(first, count)
-    begin, finish = clip(start[row], end[row], span_start[span], span_end[span])
-    kept = finish > begin
-    return Cuts(row[kept], span[kept], begin[kept], finish[kept])
+    columns = [np.empty(int(np.maximum(stop - first, 0).sum()), dtype=np.int64) for _ in range(4)]
+    parts = fill_cuts(first, stop, *map(_whole, (start, end, span_start, span_end)), *columns)
+    return Cuts(*(column[:parts] for column in columns))
 
 
 def tile(
@@ -174,7 +172,7 @@ def tile(
 
     1. Cut the intervals to their spans.
     2. Sort every edge by (group, time); each stretch between two edges is uniform.
-    3. For each label, a running count of edges opened less edges closed shows where it is active.
+    3. For each label, edges opened less edges closed so far show whether it is active.
     4. Join equal neighbours.
     """
     _check_intervals(start, end, group=group, label=label)
@@ -182,56 +180,57 @@ def tile(
     check_groups(group, len(span_start))
     if min(strongest, default=0) < 0 or not np.isin(label, np.asarray(strongest, dtype=np.int32)).all():
         raise ValueError(f"an interval has a label that is not among {list(strongest)}, or is negative")
-    begin, finish = clip(start, end, span_start[group], span_end[group])
-    line, edge, change = _sorted_edges(span_start, span_end, group, begin, finish, label)
-
-    shown = np.full(len(line), fill, dtype=np.int32)
-    seen = np.bincount(change)
-    for name in reversed(strongest):
-        opening = 2 * name + 1
-        if not seen[opening:].any():
-            continue
-        # Every interval closes within its own group, so the count needs no reset between groups.
-        opened, closed = change == opening, change == opening + 1
-        active = np.cumsum(opened.view(np.int8) - closed.view(np.int8), dtype=np.int32)
-        shown[active > 0] = name
-
-    has_length = np.zeros(len(line), dtype=np.bool_)
-    has_length[:-1] = (edge[1:] > edge[:-1]) & (line[1:] == line[:-1])
-    line, edge, shown = line[has_length], edge[has_length], shown[has_length]
-    first = run_starts(line, shown)
-    closing = span_end[line[first]]
-    same_group = line[first[1:]] == line[first[:-1]]
-    closing[:-1][same_group] = edge[first[1:]][same_group]
-    return Pieces(line[first], edge[first], closing, shown[first])
-
-
-def _sorted_edges(
-    span_start: Int64, span_end: Int64, group: Int32, begin: Int64, finish: Int64, label: Int32
-) -> tuple[Int32, Int64, Int64]:
-    """Sort every edge of spans and intervals; return its group, time and code.
-
-    The code is 0 for a span's edge, 2 label + 1 where an interval begins and one more where it ends. Group, time since
-    the span began and code are packed into one number if they fit into 63 bits: numbers sort many times faster than
-    rows do by several keys.
-    """
-    spans = np.arange(len(span_start), dtype=np.int32)
-    line = np.concatenate((spans, spans, group, group)).astype(np.int32, copy=False)
-    edge = np.concatenate((span_start, span_end, begin, finish))
-    opening = 2 * label.astype(np.int64) + 1
-    code = np.concatenate((np.zeros(2 * len(spans), dtype=np.int64), opening, opening + 1))
-    code_bits = int(code.max(initial=0)).bit_length()
+    code_bits = (2 * max(strongest, default=0) + 2).bit_length()
     low_bits = int((span_end - span_start).max(initial=0)).bit_length() + code_bits
-    if len(spans).bit_length() + low_bits > 63:
-        order = np.lexsort((edge, line))
-        return line[order], edge[order], code[order]
-    packed = line.astype(np.int64) << low_bits
-    packed |= (edge - span_start[line]) << code_bits
-    packed |= code
+    if len(span_start).bit_length() + low_bits <= 63:
+        return _tile(span_start, span_end, group, start, end, label, strongest, fill, (low_bits, code_bits))
+    times, place = np.unique(np.concatenate([span_start, span_end, start, end]), return_inverse=True)
+    low, high, begin, finish = np.split(place, np.cumsum([len(span_start), len(span_end), len(start)]))
+    ranked = tile(low, high, group, begin, finish, label, strongest=strongest, fill=fill)
+    return replace(ranked, start=times[ranked.start], end=times[ranked.end])
+
+
+def _tile(  # noqa: PLR0913, PLR0917 - those of tile
+    span_start: Int64,
+    span_end: Int64,
+    group: Int32,
+    start: Int64,
+    end: Int64,
+    label: Int32,
+    strongest: Sequence[int],
+    fill: int,
+    bits: tuple[int, int],
+) -> Pieces:
+    """Divide spans whose edges fit into 63 bits each.
+
+    Numbers sort many times faster than rows do by several keys. Parameters: `bits`, see sweep.pack_edges.
+    """
+    from prism_ch.core.sweep import pack_edges, sweep_edges  # noqa: PLC0415 - loads a compiler
+
+    span_start, span_end = _whole(span_start), _whole(span_end)
+    packed = np.empty(2 * (len(span_start) + len(start)), dtype=np.int64)
+    label = np.ascontiguousarray(label, dtype=np.int32)
+    pack_edges(
+        *bits,
+        span_start,
+        span_end,
+        np.ascontiguousarray(group, dtype=np.int32),
+        _whole(start),
+        _whole(end),
+        label,
+        packed,
+    )
     packed.sort()
-    line = (packed >> low_bits).astype(np.int32)
-    code = packed & ((1 << code_bits) - 1)
-    return line, ((packed >> code_bits) & ((1 << (low_bits - code_bits)) - 1)) + span_start[line], code
+    line, shown = np.empty((2, len(packed)), dtype=np.int32)
+    begin, finish = np.empty((2, len(packed)), dtype=np.int64)
+    priority = np.array(strongest, dtype=np.int64)
+    is_open = np.zeros(int(priority.max(initial=0)) + 1, dtype=np.int64)
+    pieces = sweep_edges(packed, *bits, span_start, span_end, priority, fill, is_open, line, begin, finish, shown)
+    return Pieces(line[:pieces].copy(), begin[:pieces].copy(), finish[:pieces].copy(), shown[:pieces].copy())
+
+
+def _whole(column: Int64) -> Int64:
+    return np.ascontiguousarray(column, dtype=np.int64)
 
 
 def _order_of(group: Int32, start: Int64, end: Int64) -> Int64:

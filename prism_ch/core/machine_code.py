@@ -18,7 +18,9 @@ INT32_COLUMN, INT64_COLUMN, FLOAT64_COLUMN = (
     numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int32, numba.int64, numba.float64)
 )
 FLOAT64_TABLE = numba.types.Array(numba.float64, 2, "C", readonly=True)
-NEW_INT64_COLUMN, NEW_FLOAT64_COLUMN = (numba.types.Array(kind, 1, "C") for kind in (numba.int64, numba.float64))
+NEW_INT32_COLUMN, NEW_INT64_COLUMN, NEW_FLOAT64_COLUMN = (
+    numba.types.Array(kind, 1, "C") for kind in (numba.int32, numba.int64, numba.float64)
+)
 NEW_FLOAT64_TABLE, NEW_BOOL_TABLE = (numba.types.Array(kind, 2, "C") for kind in (numba.float64, numba.boolean))
 INT64, FLOAT64 = numba.int64, numba.float64
 

@@ -170,15 +170,23 @@ def _sorted_by_group(group: Int32, values: Float64, size: Int64) -> Float64:
 
 def quantile_of_rows(values: Float64, q: float) -> Float64:
     """Return the q-quantile of each row of values float64[n, k], float64[n], as `quantile_by`."""
+    return quantiles_of_rows(values, (q,))[0]
+
+
+def quantiles_of_rows(values: Float64, shares: Sequence[float]) -> list[Float64]:
+    """Return several quantiles of each row of values float64[n, k], float64[n] each, sorted once."""
     if values.shape[1] == 0:
-        return np.full(len(values), np.nan)
+        return [np.full(len(values), np.nan) for _ in shares]
     ordered = np.sort(values, axis=1)  # NaN last
     row, last = np.arange(len(values)), values.shape[1] - 1 - np.isnan(values).sum(axis=1)
-    position = q * last
-    lower = np.floor(position).astype(np.int64)
-    share = position - lower
-    low, high = ordered[row, lower], ordered[row, np.minimum(lower + 1, last)]  # NaN where nothing is known
-    return np.asarray(np.where(low == high, low, low * (1 - share) + high * share))
+    found = []
+    for q in shares:
+        position = q * last
+        lower = np.floor(position).astype(np.int64)
+        share = position - lower
+        low, high = ordered[row, lower], ordered[row, np.minimum(lower + 1, last)]  # NaN where nothing is known
+        found.append(np.asarray(np.where(low == high, low, low * (1 - share) + high * share)))
+    return found
 
 
 def median_by(group: Int32, values: npt.ArrayLike, groups: int | None = None) -> Float64:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from prism_ch.core.arrays import Int32, Int64
+from prism_ch.core.arrays import Float64, Int32, Int64
 
 
 def group_search(value_group: Int32, values: Int64, query_group: Int32, queries: Int64) -> Int64:
@@ -31,20 +28,15 @@ def group_search(value_group: Int32, values: Int64, query_group: Int32, queries:
     return found
 
 
-def segment_search(values: npt.NDArray[Any], low: Int64, high: Int64, queries: npt.NDArray[Any]) -> Int64:
+def segment_search(values: Float64, low: Int64, high: Int64, queries: Float64) -> Int64:
     """Count the values up to each query inside its own sorted segment.
 
-    Parameters: `values` [n], sorted within each segment; `low`, `high` int64[m], the segment values[low:high] of each
-    query; `queries` [m].
-    Returns int64[m], in 0..high-low. Unlike numpy's searchsorted on a combined key, no sum of times can overflow.
+    Parameters: `values` float64[n], sorted within each segment; `low`, `high` int64[m], the segment values[low:high] of
+    each query; `queries` float64[m]. Returns int64[m], in 0..high-low.
     """
-    first, last = low.copy(), high.copy()
-    span = int((high - low).max()) if len(low) else 0
-    for _ in range(span.bit_length()):
-        middle = (first + last) >> 1
-        unsettled = first < last
-        below = unsettled.copy()
-        below[unsettled] = values[middle[unsettled]] <= queries[unsettled]
-        first = np.where(below, middle + 1, first)
-        last = np.where(unsettled & ~below, middle, last)
-    return first - low
+    from prism_ch.core.bisection import bisect_segments  # noqa: PLC0415 - loads a compiler
+
+    found = np.empty(len(queries), dtype=np.int64)
+    low, high = np.ascontiguousarray(low, dtype=np.int64), np.ascontiguousarray(high, dtype=np.int64)
+    bisect_segments(np.ascontiguousarray(values), low, high, np.ascontiguousarray(queries), found)
+    return found

@@ -97,6 +97,8 @@ class FlowBatch(Columns):
 
     def numbered_by(self, exporters: tuple[str, ...], ways: tuple[tuple[str, ...], ...]) -> FlowBatch:
         """Return the batch with these exporters and ways, which hold all that its observations have."""
+        if (exporters, ways) == (self.exporters, self.ways):
+            return self
         exporter = _renumbered(self.exporters, exporters)[self.exporter]
         way = _renumbered(self.ways, ways)[self.way]
         return replace(self, exporter=exporter, way=way, exporters=exporters, ways=ways)

@@ -89,11 +89,11 @@ def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -
     for length in range(3, params.max_microbatches + 2):
         if length * params.repeats > len(silence):
             break
-        turn = (np.arange(len(silence)) % length).astype(np.int32)
-        lower, upper = robust.quantiles_by(turn, silence, (0.25, 0.75), length)
+        by_turn = np.pad(silence, (0, -len(silence) % length), constant_values=np.nan).reshape(-1, length).T
+        lower, upper = robust.quantiles_of_rows(by_turn, (0.25, 0.75))
         shortest = int(np.argmin(upper))
         if upper[shortest] < params.half * np.delete(lower, shortest).min():
-            usual = robust.median_by(turn, payload[:-1], length)
+            usual = robust.median_by((np.arange(len(silence)) % length).astype(np.int32), payload[:-1], length)
             alike = usual.max() < (1 + params.size_spread) * usual.min()
             return (np.arange(len(gap_s)) % length, length) if alike else None
     return None

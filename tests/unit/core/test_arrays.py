@@ -1,10 +1,14 @@
 """The checks and groupings that the algorithms share."""
 
+from collections.abc import Iterator
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism_ch.core import arrays
 from prism_ch.core.arrays import (
     Growing,
     blocks,
@@ -42,9 +46,17 @@ def test_runs_begin_where_any_key_changes() -> None:
     assert len(run_starts(np.empty(0))) == 0
 
 
+@pytest.fixture(scope="module")
+def few_are_packed() -> Iterator[None]:
+    """Sort few rows as many are sorted."""
+    with patch.object(arrays, "_FEW", 1):
+        yield
+
+
 _KEYS = st.tuples(st.integers(0, 3), st.booleans(), st.integers(-(2**61), 2**61), st.integers(-2, 2))
 
 
+@pytest.mark.usefixtures("few_are_packed")
 @given(st.lists(_KEYS, max_size=30), st.sampled_from([(0, 1, 3), (3, 0, 2), (2, 0), (2, 2, 3), (1,), (2,)]))
 def test_order_is_that_of_lexsort_however_wide_the_keys(rows: list[tuple[int, ...]], chosen: tuple[int, ...]) -> None:
     dtypes = (np.uint16, np.bool_, np.int64, np.int32)
@@ -56,11 +68,22 @@ def test_order_is_that_of_lexsort_however_wide_the_keys(rows: list[tuple[int, ..
     )
 
 
+@pytest.mark.usefixtures("few_are_packed")
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(-(2**61), 2**61)), max_size=20))
 def test_rows_that_many_tie_with_are_ordered_by_the_rest(rows: list[tuple[int, ...]]) -> None:
     columns = [np.array([row[key] for row in rows], dtype=np.int64) for key in range(3)]
     wide = columns[0] * 2**60  # leaves no room for a row's number
     for keys in ([wide], [wide, columns[2]], [wide, columns[1], columns[2]], [columns[1], wide, columns[2]]):
+        np.testing.assert_array_equal(order_by(*keys), np.lexsort(keys[::-1]))
+
+
+@pytest.mark.parametrize("runs", [1, 3, 400])
+@pytest.mark.parametrize("highest", [5, 2**61])
+def test_sorted_runs_are_merged_stably(runs: int, highest: int) -> None:
+    chance = np.random.default_rng(runs)
+    first = np.sort(chance.integers(-highest, highest, (runs, 1200 // runs)), axis=1).ravel()
+    second = chance.integers(0, 2, len(first))
+    for keys in ([first], [first, second], [first, second, first[::-1]]):
         np.testing.assert_array_equal(order_by(*keys), np.lexsort(keys[::-1]))
 
 

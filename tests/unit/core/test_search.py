@@ -28,9 +28,9 @@ def test_group_search_finds_first_larger_value(rows: int, highest: int) -> None:
 def test_segment_search_is_searchsorted_in_each_segment(segments: list[list[int]], queries: list[int]) -> None:
     segments = [sorted(segment) for segment in segments]
     offsets = np.cumsum([0] + [len(segment) for segment in segments], dtype=np.int64)
-    values = np.array([value for segment in segments for value in segment], dtype=np.int64)
+    values = np.array([value for segment in segments for value in segment], dtype=np.float64)
     which = np.arange(len(queries)) % len(segments)
-    found = segment_search(values, offsets[which], offsets[which + 1], np.array(queries, dtype=np.int64))
+    found = segment_search(values, offsets[which], offsets[which + 1], np.array(queries, dtype=np.float64))
     expected = [np.searchsorted(segments[i], query, side="right") for i, query in zip(which, queries, strict=True)]
     np.testing.assert_array_equal(found, expected)
 
