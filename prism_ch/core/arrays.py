@@ -116,6 +116,15 @@ def ranges(first: Int64, count: Int64) -> Int64:
     return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
 
 
+def fold_at(fold: np.ufunc, table: Float64, cell: tuple[npt.NDArray[Any], ...], values: npt.NDArray[Any]) -> None:
+    """Fold values into cells of a contiguous table, as `fold.at`, which takes far longer for several indices.
+
+    Parameters: `cell`, an index [n] for each dimension, not negative; `values` [n].
+    """
+    flat = table.reshape(-1, copy=False)
+    fold.at(flat, np.ravel_multi_index(cell, table.shape), values.astype(np.float64, copy=False))
+
+
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the numbers among integers, sorted, each once. np.unique hashes, which is far slower for many."""
     ordered = np.sort(values, axis=None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import fold_at, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.rising_rows import count_below, count_up_to, nearest_place
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -96,7 +96,7 @@ def _last_ends(bursts: _Bursts, part: Int32, steps: int, params: ReplayParams) -
     """Find when each communicator ends each step. Returns float64[parts, k], and how near ends are that are one."""
     last = np.full((int(part.max()) + 1, steps), -np.inf)
     owner = part[bursts.pair]
-    np.maximum.at(last, (owner, bursts.step), bursts.end)
+    fold_at(np.maximum, last, (owner, bursts.step), bursts.end)
     closing = bursts.end >= last[owner, bursts.step] - params.round_ns
     took = np.quantile((bursts.end - bursts.start)[closing], params.plain_quantile)
     return np.where(np.isinf(last), np.nan, last), params.round_ns + params.round_share * float(took)
@@ -150,7 +150,7 @@ def _numbered(bursts: _Bursts, near_ns: float, params: ReplayParams) -> tuple[_N
     rounds = int(np.bincount(most[most > 0]).argmax())
     whole = many == rounds
     ends = np.full((steps, rounds), np.nan)
-    np.fmax.at(ends, (bursts.step[whole], place[whole]), bursts.end[whole])
+    fold_at(np.fmax, ends, (bursts.step[whole], place[whole]), bursts.end[whole])
     known = ~np.isnan(ends[:, 0])
     own = np.where(whole, place, -1)
     shown = _shown(ends, bursts, own, near_ns, known, pairs, params)
@@ -182,8 +182,8 @@ def _shown(
     first, after = count_below(ends, bursts.step, bursts.start), count_up_to(ends, bursts.step, bursts.end + near_ns)
     first, after = np.where(own < 0, first, own), np.where(own < 0, after, own + 1)
     change = np.zeros((len(ends), ends.shape[1] + 1))
-    np.add.at(change, (bursts.step, first), 1.0 * (after > first))
-    np.add.at(change, (bursts.step, after), -1.0 * (after > first))
+    fold_at(np.add, change, (bursts.step, first), 1.0 * (after > first))
+    fold_at(np.add, change, (bursts.step, after), -1.0 * (after > first))
     cover = np.cumsum(change, axis=1)[:, :-1]
     shown: Bool = np.asarray(np.median(cover[known], axis=0) >= params.half * pairs)
     shown[-1] = True
@@ -193,7 +193,7 @@ def _shown(
 def _of_shape(found: _Numbered, pairs: int, steps: int) -> Float64:
     """Lay out moments as float64[pairs, k, n]. The latest counts where there are several; NaN where there is none."""
     times = np.full((pairs, steps, found.rounds), np.nan)
-    np.fmax.at(times, (found.pair, found.step, found.round), found.at)
+    fold_at(np.fmax, times, (found.pair, found.step, found.round), found.at)
     return times
 
 

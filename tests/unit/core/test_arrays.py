@@ -15,6 +15,7 @@ from prism_ch.core.arrays import (
     check_equal_length,
     check_groups,
     distinct,
+    fold_at,
     order_by,
     ranges,
     run_starts,
@@ -122,3 +123,15 @@ def test_columns_grow_together() -> None:
     growing = Growing(a=np.empty(0), b=np.empty(0))
     with pytest.raises(ValueError, match="b has 1 rows"):
         growing.append(a=np.zeros(2), b=np.zeros(1))
+
+
+def test_values_fold_into_the_cells_of_a_table() -> None:
+    chance = np.random.default_rng(2)
+    cell, values = (chance.integers(0, 3, 40), chance.integers(0, 4, 40)), chance.integers(-9, 9, 40)
+    for fold, start in ((np.fmax, np.nan), (np.minimum, np.inf), (np.add, 0.0)):
+        found, expected = np.full((3, 4), start), np.full((3, 4), start)
+        fold_at(fold, found, cell, values)
+        fold.at(expected, cell, values)
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="copy"):
+        fold_at(np.add, np.zeros((4, 3)).T, cell, values)
