@@ -48,6 +48,9 @@ Output = TypeVar("Output")
 
 #: Jobs examined side by side; more would hold more phases in memory than there are cores to make them.
 _JOBS_AT_ONCE = 2
+#: Jobs of fewer flows, on average, are examined one after the other: threads with short calls of numpy take turns at
+#: the interpreter, and wait longer for it than they gain.
+_FLOWS_OF_LARGE = 30_000
 
 #: A value that an executor keeps, or the failure of its job.
 Kept: TypeAlias = Held[Output | JobFailure]
@@ -193,7 +196,7 @@ def analyse_window(
 
     A job that fails in 3, 4, 5 or 7 stays as it was known, and is among the revision's failures.
     """
-    apart = Apart(LocalExecutor(_JOBS_AT_ONCE) if executor is None else executor)
+    apart = Apart(_threads(flows) if executor is None else executor)
     seen, continued, jobs = examine(flows, topology, params, apart)
     names = [one.job_id for one in jobs]
     # The traffic of each goes once it is described.
@@ -232,6 +235,12 @@ def analyse_window(
     revision = find_incidents(revision, memory, known, seen.window, topology, params.incident, lost)
     revision = replace(revision, jobs=_with_what_ifs(revision, replays, apart), failures=apart.failures)
     return revision, remember_findings(known, memory, revision, seen.window, params.going_on, params.incident.quiet_s)
+
+
+def _threads(flows: WindowFlows) -> LocalExecutor:
+    """Work large jobs side by side, and small ones one after the other."""
+    are_large = len(flows.flows) >= _FLOWS_OF_LARGE * len(flows.known.active)
+    return LocalExecutor(_JOBS_AT_ONCE if are_large else 1)
 
 
 def _lost_share(job: DescribedJob, finding: Finding) -> float | None:

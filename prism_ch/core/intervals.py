@@ -17,9 +17,7 @@ from prism_ch.core.arrays import (
     Int64,
     check_equal_length,
     check_groups,
-    last_rows,
     order_by,
-    run_starts,
 )
 from prism_ch.core.search import group_search
 
@@ -67,18 +65,18 @@ def merge(group: Int32, start: Int64, end: Int64, gap_ns: int = 0) -> Merged:
     An interval of no length is kept as a point: it joins what it lies in or near, else stands alone with no length.
     Raises ValueError on inverted intervals or a negative gap.
     """
+    from prism_ch.core.sweep import are_in_order, unite  # noqa: PLC0415 - loads a compiler
+
     _check_intervals(start, end, group=group)
     if gap_ns < 0:
         raise ValueError(f"gap_ns is {gap_ns}; it can't be negative")
-    order = _order_of(group, start, end)
-    line, begin, finish = group[order], start[order], end[order]
-    reach = _running_max(finish, run_starts(line))
-    opens = np.ones(len(order), dtype=np.bool_)
-    opens[1:] = (line[1:] != line[:-1]) | (begin[1:] - reach[:-1] > gap_ns)
-    first = np.flatnonzero(opens)
-    owner = np.empty(len(order), dtype=np.int64)
-    owner[order] = np.cumsum(opens) - 1
-    return Merged(line[first], begin[first], reach[last_rows(first, len(order))], owner, order[first])
+    group, start, end = np.ascontiguousarray(group, dtype=np.int32), _whole(start), _whole(end)
+    rows = len(start)
+    order = np.arange(rows) if are_in_order(group, start, end) else order_by(group, start, end)
+    line, owner = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.int64)
+    begin, finish, first = np.empty((3, rows), dtype=np.int64)
+    kept = slice(unite(order, group, start, end, gap_ns, line, begin, finish, owner, first))
+    return Merged(line[kept].copy(), begin[kept].copy(), finish[kept].copy(), owner, first[kept].copy())
 
 
 def hull(group: Int32 | Int64, start: Int64, end: Int64, groups: int) -> tuple[Int64, Int64]:
@@ -233,16 +231,6 @@ def _whole(column: Int64) -> Int64:
     return np.ascontiguousarray(column, dtype=np.int64)
 
 
-def _order_of(group: Int32, start: Int64, end: Int64) -> Int64:
-    """Order intervals by (group, start, end); flows mostly come so, and nothing is sorted."""
-    before, after = slice(None, -1), slice(1, None)
-    same_start = (group[after] == group[before]) & (start[after] == start[before])
-    out_of_order = (group[after] < group[before]) | ((group[after] == group[before]) & (start[after] < start[before]))
-    if (out_of_order | (same_start & (end[after] < end[before]))).any():
-        return order_by(group, start, end)
-    return np.arange(len(start), dtype=np.int64)
-
-
 def _check_intervals(start: Int64, end: Int64, **others: Int32) -> None:
     check_equal_length(start=start, end=end, **others)
     inverted = np.flatnonzero(end < start)
@@ -256,22 +244,3 @@ def _check_disjoint(group: Int32, start: Int64, end: Int64) -> None:
     wrong = (group[1:] < group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] < end[:-1]))
     if wrong.any():
         raise ValueError(f"interval {int(np.argmax(wrong)) + 1} is not after, and apart from, the one before it")
-
-
-def _running_max(values: Int64, first: Int64) -> Int64:
-    """Return the largest value so far within each run of rows, int64[n].
-
-    Parameters: `first` int64[runs], the row at which each run begins. Each run is lifted above all values of the run
-    before it, so that one cumulative maximum serves them all.
-    """
-    if len(values) == 0:
-        return values
-    lowest = int(values.min())
-    span = int(values.max()) - lowest + 1
-    if span * len(first) >= 2**63:
-        levels, rank = np.unique(values, return_inverse=True)
-        return levels[_running_max(rank, first)]
-    run = np.zeros(len(values), dtype=np.int64)
-    run[first[1:]] = span
-    lift = np.cumsum(run) - lowest
-    return np.maximum.accumulate(values + lift) - lift

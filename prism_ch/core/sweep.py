@@ -16,6 +16,56 @@ _INTERVALS = (INT64_COLUMN, INT64_COLUMN)
 _SPANS = (INT64_COLUMN, INT64_COLUMN)
 
 
+@compiled_for(INT32_COLUMN, *_INTERVALS)
+def are_in_order(group: Int32, start: Int64, end: Int64) -> bool:
+    """Check whether intervals are sorted by (group, start, end)."""
+    for row in range(1, len(group)):
+        if group[row] != group[row - 1]:
+            if group[row] < group[row - 1]:
+                return False
+        elif start[row] != start[row - 1]:
+            if start[row] < start[row - 1]:
+                return False
+        elif end[row] < end[row - 1]:
+            return False
+    return True
+
+
+@compiled_for(
+    INT64_COLUMN,
+    INT32_COLUMN,
+    *_INTERVALS,
+    INT64,
+    NEW_INT32_COLUMN,
+    *[NEW_INT64_COLUMN] * 4,
+)
+def unite(  # noqa: PLR0913, PLR0917 - a column each
+    order: Int64,
+    group: Int32,
+    start: Int64,
+    end: Int64,
+    gap: int,
+    line: Int32,
+    begin: Int64,
+    finish: Int64,
+    owner: Int64,
+    first_row: Int64,
+) -> int:
+    """Unite intervals that lie at most `gap` apart, and return how many are left.
+
+    Parameters: `order` int64[n], rows by (group, start, end); the last five, [n], are filled, see intervals.Merged.
+    """
+    last = -1
+    for row in order:
+        if last < 0 or group[row] != line[last] or start[row] - finish[last] > gap:
+            last += 1
+            line[last], begin[last], finish[last], first_row[last] = group[row], start[row], end[row], row
+        elif end[row] > finish[last]:
+            finish[last] = end[row]
+        owner[row] = last
+    return last + 1
+
+
 @compiled_for(INT64_COLUMN, INT64_COLUMN, *_INTERVALS, *_SPANS, *[NEW_INT64_COLUMN] * 4)
 def fill_cuts(  # noqa: PLR0913, PLR0917 - a column each
     first: Int64,
