@@ -57,6 +57,9 @@ DEFAULT_PARAMS = Params()
 #: How much time is worked before its window closes at the most, in windows: with more the worker is behind.
 _AHEAD_WINDOWS = 4
 
+#: In how many statements flows are read that go back to different times: each reads more than is needed.
+_SLABS = 4
+
 #: Called after each window with the number of windows done and of all.
 Progress = Callable[[int, int], None]
 
@@ -89,6 +92,14 @@ class StoredFlows:
 
     def read(self, span: FlowSpan) -> FlowBatch:
         """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
+        if span.since_ns is None:
+            return self._read(span)
+        slabs = (self._read(slab) for slab in span.slabs(_SLABS))
+        parts = [flows.take(span.mask(flows)) for flows in slabs]
+        return FlowBatch.concat(parts) if parts else FlowBatch.empty()
+
+    def _read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span whose endpoints are all read for as long."""
         rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
         across = span.across is not None
         start_ns, end_ns = span.time.start_ns, span.time.end_ns

@@ -10,7 +10,7 @@ import numpy as np
 from prism_ch.analysis.observe import clocks
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import WindowFlows
-from prism_ch.model.columns import Bool
+from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.exporter import ExporterHistory
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_span import FlowSpan, ReadFlows
@@ -61,7 +61,7 @@ def lookback(
     A job is one machine: where a window holds traffic of some of its endpoints, all of them are looked back at. New
     endpoints may have begun with members of a settled job before the window: they are looked back at together.
 
-    1. Of a settled job in the window, some steps.
+    1. Of a settled job in the window, some steps: each for as long as its own take.
     2. Of a young one, all since its attempt began, kept until it is looked at again; of endpoints in no job, some
        minutes.
     3. Of a job at rest, the traffic that shows how long its rests usually are, and what it exchanged with storage.
@@ -74,34 +74,36 @@ def lookback(
     moving[own.src] = moving[own.dst] = True
     in_jobs, in_settled = _members(known.jobs, topology), _members(settled, topology)
     newcomers = (moving | _members(young, topology)) & ~in_settled
-    context_ns = min((job.read_from_ns(params_of) for job in settled), default=window.start_ns)
-    lookback_ns = min(
-        window.start_ns - params_of.newcomer_lookback_s * 10**9,
-        context_ns,
-        *(job.read_from_ns(params_of) for job in young if not job.is_unresolved),
-    )
+    looked_back = [*settled, *(job for job in young if not job.is_unresolved)]
+    newcomers_ns = window.start_ns - params_of.newcomer_lookback_s * 10**9
+    lookback_ns = min([newcomers_ns, *(job.read_from_ns(params_of) for job in looked_back)])
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = clocks_known.since(min(remembered_ns, lookback_ns))
     margin_ns = clocks.reach_ns(history, params.clocks)
-    from_ns = min(context_ns - margin_ns, window.start_ns)
+    since_ns = np.full(len(topology), window.start_ns)
+    since_ns[newcomers] = lookback_ns - margin_ns
+    for job in settled:
+        mine = job.members.endpoint
+        since_ns[mine] = np.minimum(since_ns[mine], job.read_from_ns(params_of) - margin_ns)
     # A job at rest may still exchange data with storage, which is in no job.
     with_resting = (_members(known.resting, topology) | ~in_jobs) & ~in_settled & ~newcomers
+    read_from_ns = min((job.read_from_ns(params_of) for job in known.active), default=window.start_ns)
     spans = [
         *_span(_rests_since_ns(known.resting, window, params_of), window.start_ns, with_resting),
-        *_span(from_ns, window.start_ns, in_settled | newcomers),
-        *_span(lookback_ns - margin_ns, from_ns, newcomers),
+        *_span(int(since_ns.min(initial=window.start_ns)), window.start_ns, in_settled | newcomers, since_ns=since_ns),
     ]
-    since_ns = min((job.read_from_ns(params_of) for job in known.active), default=window.start_ns)
     idle = ~(in_jobs | moving)
     if idle.any():
-        spans.extend(_span(since_ns, window.start_ns, _members(known.active, topology), across=idle))
+        spans.extend(_span(read_from_ns, window.start_ns, _members(known.active, topology), across=idle))
     return spans, history
 
 
-def _span(start_ns: int, end_ns: int, endpoints: Bool, across: Bool | None = None) -> Iterator[FlowSpan]:
+def _span(
+    start_ns: int, end_ns: int, endpoints: Bool, across: Bool | None = None, since_ns: Int64 | None = None
+) -> Iterator[FlowSpan]:
     """Yield a span unless there is nothing in it."""
     if endpoints.any() and start_ns < end_ns:
-        yield FlowSpan(Interval(start_ns, end_ns), endpoints, across)
+        yield FlowSpan(Interval(start_ns, end_ns), endpoints, across, since_ns)
 
 
 def _rests_since_ns(resting: Sequence[JobMemory], window: Window, params: ContinueParams) -> int:

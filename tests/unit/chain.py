@@ -37,6 +37,8 @@ class FlowsInMemory:
 
     def _of(self, span: FlowSpan) -> FlowBatch:
         found = self.flows.take((self.flows.end_ns >= span.time.start_ns) & (self.flows.end_ns < span.time.end_ns))
+        if span.since_ns is not None:
+            found = found.take(found.end_ns >= np.maximum(span.since_ns[found.src], span.since_ns[found.dst]))
         if span.endpoints is None:
             return found
         ends = span.endpoints[found.src].astype(int) + span.endpoints[found.dst]

@@ -60,7 +60,7 @@ class KnownJobs:
     ) -> FlowBatch:
         """Leave out flows of settled jobs from before the steps that are looked at.
 
-        Parameters: `margin_ns`, how far clocks may be off. A flow is looked at as long as either of its ends is.
+        Parameters: `margin_ns`, how far clocks may be off. A flow is looked at as long as both of its ends are.
         """
         since_ns = np.full(1 + _last_endpoint(flows, self.jobs), ALWAYS_NS)
         for job in self.active:
@@ -70,7 +70,7 @@ class KnownJobs:
                 since_ns[mine] = np.where(since_ns[mine] == ALWAYS_NS, from_ns, np.minimum(since_ns[mine], from_ns))
         if (since_ns == ALWAYS_NS).all():
             return flows
-        kept = flows.end_ns >= np.minimum(since_ns[flows.src], since_ns[flows.dst])
+        kept = flows.end_ns >= np.maximum(since_ns[flows.src], since_ns[flows.dst])
         return flows if kept.all() else flows.take(kept)
 
 

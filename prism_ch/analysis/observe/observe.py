@@ -63,8 +63,7 @@ class WindowFlows:
         """Leave out flows of settled jobs before the steps they go on from.
 
         Parameters: `moving`, those of jobs that are not at rest.
-        Jobs with long steps are looked back at for longer, and what others did by then is read with theirs; of young
-        jobs all is kept until it is looked at again.
+        Of young jobs all is kept until it is looked at again.
         """
         margin_ns = clocks.reach_ns(self.clocks, params.clocks)
         return self.known.without_settled_past(moving, self.window, margin_ns, params.going_on)

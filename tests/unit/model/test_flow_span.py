@@ -22,11 +22,14 @@ TIMES = st.tuples(st.integers(0, LASTS_MS), st.integers(0, LASTS_MS)).map(
 
 @st.composite
 def spans(draw: st.DrawFn) -> FlowSpan:
-    """Draw a span of all flows, of those between endpoints, or of those between two sets of them."""
-    time, form = draw(TIMES), draw(st.sampled_from(["all", "between", "across"]))
+    """Draw a span of all flows, or of those between endpoints, also since times of their own, or between two sets."""
+    time, form = draw(TIMES), draw(st.sampled_from(["all", "between", "since", "across"]))
     place = np.array(draw(st.lists(st.integers(0, 2), min_size=ENDPOINTS, max_size=ENDPOINTS)))
     if form == "all":
         return FlowSpan(time)
+    if form == "since":
+        moments = st.lists(st.integers(-2, LASTS_MS), min_size=ENDPOINTS, max_size=ENDPOINTS)
+        return FlowSpan(time, place == 0, since_ns=BEGIN_NS + np.array(draw(moments)) * MS)
     return FlowSpan(time, place == 0, place == 1 if form == "across" else None)
 
 
@@ -72,3 +75,27 @@ def test_only_newcomers_are_read_where_others_were() -> None:
     for lacking in kept.lacks(FlowSpan(time, new)):
         source.read(lacking)
     assert source.rows_read == 6 * LASTS_MS  # to each of three, and back
+
+
+@given(spans(), st.integers(1, 4))
+def test_slabs_hold_a_span_each_flow_once(span: FlowSpan, most: int) -> None:
+    source = FlowsInMemory(FLOWS)
+    slabs = list(span.slabs(most))
+    parts = [part.take(span.mask(part)) for part in map(source.read, slabs)]
+    assert len(slabs) <= most
+    assert sorted(row for part in parts for row in rows(part)) == rows(source.read(span))
+
+
+def test_jobs_read_longer_each_for_their_own_time() -> None:
+    time, everyone = Interval(BEGIN_NS, BEGIN_NS + LASTS_MS * MS), np.ones(ENDPOINTS, dtype=bool)
+    since_ns = BEGIN_NS + np.array([0, 0, 10, 10, 10]) * MS
+    source = FlowsInMemory(FLOWS)
+    before = FlowSpan(time, everyone, since_ns=since_ns)
+    kept = ReadFlows((before,), source.read(before))
+    assert len(kept.flows) == (2 * LASTS_MS + 18 * 10)
+    assert kept.lacks(FlowSpan(time, everyone, since_ns=since_ns + 5 * MS)) == ()
+    source.rows_read = 0
+    longer = np.where(np.arange(ENDPOINTS) == 2, BEGIN_NS, since_ns)
+    for lacking in kept.lacks(FlowSpan(time, everyone, since_ns=longer)):
+        source.read(lacking)
+    assert source.rows_read == 4 * LASTS_MS + 4 * 10  # of one endpoint, with two since then and with two since later
