@@ -56,5 +56,7 @@ def test_quick_jobs_are_looked_back_at_for_their_own_steps() -> None:
     for members, step_s in ((range(4), 1), (range(4, 8), LONG_S)):
         back_s = (begin_ns - looked_at.end_ns[np.isin(looked_at.src, members)].min()) / SECOND
         assert steps * step_s - step_s <= back_s <= (steps + 2) * step_s
-    assert len(looked_at) < len(seen.flows)
+    quick, all_quick = (np.count_nonzero(np.isin(each.src, range(4))) for each in (looked_at, seen.flows))
+    assert quick == all_quick
+    assert len(looked_at) < len(seen.flows)  # the other one is young: all of it is kept
     assert len(looked_at.take(looked_at.end_ns >= begin_ns)) == len(seen.flows.take(seen.flows.end_ns >= begin_ns))
