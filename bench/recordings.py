@@ -41,7 +41,7 @@ def landed(folder: Path) -> Iterator[Store]:
 
 
 def write_in_slices(scenario: Scenario, folder: Path, slice_s: float = 60.0) -> None:
-    """Write a recording without holding more of it at once than a job, or a slice.
+    """Write a recording that need not fit into memory.
 
     Each job is simulated by itself, so that what is drawn by chance differs from that of `generate`. What all of them
     send in `slice_s` seconds is one file of `flows/`. Truth is left out. Raises ValueError for late records, which are

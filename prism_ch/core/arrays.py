@@ -117,8 +117,9 @@ def ranges(first: Int64, count: Int64) -> Int64:
 
 
 def fold_at(fold: np.ufunc, table: Float64, cell: tuple[npt.NDArray[Any], ...], values: npt.NDArray[Any]) -> None:
-    """Fold values into cells of a contiguous table, as `fold.at`, which takes far longer for several indices.
+    """Fold values into cells of a contiguous table.
 
+    This is `fold.at`, which takes several times longer for several indices.
     Parameters: `cell`, an index [n] for each dimension, not negative; `values` [n].
     """
     flat = table.reshape(-1, copy=False)

@@ -79,7 +79,7 @@ def fill_cuts(  # noqa: PLR0913, PLR0917 - a column each
     begin: Int64,
     finish: Int64,
 ) -> int:
-    """Cut intervals at the edges of their spans, and return how many parts have a length.
+    """Cut intervals at the edges of their spans, and count the parts with a length.
 
     Parameters: `first`, `stop` int64[n], the spans that each interval may meet; the last four, int64[m], are filled,
     see intervals.Cuts.
@@ -106,10 +106,10 @@ def pack_edges(  # noqa: PLR0913, PLR0917 - a column each
     label: Int32,
     packed: Int64,
 ) -> None:
-    """Pack group, time since its span began, and code of each edge into one number, which sorts as these do.
+    """Pack each edge into one number: group, time since its span began, and code.
 
-    Intervals are cut to their spans. The code is 0 for a span's edge, 2 label + 1 where an interval begins and one more
-    where it ends.
+    Numbers sort as edges do. Intervals are cut to their spans. The code is 0 for a span's edge, 2 label + 1 where an
+    interval begins and one more where it ends.
     Parameters: `low_bits` hold time and code, `code_bits` the code alone; `packed` int64[2 spans + 2 intervals].
     """
     at = 0
@@ -153,7 +153,7 @@ def sweep_edges(  # noqa: PLR0913, PLR0917 - a column each
     finish: Int64,
     shown: Int32,
 ) -> int:
-    """Divide spans by the strongest label that is open, and return how many pieces there are.
+    """Divide spans by the strongest label that is open, and count the pieces.
 
     Parameters: `packed` int64[n], see pack_edges, sorted; `strongest`, labels in falling order of priority; `fill`, the
     label of what is in none; `open_now` int64[labels], zeros; the last four, [n], are filled, see intervals.Pieces.

@@ -37,9 +37,9 @@ class FlowSpan:
         return inside & ((here[flows.src] & there[flows.dst]) | (there[flows.src] & here[flows.dst]))
 
     def without(self, other: FlowSpan) -> Iterator[FlowSpan]:
-        """Yield spans that together hold what another span does not hold of this one, and maybe more of this one.
+        """Yield parts of this span that together hold what another does not.
 
-        An endpoint that the other holds for a shorter time counts as one that it does not hold.
+        They may hold more. An endpoint that the other holds for a shorter time counts as one that it does not hold.
         """
         start_ns = max(self.time.start_ns, other.time.start_ns)
         end_ns = min(self.time.end_ns, other.time.end_ns)
@@ -77,7 +77,10 @@ class FlowSpan:
         return np.asarray(other.since_ns <= mine_ns)
 
     def slabs(self, most: int) -> Iterator[FlowSpan]:
-        """Yield spans of some endpoints and times, at most so many, that together hold this one and little more."""
+        """Divide the span into some whose endpoints are read for as long.
+
+        They hold a little more. Parameters: `most`, how many there may be.
+        """
         if self.endpoints is None or self.since_ns is None:
             yield self
             return

@@ -20,11 +20,12 @@ from prism_ch.settings import Settings
 from prism_ch.simulate import Scenario, generate, textbook, write
 from prism_ch.simulate.families import CONDITIONS, FAMILIES
 from prism_ch.store.client import Store
+from prism_ch.store.flow_source import StoredFlows
 from prism_ch.store.kept_memory import Before, KeptMemory
 from prism_ch.store.ledger import Claim
 from prism_ch.store.read import read_memory
 from prism_ch.store.topology import latest_load
-from prism_ch.worker import StoredFlows, analyse
+from prism_ch.worker import analyse
 from tests.contract import RESULTS, snapshot
 
 PARAMS = Params()

@@ -1,0 +1,45 @@
+"""The flows of a database, by the spans that the analysis asks for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import FlowSpan
+from prism_ch.model.topology import Topology
+from prism_ch.store.client import Store
+from prism_ch.store.flows import read_flows
+from prism_ch.store.pull import PullChoice
+
+#: In how many statements flows are read that go back to different times: each reads more than is needed.
+_SLABS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFlows:
+    """The flows of a database, between endpoints of a topology; `pulls` chooses how they are read."""
+
+    store: Store
+    topology: Topology
+    pulls: PullChoice = field(default_factory=PullChoice)
+
+    def read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
+        if span.since_ns is None:
+            return self._read(span)
+        slabs = (self._read(slab) for slab in span.slabs(_SLABS))
+        parts = [flows.take(span.mask(flows)) for flows in slabs]
+        return FlowBatch.concat(parts) if parts else FlowBatch.empty()
+
+    def _read(self, span: FlowSpan) -> FlowBatch:
+        """Return the flows of a span whose endpoints are all read for as long."""
+        rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
+        across = span.across is not None
+        start_ns, end_ns = span.time.start_ns, span.time.end_ns
+        plan, began_s = self.pulls.plan(), time.process_time()
+        flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across, plan=plan)
+        self.pulls.note(plan, len(flows), time.process_time() - began_s)
+        return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
