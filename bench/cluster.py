@@ -28,7 +28,7 @@ from bench import processes
 from bench.recordings import landed
 from bench.throughput import note
 from prism_ch import worker
-from prism_ch.analysis.executor import Executor, LocalExecutor
+from prism_ch.analysis.executor import Executor
 from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.analysis.window import analyse_window
 from prism_ch.cluster.executor import DaskExecutor
@@ -108,8 +108,8 @@ def main() -> None:
     with ExitStack() as stack:
         clusters = {number: stack.enter_context(cluster(workers=number)) for number in (1, 2)}
         spread = {number: stack.enter_context(DaskExecutor(one.address)) for number, one in clusters.items()}
-        executors: dict[str, Executor] = {
-            "local": LocalExecutor(2),
+        executors: dict[str, Executor | None] = {
+            "local": None,  # as windows are worked without a cluster
             "1 worker": spread[1],
             "2 workers": spread[2],
         }
@@ -157,7 +157,7 @@ def read_windows(gpus: int) -> tuple[list[Window], float]:
 
 
 def measure(
-    windows: Sequence[Window], executors: Mapping[str, Executor], clusters: Mapping[int, Cluster], repeats: int
+    windows: Sequence[Window], executors: Mapping[str, Executor | None], clusters: Mapping[int, Cluster], repeats: int
 ) -> tuple[dict[str, list[float]], dict[tuple[str, str], float]]:
     """Analyse windows with each executor in turn. Returns seconds by executor, and CPU seconds by role, too."""
     seconds: dict[str, list[float]] = {name: [] for name in executors}

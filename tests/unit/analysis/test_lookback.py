@@ -60,3 +60,13 @@ def test_quick_jobs_are_looked_back_at_for_their_own_steps() -> None:
     assert quick == all_quick
     assert len(looked_at) < len(seen.flows)  # the other one is young: all of it is kept
     assert len(looked_at.take(looked_at.end_ns >= begin_ns)) == len(seen.flows.take(seen.flows.end_ns >= begin_ns))
+
+
+def test_hole_stays_one_when_only_long_steps_reach_back_to_it() -> None:
+    hole_ms = (300_000, 340_000)
+    left = [flow for flow in (*QUICK, *SLOW) if not hole_ms[0] <= flow.start_ms + flow.length_ms < hole_ms[1]]
+    found = work(batch(left), WHERE, 60, SETTLES_SOON)
+    assert [(one.kind, one.status, one.subject) for one in found.cluster.values()] == [
+        ("telemetry", "closed", "all exporters")
+    ]
+    assert [job.findings for job in found.jobs.values()] == [{}, {}]
