@@ -33,7 +33,9 @@ class FlowSpan:
             inside &= flows.end_ns >= np.maximum(self.since_ns[flows.src], self.since_ns[flows.dst])
         if self.endpoints is None:
             return inside
-        here, there = self.endpoints, self.endpoints if self.across is None else self.across
+        here, there = self.endpoints, self.across
+        if there is None:
+            return inside & here[flows.src] & here[flows.dst]
         return inside & ((here[flows.src] & there[flows.dst]) | (there[flows.src] & here[flows.dst]))
 
     def without(self, other: FlowSpan) -> Iterator[FlowSpan]:
