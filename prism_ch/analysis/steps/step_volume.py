@@ -53,6 +53,26 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     5. Close the last step of a sequence before stubs of a hanging collective, and where silence has lasted.
     """
     preference, proposals = propose(sequences, params)
+    is_known = ~np.isnan(known.step_volume)
+    step_volume, regular = known.step_volume, np.ones(len(sequences))
+    if not is_known.all():
+        step_volume, regular, preference = _choose_volume(sequences, proposals, preference, known, params)
+    preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
+    ends = segment(sequences, step_volume, preference, params, known.spread)
+    ends = _cut_by_passes(sequences, ends, proposals, regular, params)
+    ends = _end_before_stubs(sequences, ends, step_volume, params)
+    return ends | closed_by_silence(sequences, ends, step_volume, data_end_ns, params)
+
+
+def _choose_volume(
+    sequences: Sequences, proposals: list[Bool], preference: Float64, known: KnownSteps, params: DivideParams
+) -> tuple[Float64, Float64, Float64]:
+    """Choose what a step of each sequence carries: see collective_ends, 1 and 2.
+
+    Returns that, the regular share of what it cuts, float64[k], and the preference of an end after each burst,
+    float64[n], where some are cut by their periods.
+    """
+    is_known = ~np.isnan(known.step_volume)
     step_volume, regular, uneven = usual_step(sequences, proposals, params)
     of_volume = robust.size_classes(sequences.volume, params.same_volume)
     step_volume = _as_most(step_volume, of_volume, params)
@@ -69,7 +89,6 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     alike, throughout = alike | (several & throughout), throughout & ~several
     irregular |= alike
     lonely = np.array([period is not None and lonely_silence(period, params) is not None for period in periods])
-    is_known = ~np.isnan(known.step_volume)
     step_volume, regular = np.where(is_known, known.step_volume, step_volume), np.where(is_known, 1.0, regular)
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
     by_silence = np.array([period is not None and period.by_silence for period in periods]) & ~is_known
@@ -91,11 +110,7 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
         even = (even | _do_most(even, of_volume)) & (share >= params.half)
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
-    preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
-    ends = segment(sequences, step_volume, preference, params, known.spread)
-    ends = _cut_by_passes(sequences, ends, proposals, regular, params)
-    ends = _end_before_stubs(sequences, ends, step_volume, params)
-    return ends | closed_by_silence(sequences, ends, step_volume, data_end_ns, params)
+    return step_volume, regular, preference
 
 
 def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: DivideParams) -> Float64:
