@@ -49,14 +49,19 @@ def write_in_slices(scenario: Scenario, folder: Path, slice_s: float = 60.0) -> 
     """
     if scenario.observation.late:
         raise ValueError("records of a recording in slices come in order")
-    write(generate(replace(scenario, duration_s=1.0)), folder)  # whose topology is that of all jobs
-    for other in ("flows", "truth"):
-        rmtree(folder / other)
     parts, flows = folder / "parts", folder / "flows"
-    parts.mkdir()
-    flows.mkdir()
+    parts.mkdir(parents=True)
     with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
-        files = list(pool.map(partial(_write_job, scenario, parts), range(len(scenario.jobs))))
+        made = list(pool.map(partial(_write_job, scenario, parts), range(len(scenario.jobs))))
+    files = [file for file, _ in made]
+    tenants = {endpoint: tenant for _, of_job in made for endpoint, tenant in of_job.items()}
+    one = generate(replace(scenario, jobs=scenario.jobs[:1], duration_s=1.0))
+    tenant = pa.array([tenants.get(endpoint, "") for endpoint in one.topology["endpoint"].to_pylist()])
+    place = one.topology.schema.get_field_index("tenant")
+    write(replace(one, topology=one.topology.set_column(place, "tenant", tenant)), folder)
+    for other in (flows, folder / "truth"):
+        rmtree(other)
+    flows.mkdir()
     for number in range(math.ceil(scenario.duration_s / slice_s)):
         from_ns, to_ns = scenario.ns([slice_s * number, slice_s * (number + 1)]).tolist()
         inside = [(_ARRIVAL, ">=", from_ns), (_ARRIVAL, "<", to_ns)]
@@ -65,10 +70,14 @@ def write_in_slices(scenario: Scenario, folder: Path, slice_s: float = 60.0) -> 
     rmtree(parts)
 
 
-def _write_job(scenario: Scenario, folder: Path, number: int) -> Path:
-    """Simulate one job of a scenario. What belongs to no job comes with the first."""
+def _write_job(scenario: Scenario, folder: Path, number: int) -> tuple[Path, dict[str, str]]:
+    """Simulate one job of a scenario. What belongs to no job comes with the first.
+
+    Returns the file of its records, and the tenant of its endpoints.
+    """
     surroundings = Surroundings() if number else scenario.surroundings
     alone = replace(scenario, jobs=(scenario.jobs[number],), seed=scenario.seed + number, surroundings=surroundings)
-    file = folder / f"job-{number:05d}.parquet"
-    pq.write_table(generate(alone).flows, file, row_group_size=_GROUP_RECORDS)
-    return file
+    made, file = generate(alone), folder / f"job-{number:05d}.parquet"
+    pq.write_table(made.flows, file, row_group_size=_GROUP_RECORDS)
+    pairs = zip(made.topology["endpoint"].to_pylist(), made.topology["tenant"].to_pylist(), strict=True)
+    return file, {endpoint: tenant for endpoint, tenant in pairs if tenant}
