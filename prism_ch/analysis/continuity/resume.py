@@ -9,6 +9,7 @@ into one another: the more steps are slow, the less they show what a step is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from prism_ch.analysis.roles.roles import identify
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.core import robust
 from prism_ch.core.pairs import PairIndex
-from prism_ch.model.columns import Int64
+from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import ContinueParams, Params
@@ -114,12 +115,18 @@ def _find_steps(
        are slow, or its steps are more even than those found anew; from then on also in later windows (`even_until`).
     """
     unresolved = either_way(seen.bursts, seen.merged)
-    found = identify(seen.bursts, seen.recurring & ~unresolved, params.identify)
+
+    @cache
+    def identified() -> PairKinds:
+        return identify(seen.bursts, seen.recurring & ~unresolved, params.identify)
 
     def steps(known: Division | None, even_until: int) -> AttemptSteps:
-        kinds = (
-            found if known is None or memory is None else keep_known_kinds(found, seen.bursts, memory, params.going_on)
-        )
+        if known is None or memory is None:
+            kinds = identified()
+        else:
+            kinds = known_kinds(seen.bursts, memory) or keep_known_kinds(
+                identified(), seen.bursts, memory, params.going_on
+            )
         kinds = name_merged(kinds, seen.bursts, unresolved, params.merged)
         division = divide(seen.bursts, kinds, attempt.endpoints, params.divide, known)
         return AttemptSteps(attempt, seen, kinds, division, even_until, is_sure=known is not None)
@@ -176,8 +183,7 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, para
     """
     if len(memory.pairs) == 0:
         return kinds
-    row = PairIndex.of(memory.pairs.src, memory.pairs.dst).rows_of(traffic.pair_src, traffic.pair_dst)
-    found = (row >= 0) & (memory.pairs.kind[row] != OTHER)
+    row, found = _known_pairs(traffic, memory)
     kind = np.where(found, memory.pairs.kind[row], kinds.kind)
     confidence = np.where(found, memory.pairs.confidence[row], kinds.confidence)
     known = kind[traffic.pair]
@@ -188,6 +194,23 @@ def keep_known_kinds(kinds: PairKinds, traffic: Traffic, memory: JobMemory, para
     renamed = (kind != kinds.kind) & (as_known < params.little * moved)
     changed = (renamed | (found & memory.attempt.is_plain))[traffic.pair]
     return PairKinds(kind, confidence, np.where(changed, known, kinds.burst))
+
+
+def known_kinds(traffic: Traffic, memory: JobMemory) -> PairKinds | None:
+    """Return the kinds of a known job's pairs, None unless each had one."""
+    if not memory.attempt.is_plain or len(memory.pairs) == 0:
+        return None
+    row, found = _known_pairs(traffic, memory)
+    if not found.all():
+        return None
+    kind = memory.pairs.kind[row]
+    return PairKinds(kind, memory.pairs.confidence[row], kind[traffic.pair])
+
+
+def _known_pairs(traffic: Traffic, memory: JobMemory) -> tuple[Int64, Bool]:
+    """Return each pair's row among known ones, int64[pairs], and whether its kind is."""
+    row = PairIndex.of(memory.pairs.src, memory.pairs.dst).rows_of(traffic.pair_src, traffic.pair_dst)
+    return row, (row >= 0) & (memory.pairs.kind[row] != OTHER)
 
 
 def known_steps(memory: JobMemory | None, params: ContinueParams) -> Division | None:

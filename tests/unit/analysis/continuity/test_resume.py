@@ -15,6 +15,7 @@ from prism_ch.analysis.continuity.resume import (
     go_on,
     is_slow,
     keep_known_kinds,
+    known_kinds,
     known_steps,
     what_stays,
 )
@@ -325,6 +326,20 @@ class TestKinds:
         assert found.kind.tolist() == [DP, DP, DP]
         assert set(of_known.tolist()) == {DP}
         assert EP in found.burst[self.SEEN.pair > 0]
+
+    @pytest.mark.parametrize(
+        "known, is_plain",
+        [([(0, 1, DP), (1, 0, PP), (2, 3, EP)], True), ([(0, 1, DP), (1, 0, PP), (2, 3, EP)], False)]
+        + [(known, True) for known in ([(0, 1, DP), (1, 0, PP)], [(0, 1, DP), (1, 0, PP), (2, 3, OTHER)], [])],
+    )
+    def test_what_all_pairs_were_needs_no_look(self, known: list[tuple[int, int, int]], is_plain: bool) -> None:
+        memory = replace(SETTLED, attempt=replace(SETTLED.attempt, is_plain=is_plain), pairs=self.known(known))
+        found = known_kinds(self.SEEN, memory)
+        assert (found is not None) == (is_plain and len(known) == 3 and known[2][2] == EP)
+        if found is not None:
+            kept = keep_known_kinds(self.found(OTHER, DP, DP), self.SEEN, memory, PARAMS)
+            for name in ("kind", "confidence", "burst"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(kept, name))
 
     def test_nothing_known_changes_nothing(self) -> None:
         now = self.found(DP, PP, OTHER)
