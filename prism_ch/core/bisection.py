@@ -3,7 +3,26 @@
 from __future__ import annotations
 
 from prism_ch.core.arrays import Float64, Int32, Int64
-from prism_ch.core.machine_code import FLOAT64_COLUMN, INT32_COLUMN, INT64_COLUMN, NEW_INT64_COLUMN, compiled_for
+from prism_ch.core.machine_code import (
+    FLOAT64_COLUMN,
+    INT32_COLUMN,
+    INT64_COLUMN,
+    NEW_INT64_COLUMN,
+    compiled_for,
+    inlined,
+)
+
+
+@inlined
+def _first_larger(values: Int64 | Float64, low: int, high: int, query: float) -> int:
+    """Find the first row of values[low:high], sorted, that is larger than a query."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] <= query:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled_for(INT64_COLUMN, INT64_COLUMN, INT32_COLUMN, INT64_COLUMN, NEW_INT64_COLUMN)
@@ -30,12 +49,7 @@ def bisect_groups(offsets: Int64, values: Int64, query_group: Int32, queries: In
                     break
                 low += bound
                 bound *= 2
-        while low < high:
-            middle = (low + high) >> 1
-            if values[middle] <= query:
-                low = middle + 1
-            else:
-                high = middle
+        low = _first_larger(values, low, high, query)
         found[row] = low
         before, lesser, at = group, query, low
 
@@ -47,11 +61,4 @@ def bisect_segments(values: Float64, low: Int64, high: Int64, queries: Float64, 
     Parameters: `found` int64[m], which is filled.
     """
     for row in range(len(queries)):
-        first, last, query = low[row], high[row], queries[row]
-        while first < last:
-            middle = (first + last) >> 1
-            if values[middle] <= query:
-                first = middle + 1
-            else:
-                last = middle
-        found[row] = first - low[row]
+        found[row] = _first_larger(values, low[row], high[row], queries[row]) - low[row]
