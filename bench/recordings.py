@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import load_topology
-from prism_ch.simulate import Scenario, generate, write
+from prism_ch.simulate import Scenario, generate
+from prism_ch.simulate.generate import write_topology
 from prism_ch.simulate.scenario import Surroundings
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
@@ -51,6 +52,7 @@ def write_in_slices(scenario: Scenario, folder: Path, slice_s: float = 60.0) -> 
         raise ValueError("records of a recording in slices come in order")
     parts, flows = folder / "parts", folder / "flows"
     parts.mkdir(parents=True)
+    flows.mkdir()
     with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
         made = list(pool.map(partial(_write_job, scenario, parts), range(len(scenario.jobs))))
     files = [file for file, _ in made]
@@ -58,10 +60,7 @@ def write_in_slices(scenario: Scenario, folder: Path, slice_s: float = 60.0) -> 
     one = generate(replace(scenario, jobs=scenario.jobs[:1], duration_s=1.0))
     tenant = pa.array([tenants.get(endpoint, "") for endpoint in one.topology["endpoint"].to_pylist()])
     place = one.topology.schema.get_field_index("tenant")
-    write(replace(one, topology=one.topology.set_column(place, "tenant", tenant)), folder)
-    for other in (flows, folder / "truth"):
-        rmtree(other)
-    flows.mkdir()
+    write_topology(one.topology.set_column(place, "tenant", tenant), folder)
     for number in range(math.ceil(scenario.duration_s / slice_s)):
         from_ns, to_ns = scenario.ns([slice_s * number, slice_s * (number + 1)]).tolist()
         inside = [(_ARRIVAL, ">=", from_ns), (_ARRIVAL, "<", to_ns)]

@@ -77,12 +77,17 @@ def write(simulation: Simulation, folder: Path, instead_of: Iterable[Path] = ())
     (folder / "truth").mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         pa.parquet.write_table(table, folder / name, compression="zstd")
-    with (folder / "topology.csv").open("w", newline="") as topology:
-        lines = csv.writer(topology, lineterminator="\n")
-        lines.writerow(simulation.topology.column_names)
-        lines.writerows(zip(*simulation.topology.to_pydict().values(), strict=True))
+    write_topology(simulation.topology, folder)
     (folder / "truth" / "scenario.json").write_text(json.dumps(simulation.summary, indent=1) + "\n")
     return [folder / name for name in (*tables, "topology.csv", "truth/scenario.json")]
+
+
+def write_topology(topology: pa.Table, folder: Path) -> None:
+    """Write topology.csv under `folder`, which exists."""
+    with (folder / "topology.csv").open("w", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(topology.column_names)
+        lines.writerows(zip(*topology.to_pydict().values(), strict=True))
 
 
 def _run_job(scenario: Scenario, number: int, network: Network) -> JobTruth:
