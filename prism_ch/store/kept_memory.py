@@ -19,6 +19,9 @@ from prism_ch.store.topology import TopologyLoad, read_topology
 #: Windows that start in one of these spans go on from what is kept; the first of the next reads the database, so that
 #: what is past its retention is forgotten as after a restart.
 _SPAN_NS = 3600 * 10**9
+#: Of more flows none are kept: 20 million take a GiB, which the next window needs for its own, and reading them again
+#: takes a few seconds where looking at them takes minutes.
+_KEPT_FLOWS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class KeptMemory:
             replace(job, findings=_remembered(job.findings), pauses=_remembered(job.pauses)) for job in memory.jobs
         )
         memory = replace(memory, jobs=jobs, findings=_remembered(memory.findings), exporters=exporters)
-        before = replace(known, memory=memory)
+        flows = known.flows if len(known.flows.flows) <= _KEPT_FLOWS else ReadFlows()
+        before = Before(memory, flows)
         self._kept = _Kept(after.start_ns, claim.revision + 1, claim.inputs, topology.endpoints, before)
 
 
