@@ -110,19 +110,28 @@ class FlowBatch(Columns):
         return np.cumsum(change)
 
     @classmethod
-    def concat(cls, batches: Sequence[FlowBatch]) -> FlowBatch:
+    def concat(cls, batches: Iterable[FlowBatch]) -> FlowBatch:
         """Join batches that share no observation, sorted as a batch is.
 
         They may number exporters and ways differently; those without an observation are left out. One alone is not
-        copied.
+        copied. Of what nobody else holds, each column goes once it is joined.
         """
-        if len(batches) == 1:
-            return batches[0].with_used_names()
-        exporters = tuple(sorted({name for batch in batches for name in _named(batch.exporter, batch.exporters)}))
-        ways = tuple(sorted({way for batch in batches for way in _named(batch.way, batch.ways)}))
-        renumbered = [batch.numbered_by(exporters, ways) for batch in batches]
-        joined = replace(super(FlowBatch, cls).concat(renumbered), exporters=exporters, ways=ways)
-        return _sorted(joined)
+        held = [batch for batch in batches if len(batch)]
+        if not held:
+            return cls.empty()
+        if len(held) == 1:
+            return held.pop().with_used_names()
+        exporters = tuple(sorted({name for batch in held for name in _named(batch.exporter, batch.exporters)}))
+        ways = tuple(sorted({way for batch in held for way in _named(batch.way, batch.ways)}))
+        parts = [_columns_of(batch.numbered_by(exporters, ways)) for batch in held]
+        held.clear()
+        order = order_by(*(np.concatenate([part[key] for part in parts]) for key in _SORTED_BY))
+        is_sorted = _is_rising(order)
+        joined = {}
+        for name in tuple(parts[0]):
+            column = np.concatenate([part.pop(name) for part in parts])
+            joined[name] = column if is_sorted else column[order]
+        return cls(**joined, exporters=exporters, ways=ways)
 
     @classmethod
     def in_order(cls, parts: Iterable[FlowBatch]) -> FlowBatch:
@@ -167,7 +176,12 @@ def _renumbered(names: Sequence[Any], among: Sequence[Any]) -> Int32:
 
 
 def _sorted(batch: FlowBatch) -> FlowBatch:
-    return batch.take(order_by(*(getattr(batch, key) for key in _SORTED_BY)))
+    order = order_by(*(getattr(batch, key) for key in _SORTED_BY))
+    return batch if _is_rising(order) else batch.take(order)
+
+
+def _is_rising(rows: Int64) -> bool:
+    return bool((rows[1:] > rows[:-1]).all())
 
 
 def of_several(group: Int64 | Int32, exporter: Int32) -> Bool:

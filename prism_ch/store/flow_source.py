@@ -30,9 +30,8 @@ class StoredFlows:
         """Return the flows of a span, as the analysis asks for them (see FlowSource)."""
         if span.since_ns is None:
             return self._read(span)
-        slabs = (self._read(slab) for slab in span.slabs(_SLABS))
-        parts = [flows.take(span.mask(flows)) for flows in slabs]
-        return FlowBatch.concat(parts) if parts else FlowBatch.empty()
+        slabs = map(self._read, span.slabs(_SLABS))
+        return FlowBatch.concat(flows.take(span.mask(flows)) for flows in slabs)
 
     def _read(self, span: FlowSpan) -> FlowBatch:
         """Return the flows of a span whose endpoints are all read for as long."""

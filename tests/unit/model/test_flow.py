@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import fields, replace
 from itertools import pairwise
 
@@ -91,6 +92,27 @@ def test_moved_rows_are_sorted_anew_and_otherwise_the_same(seen: list[Flow], by_
     keys = ("src", "dst", "start_ns", "end_ns", "src_port")
     order = list(zip(*(getattr(moved, key).tolist() for key in keys), strict=True))
     assert order == sorted(order)
+
+
+def test_of_what_stays_in_order_only_times_are_copied() -> None:
+    made = batch([Flow(0, 1, 0), Flow(0, 1, 50), Flow(1, 0, 5)])
+    moved = made.moved(np.array([10**6, 0, -(10**6)]))
+    assert (moved.bytes is made.bytes, moved.start_ns is made.start_ns) == (True, False)
+
+
+def test_parts_that_nobody_else_holds_go_while_they_are_joined() -> None:
+    times = np.arange(200_000)
+    tracemalloc.start()
+    try:
+        one = batch([Flow(0, 1, 0)])
+        parts = [replace(one.take(times * 0), start_ns=2 * times + late) for late in (0, 1)]
+        held, _ = tracemalloc.get_traced_memory()
+        joined = FlowBatch.concat(parts.pop() for _ in range(2))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert joined.start_ns.tolist() == list(range(2 * len(times)))
+    assert peak < 2.1 * held
 
 
 def test_ticks_divide_all_times_of_an_exporter() -> None:
