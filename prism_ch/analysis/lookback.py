@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from prism_ch.analysis.executor import let_go
 from prism_ch.analysis.observe import clocks
-from prism_ch.analysis.observe.known_jobs import KnownJobs
+from prism_ch.analysis.observe.known_jobs import KnownJobs, first_looked_at_ns
 from prism_ch.analysis.observe.observe import WindowFlows
 from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.exporter import ExporterHistory
@@ -47,9 +48,9 @@ def read_window(
     own = source.read(FlowSpan(window))
     known = KnownJobs.of(memory, window, own, topology, params.going_on)
     spans, history = lookback(own, window, known, memory.exporters, topology, params)
-    earlier = [part for span in spans for part in (before.of(span), *map(source.read, before.lacks(span)))]
-    parts = [part for part in (own, *earlier) if len(part)]
-    read = ReadFlows((FlowSpan(window), *spans), FlowBatch.concat(parts) if parts else own)
+    parts = [own, *(part for span in spans for part in (before.of(span), *map(source.read, before.lacks(span))))]
+    del own  # what is joined below is held by nobody else
+    read = ReadFlows((FlowSpan(window), *spans), FlowBatch.concat(let_go(parts)))
     return WindowFlows(window, read, history, known, is_whole)
 
 
@@ -80,11 +81,9 @@ def lookback(
     remembered_ns = window.start_ns - params.clocks.remembered_s * 10**9
     history = clocks_known.since(min(remembered_ns, lookback_ns))
     margin_ns = clocks.reach_ns(history, params.clocks)
-    since_ns = np.full(len(topology), window.start_ns)
+    from_ns = [job.read_from_ns(params_of) - margin_ns for job in settled]
+    since_ns = np.minimum(first_looked_at_ns(settled, from_ns, len(topology)), window.start_ns)
     since_ns[newcomers] = lookback_ns - margin_ns
-    for job in settled:
-        mine = job.members.endpoint
-        since_ns[mine] = np.minimum(since_ns[mine], job.read_from_ns(params_of) - margin_ns)
     # A job at rest may still exchange data with storage, which is in no job.
     with_resting = (_members(known.resting, topology) | ~in_jobs) & ~in_settled & ~newcomers
     read_from_ns = min((job.read_from_ns(params_of) for job in known.active), default=window.start_ns)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.model.columns import Bool
+from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
-from prism_ch.model.job import ALWAYS_NS
+from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
 from prism_ch.model.memory import JobMemory, WindowMemory
 from prism_ch.model.params import ContinueParams
 from prism_ch.model.topology import Topology
@@ -62,16 +62,26 @@ class KnownJobs:
 
         Parameters: `margin_ns`, how far clocks may be off. A flow is looked at as long as both of its ends are.
         """
-        since_ns = np.full(1 + _last_endpoint(flows, self.jobs), ALWAYS_NS)
-        for job in self.active:
-            if job.is_settled(params):
-                mine = job.members.endpoint
-                from_ns = min(job.context_start_ns(params) - margin_ns, window.start_ns)
-                since_ns[mine] = np.where(since_ns[mine] == ALWAYS_NS, from_ns, np.minimum(since_ns[mine], from_ns))
-        if (since_ns == ALWAYS_NS).all():
+        settled = [job for job in self.active if job.is_settled(params)]
+        if not settled:
             return flows
+        from_ns = [min(job.context_start_ns(params) - margin_ns, window.start_ns) for job in settled]
+        since_ns = first_looked_at_ns(settled, from_ns, 1 + _last_endpoint(flows, self.jobs))
+        since_ns[since_ns == FOREVER_NS] = ALWAYS_NS
         kept = flows.end_ns >= np.maximum(since_ns[flows.src], since_ns[flows.dst])
         return flows if kept.all() else flows.take(kept)
+
+
+def first_looked_at_ns(jobs: Iterable[JobMemory], from_ns: Iterable[int], endpoints: int) -> Int64:
+    """Return since when each endpoint is looked at as a member of some jobs.
+
+    It is int64[endpoints], FOREVER_NS of those in none.
+    Parameters: `from_ns`, since when each job is.
+    """
+    since_ns = np.full(endpoints, FOREVER_NS)
+    for job, job_ns in zip(jobs, from_ns, strict=True):
+        since_ns[job.members.endpoint] = np.minimum(since_ns[job.members.endpoint], job_ns)
+    return since_ns
 
 
 def active_jobs(known: Sequence[JobMemory], flows: FlowBatch) -> list[JobMemory]:
@@ -115,8 +125,11 @@ def of_past_attempts(flows: FlowBatch, known: Sequence[JobMemory], active: Itera
     """
     mask = np.zeros(len(flows), dtype=bool)
     going_on = {job.job.job_id for job in active}
+    earliest_ns = int(flows.end_ns.min(initial=FOREVER_NS))
     for job in known:
         over_ns = job.attempt.begin_ns if job.job.job_id in going_on else _over_ns(job)
+        if over_ns <= earliest_ns:
+            continue
         rows = flows.rows_between(job.members.endpoint)
         mask[rows[flows.end_ns[rows] < over_ns]] = True
     return mask
