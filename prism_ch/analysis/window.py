@@ -161,7 +161,9 @@ def _described(
     graphs = [graph_of(attempt) if attempt.params.replay.every_window else None for attempt in job.attempts]
     idle = [idle_of(attempt, graph) for attempt, graph in zip(job.attempts, graphs, strict=True)]
     still = found.stands_still
-    revision = job_revision(found.job, found.findings, found.usual_compute, idle, stands_still=still)
+    revision = job_revision(
+        found.job, around.seen.earlier, found.findings, found.usual_compute, idle, stands_still=still
+    )
     pairs = zip(job.attempts, graphs, strict=True)
     replays = tuple(ReplayedAttempt.of(one, graph) for one, graph in pairs if graph is not None)
     revision = replace(revision, findings=with_pauses(revision.findings, replays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
-from prism_ch.model.columns import Float64, Int64
+from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobFailure, JobMemory
@@ -63,15 +63,14 @@ class RebuiltAttempt:
 class ContinuedJob:
     """A job that a window shows, from what is known of it to its new steps.
 
-    `job` is its last attempt under the job's name, `newest` what is to be remembered of that; `flows` and `counted` are
-    those of JobTraffic, of all attempts. `steps` and `gpu_steps` are those known before that stay, and the new ones.
+    `job` is its last attempt under the job's name, `newest` what is to be remembered of that; `flows` are those of all
+    attempts. `steps` and `gpu_steps` are those known before that stay, and the new ones.
     `memory` is what was known of it, `before` the part of it that stays, None where all is found again. `holes` are the
     spans of which its records are missing.
     """
 
     job: RecognisedJob
     flows: FlowCut
-    counted: FlowCut
     attempts: tuple[RebuiltAttempt, ...]
     newest: Attempt
     steps: Steps
@@ -79,6 +78,20 @@ class ContinuedJob:
     memory: JobMemory | None
     before: JobMemory | None
     holes: tuple[Hole, ...] = ()
+
+    @property
+    def endpoints(self) -> Int32:
+        """Those of all attempts, int32[n], rising."""
+        return _endpoints([one.attempt for one in self.attempts])
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """From the begin of the first attempt to the end of the last one."""
+        return self.attempts[0].attempt.begin_ns, self.attempts[-1].attempt.end_ns
+
+
+def _endpoints(attempts: Iterable[RecognisedJob]) -> Int32:
+    return np.unique(np.concatenate([one.endpoints for one in attempts]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +225,10 @@ def rebuild_job(
     records are missing: steps that one cuts are not whole. Returns None if the window holds nothing of the job.
     """
     memory = seen.known.get(job[0].attempt.job_id)
-    endpoints = np.unique(np.concatenate([one.attempt.endpoints for one in job]))
+    endpoints = _endpoints(one.attempt for one in job)
     span_ns = job[0].attempt.begin_ns, job[-1].attempt.end_ns
-    own, flows, counted = (FlowCut(each, endpoints, *span_ns) for each in (seen.new, seen.flows, seen.counted))
-    if own.is_empty():
+    begin_ns, end_ns = span_ns
+    if FlowCut(seen.looked_at, endpoints, max(begin_ns, seen.window.start_ns), end_ns).is_empty():
         return None
     before = resume.what_stays(memory, params.going_on)
     steps, gpu_steps = (Steps.empty(), GpuSteps.empty()) if before is None else (before.steps, before.gpu_steps)
@@ -240,7 +253,8 @@ def rebuild_job(
         steps = Steps.concat([steps, rebuilt.steps])
         gpu_steps = GpuSteps.concat([gpu_steps, rebuilt.gpu_steps])
     name = replace(job[-1].attempt, job_id=job[0].attempt.job_id)
-    return ContinuedJob(name, flows, counted, tuple(attempts), newest, steps, gpu_steps, memory, before, tuple(holes))
+    flows = FlowCut(seen.flows, endpoints, *span_ns)
+    return ContinuedJob(name, flows, tuple(attempts), newest, steps, gpu_steps, memory, before, tuple(holes))
 
 
 def _with_unseen(new: resume.NewSteps, division: Division, holes: Sequence[Hole]) -> resume.NewSteps:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
+from prism_ch.analysis.observe.earlier import EarlierFlows
 from prism_ch.analysis.roles.stage_order import add_groups
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.pairs import PairIndex
@@ -50,6 +51,7 @@ _CLOCKS_NS = 10**9
 
 def job_revision(
     found: ContinuedJob,
+    earlier: EarlierFlows,
     findings: tuple[Finding, ...],
     usual_compute: UsualComputeTime,
     idle: Sequence[GpuIdle] = (),
@@ -58,11 +60,11 @@ def job_revision(
 ) -> JobRevision:
     """Put all that a window shows of a job into rows.
 
-    Parameters: `findings` on it; `usual_compute`, how long its ranks compute, to be remembered; `idle`, of the
-    new GPU-steps of each of its attempts.
+    Parameters: `earlier`, what was seen before the window; `findings` on the job; `usual_compute`, how long its ranks
+    compute, to be remembered; `idle`, of the new GPU-steps of each of its attempts.
     """
     before, last = found.before, found.attempts[-1]
-    pairs = _pairs(found)
+    pairs = _pairs(found, earlier)
     first_seen = int(pairs.first_seen_ns.min())
     if found.memory is not None:
         first_seen = min(first_seen, found.memory.job.first_seen_ns)
@@ -181,7 +183,7 @@ def unchanged(memory: JobMemory) -> JobRevision:
     )
 
 
-def _pairs(found: ContinuedJob) -> Pairs:
+def _pairs(found: ContinuedJob, earlier: EarlierFlows) -> Pairs:
     """Count what every pair moved, added to what was counted before."""
     pairs = _count_pairs(found.flows.batch(), found.attempts)
     basis = found.memory if found.memory is not None and found.memory.is_unresolved else found.before
@@ -189,7 +191,7 @@ def _pairs(found: ContinuedJob) -> Pairs:
         return pairs
     # All until the job was last seen is counted already, but for pairs whose ends were not yet in it. Clocks may have
     # been corrected since.
-    known, counted = basis.pairs, found.counted.batch()
+    known, counted = basis.pairs, earlier.between(found.endpoints, *found.span_ns)
     was_in = PairIndex.of(known.src, known.dst).holds(counted.src, counted.dst)
     counted = counted.take(was_in & (counted.end_ns <= basis.job.last_seen_ns + _CLOCKS_NS))
     return _add_pairs(known, _without(pairs, _count_pairs(counted, found.attempts)), found.newest.begin_ns)

@@ -23,15 +23,12 @@ from prism_ch.model.traffic import Traffic
 class JobTraffic:
     """What endpoints move: bursts, and the flows that they are made of.
 
-    `new` are the window's own observations, `flows` one observation a flow by right clocks, `counted` the flows as
-    earlier windows counted them; `timeouts`, of the exporters. Of the pairs of `bursts`, `recurring` bool[pairs] carry
-    steady traffic; records of `coarse` bool[pairs] run on over many steps, and `merged` bool[pairs] are those of them
-    that are training all the same.
+    `flows` are one observation a flow by right clocks; `timeouts`, of the exporters. Of the pairs of `bursts`,
+    `recurring` bool[pairs] carry steady traffic; records of `coarse` bool[pairs] run on over many steps, and `merged`
+    bool[pairs] are those of them that are training all the same.
     """
 
-    new: FlowCut
     flows: FlowCut
-    counted: FlowCut
     timeouts: Timeouts
     bursts: Traffic
     recurring: Bool
@@ -43,17 +40,15 @@ class JobTraffic:
         """Find the pairs that carry the steady traffic of jobs."""
         recurring = recurring_pairs(seen.bursts, topology, params.recognise) & ~seen.coarse
         merged = merged_training(seen.bursts, topology, seen.coarse, recurring, params.merged)
-        new, flows, counted = map(FlowCut, (seen.new, seen.flows, seen.counted))
-        return cls(new, flows, counted, seen.timeouts, seen.bursts, recurring, seen.coarse, merged)
+        return cls(FlowCut(seen.flows), seen.timeouts, seen.bursts, recurring, seen.coarse, merged)
 
     def without_flows(self) -> JobTraffic:
         """Return it without flows, which are shared with all stages; its bursts are not."""
-        none = FlowCut(FlowBatch.empty())
-        return replace(self, new=none, flows=none, counted=none)
+        return replace(self, flows=FlowCut(FlowBatch.empty()))
 
     def with_flows(self, seen: Observed) -> JobTraffic:
         """Return it with the flows that a window shows."""
-        return replace(self, new=FlowCut(seen.new), flows=FlowCut(seen.flows), counted=FlowCut(seen.counted))
+        return replace(self, flows=FlowCut(seen.flows))
 
     @property
     def steady(self) -> Bool:
@@ -62,12 +57,11 @@ class JobTraffic:
 
     def within(self, endpoints: Int32, begin_ns: int, end_ns: int) -> JobTraffic:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
-        new, flows, counted = (one.within(endpoints, begin_ns, end_ns) for one in (self.new, self.flows, self.counted))
-        bursts = self.bursts
+        bursts, flows = self.bursts, self.flows.within(endpoints, begin_ns, end_ns)
         inside = is_among(bursts.pair_src, endpoints) & is_among(bursts.pair_dst, endpoints)
         rows = bursts.rows_of(np.flatnonzero(inside))
         kept = bursts.take(rows[(bursts.end_ns[rows] >= begin_ns) & (bursts.end_ns[rows] < end_ns)])
-        return replace(self._keep(kept, kept.moving()), flows=flows, counted=counted, new=new)
+        return replace(self._keep(kept, kept.moving()), flows=flows)
 
     def since(self, start_ns: int) -> JobTraffic:
         """Return it without the bursts that end before a time."""

@@ -30,18 +30,30 @@ _ROCE_HEADER_BYTES = 62
 _TCP = 6
 
 
+def blur_of(batch: FlowBatch, shared: Bool, blurs_ns: Int64) -> int:
+    """Return how far apart exporters that saw the same flows may see one moment, ns."""
+    return int(blurs_ns[distinct(batch.exporter[shared])].max(initial=0))
+
+
 def elect(batch: FlowBatch, blurs_ns: Int64) -> FlowBatch:
     """Keep one exporter's records of each flow that several exporters saw.
 
     Parameters: `blurs_ns` int64[exporters], how far apart an exporter and others may see one moment.
+    """
+    shared = batch.shared()
+    return elect_among(batch, shared, blur_of(batch, shared, blurs_ns))
+
+
+def elect_among(batch: FlowBatch, shared: Bool, blur_ns: int) -> FlowBatch:
+    """Keep one exporter's records of each flow that is known to be shared by several.
+
+    Parameters: `shared` bool[n], the observations of 5-tuples that several saw; `blur_ns`, see blur_of.
     Observations belong to one flow if they share the 5-tuple and overlap in time, but for that. The exporter with
     the most bytes of it is elected, the first by name if several saw the same.
     """
-    shared = batch.shared()
     if not shared.any():
         return batch
     seen = batch.take(shared)
-    blur_ns = int(blurs_ns[distinct(seen.exporter)].max())
     flow = intervals.merge(seen.five_tuples().astype(np.int32), seen.start_ns, seen.end_ns, gap_ns=blur_ns).owner
     exporters = len(batch.exporters)
     vote, which = np.unique(flow * exporters + seen.exporter, return_inverse=True)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from prism_ch.analysis.observe import clocks
-from prism_ch.analysis.observe.bursts import elect, read_bursts
+from prism_ch.analysis.observe.bursts import blur_of, elect_among, read_bursts
+from prism_ch.analysis.observe.earlier import EarlierFlows
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.timeouts import coarse_pairs, infer_timeouts
@@ -73,19 +74,19 @@ class WindowFlows:
 class Observed:
     """What a window and the time before it show.
 
-    `read` are all observations, by the exporters' clocks, `new` those of the window. By right clocks: `by_pair` are the
-    `flows`, one observation each, `counted` the flows as earlier windows counted them, and `bursts` what they make.
-    Records of `coarse` bool[pairs] run on over many steps. Flows are known up to `until_ns`; `known` are the jobs
-    before, and `holes` the spans of which records are missing. `strays` are endpoints that train with another tenant's,
-    with the name of the tenant that the topology gives them.
+    `read` are all observations, by the exporters' clocks, `looked_at` those that jobs are examined by, and `new` of
+    these the window's own. By right clocks: `by_pair` are the `flows`, one observation each, `earlier` those of before
+    the window, and `bursts` what they make. Records of `coarse` bool[pairs] run on over many steps. Flows are known up
+    to `until_ns`; `known` are the jobs before, and `holes` the spans of which records are missing. `strays` are
+    endpoints that train with another tenant's, with the name of the tenant that the topology gives them.
     """
 
     window: Window
     until_ns: int
     read: FlowBatch
-    new: FlowBatch
+    looked_at: FlowBatch
     by_pair: FlowsByPair
-    counted: FlowBatch
+    earlier: EarlierFlows
     bursts: Traffic
     coarse: Bool
     timeouts: Timeouts
@@ -93,6 +94,11 @@ class Observed:
     known: KnownJobs
     holes: tuple[Hole, ...] = ()
     strays: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def new(self) -> FlowBatch:
+        """The window's own observations, by the exporters' clocks, cut out anew each time."""
+        return self.looked_at.take(self.looked_at.end_ns >= self.window.start_ns)
 
     @property
     def flows(self) -> FlowBatch:
@@ -113,17 +119,16 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     window, known = seen.window, seen.known
     moving = seen.moving()
     read = seen.looked_at(moving, params)
-    is_new = read.end_ns >= window.start_ns
-    new = read.take(is_new)
+    new = read.take(read.end_ns >= window.start_ns)
     exporters = clocks.estimate(new, seen.clocks, params.clocks, topology.server)
     offsets = seen.clocks.followed_by(exporters, window.start_ns)
     ticks_ns = moving.ticks_ns()
     blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
-    seen_all, seen_before = (
-        known.without_past(clocks.correct(each, offsets, params.clocks)) for each in (read, read.take(~is_new))
-    )
-    flows = elect(find_ways(seen_all, topology, params.observe), blurs_ns)
-    counted = elect(seen_before, blurs_ns)
+    seen_all = find_ways(known.without_past(clocks.correct(read, offsets, params.clocks)), topology, params.observe)
+    shared = seen_all.shared()
+    blur_ns = blur_of(seen_all, shared, blurs_ns)
+    flows = elect_among(seen_all, shared, blur_ns)
+    earlier = EarlierFlows(read, window.start_ns, offsets, known, blur_ns, params.clocks)
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
     timeouts = infer_timeouts(moving, params.timeouts)
     # A window without any flow is worked only where those who wait for more have given up.
@@ -131,4 +136,4 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     coarse = coarse_pairs(bursts, flows, timeouts, params.merged)
     exporters = exporters.closing_after(timeouts)
     by_pair = FlowsByPair.of(flows)
-    return Observed(window, until_ns, seen.flows, new, by_pair, counted, bursts, coarse, timeouts, exporters, known)
+    return Observed(window, until_ns, seen.flows, read, by_pair, earlier, bursts, coarse, timeouts, exporters, known)

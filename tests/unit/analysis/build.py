@@ -14,18 +14,20 @@ from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.stops.rests import StepsSeen, find_rests
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
+from prism_ch.analysis.observe.earlier import EarlierFlows
 from prism_ch.analysis.observe.known_jobs import KnownJobs
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import number_after, order
 from prism_ch.analysis.steps.phases import reconstruct
 from prism_ch.model.columns import Bool, Int64, ragged
-from prism_ch.model.exporter import ExporterStates, Timeouts
+from prism_ch.model.exporter import ExporterHistory, ExporterStates, Timeouts
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.flows_by_pair import FlowsByPair
 from prism_ch.model.job import Division, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
+from prism_ch.model.params import ClockParams
 from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, JobRecord, JobStatus, Members, Pairs, Steps
 from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
@@ -368,7 +370,6 @@ def division(endpoints: Sequence[int], ends_ms: Sequence[float] | Sequence[Seque
 def job_traffic(
     bursts: Traffic,
     flows: FlowBatch | None = None,
-    counted: FlowBatch | None = None,
     coarse: Bool | None = None,
     merged: Bool | None = None,
 ) -> JobTraffic:
@@ -376,9 +377,7 @@ def job_traffic(
     seen = FlowBatch.empty() if flows is None else flows
     none = np.zeros(len(bursts.pair_src), dtype=bool)
     return JobTraffic(
-        new=FlowCut(seen),
         flows=FlowCut(seen),
-        counted=FlowCut(FlowBatch.empty() if counted is None else counted),
         timeouts=Timeouts((), *(np.empty(0),) * 3),
         bursts=bursts,
         recurring=~none,
@@ -409,7 +408,6 @@ def continued_job(attempts: Sequence[RebuiltAttempt], memory: JobMemory | None =
     found = ContinuedJob(
         replace(last.attempt, known=memory is not None),
         last.traffic.flows,
-        last.traffic.counted,
         tuple(attempts),
         Attempt(),
         Steps.concat([one.rebuilt.steps for one in attempts]),
@@ -420,6 +418,13 @@ def continued_job(attempts: Sequence[RebuiltAttempt], memory: JobMemory | None =
     return replace(found, **changes)
 
 
+def earlier_flows(seen: FlowBatch | None = None) -> EarlierFlows:
+    """What one exporter with the right time saw before a window, by default nothing."""
+    flows = FlowBatch.empty() if seen is None else seen
+    nobody, known = ExporterHistory.empty(), KnownJobs((), (), (), ())
+    return EarlierFlows(flows, int(flows.end_ns.max(initial=BEGIN_NS)) + 1, nobody, known, 0, ClockParams())
+
+
 def observed(flows: FlowBatch, until_ns: int = BEGIN_NS) -> Observed:
     """A window that shows some flows and nothing else."""
     bursts = traffic([])
@@ -427,9 +432,9 @@ def observed(flows: FlowBatch, until_ns: int = BEGIN_NS) -> Observed:
         window=Window(BEGIN_NS, max(until_ns, BEGIN_NS + 1)),
         until_ns=until_ns,
         read=flows,
-        new=flows,
+        looked_at=flows,
         by_pair=FlowsByPair.of(flows),
-        counted=FlowBatch.empty(),
+        earlier=earlier_flows(),
         bursts=bursts,
         coarse=np.zeros(0, dtype=bool),
         timeouts=Timeouts((), *(np.empty(0),) * 3),

@@ -12,10 +12,10 @@ from prism_ch.analysis.apart import Apart
 from prism_ch.analysis.continuity.continuity import Continued, RebuiltAttempt
 from prism_ch.analysis.diagnose.context import JobContext
 from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
+from prism_ch.analysis.diagnose.stops.lost_exporters import find_lost_exporters
 from prism_ch.analysis.diagnose.stops.silence import (
     QuietJob,
     UsualRhythm,
-    find_lost_exporters,
     find_silence,
     usual_rhythm,
 )
@@ -62,7 +62,7 @@ def find_stops(context: JobContext) -> list[Finding]:
     if lasting is None:
         is_told = any(one.baseline.early for one in over)
         ended = None if is_told else find_just_ended(quiet, rhythm, params)
-        lost = find_lost_exporters(quiet, rhythm, seen.new, params.stops)
+        lost = find_lost_exporters(quiet, rhythm, seen.looked_at, seen.window.start_ns, params.stops)
         return [*over, *lost, *([ended] if ended else [])]
     is_over = any(stop.kind == lasting.kind == "restart" and is_same_stop(stop, lasting) for stop in over)
     return over if is_over else [*over, lasting]

@@ -23,6 +23,7 @@ from tests.unit.analysis.build import (
     batch,
     continued_job,
     division,
+    earlier_flows,
     every,
     job,
     job_traffic,
@@ -46,13 +47,12 @@ def examined(
     ends_ms: Sequence[float],
     memory: JobMemory | None = None,
     settled: bool = False,
-    counted: Sequence[Flow] = (),
 ) -> ContinuedJob:
     """What a working would find of a job of two stages on two replicas whose steps end at the given moments."""
     attempt = examined_attempt(flows, ends_ms, len(memory.steps) if memory is not None and settled else 0)
     found = continued_job([attempt], memory)
-    seen = job_traffic(attempt.bursts, batch(flows), batch(counted) if counted else None)
-    found = replace(found, flows=seen.flows, counted=seen.counted)
+    seen = job_traffic(attempt.bursts, batch(flows))
+    found = replace(found, flows=seen.flows)
     if memory is None or not settled:
         return found
     return replace(found, before=memory, steps=Steps.concat([memory.steps, found.steps]))
@@ -66,9 +66,9 @@ def examined_attempt(flows: Sequence[Flow], ends_ms: Sequence[float], first_step
     return rebuilt_attempt(seen, kinds, steps, first_step)
 
 
-def published(found: ContinuedJob) -> JobRevision:
-    """The rows of a job of which nothing is found to be wrong."""
-    return job_revision(found, (), UsualComputeTime())
+def published(found: ContinuedJob, earlier: Sequence[Flow] = ()) -> JobRevision:
+    """The rows of a job of which nothing is found to be wrong, some flows of which are counted already."""
+    return job_revision(found, earlier_flows(batch(earlier)), (), UsualComputeTime())
 
 
 def pairs_of(revision: JobRevision) -> dict[tuple[int, int], tuple[int, int]]:
@@ -152,7 +152,7 @@ class TestSettledJob:
 
     def revision(self, pairs: Pairs | None = None) -> JobRevision:
         memory = self.STATE if pairs is None else replace(self.STATE, pairs=pairs)
-        return published(examined(self.FLOWS, every(1000, 3, 11_000), memory, settled=True, counted=self.FLOWS[:4]))
+        return published(examined(self.FLOWS, every(1000, 3, 11_000), memory, settled=True), earlier=self.FLOWS[:4])
 
     def test_new_steps_are_added(self) -> None:
         revision = self.revision()
@@ -192,7 +192,7 @@ def test_where_all_flows_are_counted_already_counts_stay() -> None:
     first = published(examined(flows, [8000]))
     record = replace(TestSettledJob.STATE.job, last_seen_ns=first.job.last_seen_ns)
     memory = replace(TestSettledJob.STATE, job=record, pairs=first.pairs)
-    revision = published(examined(flows, [11_000], memory, settled=True, counted=flows))
+    revision = published(examined(flows, [11_000], memory, settled=True), earlier=flows)
     np.testing.assert_array_equal(revision.pairs.flows, memory.pairs.flows)
 
 
@@ -278,8 +278,8 @@ class TestLives:
     def test_pair_counts_from_its_beginning_when_new_to_the_job(self) -> None:
         flows = ring([0, 1], every(1000, 6, 8000))
         memory = replace(TestSettledJob.STATE, pairs=published(examined(ring([2, 3], [9000]), [9000])).pairs)
-        found = examined(flows, every(1000, 3, 11_000), memory, settled=True, counted=flows[:4])
-        assert pairs_of(published(found))[0, 1] == (DP, 6)
+        found = examined(flows, every(1000, 3, 11_000), memory, settled=True)
+        assert pairs_of(published(found, earlier=flows[:4]))[0, 1] == (DP, 6)
 
 
 class TestSilence:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.analysis.diagnose.stops.hang_culprits import TrainingPairs
-from prism_ch.analysis.diagnose.stops.silence import QuietJob, find_lost_exporters, find_silence, usual_rhythm
+from prism_ch.analysis.diagnose.stops.lost_exporters import find_lost_exporters
+from prism_ch.analysis.diagnose.stops.silence import QuietJob, find_silence, usual_rhythm
 from prism_ch.analysis.observe.holes import Hole
 from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
@@ -37,8 +38,9 @@ def silence(seen: QuietJob) -> Finding | None:
     return find_silence(seen, usual_rhythm(seen, PARAMS.stops), WHERE, PARAMS)
 
 
-def lost_exporters(seen: QuietJob, raw: FlowBatch) -> tuple[Finding, ...]:
-    return find_lost_exporters(seen, usual_rhythm(seen, PARAMS.stops), raw, PARAMS.stops)
+def lost_exporters(seen: QuietJob, raw: FlowBatch, since_s: float = 0) -> tuple[Finding, ...]:
+    since_ns = BEGIN_NS + round(since_s * SECOND)
+    return find_lost_exporters(seen, usual_rhythm(seen, PARAMS.stops), raw, since_ns, PARAMS.stops)
 
 
 def test_job_is_given_some_seconds_and_none_without_flows() -> None:
@@ -56,6 +58,14 @@ def test_exporter_is_lost_once_it_misses_several_steps() -> None:
     (lost,) = lost_exporters(quiet([*left, *right], 20), FlowBatch.empty())
     assert (lost.subject, lost.status, lost.start_ns) == ("right", "open", BEGIN_NS + 8 * SECOND)
     assert lost.baseline.exporters == ("right",)
+
+
+def test_what_an_exporter_sent_beside_others_counts_too() -> None:
+    left = [replace(flow, exporter="left") for flow in ring(range(3), every(1000, 20, 1000))]
+    right = [replace(flow, exporter="right") for flow in left]
+    job = quiet([*left, *right[: 8 * 3]], 20)
+    for since_s, told in ((9, []), (15, ["right"]), (21, ["right"])):
+        assert [one.subject for one in lost_exporters(job, batch(right), since_s)] == told
 
 
 def test_exporter_is_lost_once_it_misses_two_whole_steps() -> None:
