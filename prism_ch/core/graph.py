@@ -1,4 +1,4 @@
-"""Graphs given as columns of edges: components, places in chains, levels from differences, overlap of sets."""
+"""Graphs given as columns of edges: components, places in chains, levels from differences, overlaps of sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, run_starts
+from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, ranges, run_starts
 
 #: Nodes and edges up to which components are found by plain Python: to build a sparse matrix takes longer.
 _FEW = 1_024
@@ -38,14 +38,21 @@ def components(n: int, a: Int32 | Int64, b: Int32 | Int64) -> Int32:
         raise ValueError(f"an edge names a node outside 0..{n - 1}")
     if n + edges <= _FEW:
         return _few_components(n, a.tolist(), b.tolist())
-    graph = coo_array((np.ones(edges, dtype=np.int8), (a, b)), shape=(n, n)).tocsr()
+    # Edges of one job among the nodes of a large cluster touch few of them; each other node is a component.
+    touched = np.zeros(n, dtype=np.bool_)
+    touched[a] = touched[b] = True
+    nodes = np.flatnonzero(touched)
+    place = np.cumsum(touched, dtype=np.int32) - 1
+    graph = coo_array((np.ones(edges, dtype=np.int8), (place[a], place[b])), shape=(len(nodes), len(nodes))).tocsr()
     found, label = connected_components(graph, directed=False)
     # scipy promises no order of its labels; that of the smallest node makes them a function of the partition alone.
     smallest = np.full(found, n, dtype=np.int64)
-    np.minimum.at(smallest, label, np.arange(n))
-    rank = np.empty(found, dtype=np.int32)
-    rank[np.argsort(smallest)] = np.arange(found, dtype=np.int32)
-    return rank[label]
+    np.minimum.at(smallest, label, nodes)
+    is_smallest = ~touched
+    is_smallest[smallest] = True
+    rank = np.cumsum(is_smallest, dtype=np.int32) - 1
+    rank[nodes] = rank[smallest[label]]
+    return rank
 
 
 def _few_components(n: int, a: list[int], b: list[int]) -> Int32:
@@ -76,16 +83,18 @@ def distance_from_end(n: int, a: Int32, b: Int32) -> Int64:
     chain, a node with the fewest edges. Raises ValueError as `components` does.
     """
     chain = components(n, a, b)
-    degree = np.bincount(a, minlength=n) + np.bincount(b, minlength=n)
     distance = np.full(n, -1, dtype=np.int64)
-    order = np.lexsort((np.arange(n), degree, chain))
-    order = order[degree[order] > 0]
+    degree = np.bincount(np.concatenate([a, b]), minlength=n)
+    nodes = np.flatnonzero(degree)
+    order = nodes[np.lexsort((degree[nodes], chain[nodes]))]
     distance[order[run_starts(chain[order])]] = 0
     for reach in range(n):
-        for here, there in ((a, b), (b, a)):
-            distance[there[(distance[here] == reach) & (distance[there] < 0)]] = reach + 1
-        if not (distance == reach + 1).any():
+        further = np.concatenate(
+            [there[(distance[here] == reach) & (distance[there] < 0)] for here, there in ((a, b), (b, a))]
+        )
+        if not len(further):
             break
+        distance[further] = reach + 1
     return distance
 
 
@@ -143,11 +152,12 @@ def _without_values(keys: Int64, count: int) -> csc_array:
     return csc_array((np.zeros(len(keys)), row.astype(np.int32), edges), shape=(count, count))
 
 
-def overlap_matrix(set_id: Int32, item_id: Int32) -> Float64:
-    """Return the overlap coefficient |A & B| / min(|A|, |B|) of every two sets.
+def overlaps(set_id: Int32, item_id: Int32) -> tuple[Int64, Int64, Float64]:
+    """List every two sets that have an item in common, and how far they overlap.
 
     Parameters: `set_id`, `item_id` int32[n], not negative: an item is in a set, once or several times.
-    Returns float64[k, k], 1 where one set contains the other, 0 where a set is empty; k is the largest set_id + 1.
+    Returns the two sets, int64[pairs] each, the smaller number first, in the order of both, and their overlap
+    coefficient |A & B| / min(|A|, |B|), float64[pairs], 1 where one contains the other.
     Raises ValueError on negative ids or columns of unequal length.
     """
     if check_equal_length(set_id=set_id, item_id=item_id) and min(set_id.min(), item_id.min()) < 0:
@@ -155,7 +165,24 @@ def overlap_matrix(set_id: Int32, item_id: Int32) -> Float64:
     shape = (int(set_id.max(initial=-1)) + 1, int(item_id.max(initial=-1)) + 1)
     holds = coo_array((np.ones(len(set_id)), (set_id, item_id)), shape=shape).tocsr()
     holds.data[:] = 1  # of repeats
-    common: Float64 = (holds @ holds.T).toarray()
+    common = (holds @ holds.T).tocoo()
+    order = np.flatnonzero(common.row < common.col)
+    order = order[np.lexsort((common.col[order], common.row[order]))]
+    left, right = (np.asarray(side[order], dtype=np.int64) for side in (common.row, common.col))
     size: Float64 = holds.sum(axis=1)
-    smaller = np.minimum(size[:, None], size[None, :])
-    return np.divide(common, smaller, out=np.zeros(common.shape), where=smaller > 0)
+    return left, right, common.data[order] / np.minimum(size[left], size[right])
+
+
+def pairs_within(group: Int32 | Int64) -> tuple[Int64, Int64]:
+    """List every two rows of one group, int64[pairs] each.
+
+    The smaller row is first; pairs are in the order of both. Parameters: `group` int[n], of each row.
+    """
+    order = np.argsort(group, kind="stable")
+    first = run_starts(group[order])
+    size = np.diff(np.append(first, len(group)))
+    place = np.arange(len(group))
+    later = np.repeat(first + size, size) - place - 1
+    left, right = np.repeat(order, later), order[ranges(place + 1, later)]
+    pairs = np.lexsort((right, left))
+    return left[pairs], right[pairs]

@@ -19,6 +19,7 @@ from prism_ch.analysis.observe.holes import Hole, unseen
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.roles.stage_order import add_groups, number_after, order
 from prism_ch.analysis.steps.phases import lateness_s, reconstruct
+from prism_ch.core.arrays import distinct
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
@@ -196,9 +197,8 @@ def _compared_bursts(
     apart: Apart,
 ) -> dict[int, Traffic]:
     """Return the bursts of attempts that may be parts of one, by row. Most are on servers of their own."""
-    compared = np.flatnonzero(
-        may_be_one(attempts, around.seen.known.jobs, around.topology, around.params.recognise).any(axis=0)
-    ).tolist()
+    pairs = may_be_one(attempts, around.seen.known.jobs, around.topology, around.params.recognise)
+    compared = distinct(np.concatenate(pairs)).tolist()
     typed = apart.tell(_typed_bursts, [attempts[row].job_id for row in compared], [(steps[row],) for row in compared])
     return {
         row: _recurring_bursts(attempts[row], traffic) if bursts is None else bursts

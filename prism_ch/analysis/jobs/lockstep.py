@@ -18,7 +18,7 @@ import numpy as np
 
 from prism_ch.core import robust
 from prism_ch.core.arrays import distinct
-from prism_ch.core.graph import components, overlap_matrix
+from prism_ch.core.graph import components, overlaps
 from prism_ch.model.columns import Bool, Int64
 from prism_ch.model.job import FOREVER_NS, RecognisedJob
 from prism_ch.model.memory import JobMemory
@@ -55,7 +55,7 @@ def join_lockstep(
     that follow those of one job, too, are joined after a few steps.
     Returns all attempts, and the rows of `attempts` that each of them consists of.
     """
-    left, right = np.nonzero(np.triu(may_be_one(attempts, known, topology, params)))
+    left, right = may_be_one(attempts, known, topology, params)
     if not len(left):
         return list(attempts), [[row] for row in range(len(attempts))]
     were_one = _were_one(attempts, left, right, known)
@@ -195,17 +195,17 @@ def _as_one(parts: Sequence[RecognisedJob], known: Sequence[JobMemory]) -> Recog
 
 def may_be_one(
     attempts: Sequence[RecognisedJob], known: Sequence[JobMemory], topology: Topology, params: RecogniseParams
-) -> Bool:
-    """Mask pairs of attempts that share tenant and servers, not settled apart, bool[n, n]."""
+) -> tuple[Int64, Int64]:
+    """List attempts that share tenant and servers, not settled apart, int64[pairs] each."""
     if not attempts:
-        return np.zeros((0, 0), dtype=bool)
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     attempt = np.repeat(np.arange(len(attempts), dtype=np.int32), [len(one.endpoints) for one in attempts])
     endpoint = np.concatenate([one.endpoints for one in attempts])
-    overlap = overlap_matrix(attempt, topology.server[endpoint])
+    left, right, overlap = overlaps(attempt, topology.server[endpoint])
     tenant = np.array([one.tenant for one in attempts])
     was = np.array([one.known for one in attempts])
     keeping = {memory.job.job_id for memory in known if memory.keeps_members(params)}
     settled = np.array([one.job_id in keeping for one in attempts])
-    apart = was[:, None] & was[None, :] & (settled[:, None] | settled[None, :])
-    others = ~np.eye(len(attempts), dtype=bool)
-    return np.asarray(others & (overlap >= params.half) & (tenant[:, None] == tenant[None, :]) & ~apart)
+    apart = was[left] & was[right] & (settled[left] | settled[right])
+    may_be = (overlap >= params.half) & (tenant[left] == tenant[right]) & ~apart
+    return left[may_be], right[may_be]

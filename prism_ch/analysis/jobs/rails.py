@@ -11,8 +11,8 @@ import numpy as np
 from scipy import fft
 
 from prism_ch.analysis.jobs.attempts import Attempts
-from prism_ch.core.arrays import distinct
-from prism_ch.core.graph import components, overlap_matrix
+from prism_ch.core.arrays import distinct, is_among
+from prism_ch.core.graph import components, overlaps, pairs_within
 from prism_ch.model.columns import Bool, Complex128, Float64, Int32, Int64
 from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
 from prism_ch.model.memory import JobMemory
@@ -78,15 +78,10 @@ def _join(
     unless its parts are far from alike: a slow GPU delays its own part first.
     """
     count = len(attempts)
-    similar = overlap_matrix(attempts.attempt, topology.server[attempts.endpoint])
-    tenant = np.zeros(count, dtype=np.int32)
-    tenant[attempts.attempt] = topology.tenant[attempts.endpoint]
-    first_ns, last_ns = attempts.first_ns, attempts.last_ns
-    at_once = np.minimum.outer(last_ns, last_ns) > np.maximum.outer(first_ns, first_ns)
-    together, apart = _known_before(attempts, known, params)
-    may_join = (tenant[:, None] == tenant[None, :]) & at_once & ~apart
-    left, right = np.nonzero(np.triu((similar >= overlap_min) & may_join, k=1))
-    needed = np.where(together[left, right], params.half * alike_min, alike_min)
+    left, right = _at_once(attempts, overlap_min, topology)
+    together, apart = _known_before(attempts, known, left, right, params)
+    left, right, together = left[~apart], right[~apart], together[~apart]
+    needed = np.where(together, params.half * alike_min, alike_min)
     alike = np.zeros(len(left), dtype=bool)
     open_rows = np.arange(len(left))
     while True:
@@ -99,6 +94,24 @@ def _join(
         chosen = open_rows[rows]
         alike[chosen] = likeness(left[chosen], right[chosen]) >= needed[chosen]
         open_rows = np.delete(open_rows, rows)
+
+
+def _at_once(attempts: Attempts, overlap_min: float, topology: Topology) -> tuple[Int64, Int64]:
+    """List attempts of one tenant and time, int64[pairs] each, whose servers overlap.
+
+    Parameters: `overlap_min`, by how much at least; where they need not, every two of a tenant's are compared.
+    """
+    tenant = np.zeros(len(attempts), dtype=np.int32)
+    tenant[attempts.attempt] = topology.tenant[attempts.endpoint]
+    if overlap_min > 0:
+        left, right, overlap = overlaps(attempts.attempt, topology.server[attempts.endpoint])
+        kept = (overlap >= overlap_min) & (tenant[left] == tenant[right])
+        left, right = left[kept], right[kept]
+    else:
+        left, right = pairs_within(tenant)
+    first_ns, last_ns = attempts.first_ns, attempts.last_ns
+    at_once = np.minimum(last_ns[left], last_ns[right]) > np.maximum(first_ns[left], first_ns[right])
+    return left[at_once], right[at_once]
 
 
 def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: Int64) -> Float64:
@@ -120,8 +133,10 @@ def _common_volume(attempts: Attempts, topology: Topology, left: Int64, right: I
     return alike
 
 
-def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: RecogniseParams) -> tuple[Bool, Bool]:
-    """Mask attempts that were one job, and that were different jobs, bool[count, count] each.
+def _known_before(
+    attempts: Attempts, known: Sequence[JobMemory], left: Int64, right: Int64, params: RecogniseParams
+) -> tuple[Bool, Bool]:
+    """Mask listed attempts that were one job, and that were different jobs, bool[pairs] each.
 
     An attempt belongs to the job in which most of its endpoints were, if it began before the job was last seen. The
     job, or one of the different jobs, has to keep its members.
@@ -129,12 +144,12 @@ def _known_before(attempts: Attempts, known: Sequence[JobMemory], params: Recogn
     size = np.bincount(attempts.attempt, minlength=len(attempts))
     job, settled = np.full(len(size), -1), np.zeros(len(size), dtype=bool)
     for row, memory in enumerate(known):
-        inside = np.isin(attempts.endpoint, memory.members.endpoint)
+        inside = is_among(attempts.endpoint, memory.members.endpoint)
         mine = np.bincount(attempts.attempt[inside], minlength=len(size)) > size / 2
         mine &= attempts.first_ns <= memory.job.last_seen_ns
         job[mine], settled[mine] = row, memory.keeps_members(params)
-    known_both = (job[:, None] >= 0) & (job[None, :] >= 0) & (settled[:, None] | settled[None, :])
-    same = job[:, None] == job[None, :]
+    known_both = (job[left] >= 0) & (job[right] >= 0) & (settled[left] | settled[right])
+    same = job[left] == job[right]
     return known_both & same, known_both & ~same
 
 

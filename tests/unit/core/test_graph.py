@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from prism_ch.core import graph
 from prism_ch.core.arrays import Int32
-from prism_ch.core.graph import components, distance_from_end, levels, overlap_matrix
+from prism_ch.core.graph import components, distance_from_end, levels, overlaps, pairs_within
 from tests import naive
 
 NODES = 12
@@ -149,17 +149,26 @@ def columns(family: list[set[int]], repeat: int = 1) -> tuple[Int32, Int32]:
 @given(families, st.integers(1, 3))
 def test_overlap_equals_pythons_sets_however_often_repeated(family: list[set[int]], repeat: int) -> None:
     family = [*family, {0}]  # there are sets up to the last that is not empty
-    found = overlap_matrix(*columns(family, repeat))
-    np.testing.assert_allclose(found, [[naive.overlap(a, b) for b in family] for a in family])
+    left, right, share = overlaps(*columns(family, repeat))
+    wanted = [(i, j, naive.overlap(family[i], family[j])) for i, j in combinations(range(len(family)), 2)]
+    found = list(zip(left.tolist(), right.tolist(), share.tolist(), strict=True))
+    assert found == [(i, j, pytest.approx(each)) for i, j, each in wanted if each > 0]
+
+
+@given(st.lists(st.integers(0, 4), max_size=12))
+def test_pairs_within_groups_are_those_of_a_look_at_each_two(group: list[int]) -> None:
+    left, right = pairs_within(np.array(group, np.int32))
+    wanted = [(i, j) for i, j in combinations(range(len(group)), 2) if group[i] == group[j]]
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == wanted
 
 
 def test_no_sets_have_no_overlap() -> None:
     nothing = np.empty(0, dtype=np.int32)
-    assert overlap_matrix(nothing, nothing).shape == (0, 0)
+    assert [len(each) for each in overlaps(nothing, nothing)] == [0, 0, 0]
 
 
 def test_overlap_refuses_negative_ids_and_unequal_columns() -> None:
     with pytest.raises(ValueError, match="an id is negative"):
-        overlap_matrix(np.array([0], dtype=np.int32), np.array([-1], dtype=np.int32))
+        overlaps(np.array([0], dtype=np.int32), np.array([-1], dtype=np.int32))
     with pytest.raises(ValueError, match="item_id has 2 rows"):
-        overlap_matrix(np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int32))
+        overlaps(np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int32))
