@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Bool, Int32, Int64
+from prism_ch.core.arrays import Bool, Int32, Int64, distinct, is_among, ranges
 
 #: Ids: rows of a topology, numbers of groups, and the like.
 Ids = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -57,3 +57,14 @@ def links_of(src: Ids, dst: Ids) -> LinkTable:
     key = np.minimum(src, dst).astype(np.int64) * span + np.maximum(src, dst)
     link, of_pair = np.unique(key, return_inverse=True)
     return LinkTable((link // span).astype(np.int32), (link % span).astype(np.int32), of_pair)
+
+
+def rows_between(src: Int32, dst: Int32, endpoints: Int32) -> Int64:
+    """Return the rows whose two ends are both among some endpoints, int64[k], rising.
+
+    Parameters: `src`, `dst` int32[n], sorted by both, so that the rows of other senders cost nothing.
+    """
+    ends = distinct(endpoints)
+    first, stop = (np.searchsorted(src, ends, side) for side in ("left", "right"))
+    rows = ranges(first, stop - first)
+    return np.asarray(rows[is_among(dst[rows], ends)])

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Growing, is_among, order_by, ranges
+from prism_ch.core.arrays import Growing, order_by
+from prism_ch.core.pairs import rows_between
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16, UInt32
 
 #: What a batch has beside its columns.
@@ -56,12 +57,7 @@ class FlowBatch(Columns):
 
         The order of a batch shows where the flows of each sender are, so that those of others cost nothing.
         """
-        ends = np.unique(endpoints)
-        if not len(ends):
-            return np.empty(0, dtype=np.int64)
-        first, stop = (np.searchsorted(self.src, ends, side) for side in ("left", "right"))
-        rows = ranges(first, stop - first)
-        return np.asarray(rows[is_among(self.dst[rows], ends)])
+        return rows_between(self.src, self.dst, endpoints)
 
     def five_tuples(self) -> Int64:
         """Return the number of each observation's 5-tuple, int64[n], from 0."""

@@ -63,7 +63,7 @@ class PairKinds:
     def of_kind(self, traffic: Traffic, kind: int) -> Traffic:
         """Return the bursts of one kind, with the pair table cut down to their pairs."""
         chosen = traffic.take(self.burst == kind)
-        return chosen.keep_pairs(np.bincount(chosen.pair, minlength=len(traffic.pair_src)) > 0)
+        return chosen.without_silent_pairs()
 
     @property
     def closing(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import ranges
+from prism_ch.core.arrays import ranges, run_numbers, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 
 
@@ -87,6 +87,24 @@ class Traffic:
             pair_dst=self.pair_dst[keep],
             pair_blur_ns=self.pair_blur_ns[keep],
             pair_tick_ns=self.pair_tick_ns[keep],
+        )
+
+    def moving_pairs(self) -> Int64:
+        """Return the pairs that have a burst, int64[k], rising."""
+        return self.pair[run_starts(self.pair)].astype(np.int64)
+
+    def without_silent_pairs(self) -> Traffic:
+        """Return it with the pair table cut down to the pairs that have a burst."""
+        pairs = self.moving_pairs()
+        if len(pairs) == len(self.pair_src):
+            return self
+        return replace(
+            self,
+            pair=run_numbers(self.pair).astype(np.int32),
+            pair_src=self.pair_src[pairs],
+            pair_dst=self.pair_dst[pairs],
+            pair_blur_ns=self.pair_blur_ns[pairs],
+            pair_tick_ns=self.pair_tick_ns[pairs],
         )
 
     def take(self, rows: Bool | Int64) -> Traffic:

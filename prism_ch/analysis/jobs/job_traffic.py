@@ -8,8 +8,8 @@ import numpy as np
 
 from prism_ch.analysis.observe.observe import Observed
 from prism_ch.analysis.observe.timeouts import merged_training
-from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, is_among, run_starts
-from prism_ch.core.pairs import PairIndex
+from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, run_starts
+from prism_ch.core.pairs import PairIndex, rows_between
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.exporter import Timeouts
 from prism_ch.model.flow import FlowBatch
@@ -58,24 +58,24 @@ class JobTraffic:
     def within(self, endpoints: Int32, begin_ns: int, end_ns: int) -> JobTraffic:
         """Return what moves between some endpoints and ends in [begin_ns, end_ns)."""
         bursts, flows = self.bursts, self.flows.within(endpoints, begin_ns, end_ns)
-        inside = is_among(bursts.pair_src, endpoints) & is_among(bursts.pair_dst, endpoints)
-        rows = bursts.rows_of(np.flatnonzero(inside))
+        rows = bursts.rows_of(rows_between(bursts.pair_src, bursts.pair_dst, endpoints))
         kept = bursts.take(rows[(bursts.end_ns[rows] >= begin_ns) & (bursts.end_ns[rows] < end_ns)])
-        return replace(self._keep(kept, kept.moving()), flows=flows)
+        return replace(self._with(kept), flows=flows)
 
     def since(self, start_ns: int) -> JobTraffic:
         """Return it without the bursts that end before a time."""
-        bursts = self.bursts.take(self.bursts.end_ns >= start_ns)
-        return self._keep(bursts, bursts.moving())
+        return self._with(self.bursts.take(self.bursts.end_ns >= start_ns))
 
     def on_merged(self, flows: FlowBatch) -> Bool:
         """Mask the flows on merged pairs, bool[flows]."""
         merged = PairIndex.of(self.bursts.pair_src[self.merged], self.bursts.pair_dst[self.merged])
         return merged.holds(flows.src, flows.dst)
 
-    def _keep(self, bursts: Traffic, pairs: Bool) -> JobTraffic:
+    def _with(self, bursts: Traffic) -> JobTraffic:
+        """Return it with some of its bursts, and the pairs that these are of."""
+        pairs = bursts.moving_pairs()
         columns = {name: getattr(self, name)[pairs] for name in ("recurring", "coarse", "merged")}
-        return replace(self, bursts=bursts.keep_pairs(pairs), **columns)
+        return replace(self, bursts=bursts.without_silent_pairs(), **columns)
 
 
 def recurring_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import ROWS_AT_ONCE, distinct, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, distinct, ranges, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -60,11 +60,11 @@ def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: St
         return ()
     seen = _Seen.of(read, jobs)
     for mask in seen.scopes():
-        mine = mask[seen.exporter]
+        mine = seen.rows_of(mask)
         gaps = _gaps(_moments(seen.moment_ns[mine]), until_ns, params)
         gaps = [gap for gap in gaps if not any(one.span.start_ns <= gap.start_ns < one.span.end_ns for one in found)]
-        mine &= seen.source != _ASIDE
-        moments = _by_source(seen.moment_ns[mine], seen.source[mine]) if gaps and mine.any() else []
+        mine = mine[seen.source[mine] != _ASIDE]
+        moments = _by_source(seen.moment_ns[mine], seen.source[mine]) if gaps and len(mine) else []
         holes: list[Interval] = []
         for gap in gaps:
             silent = [each for each in moments if _is_overdue(each, gap, holes, params)]
@@ -77,7 +77,7 @@ def find_holes(read: FlowBatch, until_ns: int, jobs: Sequence[Int32], params: St
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """At which moments each exporter saw each source, once each, in no order.
+    """At which moments each exporter saw each source, once each, sorted by exporter.
 
     `exporter`, `source` int32[k] and `moment_ns` int64[k], whole ticks of the epoch, so that a hole begins at the same
     moment whatever else is read. `exporters` are the names. They are far fewer than records, which all that is looked
@@ -107,7 +107,14 @@ class _Seen:
             keys.append(distinct(place * ticks + read.end_ns[rows] // _TICK_NS - first))
         place, tick = np.divmod(distinct(np.concatenate(keys)), ticks)
         source, exporter = (part.astype(np.int32) for part in np.divmod(place, exporters))
-        return cls(read.exporters, exporter, source, (first + tick) * _TICK_NS)
+        order = np.argsort(exporter, kind="stable")
+        return cls(read.exporters, exporter[order], source[order], (first + tick[order]) * _TICK_NS)
+
+    def rows_of(self, exporters: Bool) -> Int64:
+        """Return the rows of some exporters, bool[exporters]."""
+        codes = np.flatnonzero(exporters).astype(self.exporter.dtype)
+        first, stop = (np.searchsorted(self.exporter, codes, side) for side in ("left", "right"))
+        return ranges(first, stop - first)
 
     def scopes(self) -> Iterator[Bool]:
         """Yield sets of exporters, bool[exporters]: all, and those of each source, without repeats."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import distinct, order_by, run_starts
 from prism_ch.core.graph import components, distance_from_end
 from prism_ch.core.pairs import PairIndex, links_of
 from prism_ch.core.search import group_search
@@ -27,8 +27,11 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, its steps on every member.
     Without a step to look at, or without pipeline traffic, all endpoints are of stage 0.
     """
-    members = division.endpoints
-    size = int(max(members.max(initial=-1), traffic.pair_src.max(initial=-1), traffic.pair_dst.max(initial=-1))) + 1
+    # Numbered among themselves: of a large cluster a job has few endpoints.
+    endpoints = distinct(np.concatenate([division.endpoints, traffic.pair_src, traffic.pair_dst]))
+    src, dst, members = (_places(side, endpoints) for side in (traffic.pair_src, traffic.pair_dst, division.endpoints))
+    traffic, division = replace(traffic, pair_src=src, pair_dst=dst), replace(division, endpoints=members)
+    size = len(endpoints)
     inner = (kind for kind in INNER if (kinds.burst == kind).any())
     typed = {kind: kinds.of_kind(traffic, kind) for kind in (DP, PP, *inner)}
     labels = {kind: components(size, bursts.pair_src, bursts.pair_dst) for kind, bursts in typed.items()}
@@ -38,7 +41,11 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
         stage = _stages(*_first_messages(pipeline, division), labels[DP])
     # Ranks that share gradients hold the same stage: each group takes the median of its members'.
     stage = robust.median_by(labels[DP], stage)[labels[DP]].astype(np.int32)
-    return _groups(members, stage, labels)
+    return _groups(members, stage, labels, endpoints)
+
+
+def _places(endpoint: Int32, among: Int32) -> Int32:
+    return np.searchsorted(among, endpoint).astype(np.int32)
 
 
 def number_after(groups: GroupSet, earlier: tuple[Group, ...]) -> GroupSet:
@@ -153,8 +160,11 @@ def _first_of_each(value: Int64, *keys: Int32 | Int64) -> Int64:
     return rank[run_starts(*(key[rank] for key in keys))]
 
 
-def _groups(members: Int32, stage: Int32, labels: dict[int, Int32]) -> GroupSet:
-    """List the groups that `labels` join by kind, in the order of (kind, stage, members)."""
+def _groups(members: Int32, stage: Int32, labels: dict[int, Int32], endpoints: Int32) -> GroupSet:
+    """List the groups that `labels` join by kind, in the order of (kind, stage, members).
+
+    Parameters: `members`, rows of `endpoints`.
+    """
     found: list[tuple[int, int, tuple[int, ...]]] = []
     for kind, label in labels.items():
         ranked = members[np.lexsort((members, stage[members], label[members]))]
@@ -163,11 +173,12 @@ def _groups(members: Int32, stage: Int32, labels: dict[int, Int32]) -> GroupSet:
                 inside = part if kind == PP else np.sort(part)
                 found.append((kind, int(stage[part].min()), tuple(inside.tolist())))
     found.sort()
-    groups = tuple(Group(number, kind, at, inside) for number, (kind, at, inside) in enumerate(found))
     number = np.full(len(stage), -1, dtype=np.int32)
-    for group in groups:
-        if group.kind == DP:
-            number[list(group.members)] = group.group_id
+    groups = []
+    for group_id, (kind, at, places) in enumerate(found):
+        groups.append(Group(group_id, kind, at, tuple(endpoints[list(places)].tolist())))
+        if kind == DP:
+            number[list(places)] = group_id
     alone = members[number[members] < 0]
     number[alone] = len(groups) + np.arange(len(alone))
-    return GroupSet(members, number[members], stage[members], groups)
+    return GroupSet(endpoints[members], number[members], stage[members], tuple(groups))

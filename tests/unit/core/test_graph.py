@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import combinations, pairwise
 from unittest.mock import patch
 
@@ -160,6 +161,19 @@ def test_pairs_within_groups_are_those_of_a_look_at_each_two(group: list[int]) -
     left, right = pairs_within(np.array(group, np.int32))
     wanted = [(i, j) for i, j in combinations(range(len(group)), 2) if group[i] == group[j]]
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == wanted
+
+
+def test_many_sets_that_share_little_take_no_table_of_every_two() -> None:
+    sets = np.arange(20_000, dtype=np.int32)
+    tracemalloc.start()
+    try:
+        left, right, share = overlaps(np.repeat(sets, 2), np.repeat(sets, 2) + np.tile([0, 1], len(sets)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (left.tolist(), right.tolist()) == (sets[:-1].tolist(), sets[1:].tolist())
+    assert set(share.tolist()) == {0.5}
+    assert peak < 20 * 2**20
 
 
 def test_no_sets_have_no_overlap() -> None:
