@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import compress
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Growing, order_by
+from prism_ch.core.arrays import ROWS_AT_ONCE, Growing, blocks, distinct, order_by, run_starts
 from prism_ch.core.pairs import rows_between
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16, UInt32
 
@@ -48,9 +48,27 @@ class FlowBatch(Columns):
     exporters: tuple[str, ...] = ("",)
     ways: tuple[tuple[str, ...], ...] = ()
 
-    def moved(self, by_ns: Int64) -> FlowBatch:
-        """Return the batch with every observation later by int64[n], sorted anew."""
-        return _sorted(replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns))
+    def moved(self, by_ns: Callable[[slice], Int64]) -> FlowBatch:
+        """Return the batch with observations at other times, sorted anew.
+
+        Parameters: `by_ns` gives how much later some are, int64[k], by the slice that they are in: it is asked for some
+        pairs at a time. Columns that stay as they were are not copied.
+        """
+        columns = {name: getattr(self, name) for name in ("start_ns", "end_ns")}
+        columns = {name: np.empty_like(column) for name, column in columns.items()}
+        first = run_starts(self.src, self.dst)
+        edges = np.append(first, len(self))
+        turned, sources = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for low, high in blocks(first, ROWS_AT_ONCE):
+            rows = slice(int(edges[low]), int(edges[high]))
+            later_ns = by_ns(rows)
+            for name, column in columns.items():
+                np.add(getattr(self, name)[rows], later_ns, out=column[rows])
+            order = rows.start + order_by(*(columns.get(key, getattr(self, key))[rows] for key in _SORTED_BY))
+            moved = np.flatnonzero(order != np.arange(rows.start, rows.stop))
+            turned.append(rows.start + moved)
+            sources.append(order[moved])
+        return _turned(replace(self, **columns), np.concatenate(turned), np.concatenate(sources))
 
     def rows_between(self, endpoints: Int32) -> Int64:
         """Return the rows whose two ends are both among some endpoints, int64[k], rising.
@@ -121,12 +139,8 @@ class FlowBatch(Columns):
         ways = tuple(sorted({way for batch in held for way in _named(batch.way, batch.ways)}))
         parts = [_columns_of(batch.numbered_by(exporters, ways)) for batch in held]
         held.clear()
-        order = order_by(*(np.concatenate([part[key] for part in parts]) for key in _SORTED_BY))
-        is_sorted = _is_rising(order)
-        joined = {}
-        for name in tuple(parts[0]):
-            column = np.concatenate([part.pop(name) for part in parts])
-            joined[name] = column if is_sorted else column[order]
+        order = _joint_order(parts)
+        joined = {name: np.concatenate([part.pop(name) for part in parts])[order] for name in tuple(parts[0])}
         return cls(**joined, exporters=exporters, ways=ways)
 
     @classmethod
@@ -171,13 +185,41 @@ def _renumbered(names: Sequence[Any], among: Sequence[Any]) -> Int32:
     return np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int32)
 
 
-def _sorted(batch: FlowBatch) -> FlowBatch:
-    order = order_by(*(getattr(batch, key) for key in _SORTED_BY))
-    return batch if _is_rising(order) else batch.take(order)
+def _turned(batch: FlowBatch, rows: Int64, sources: Int64) -> FlowBatch:
+    """Return a batch with some rows taken from others.
+
+    Columns in which these are alike are not copied.
+    """
+    columns: dict[str, Any] = {}
+    for name, column in _columns_of(batch).items():
+        taken = column[sources]
+        if not np.array_equal(column[rows], taken):
+            columns[name] = column.copy()
+            columns[name][rows] = taken
+    return replace(batch, **columns)
 
 
-def _is_rising(rows: Int64) -> bool:
-    return bool((rows[1:] > rows[:-1]).all())
+def _joint_order(parts: Sequence[Mapping[str, npt.NDArray[Any]]]) -> Int64:
+    """Sort the rows of sorted batches put end to end; return their order, int64[n].
+
+    Some senders are sorted at a time: keys of all rows would take more memory than the rows.
+    """
+    begins = np.cumsum([0, *(len(part["src"]) for part in parts)])
+    order = np.empty(begins[-1], dtype=np.int64)
+    every = max(len(order) // ROWS_AT_ONCE, 1)
+    largest = max(parts, key=lambda part: len(part["src"]))["src"]
+    senders = distinct(largest[:: max(len(largest) // every, 1)])
+    cuts = np.array([np.searchsorted(part["src"], senders) for part in parts])
+    cuts[:, 0] = 0
+    edges = np.column_stack([cuts, np.diff(begins)]).tolist()
+    filled = 0
+    for block in zip(*(pairwise(edge) for edge in edges), strict=True):
+        spans = list(zip(parts, begins[:-1].tolist(), block, strict=True))
+        rows = np.concatenate([np.arange(begin + low, begin + high) for _, begin, (low, high) in spans])
+        keys = (np.concatenate([part[key][low:high] for part, _, (low, high) in spans]) for key in _SORTED_BY)
+        order[filled : filled + len(rows)] = rows[order_by(*keys)] if len(rows) else rows
+        filled += len(rows)
+    return order
 
 
 def of_several(group: Int64 | Int32, exporter: Int32) -> Bool:

@@ -90,10 +90,15 @@ def correct(batch: FlowBatch, history: ExporterHistory, params: ClockParams) -> 
         return batch
     order = np.lexsort((history.window_start_ns, exporter))
     exporter, since_ns, ahead_ns = exporter[order], history.window_start_ns[order], ahead_ns[order]
-    first, end = (np.searchsorted(exporter, np.arange(len(batch.exporters)), side) for side in ("left", "right"))
-    row = np.maximum(group_search(exporter, since_ns, batch.exporter, batch.end_ns) - 1, first[batch.exporter])
-    known = (first < end)[batch.exporter]
-    return batch.moved(-np.where(known, ahead_ns[np.where(known, row, 0)], 0))
+    first, last = (np.searchsorted(exporter, np.arange(len(batch.exporters)), side) for side in ("left", "right"))
+
+    def later_ns(rows: slice) -> Int64:
+        code, end_ns = batch.exporter[rows], batch.end_ns[rows]
+        row = np.maximum(group_search(exporter, since_ns, code, end_ns) - 1, first[code])
+        known = (first < last)[code]
+        return -np.where(known, ahead_ns[np.where(known, row, 0)], 0)
+
+    return batch.moved(later_ns)
 
 
 def blurs_ns(ticks_ns: Int64, params: ClockParams) -> Int64:
