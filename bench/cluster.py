@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,10 +210,14 @@ class Counted(DaskExecutor):
         return super().share(value)
 
     def start(self, work: Any, given: Any) -> Any:
+        return super().start(work, self._counted(work, given))
+
+    def _counted(self, work: Any, given: Any) -> Iterator[Any]:
+        """Yield what calls are given, and count what of it travels with them."""
         for arguments in given:
             own = tuple(one for one in arguments if not _is_held(one))
             self.bytes["arguments of calls"] += Packed.of((work, own)).size_bytes
-        return super().start(work, given)
+            yield arguments
 
     def results(self, held: Any) -> Any:
         found = super().results(held)
