@@ -116,6 +116,13 @@ def ranges(first: Int64, count: Int64) -> Int64:
     return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
 
 
+def rows_among(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> Int64:
+    """Return the rows of a rising column that hold some rising values, int64[k]."""
+    wanted = values.astype(column.dtype, copy=False)  # of two types, numpy would make a copy of the column
+    first, stop = (np.searchsorted(column, wanted, side) for side in ("left", "right"))
+    return ranges(first, stop - first)
+
+
 def fold_at(fold: np.ufunc, table: Float64, cell: tuple[npt.NDArray[Any], ...], values: npt.NDArray[Any]) -> None:
     """Fold values into cells of a contiguous table.
 

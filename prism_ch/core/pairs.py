@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import Bool, Int32, Int64, distinct, is_among, ranges
+from prism_ch.core.arrays import Bool, Int32, Int64, distinct, is_among, rows_among
 
 #: Ids: rows of a topology, numbers of groups, and the like.
 Ids = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -65,6 +65,5 @@ def rows_between(src: Int32, dst: Int32, endpoints: Int32) -> Int64:
     Parameters: `src`, `dst` int32[n], sorted by both, so that the rows of other senders cost nothing.
     """
     ends = distinct(endpoints)
-    first, stop = (np.searchsorted(src, ends, side) for side in ("left", "right"))
-    rows = ranges(first, stop - first)
+    rows = rows_among(src, ends)
     return np.asarray(rows[is_among(dst[rows], ends)])

@@ -54,8 +54,7 @@ class FlowBatch(Columns):
         Parameters: `by_ns` gives how much later some are, int64[k], by the slice that they are in: it is asked for some
         pairs at a time. Columns that stay as they were are not copied.
         """
-        columns = {name: getattr(self, name) for name in ("start_ns", "end_ns")}
-        columns = {name: np.empty_like(column) for name, column in columns.items()}
+        columns = {name: np.empty_like(getattr(self, name)) for name in ("start_ns", "end_ns")}
         first = run_starts(self.src, self.dst)
         edges = np.append(first, len(self))
         turned, sources = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -217,7 +216,7 @@ def _joint_order(parts: Sequence[Mapping[str, npt.NDArray[Any]]]) -> Int64:
         spans = list(zip(parts, begins[:-1].tolist(), block, strict=True))
         rows = np.concatenate([np.arange(begin + low, begin + high) for _, begin, (low, high) in spans])
         keys = (np.concatenate([part[key][low:high] for part, _, (low, high) in spans]) for key in _SORTED_BY)
-        order[filled : filled + len(rows)] = rows[order_by(*keys)] if len(rows) else rows
+        order[filled : filled + len(rows)] = rows[order_by(*keys)]
         filled += len(rows)
     return order
 

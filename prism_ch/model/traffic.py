@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import ranges, run_numbers, run_starts
+from prism_ch.core.arrays import rows_among, run_numbers, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 
 
@@ -56,9 +56,7 @@ class Traffic:
 
     def rows_of(self, pairs: Int64) -> Int64:
         """Return the rows of the bursts of some pairs, int64[k] for rising int64[m]."""
-        numbers = pairs.astype(self.pair.dtype)  # of two types, numpy would make a copy of all bursts' pairs
-        first, stop = (np.searchsorted(self.pair, numbers, side) for side in ("left", "right"))
-        return ranges(first, stop - first)
+        return rows_among(self.pair, pairs)
 
     def span_ns(self) -> Int64:
         """Return each pair's time from first to last moment, int64[pairs]; 0 without a burst."""
@@ -80,14 +78,7 @@ class Traffic:
             return self
         number = np.cumsum(keep) - 1
         kept = self.take(keep[self.pair])
-        return replace(
-            kept,
-            pair=number[kept.pair].astype(np.int32),
-            pair_src=self.pair_src[keep],
-            pair_dst=self.pair_dst[keep],
-            pair_blur_ns=self.pair_blur_ns[keep],
-            pair_tick_ns=self.pair_tick_ns[keep],
-        )
+        return _numbered(kept, number[kept.pair], keep)
 
     def moving_pairs(self) -> Int64:
         """Return the pairs that have a burst, int64[k], rising."""
@@ -98,14 +89,7 @@ class Traffic:
         pairs = self.moving_pairs()
         if len(pairs) == len(self.pair_src):
             return self
-        return replace(
-            self,
-            pair=run_numbers(self.pair).astype(np.int32),
-            pair_src=self.pair_src[pairs],
-            pair_dst=self.pair_dst[pairs],
-            pair_blur_ns=self.pair_blur_ns[pairs],
-            pair_tick_ns=self.pair_tick_ns[pairs],
-        )
+        return _numbered(self, run_numbers(self.pair), pairs)
 
     def take(self, rows: Bool | Int64) -> Traffic:
         """Return the bursts of a mask or an index, with the whole pair table."""
@@ -120,3 +104,15 @@ class Traffic:
             end_ns=self.end_ns[rows],
             payload=self.payload[rows],
         )
+
+
+def _numbered(traffic: Traffic, pair: Int64, pairs: Bool | Int64) -> Traffic:
+    """Return bursts with some of the pairs, by which they are numbered anew."""
+    return replace(
+        traffic,
+        pair=pair.astype(np.int32),
+        pair_src=traffic.pair_src[pairs],
+        pair_dst=traffic.pair_dst[pairs],
+        pair_blur_ns=traffic.pair_blur_ns[pairs],
+        pair_tick_ns=traffic.pair_tick_ns[pairs],
+    )

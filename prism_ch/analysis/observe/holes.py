@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import ROWS_AT_ONCE, distinct, ranges, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, distinct, rows_among, run_starts
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -112,9 +112,7 @@ class _Seen:
 
     def rows_of(self, exporters: Bool) -> Int64:
         """Return the rows of some exporters, bool[exporters]."""
-        codes = np.flatnonzero(exporters).astype(self.exporter.dtype)
-        first, stop = (np.searchsorted(self.exporter, codes, side) for side in ("left", "right"))
-        return ranges(first, stop - first)
+        return rows_among(self.exporter, np.flatnonzero(exporters))
 
     def scopes(self) -> Iterator[Bool]:
         """Yield sets of exporters, bool[exporters]: all, and those of each source, without repeats."""
