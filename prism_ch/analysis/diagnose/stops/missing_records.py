@@ -100,9 +100,9 @@ def _named(exporter: str) -> str:
 
 def _settled(one: Finding, seen: Observed) -> _Missing:
     """Return a finding that was open and not found again. It is over if its exporters are heard again."""
-    names = one.baseline.exporters
-    heard = np.isin(seen.new.exporter, [code for code, name in enumerate(seen.new.exporters) if name in names])
-    again_ns = seen.new.end_ns[(heard | (one.subject == ALL_EXPORTERS)) & (seen.new.end_ns > one.start_ns)]
+    names, new = one.baseline.exporters, seen.new
+    heard = np.isin(new.exporter, [code for code, name in enumerate(new.exporters) if name in names])
+    again_ns = new.end_ns[(heard | (one.subject == ALL_EXPORTERS)) & (new.end_ns > one.start_ns)]
     end_ns = int(again_ns.min(initial=max(seen.until_ns, one.end_ns)))
     span = Interval(one.start_ns, end_ns)
     return _Missing(one.subject, names, span, not len(again_ns), one.baseline.jobs, is_settled=True)

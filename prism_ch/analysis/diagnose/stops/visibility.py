@@ -20,9 +20,9 @@ def measure_visibility(
 
     Parameters: `jobs`, all that have not ended; `missing`, the findings on missing records.
     """
-    src, dst = seen.new.src, seen.new.dst
-    touched = np.zeros(1 + max(int(side.max(initial=-1)) for side in (src, dst)), dtype=np.bool_)
-    touched[src] = touched[dst] = True
+    new = seen.new
+    touched = np.zeros(1 + max(int(side.max(initial=-1)) for side in (new.src, new.dst)), dtype=np.bool_)
+    touched[new.src] = touched[new.dst] = True
     shown = np.flatnonzero(touched)
     return tuple(_measure(job, shown, missing, seen) for job in jobs if job.job.status != "ended")
 
