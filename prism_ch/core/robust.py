@@ -43,7 +43,10 @@ def median(values: npt.ArrayLike, axis: int | None = None) -> Float64:
         return np.full(column.sum(axis=axis).shape, np.nan)
     ordered = np.sort(column, axis=axis)  # NaN sorts last
     if not np.isnan(ordered.take(-1, axis=axis)).any():
-        upper, lower = ordered.take(length // 2, axis=axis), ordered.take((length - 1) // 2, axis=axis)
+        upper = ordered.take(length // 2, axis=axis)
+        if length % 2:
+            return np.asarray(upper)
+        lower = ordered.take(length // 2 - 1, axis=axis)
         return np.asarray(np.where(lower == upper, upper, lower / 2 + upper / 2))
     ordered = np.moveaxis(ordered, axis, -1)
     shape, ordered = ordered.shape[:-1], ordered.reshape(-1, length)
