@@ -126,17 +126,14 @@ class RoundNodes:
         owners: Int64,
     ) -> tuple[Int64, Float64]:
         """Draft one round of each communicator. Returns the nodes of their ends, and when those are."""
-        nodes, ends = [], rounds.ends[:, :, number]
-        for part, end in enumerate(ends):
-            begun = ready[1].max(axis=0)
-            begun = begun if before is None else np.maximum(begun, before[1][part])
-            begin, finish = (int(self._draft.nodes(moment)[0]) for moment in (begun, end))
-            self._draft.edges(ORDER, ready[0], begin, 0.0, rounds.units)
-            if before is not None:
-                self._draft.edges(ORDER, before[0][part], begin, 0.0)
-            self._draft.edges(ROUND, begin, finish, end - begun, owners[part], self._places + number)
-            nodes.append(finish)
-        return np.array(nodes), ends
+        ends, begun = rounds.ends[:, :, number], ready[1].max(axis=0)
+        begins = np.broadcast_to(begun, ends.shape) if before is None else np.maximum(begun, before[1])
+        begin, finish = self._draft.nodes(np.stack([begins, ends], axis=1)).reshape(-1, 2).T
+        self._draft.edges(ORDER, ready[0], begin[:, None], 0.0, rounds.units)
+        if before is not None:
+            self._draft.edges(ORDER, before[0], begin, 0.0)
+        self._draft.edges(ROUND, begin, finish, ends - begins, owners, self._places + number)
+        return finish, ends
 
     def _sources(
         self,
