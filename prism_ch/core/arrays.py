@@ -123,14 +123,29 @@ def rows_among(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> Int64:
     return ranges(first, stop - first)
 
 
-def fold_at(fold: np.ufunc, table: Float64, cell: tuple[npt.NDArray[Any], ...], values: npt.NDArray[Any]) -> None:
+def fold_at(
+    fold: np.ufunc, table: npt.NDArray[Any], cell: tuple[npt.NDArray[Any], ...], values: npt.NDArray[Any]
+) -> None:
     """Fold values into cells of a contiguous table.
 
     This is `fold.at`, which takes several times longer for several indices.
     Parameters: `cell`, an index [n] for each dimension, not negative; `values` [n].
     """
     flat = table.reshape(-1, copy=False)
-    fold.at(flat, np.ravel_multi_index(cell, table.shape), values.astype(np.float64, copy=False))
+    fold.at(flat, np.ravel_multi_index(cell, table.shape), values.astype(table.dtype, copy=False))
+
+
+def fold_rows(fold: np.ufunc, table: npt.NDArray[Any], row: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+    """Fold rows of values into rows of a table.
+
+    This is `fold.at`, which takes several times longer for rows than for single values.
+    Parameters: `fold`, to which the order of values is nothing; `row` [n], of `table` [m, k]; `values` [n, k].
+    """
+    order = np.argsort(row, kind="stable")
+    first = run_starts(row[order])
+    if len(first):
+        folded = row[order[first]]
+        table[folded] = fold(table[folded], fold.reduceat(values[order], first, axis=0))
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

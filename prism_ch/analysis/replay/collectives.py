@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import fold_at, run_starts
+from prism_ch.core.arrays import fold_at, fold_rows, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.rising_rows import count_below, count_up_to, nearest_place
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -208,7 +208,7 @@ def _of_units(sides: Int64, part: Int32, start: Float64, end: Float64, unit: Int
     rows = np.unique(sides)
     first = np.full((len(rows), *start.shape[1:]), np.nan)
     for side in sides:
-        np.fmin.at(first, np.searchsorted(rows, side[across]), start[across])
+        fold_rows(np.fmin, first, np.searchsorted(rows, side[across]), start[across])
     units = np.unique(unit[rows]).astype(np.int64)
     at = np.array([np.rint(robust.median(first[unit[rows] == one], axis=0)) for one in units.tolist()])
     joined = np.unique(unit[sides[:, across]], axis=1)

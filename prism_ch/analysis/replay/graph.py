@@ -29,6 +29,7 @@ from prism_ch.analysis.replay.split_backward import with_weights
 from prism_ch.analysis.replay.turns import Turns, fill, read_turns
 from prism_ch.analysis.roles.units import by_unit, compute_together
 from prism_ch.core import robust
+from prism_ch.core.arrays import fold_at, fold_rows
 from prism_ch.core.graph import components
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -165,7 +166,7 @@ def _units(
     division = where.division
     first = np.full(division.end_ns.shape, np.inf)
     for one in turns.values():
-        np.minimum.at(first, one.src, np.nan_to_num(one.start[:, :, 0], nan=np.inf))
+        fold_rows(np.minimum, first, one.src, np.nan_to_num(one.start[:, :, 0], nan=np.inf))
     if not turns:
         closing = kinds.of_kind(traffic, DP)
         for side in (closing.src, closing.dst):
@@ -173,7 +174,7 @@ def _units(
             step = division.step_of(row, closing.end_ns - 1)
             kept = step < division.steps
             cells = row[kept], step[kept]
-            np.minimum.at(first, cells, (closing.start_ns[kept] - where.base_ns[step[kept]]).astype(np.float64))
+            fold_at(np.minimum, first, cells, closing.start_ns[kept] - where.base_ns[step[kept]])
     inner = np.isin(kinds.kind, INNER)
     mates = joined_by(traffic.pair_src[inner], traffic.pair_dst[inner], division)
     near = (params.near_ns if turns else params.ready_ns) + int(traffic.pair_blur_ns.max(initial=0))

@@ -13,7 +13,7 @@ from prism_ch.analysis.replay.graph import ExecutionGraph
 from prism_ch.analysis.replay.longest_path import longest_source
 from prism_ch.analysis.replay.replay import replay
 from prism_ch.core import intervals
-from prism_ch.core.arrays import ranges
+from prism_ch.core.arrays import fold_rows, ranges
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import ReplayParams
@@ -89,7 +89,7 @@ def _waits(graph: ExecutionGraph, last: Int64, lag: Float64, at: Float64) -> _Wa
     own = np.flatnonzero(graph.kind == OWN)
     made, first, which = np.unique(target[own], return_index=True, return_inverse=True)
     free = np.full((len(made), at.shape[1]), -np.inf)
-    np.maximum.at(free, which, at[source[own]] + lag[own])
+    fold_rows(np.maximum, free, which, at[source[own]] + lag[own])
     inputs = longest_source(graph.dag, at, graph.kind == INPUT)[made]
     wait = np.where(np.isfinite(inputs), np.maximum(at[made] - free, 0), 0.0)
     until = np.where(np.isfinite(inputs), inputs, at[made])
@@ -112,7 +112,7 @@ def _between_rounds(graph: ExecutionGraph, at: Float64) -> tuple[Int64, Float64,
     ended = longest_source(graph.dag, at, follows)[target]
     took = at[target] - ended
     least = np.full((int(place.max(initial=-1)) + 1, at.shape[1]), np.inf)
-    np.minimum.at(least, place, took)
+    fold_rows(np.minimum, least, place, took)
     # The stage that the others wait for goes on at once, and shows no time between the rounds.
     for one in range(len(least)):
         if len(np.unique(graph.role[unit[place == one]])) < len(graph.begins):

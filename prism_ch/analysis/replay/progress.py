@@ -6,6 +6,7 @@ import numpy as np
 
 from prism_ch.analysis.replay.turns import fill
 from prism_ch.analysis.roles.units import by_unit
+from prism_ch.core.arrays import fold_at, fold_rows
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.traffic import Traffic
@@ -27,11 +28,11 @@ def last_exchanges(
     inside = step < division.steps
     hops = np.full((len(src), division.steps), -np.inf)
     moments = bursts.start_ns[inside] - base_ns[step[inside]]
-    np.maximum.at(hops, (bursts.pair[inside], step[inside]), moments)
+    fold_at(np.maximum, hops, (bursts.pair[inside], step[inside]), moments)
     hops = np.where(np.isinf(hops), np.inf, hops)
     last = np.full((len(role), division.steps), np.inf)
     for side in (src, dst):
-        np.minimum.at(last, side, hops)
+        fold_rows(np.minimum, last, side, hops)
     last = np.where(np.isinf(last), np.nan, last)
     found = {}
     for one in np.unique(role).tolist():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.core import robust
+from prism_ch.core.arrays import fold_rows
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import ReplayParams
 
@@ -104,7 +105,7 @@ def find_readiness(
        those that are seen.
     """
     nearest = np.full(seen.at.shape, np.inf)
-    np.minimum.at(nearest, seen.edges[0], seen.at[seen.edges[1]])
+    fold_rows(np.minimum, nearest, seen.edges[0], seen.at[seen.edges[1]])
     all_at_once = seen.begun - seen.at.min(axis=0) <= seen.near_ns
     queued = seen.unseen if seen.ended is None else (seen.at <= seen.ended + seen.near_ns) | seen.unseen
     hidden = ((nearest >= seen.at - seen.near_ns) | all_at_once) & ~seen.unseen
@@ -131,5 +132,5 @@ def _least_of_neighbours(rate: Float64, seen: Seen, hidden: Bool, all_at_once: B
     here, there = seen.edges
     with_me = hidden[here] & hidden[there] & (np.abs(seen.at[here] - seen.at[there]) <= seen.near_ns)
     least = rate.copy()
-    np.minimum.at(least, here, np.where(with_me, rate[there], np.inf))
+    fold_rows(np.minimum, least, here, np.where(with_me, rate[there], np.inf))
     return np.where(all_at_once, rate.min(axis=0), least)

@@ -22,6 +22,7 @@ from prism_ch.analysis.steps.sequences import (
 )
 from prism_ch.analysis.steps.step_volume import collective_ends, impute
 from prism_ch.core import robust
+from prism_ch.core.arrays import fold_at
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DivideParams
@@ -157,7 +158,7 @@ def agree(sequences: Sequences, ends: Bool, params: DivideParams, chain: Int32 |
     step = number[cluster]
     steps = int(step.max()) + 1
     result = np.full((lines, steps), np.iinfo(np.int64).min)
-    np.maximum.at(result, (line, step), end)
+    fold_at(np.maximum, result, (line, step), end)
     seen = result > np.iinfo(np.int64).min
     centre = robust.median_by(step.astype(np.int32), moment, steps).astype(np.int64)
     expected = centre[None, :] + lag[:, None]
@@ -369,7 +370,7 @@ def _whole(sequences: Sequences, ends: Int64, params: DivideParams) -> Bool:
         return ~whole
     carried = np.zeros((lines, 3))
     step = (sequences.end_ns > ends[sequences.line, 0]).astype(np.int64) + (sequences.end_ns > ends[sequences.line, 1])
-    np.add.at(carried, (sequences.line, step), sequences.payload)
+    fold_at(np.add, carried, (sequences.line, step), sequences.payload)
     whole[0] = np.median(carried[:, 0] / np.maximum(carried[:, 1], 1)) > 1 - 2 * params.size_spread
     return whole
 
@@ -382,6 +383,6 @@ def _end_of_endpoints(traffic: Traffic, line_of_pair: Int32, of_lines: Division,
     row[endpoints] = np.arange(len(endpoints))
     result = np.full((len(endpoints), of_lines.steps), np.iinfo(np.int64).min)
     for end in (traffic.src, traffic.dst):
-        np.maximum.at(result, (row[end[inside]], step[inside]), traffic.end_ns[inside])
+        fold_at(np.maximum, result, (row[end[inside]], step[inside]), traffic.end_ns[inside])
     missing = result == np.iinfo(np.int64).min
     return np.where(missing, of_lines.job_end_ns()[None, :], result)

@@ -16,6 +16,7 @@ from prism_ch.core.arrays import (
     check_groups,
     distinct,
     fold_at,
+    fold_rows,
     order_by,
     ranges,
     run_starts,
@@ -135,3 +136,14 @@ def test_values_fold_into_the_cells_of_a_table() -> None:
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match="copy"):
         fold_at(np.add, np.zeros((4, 3)).T, cell, values)
+
+
+def test_rows_fold_into_the_rows_of_a_table() -> None:
+    chance = np.random.default_rng(3)
+    for rows in (0, 1, 40):
+        row, values = chance.integers(0, 5, rows), chance.choice([-1.0, 0.0, 2.5, np.nan], (rows, 4))
+        for fold, start in ((np.fmin, np.nan), (np.minimum, np.inf), (np.maximum, -np.inf)):
+            found, expected = np.full((6, 4), start), np.full((6, 4), start)
+            fold_rows(fold, found, row, values)
+            fold.at(expected, row, values)
+            np.testing.assert_array_equal(found, expected)

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import fold_at, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -149,7 +149,7 @@ def _first(rows: int, rounds: int, cells: Sequence[tuple[Int64, Int64]], at: Flo
     """
     first = np.full((rows, rounds), np.inf)
     for cell in cells:
-        np.minimum.at(first, cell, at)
+        fold_at(np.minimum, first, cell, at)
     first[np.isinf(first)] = np.nan
     return first
 
