@@ -66,11 +66,17 @@ class Traffic:
         np.maximum.at(last, self.pair, self.end_ns)
         return np.where(last > 0, last - first, 0)
 
+    def payload_of_pairs(self) -> Int64:
+        """Return what each pair moves, int64[pairs]."""
+        first = run_starts(self.pair)
+        moved = np.zeros(len(self.pair_src), dtype=np.int64)
+        moved[self.pair[first]] = np.add.reduceat(self.payload, first) if len(first) else 0
+        return moved
+
     def rate_bytes_s(self) -> Float64:
         """Return the mean rate of each pair from first to last moment, float64[pairs]."""
-        payload = np.bincount(self.pair, weights=self.payload, minlength=len(self.pair_src))
         span_s = self.span_ns() / 1e9
-        return np.divide(payload, span_s, out=np.zeros(len(span_s)), where=span_s > 0)
+        return np.divide(self.payload_of_pairs(), span_s, out=np.zeros(len(span_s)), where=span_s > 0)
 
     def keep_pairs(self, keep: Bool) -> Traffic:
         """Return the bursts of some pairs, with the pair table cut down to them."""

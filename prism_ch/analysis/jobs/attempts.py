@@ -83,8 +83,8 @@ def find_attempts(traffic: Traffic, edge: Bool, merged: Bool, topology: Topology
     runs, meetings = _read_runs(present, run, topology, params), _read_meetings(traffic, topology, params)
     label, follows = _Stitching(runs, meetings, params).result()
     attempt = label[run]
-    kept = present.keep(attempt >= 0)
-    return _describe(kept.traffic, kept.merged, attempt[attempt >= 0][kept.of_burst], follows)
+    present = present.keep(attempt >= 0)
+    return _describe(present.traffic, present.merged, attempt[attempt >= 0][present.of_burst], follows)
 
 
 def _describe(traffic: Traffic, merged: Bool, of_burst: Int32, follows: Int32) -> Attempts:

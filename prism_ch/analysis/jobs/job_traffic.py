@@ -103,8 +103,8 @@ def heavy_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -
     """Mask the pairs between servers that occur often and weigh enough, bool[pairs]."""
     src, dst = traffic.pair_src, traffic.pair_dst
     bursts = np.bincount(traffic.pair, minlength=len(src))
-    payload = np.bincount(traffic.pair, weights=traffic.payload, minlength=len(src))
-    main = np.zeros(len(topology))
+    payload = traffic.payload_of_pairs()
+    main = np.zeros(len(topology), dtype=np.int64)
     for side in (src, dst):
         np.maximum.at(main, side, payload)
     weighty: Bool = (

@@ -61,8 +61,8 @@ def find_presences(
     Parameters as for `find_attempts`. A pair whose records run on over many steps is there from the first to the last.
     """
     chosen = (weighty_pairs(traffic, topology, params) & edge) | merged
-    cut = _cut(traffic.keep_pairs(chosen), merged[chosen], params)
-    present = _unite(cut.keep(_moves_data(cut, params) | cut.merged[cut.pair]))
+    present = _cut(traffic.keep_pairs(chosen), merged[chosen], params)
+    present = _unite(present.keep(_moves_data(present, params) | present.merged[present.pair]))
     return present.keep(_recurs(present, params) | present.merged[present.pair])
 
 
@@ -125,8 +125,8 @@ def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
     Less is a stray: what ranks exchange when they connect.
     """
     traffic = present.traffic
-    usual = np.bincount(traffic.pair, weights=traffic.payload) / np.maximum(np.bincount(traffic.pair), 1)
-    moved = np.bincount(present.of_burst, weights=traffic.payload, minlength=len(present))
+    usual = traffic.payload_of_pairs() / np.maximum(np.bincount(traffic.pair, minlength=len(traffic.pair_src)), 1)
+    moved = np.add.reduceat(traffic.payload, run_starts(present.of_burst))
     return np.asarray(moved >= params.half * usual[present.pair])
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
 
 import numpy as np
 from scipy import fft
 
 from prism_ch.analysis.jobs.attempts import Attempts
-from prism_ch.core.arrays import distinct, is_among
+from prism_ch.core.arrays import distinct, is_among, ranges, run_starts
 from prism_ch.core.graph import components, overlaps, pairs_within
-from prism_ch.model.columns import Bool, Complex128, Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Complex128, Float64, Int64
 from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
 from prism_ch.model.memory import JobMemory
 from prism_ch.model.params import RecogniseParams
@@ -155,20 +154,30 @@ def _known_before(
 
 @dataclass(frozen=True, slots=True)
 class _TimedBursts:
-    """The bursts of each attempt that show time: rows of all bursts, cut out when they are looked at."""
+    """The bursts of each attempt that show time, cut out when they are looked at.
+
+    An attempt's are runs of rows of all bursts: `first` and `count` int64[runs], sorted by attempt, those of each from
+    `edges` int64[attempts + 1] on.
+    """
 
     traffic: Traffic
-    rows: Sequence[Int32]
+    first: Int64
+    count: Int64
+    edges: Int64
 
     @classmethod
     def of(cls, attempts: Attempts) -> _TimedBursts:
-        timed = np.flatnonzero(~attempts.merged[attempts.traffic.pair]).astype(np.int32)
-        timed = timed[np.argsort(attempts.of_burst[timed], kind="stable")]
-        edges = np.searchsorted(attempts.of_burst[timed], np.arange(len(attempts) + 1))
-        return cls(attempts.traffic, [timed[low:high] for low, high in pairwise(edges)])
+        traffic, of_burst = attempts.traffic, attempts.of_burst
+        first = run_starts(traffic.pair, of_burst)
+        count = np.diff(np.append(first, len(traffic)))
+        timed = np.flatnonzero(~attempts.merged[traffic.pair[first]])
+        timed = timed[np.argsort(of_burst[first[timed]], kind="stable")]
+        edges = np.searchsorted(of_burst[first[timed]], np.arange(len(attempts) + 1))
+        return cls(traffic, first[timed], count[timed], edges)
 
     def __getitem__(self, attempt: int) -> _Timed:
-        return _Timed.of(self.traffic, self.rows[attempt])
+        runs = slice(*self.edges[attempt : attempt + 2])
+        return _Timed.of(self.traffic, ranges(self.first[runs], self.count[runs]))
 
 
 def _co_activity(bursts: _TimedBursts, left: Int64, right: Int64, *, lags: int, by_end: bool) -> Float64:
@@ -240,7 +249,7 @@ class _Timed:
     last_ns: int
 
     @classmethod
-    def of(cls, traffic: Traffic, rows: Int32) -> _Timed:
+    def of(cls, traffic: Traffic, rows: Int64) -> _Timed:
         start_ns, end_ns = traffic.start_ns[rows], traffic.end_ns[rows]
         first_ns, last_ns = int(start_ns.min(initial=FOREVER_NS)), int(end_ns.max(initial=ALWAYS_NS))
         return cls(start_ns, end_ns, traffic.payload[rows], first_ns, last_ns)
