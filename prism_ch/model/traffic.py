@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import rows_among, run_numbers, run_starts
+from prism_ch.core.arrays import last_rows, rows_among, run_numbers, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 
 
@@ -60,23 +60,23 @@ class Traffic:
 
     def span_ns(self) -> Int64:
         """Return each pair's time from first to last moment, int64[pairs]; 0 without a burst."""
-        first = np.full(len(self.pair_src), np.iinfo(np.int64).max)
-        last = np.zeros(len(self.pair_src), dtype=np.int64)
-        np.minimum.at(first, self.pair, self.start_ns)
-        np.maximum.at(last, self.pair, self.end_ns)
-        return np.where(last > 0, last - first, 0)
+        span_ns, first = np.zeros(len(self.pair_src), dtype=np.int64), run_starts(self.pair)
+        span_ns[self.pair[first]] = self.end_ns[last_rows(first, len(self))] - self.start_ns[first]
+        return span_ns
 
-    def payload_of_pairs(self) -> Int64:
-        """Return what each pair moves, int64[pairs]."""
-        first = run_starts(self.pair)
-        moved = np.zeros(len(self.pair_src), dtype=np.int64)
-        moved[self.pair[first]] = np.add.reduceat(self.payload, first) if len(first) else 0
-        return moved
+    def sums_of_pairs(self, values: Int64) -> Int64:
+        """Add up what each pair's bursts have, int64[pairs], of int64[n].
+
+        np.bincount would make a copy of it as floats.
+        """
+        total, first = np.zeros(len(self.pair_src), dtype=np.int64), run_starts(self.pair)
+        total[self.pair[first]] = np.add.reduceat(values, first)
+        return total
 
     def rate_bytes_s(self) -> Float64:
         """Return the mean rate of each pair from first to last moment, float64[pairs]."""
         span_s = self.span_ns() / 1e9
-        return np.divide(self.payload_of_pairs(), span_s, out=np.zeros(len(span_s)), where=span_s > 0)
+        return np.divide(self.sums_of_pairs(self.payload), span_s, out=np.zeros(len(span_s)), where=span_s > 0)
 
     def keep_pairs(self, keep: Bool) -> Traffic:
         """Return the bursts of some pairs, with the pair table cut down to them."""

@@ -103,7 +103,7 @@ def heavy_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -
     """Mask the pairs between servers that occur often and weigh enough, bool[pairs]."""
     src, dst = traffic.pair_src, traffic.pair_dst
     bursts = np.bincount(traffic.pair, minlength=len(src))
-    payload = traffic.payload_of_pairs()
+    payload = traffic.sums_of_pairs(traffic.payload)
     main = np.zeros(len(topology), dtype=np.int64)
     for side in (src, dst):
         np.maximum.at(main, side, payload)

@@ -104,7 +104,7 @@ def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns:
     joined = components(int(max(src.max(initial=0), dst.max(initial=0))) + 1, src, dst)[src]
     usual_ns = robust.median_by(joined[~merged], away_ns[~merged], int(joined.max(initial=0)) + 1)
     # Bursts of a pair with less between them are one stretch: few of those are left to look at.
-    first = np.flatnonzero(opens | (gap_ns > usual_ns[joined[traffic.pair]]))
+    first = np.flatnonzero(opens | (gap_ns > usual_ns[joined][traffic.pair]))
     last = last_rows(first, len(traffic))
     timed = ~merged[traffic.pair[first]]
     first, last = first[timed], last[timed]
@@ -125,7 +125,9 @@ def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
     Less is a stray: what ranks exchange when they connect.
     """
     traffic = present.traffic
-    usual = traffic.payload_of_pairs() / np.maximum(np.bincount(traffic.pair, minlength=len(traffic.pair_src)), 1)
+    usual = traffic.sums_of_pairs(traffic.payload) / np.maximum(
+        np.bincount(traffic.pair, minlength=len(traffic.pair_src)), 1
+    )
     moved = np.add.reduceat(traffic.payload, run_starts(present.of_burst))
     return np.asarray(moved >= params.half * usual[present.pair])
 

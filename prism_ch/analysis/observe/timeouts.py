@@ -58,7 +58,7 @@ def infer_timeouts(batch: FlowBatch, params: TimeoutParams) -> Timeouts:
     Of a large batch only every k-th pair of endpoints is looked at: all records of a 5-tuple, or none.
     """
     every = -(-len(batch) // _MAX_RECORDS)
-    some = batch if every <= 1 else batch.take(run_numbers(batch.src, batch.dst) % every == 0)
+    some = batch if every <= 1 else batch.take(_rows_of_each(batch, every))
     exporters = len(batch.exporters)
     longest_s = np.zeros(exporters)
     np.maximum.at(longest_s, some.exporter, (some.end_ns - some.start_ns) / 1e9)
@@ -72,6 +72,13 @@ def infer_timeouts(batch: FlowBatch, params: TimeoutParams) -> Timeouts:
     edge = _is_edge(found.exporter[ended], found.silence_s[ended], at_most_s, params)
     active = _is_cut_at_longest(found, longest_s, params)
     return Timeouts(batch.exporters, np.where(edge, at_most_s, np.nan), at_most_s, np.where(active, longest_s, np.nan))
+
+
+def _rows_of_each(batch: FlowBatch, every: int) -> Int64:
+    """Return the rows of every k-th pair of endpoints, int64[n]."""
+    first = run_starts(batch.src, batch.dst)
+    count = np.diff(np.append(first, len(batch)))
+    return ranges(first[::every], count[::every])
 
 
 def _silences(batch: FlowBatch) -> _Silences:
@@ -131,7 +138,7 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     """
     pairs = len(traffic.pair_src)
     span_s = traffic.span_ns() / 1e9
-    burst_s = np.bincount(traffic.pair, weights=(traffic.end_ns - traffic.start_ns) / 1e9, minlength=pairs)
+    burst_s = traffic.sums_of_pairs(traffic.end_ns - traffic.start_ns) / 1e9
     without_pause = (span_s >= params.min_span_s) & (burst_s >= params.nearly_all * span_s)
     if not without_pause.any():
         return without_pause
