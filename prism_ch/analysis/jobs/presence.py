@@ -125,9 +125,8 @@ def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
     Less is a stray: what ranks exchange when they connect.
     """
     traffic = present.traffic
-    usual = traffic.sums_of_pairs(traffic.payload) / np.maximum(
-        np.bincount(traffic.pair, minlength=len(traffic.pair_src)), 1
-    )
+    bursts = np.bincount(traffic.pair, minlength=len(traffic.pair_src))
+    usual = traffic.sums_of_pairs(traffic.payload) / np.maximum(bursts, 1)
     moved = np.add.reduceat(traffic.payload, run_starts(present.of_burst))
     return np.asarray(moved >= params.half * usual[present.pair])
 

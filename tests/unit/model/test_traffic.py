@@ -42,3 +42,14 @@ def test_bursts_of_some_pairs_are_those_of_a_look_at_each(seen: list[Flow], data
     pairs = sorted(data.draw(st.sets(st.sampled_from(range(len(whole.pair_src)))))) if len(whole) else []
     found = whole.rows_of(np.array(pairs, np.int64))
     assert found.tolist() == np.flatnonzero(np.isin(whole.pair, pairs)).tolist()
+
+
+@given(flows, st.data())
+def test_what_pairs_have_in_all_is_a_look_at_each_burst(seen: list[Flow], data: st.DataObject) -> None:
+    whole = traffic(seen)
+    some = whole.take(np.array(data.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole))), bool))
+    moved, span_ns = some.sums_of_pairs(some.payload), some.span_ns()
+    for pair in range(len(some.pair_src)):
+        rows = some.pair == pair
+        assert moved[pair] == some.payload[rows].sum()
+        assert span_ns[pair] == (some.end_ns[rows].max() - some.start_ns[rows].min() if rows.any() else 0)
