@@ -16,8 +16,8 @@ from prism_ch.core.heap import give_back
 
 Output = TypeVar("Output")
 
-#: How long is worked before freed memory goes back, in seconds. What small calls free is used by the next ones, and to
-#: give it back and fetch it anew would take a tenth of their time; large ones leave large holes, and take longer.
+#: How long is worked before freed memory goes back, in seconds. What small calls free the next ones use, and it takes
+#: them time to fetch it from the system anew; large ones leave large holes, and take longer than this.
 _TIDIED_EVERY_S = 0.5
 
 #: What a function is called with, once for each of these.
