@@ -6,7 +6,6 @@ having to carry it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,9 +15,8 @@ from prism_ch.core.heap import give_back
 
 Output = TypeVar("Output")
 
-#: How long is worked before freed memory goes back, in seconds. What small calls free the next ones use, and it takes
-#: them time to fetch it from the system anew; large ones leave large holes, and take longer than this.
-_TIDIED_EVERY_S = 0.5
+#: Calls after which freed memory goes back: holes between what few calls leave are small.
+_TIDIED_EVERY = 4
 
 #: What a function is called with, once for each of these.
 Given = tuple[object, ...]
@@ -68,14 +66,13 @@ class LocalExecutor:
     def start(self, work: Callable[..., Output], given: Iterable[Given]) -> Sequence[Held[Output]]:
         """Hold what a function returns for each of some arguments, after all calls."""
         held: list[Held[Output]] = []
-        tidied_s = time.monotonic()
         with ThreadPoolExecutor(self._at_once) as pool:
             for one in pool.map(lambda arguments: work(*map(_opened, arguments)), given):
                 held.append(_Here(one))
-                if time.monotonic() - tidied_s > _TIDIED_EVERY_S:
+                if len(held) % _TIDIED_EVERY == 0:
                     give_back()
-                    tidied_s = time.monotonic()
-        give_back()
+        if len(held) % _TIDIED_EVERY:
+            give_back()
         return held
 
     def results(self, held: Sequence[Held[Output]]) -> list[Output]:
