@@ -87,7 +87,7 @@ def _without_others(traffic: Traffic, division: Division, params: ReplayParams) 
     """Leave out pairs that move more than most of their communicator. They carry other traffic as well."""
     src, dst = (division.rows_of(side).astype(np.int32) for side in (traffic.pair_src, traffic.pair_dst))
     part = components(len(division.endpoints), src, dst)[src]
-    moved = np.bincount(traffic.pair, weights=traffic.payload, minlength=len(src))
+    moved = traffic.sums_of_pairs(traffic.payload)
     usual = robust.median_by(part, np.where(moved > 0, moved, np.nan))[part]
     return traffic.keep_pairs((moved > 0) & ~(moved > params.other_traffic * usual))
 

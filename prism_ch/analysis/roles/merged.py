@@ -38,7 +38,7 @@ def hidden_answers(traffic: Traffic, recurring: Bool, params: IdentifyParams) ->
     steady = traffic.keep_pairs(recurring)
     pairs = len(steady.pair_src)
     length_s = np.bincount(steady.pair, weights=(steady.end_ns - steady.start_ns) / 1e9, minlength=pairs)
-    payload = np.bincount(steady.pair, weights=steady.payload, minlength=pairs)
+    payload = steady.sums_of_pairs(steady.payload)
     rate = payload / np.maximum(length_s, _CLOCK_S)
     covers = length_s / np.maximum(steady.span_ns() / 1e9, _CLOCK_S) >= params.sparse_cover
     if not (covers & (rate < params.sparse_share * rate.max(initial=0.0))).any():
