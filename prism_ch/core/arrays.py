@@ -102,6 +102,16 @@ class Growing:
         return columns
 
 
+def run_lengths(starts: Int64, rows: int) -> Int64:
+    """Return how many of `rows` each run has, int64[runs], by the first row of each."""
+    return np.diff(starts, append=rows)
+
+
+def run_places(starts: Int64, rows: int) -> Int64:
+    """Return each row's place in its run, int64[rows] from 0, by the runs' first rows."""
+    return np.arange(rows) - np.repeat(starts, run_lengths(starts, rows))
+
+
 def last_rows(starts: Int64, rows: int) -> Int64:
     """Return the last row of each run, int64[runs], of `rows` in all, by their first."""
     return np.append(starts[1:], rows)[: len(starts)] - 1

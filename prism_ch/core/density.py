@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_starts
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_lengths, run_starts
 from prism_ch.core.search import group_search
 
 #: Windows within this many standard deviations of the fullest are as full.
@@ -59,7 +59,7 @@ def densest(
     if not len(values):
         return _centred(group, values, weights, begin, width, log_ratio)
     first = run_starts(group)
-    shown, count = group[first], np.diff(np.append(first, len(group)))
+    shown, count = group[first], run_lengths(first, len(group))
     for tried in widths:
         held = until[group_search(group, values, group, values + np.repeat(tried[shown], count))] - until[:-1]
         fullest = np.zeros(groups)
@@ -94,7 +94,7 @@ def _nearest_to_zero(group: Int32, place: Int64) -> Int64:
     """
     first = run_starts(group)
     distance = np.abs(place)
-    least = np.repeat(np.minimum.reduceat(distance, first), np.diff(np.append(first, len(group))))
+    least = np.repeat(np.minimum.reduceat(distance, first), run_lengths(first, len(group)))
     nearest = np.flatnonzero(distance == least)
     return nearest[run_starts(group[nearest])]
 

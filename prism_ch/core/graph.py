@@ -7,7 +7,7 @@ from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, ranges, run_starts
+from prism_ch.core.arrays import Bool, Float64, Int32, Int64, check_equal_length, ranges, run_lengths, run_starts
 
 #: Nodes and edges up to which components are found by plain Python: to build a sparse matrix takes longer.
 _FEW = 1_024
@@ -180,7 +180,7 @@ def pairs_within(group: Int32 | Int64) -> tuple[Int64, Int64]:
     """
     order = np.argsort(group, kind="stable")
     first = run_starts(group[order])
-    size = np.diff(np.append(first, len(group)))
+    size = run_lengths(first, len(group))
     place = np.arange(len(group))
     later = np.repeat(first + size, size) - place - 1
     left, right = np.repeat(order, later), order[ranges(place + 1, later)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, run_lengths, run_starts
 from prism_ch.errors import UsageError
 from prism_ch.model.columns import Columns, Int32, Int64, UInt8
 from prism_ch.model.window import Interval
@@ -155,7 +155,7 @@ class JobReader:
         first = run_starts(code)
         numbers = np.array([self._number(addresses[each]) for each in code[first]], dtype=np.int32)
         columns = (table[name].to_numpy() for name in ("step", "phase_code", "start_ns", "end_ns"))
-        phases = Phases(np.repeat(numbers, np.diff(np.append(first, len(code)))), *columns)
+        phases = Phases(np.repeat(numbers, run_lengths(first, len(code))), *columns)
         # An endpoint that joined later stands among the others by its address, behind them by its number.
         return phases if (np.diff(numbers) > 0).all() else phases.take(order_by(phases.endpoint))
 

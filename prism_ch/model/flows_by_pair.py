@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from prism_ch.core.arrays import is_among, ranges, run_starts
+from prism_ch.core.arrays import is_among, ranges, run_lengths, run_starts
 from prism_ch.model.columns import Bool, Int32, Int64
 from prism_ch.model.flow import FlowBatch
 
@@ -44,5 +42,5 @@ class FlowsByPair:
 
     def _rows(self, pairs: Bool) -> Int64:
         """Return the rows of some pairs, bool[pairs]."""
-        count = np.diff(np.append(self.first, len(self.flows)))
+        count = run_lengths(self.first, len(self.flows))
         return ranges(self.first[pairs], count[pairs])

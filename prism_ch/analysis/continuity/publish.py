@@ -10,7 +10,7 @@ import numpy as np
 from prism_ch.analysis.continuity.continuity import ContinuedJob, RebuiltAttempt
 from prism_ch.analysis.observe.earlier import EarlierFlows
 from prism_ch.analysis.roles.stage_order import add_groups
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, run_lengths, run_starts
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Float64, Int32, Int64, UInt8
 from prism_ch.model.exporter import ExporterHistory
@@ -210,7 +210,7 @@ def _count_pairs(flows: FlowBatch, attempts: Sequence[RebuiltAttempt]) -> Pairs:
         dst,
         kind,
         confidence,
-        np.diff(np.append(first, len(flows))),
+        run_lengths(first, len(flows)),
         np.add.reduceat(flows.bytes, first),
         np.minimum.reduceat(flows.start_ns, first),
         np.maximum.reduceat(flows.end_ns, first),

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import fft
 
 from prism_ch.analysis.jobs.attempts import Attempts
-from prism_ch.core.arrays import distinct, is_among, ranges, run_starts
+from prism_ch.core.arrays import distinct, is_among, ranges, run_lengths, run_starts
 from prism_ch.core.graph import components, overlaps, pairs_within
 from prism_ch.model.columns import Bool, Complex128, Float64, Int64
 from prism_ch.model.job import ALWAYS_NS, FOREVER_NS
@@ -169,7 +169,7 @@ class _TimedBursts:
     def of(cls, attempts: Attempts) -> _TimedBursts:
         traffic, of_burst = attempts.traffic, attempts.of_burst
         first = run_starts(traffic.pair, of_burst)
-        count = np.diff(np.append(first, len(traffic)))
+        count = run_lengths(first, len(traffic))
         timed = np.flatnonzero(~attempts.merged[traffic.pair[first]])
         timed = timed[np.argsort(of_burst[first[timed]], kind="stable")]
         edges = np.searchsorted(of_burst[first[timed]], np.arange(len(attempts) + 1))

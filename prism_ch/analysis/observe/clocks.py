@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, order_by, ranges, run_numbers, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, blocks, order_by, ranges, run_lengths, run_numbers, run_starts
 from prism_ch.core.density import densest
 from prism_ch.core.graph import components, levels
 from prism_ch.core.search import group_search
@@ -228,7 +228,7 @@ def _sightings(batch: FlowBatch, rows: Int64, five_tuple: Int64 | Int32) -> _Sig
         part = rows[some]
         rows[some] = part[order_by(five_tuple[some], batch.exporter[part], batch.end_ns[part])]
     begin = run_starts(five_tuple, batch.exporter[rows])
-    length = np.diff(np.append(begin, len(rows)))
+    length = run_lengths(begin, len(rows))
     number = np.arange(len(begin))
     after = np.searchsorted(five_tuple[begin], five_tuple[begin], side="right") - number - 1
     others = np.minimum(after, _MAX_SWITCHES - 1)
@@ -388,7 +388,7 @@ def _right_time(ahead_s: Float64, compared: _Compared, observations: Int64) -> F
     joined = components(len(ahead_s), compared.first, compared.second)
     order = np.lexsort((ahead_s, joined))
     first = run_starts(joined[order])
-    length = np.diff(np.append(first, len(order)))
+    length = run_lengths(first, len(order))
     lower, upper = order[first + (length - 1) // 2], order[first + length // 2]
     middle = np.where(observations[lower] >= observations[upper], lower, upper)
     time = np.empty(len(ahead_s))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import distinct, order_by, ranges, run_numbers, run_starts
+from prism_ch.core.arrays import distinct, order_by, ranges, run_lengths, run_numbers, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -77,7 +77,7 @@ def infer_timeouts(batch: FlowBatch, params: TimeoutParams) -> Timeouts:
 def _rows_of_each(batch: FlowBatch, every: int) -> Int64:
     """Return the rows of every k-th pair of endpoints, int64[n]."""
     first = run_starts(batch.src, batch.dst)
-    count = np.diff(np.append(first, len(batch)))
+    count = run_lengths(first, len(batch))
     return ranges(first[::every], count[::every])
 
 
@@ -182,7 +182,7 @@ def _records_of(traffic: Traffic, flows: FlowBatch, wanted: Bool) -> tuple[Int64
     """
     first = run_starts(flows.src, flows.dst)
     pair = PairIndex.of(traffic.pair_src, traffic.pair_dst).rows_of(flows.src[first], flows.dst[first])
-    count = np.diff(np.append(first, len(flows)))
+    count = run_lengths(first, len(flows))
     chosen = (pair >= 0) & wanted[pair]
     return ranges(first[chosen], count[chosen]), np.repeat(pair[chosen], count[chosen])
 

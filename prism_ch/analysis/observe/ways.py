@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, run_lengths, run_starts
 from prism_ch.core.robust import median
 from prism_ch.model.columns import Float64, Int32, Int64
 from prism_ch.model.flow import FlowBatch
@@ -51,7 +51,7 @@ def _by_exporters(batch: FlowBatch, five_tuple: Int64, topology: Topology, param
     order = order_by(five_tuple[rows], batch.exporter[rows])
     rows = rows[order]
     begin = run_starts(five_tuple[rows], batch.exporter[rows])
-    count = np.diff(np.append(begin, len(rows)))
+    count = run_lengths(begin, len(rows))
     tuples = five_tuple[rows][begin]
     # Records are lost; a switch that saw few of a 5-tuple's flows is on another way, for a while.
     most = np.zeros(int(tuples.max()) + 1, dtype=np.int64)

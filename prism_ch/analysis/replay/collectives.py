@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import fold_at, fold_rows, run_starts
+from prism_ch.core.arrays import fold_at, fold_rows, run_lengths, run_places, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.rising_rows import count_below, count_up_to, nearest_place
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -142,8 +142,8 @@ def _numbered(bursts: _Bursts, near_ns: float, params: ReplayParams) -> tuple[_N
     3. A burst ends with the round whose end is nearest, and begins with the first that its pair has not shown.
     """
     starts = run_starts(bursts.pair, bursts.step)
-    counts = np.diff(np.append(starts, len(bursts.pair)))
-    place, many = np.arange(len(bursts.pair)) - np.repeat(starts, counts), np.repeat(counts, counts)
+    counts = run_lengths(starts, len(bursts.pair))
+    place, many = run_places(starts, len(bursts.pair)), np.repeat(counts, counts)
     steps, pairs = int(bursts.step.max()) + 1, int(bursts.pair.max()) + 1
     most = np.zeros(steps, dtype=np.int64)
     np.maximum.at(most, bursts.step, many)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import distinct, run_starts
+from prism_ch.core.arrays import distinct, run_lengths, run_places, run_starts
 from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.job import Division
 from prism_ch.model.traffic import Traffic
@@ -45,8 +45,8 @@ def read_turns(bursts: Traffic, division: Division, base_ns: Int64, alike: Int64
     pair, step = bursts.pair[inside].astype(np.int64), step[inside]
     start, end = bursts.start_ns[inside] - base_ns[step], bursts.end_ns[inside] - base_ns[step]
     starts = run_starts(pair, step)  # bursts are sorted by pair and time
-    counts = np.diff(np.append(starts, len(pair)))
-    place, many = np.arange(len(pair)) - np.repeat(starts, counts), np.repeat(counts, counts)
+    counts = run_lengths(starts, len(pair))
+    place, many = run_places(starts, len(pair)), np.repeat(counts, counts)
     number = np.full(len(src), -1)
     found = {}
     for one in distinct(alike[pair]).tolist():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import run_lengths, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import links_of
 from prism_ch.core.search import group_search
@@ -89,7 +89,7 @@ def still_sent(traffic: Traffic, line_of_pair: Int32, params: DivideParams) -> B
     steps seem to carry less, and those before did so without it, too.
     """
     first = run_starts(traffic.pair)
-    pair, length = traffic.pair[first], np.diff(np.append(first, len(traffic)))
+    pair, length = traffic.pair[first], run_lengths(first, len(traffic))
     gap_ns = np.append(traffic.start_ns[1:] - traffic.end_ns[:-1], 0)
     gap_ns[first + length - 1] = 0
     last_ns = traffic.end_ns[first + length - 1]
@@ -150,7 +150,7 @@ def whole_payload(traffic: Traffic, communicator: Int32, params: DivideParams) -
     order = np.lexsort((moved, of_burst, of_class))
     moved, of_burst, of_class = moved[order], of_burst[order], of_class[order]
     first = run_starts(of_class, of_burst)
-    taking_part = np.diff(np.append(first, len(order)))
+    taking_part = run_lengths(first, len(order))
     of_burst, of_class = of_burst[first], of_class[first]
     members = np.bincount(alike)[of_class]
     most = (2 * taking_part > members) | (members == _BOTH_WAYS)

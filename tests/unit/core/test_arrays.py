@@ -1,6 +1,7 @@
 """The checks and groupings that the algorithms share."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from unittest.mock import patch
 
 import numpy as np
@@ -19,6 +20,8 @@ from prism_ch.core.arrays import (
     fold_rows,
     order_by,
     ranges,
+    run_lengths,
+    run_places,
     run_starts,
 )
 
@@ -46,6 +49,15 @@ def test_groups_are_counted_and_checked() -> None:
 def test_runs_begin_where_any_key_changes() -> None:
     np.testing.assert_array_equal(run_starts(np.array([1, 1, 1, 2]), np.array([0, 5, 5, 5])), [0, 1, 3])
     assert len(run_starts(np.empty(0))) == 0
+
+
+@given(key=st.lists(st.integers(0, 2), max_size=12))
+def test_each_run_counts_its_rows_from_nought(key: list[int]) -> None:
+    starts = run_starts(np.array(key, dtype=np.int64))
+    lengths, places = run_lengths(starts, len(key)), run_places(starts, len(key))
+    runs = [len(list(rows)) for _, rows in groupby(key)]
+    assert lengths.tolist() == runs
+    assert places.tolist() == [place for length in runs for place in range(length)]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 
 from prism_ch.analysis.roles.units import by_unit, compute_together
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, run_lengths, run_places, run_starts
 from prism_ch.core.significance import better_of_rows
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division
@@ -102,9 +102,9 @@ def _messages(
         key = int(code[low])
         cell = row[low:high] * division.steps + step[low:high]
         starts = run_starts(cell)
-        counts = np.diff(np.append(starts, len(cell)))
+        counts = run_lengths(starts, len(cell))
         usual = int(np.bincount(counts).argmax())
-        place = np.arange(len(cell)) - np.repeat(starts, counts)
+        place = run_places(starts, len(cell))
         kept = np.repeat(counts == usual, counts)
         ns = np.full((len(division.endpoints) * division.steps, usual), np.nan)
         ns[cell[kept], place[kept]] = at[low:high][kept]

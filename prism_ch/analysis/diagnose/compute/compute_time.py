@@ -20,7 +20,7 @@ import numpy as np
 from prism_ch.analysis.diagnose.compute.between_messages import between_messages
 from prism_ch.analysis.diagnose.compute.lateness import joined_by, measure_lateness
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, run_places, run_starts
 from prism_ch.core.significance import better_of_rows
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -222,7 +222,7 @@ def measure_servers(
     order = order_by(server, role)
     starts = run_starts(server[order], role[order])
     lane = np.empty(len(order), dtype=np.int32)  # the place of each endpoint among those of its role in its server
-    lane[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    lane[order] = run_places(starts, len(order))
     _, first, rank = np.unique(server * np.int64(len(lane)) + lane, return_index=True, return_inverse=True)
     ranks = np.sort(first)
     row = np.searchsorted(ranks, first[rank])  # of each endpoint, the rank that it is taken for

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import fold_at, run_starts
+from prism_ch.core.arrays import fold_at, run_lengths, run_places, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
@@ -105,7 +105,7 @@ def _rounds_of(
     number while others have all rounds has a message of another kind in one, as a pair that moves gradients there has.
     """
     pairs, starts = len(communicator), run_starts(cell)
-    counts = np.diff(np.append(starts, len(cell)))
+    counts = run_lengths(starts, len(cell))
     pair, step = np.divmod(cell[starts], steps)
     rounds = np.zeros(int(communicator.max(initial=0)) + 1, dtype=np.int64)
     usual = _usual_counts(pair, counts, pairs)
@@ -119,7 +119,7 @@ def _rounds_of(
     most, shown = share > params.half, (share >= params.half)[communicator]
     moved = np.bincount(pair, shown[pair, step], minlength=pairs)
     as_ever &= ((moved > 0) & ((as_ever & shown).sum(axis=1) >= params.nearly_all * moved))[:, None]
-    number = np.arange(len(cell)) - np.repeat(starts, counts)
+    number = run_places(starts, len(cell))
     owner = communicator[bursts.pair].astype(np.int64) * steps + cell % steps
     known = np.repeat(whole[pair, step], counts)
     place = np.where(known, number, _going_on(bursts, owner, number, known))

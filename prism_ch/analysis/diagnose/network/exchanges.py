@@ -12,7 +12,7 @@ import numpy as np
 
 from prism_ch.analysis.diagnose.compute.lateness import joined_by
 from prism_ch.core import robust
-from prism_ch.core.arrays import run_starts
+from prism_ch.core.arrays import run_lengths, run_places, run_starts
 from prism_ch.model.columns import Float64, Int32
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
@@ -54,7 +54,7 @@ def measure_exchanges(traffic: Traffic, kinds: PairKinds, division: Division, pa
     starts = run_starts(cell)
     if not len(starts):
         return Exchanges.none(division.steps)
-    counts = np.diff(np.append(starts, len(cell)))
+    counts = run_lengths(starts, len(cell))
     lasts_s = (bursts.end_ns - bursts.start_ns) / 1e9
     s_per_byte = np.add.reduceat(lasts_s, starts) / np.add.reduceat(bursts.payload, starts)
     usual = robust.median_by(step[starts].astype(np.int32), s_per_byte, division.steps)[step[starts]]
@@ -67,7 +67,7 @@ def measure_exchanges(traffic: Traffic, kinds: PairKinds, division: Division, pa
     label = joined_by(bursts.pair_src, bursts.pair_dst, division)[division.rows_of(bursts.src)]
     shape = int(label.max()) + 1, division.steps, int(counts.max())
     longest_s, without_s = np.zeros(shape), np.zeros(shape)
-    exchange = label, step, np.arange(len(cell)) - np.repeat(starts, counts)
+    exchange = label, step, run_places(starts, len(cell))
     np.maximum.at(longest_s, exchange, lasts_s)
     np.maximum.at(without_s, tuple(each[quick] for each in exchange), lasts_s[quick])
     longer_s = (longest_s - without_s).sum(axis=2).max(axis=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import order_by, run_starts
+from prism_ch.core.arrays import order_by, run_lengths, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.traffic import Traffic
@@ -50,7 +50,7 @@ def find_turns(
     pair, step = bursts.pair[joint], step[joint]
     moved = np.where(steady[pair], payload[joint], 1.0)
     opens = run_starts(pair, step)
-    count = np.diff(np.append(opens, len(pair)))
+    count = run_lengths(opens, len(pair))
     total = np.repeat(np.add.reduceat(moved, opens), count)
     after = np.cumsum(moved)
     after = (after - np.repeat(after[opens] - moved[opens], count)) / total

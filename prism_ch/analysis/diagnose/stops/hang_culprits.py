@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from prism_ch.core import robust
-from prism_ch.core.arrays import distinct, run_starts
+from prism_ch.core.arrays import distinct, run_places, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import PairIndex
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
@@ -250,7 +250,7 @@ def _progress(
     seen_ns = sends.start_ns if seen_ns is None else seen_ns
     pair, step, seen_ns = sends.pair[known][order], within[known][order], seen_ns[known][order]
     first = run_starts(pair, step)
-    turn = np.arange(len(pair)) - np.repeat(first, np.diff(np.append(first, len(pair))))
+    turn = run_places(first, len(pair))
     offset_s = (seen_ns - begin_ns[step]) / 1e9
     before = step < steps
     turns = int(turn.max(initial=0)) + 1
