@@ -34,11 +34,18 @@ class StoredFlows:
         return FlowBatch.concat(flows.take(span.mask(flows)) for flows in slabs)
 
     def _read(self, span: FlowSpan) -> FlowBatch:
-        """Return the flows of a span whose endpoints are all read for as long."""
-        rows = None if span.endpoints is None else np.flatnonzero(span.endpoints)
+        """Return the flows of a span whose endpoints are all read for as long.
+
+        Of flows across, those with an end on the smaller side are read: the engine looks for few endpoints, not for
+        many.
+        """
+        wanted = span.endpoints
+        if wanted is not None and span.across is not None and np.count_nonzero(span.across) < np.count_nonzero(wanted):
+            wanted = span.across
+        rows = None if wanted is None else np.flatnonzero(wanted)
         across = span.across is not None
         start_ns, end_ns = span.time.start_ns, span.time.end_ns
         plan, began_s = self.pulls.plan(), time.process_time()
         flows = read_flows(self.store, self.topology, start_ns, end_ns, endpoints=rows, crossing=across, plan=plan)
         self.pulls.note(plan, len(flows), time.process_time() - began_s)
-        return flows if span.across is None else flows.take(span.across[flows.src] | span.across[flows.dst])
+        return flows.take(span.mask(flows)) if across else flows

@@ -57,9 +57,10 @@ def read_flows(
         return FlowBatch.empty()
     few = endpoints is not None and len(wanted) <= _MAX_ADDRESSES
     pull = _Pull(store, topology, from_ns, to_ns, wanted, crossing, few, plan)
-    if crossing or len(wanted) <= _MAX_SENDERS:
+    if len(wanted) <= _MAX_SENDERS:
         return pull.read("", _AFTER_ALL)
-    edges = [wanted[first : first + _MAX_SENDERS][[0, -1]] for first in range(0, len(wanted), _MAX_SENDERS)]
+    senders = np.arange(len(topology)) if crossing else wanted
+    edges = [senders[first : first + _MAX_SENDERS][[0, -1]] for first in range(0, len(senders), _MAX_SENDERS)]
     return FlowBatch.in_order(pull.read(topology.endpoints[first], topology.endpoints[last]) for first, last in edges)
 
 

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from prism_ch.ingest.files import land_files
 from prism_ch.ingest.topology_file import canonical_address, load_topology
 from prism_ch.model.flow import FlowBatch
+from prism_ch.model.flow_span import FlowSpan
 from prism_ch.model.topology import Topology
+from prism_ch.model.window import Interval
 from prism_ch.store import flows
 from prism_ch.store.client import Store
+from prism_ch.store.flow_source import StoredFlows
 from prism_ch.store.flows import read_flows
 from prism_ch.store.pull import PLANS, PullPlan
 from prism_ch.store.topology import read_topology
@@ -177,6 +180,29 @@ def test_only_beside_some_endpoints(
     assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, crossing=True)) == aside
     monkeypatch.setattr(flows, "_MAX_ADDRESSES", 2)
     assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, crossing=True)) == aside
+    monkeypatch.setattr(flows, "_MAX_SENDERS", 1)
+    assert rows(read_flows(store, topology, 0, 2**63 - 1, endpoints=chosen, crossing=True)) == aside
+
+
+@pytest.mark.parametrize("sides", [({0, 1}, {3}), ({3}, {0, 1}), ({2}, {0}), (set(), {0, 1})])
+@pytest.mark.parametrize("most", [0, 2000])
+def test_flows_across_are_those_of_both_sides(
+    store: Store,
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sides: tuple[set[int], set[int]],
+    most: int,
+) -> None:
+    monkeypatch.setattr(flows, "_MAX_ADDRESSES", most)
+    monkeypatch.setattr(flows, "_MAX_SENDERS", max(most, 1))
+    land_files(store, [str(write_parquet(tmp_path / "a.parquet", some_records(seed=4, count=300)))])
+    here, there = (np.isin(np.arange(len(topology)), list(side)) for side in sides)
+    span = FlowSpan(Interval(M0_NS, M0_NS + MINUTE_NS), here, there)
+    found = StoredFlows(store, topology).read(span)
+    whole = read_flows(store, topology, M0_NS, M0_NS + MINUTE_NS)
+    assert rows(found) == [row for row in rows(whole) if all({*row[2:4]} & side for side in sides)]
+    assert bool(len(found)) == bool(sides[0])
 
 
 def test_a_span_without_flows(store: Store, topology: Topology) -> None:

@@ -120,7 +120,10 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     moving = seen.moving()
     read = seen.looked_at(moving, params)
     new = read.take(read.end_ns >= window.start_ns)
+    # A window without any flow is worked only where those who wait for more have given up.
+    until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
     exporters = clocks.estimate(new, seen.clocks, params.clocks, topology.server)
+    del new  # a copy
     offsets = seen.clocks.followed_by(exporters, window.start_ns)
     ticks_ns = moving.ticks_ns()
     blurs_ns = clocks.blurs_ns(ticks_ns, params.clocks)
@@ -131,8 +134,6 @@ def observe(seen: WindowFlows, topology: Topology, params: Params) -> Observed:
     earlier = EarlierFlows(read, window.start_ns, offsets, known, blur_ns, params.clocks)
     bursts = read_bursts(flows, blurs_ns, ticks_ns, params.observe)
     timeouts = infer_timeouts(moving, params.timeouts)
-    # A window without any flow is worked only where those who wait for more have given up.
-    until_ns = min(window.end_ns, int(new.end_ns.max())) if len(new) and not seen.is_whole else window.end_ns
     coarse = coarse_pairs(bursts, flows, timeouts, params.merged)
     exporters = exporters.closing_after(timeouts)
     by_pair = FlowsByPair.of(flows)
