@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.core.arrays import last_rows, rows_among, run_numbers, run_starts
+from prism_ch.core.arrays import last_rows, rows_among, run_lengths, run_numbers, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, freeze
 
 
@@ -52,7 +52,7 @@ class Traffic:
 
     def moving(self) -> Bool:
         """Mask the pairs that have a burst, bool[pairs]; after `take` some may have none left."""
-        return np.bincount(self.pair, minlength=len(self.pair_src)) > 0
+        return self.counts_of_pairs() > 0
 
     def rows_of(self, pairs: Int64) -> Int64:
         """Return the rows of the bursts of some pairs, int64[k] for rising int64[m]."""
@@ -63,6 +63,12 @@ class Traffic:
         span_ns, first = np.zeros(len(self.pair_src), dtype=np.int64), run_starts(self.pair)
         span_ns[self.pair[first]] = self.end_ns[last_rows(first, len(self))] - self.start_ns[first]
         return span_ns
+
+    def counts_of_pairs(self) -> Int64:
+        """Count each pair's bursts, int64[pairs]; np.bincount would make a copy of their pairs."""
+        count, first = np.zeros(len(self.pair_src), dtype=np.int64), run_starts(self.pair)
+        count[self.pair[first]] = run_lengths(first, len(self))
+        return count
 
     def sums_of_pairs(self, values: Int64) -> Int64:
         """Add up what each pair's bursts have, int64[pairs], of int64[n].

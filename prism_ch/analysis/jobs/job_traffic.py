@@ -102,7 +102,7 @@ def weighty_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams)
 def heavy_pairs(traffic: Traffic, topology: Topology, params: RecogniseParams) -> Bool:
     """Mask the pairs between servers that occur often and weigh enough, bool[pairs]."""
     src, dst = traffic.pair_src, traffic.pair_dst
-    bursts = np.bincount(traffic.pair, minlength=len(src))
+    bursts = traffic.counts_of_pairs()
     payload = traffic.sums_of_pairs(traffic.payload)
     main = np.zeros(len(topology), dtype=np.int64)
     for side in (src, dst):

@@ -19,6 +19,7 @@ import numpy as np
 from prism_ch.analysis.jobs.attempts import Attempts, find_attempts
 from prism_ch.analysis.jobs.job_traffic import JobTraffic
 from prism_ch.analysis.jobs.rails import merge_rails
+from prism_ch.core.arrays import run_starts
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.job import ALWAYS_NS, FOREVER_NS, RecognisedJob
 from prism_ch.model.memory import JobMemory
@@ -123,9 +124,11 @@ def _tenant(endpoints: Int32, topology: Topology) -> str:
 
 def _first_bursts(attempts: Attempts) -> Int64:
     """Return the row of each attempt's earliest burst, of several the first, int64[attempts]."""
-    rows = np.flatnonzero(attempts.traffic.start_ns == attempts.first_ns[attempts.of_burst])
+    rows = run_starts(attempts.of_burst, attempts.traffic.pair)  # bursts of a pair are in order
+    attempt = attempts.of_burst[rows]
+    is_first = attempts.traffic.start_ns[rows] == attempts.first_ns[attempt]
     first = np.zeros(len(attempts), dtype=np.int64)
-    first[attempts.of_burst[rows[::-1]]] = rows[::-1]
+    first[attempt[is_first][::-1]] = rows[is_first][::-1]
     return first
 
 

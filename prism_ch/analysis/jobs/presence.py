@@ -74,11 +74,23 @@ def _cut(traffic: Traffic, merged: Bool, params: RecogniseParams) -> Presences:
     gap_ns[1:] -= traffic.end_ns[:-1]
     gap_ns[opens] = 0
     away_ns = params.absence_silences * _usual_silence_ns(traffic, gap_ns, opens, params)
-    away = (gap_ns > away_ns[traffic.pair]) | _after_common_silence(traffic, gap_ns, opens, away_ns, merged)
+    away = _longer(gap_ns, away_ns, traffic.pair) | _after_common_silence(traffic, gap_ns, opens, away_ns, merged)
     opens |= away & ~merged[traffic.pair]
     first = np.flatnonzero(opens)
     first_ns, last_ns = traffic.start_ns[first], traffic.end_ns[last_rows(first, len(traffic))]
     return Presences(traffic, merged, np.cumsum(opens, dtype=np.int32) - 1, traffic.pair[first], first_ns, last_ns)
+
+
+def _longer(gap_ns: Int64, limit_ns: Float64, pair: Int32) -> Bool:
+    """Mask the gaps, int64[n], that are longer than a limit of their pair, bool[n].
+
+    Parameters: `limit_ns` float64[pairs]. Some rows are looked at at a time: limits of all would be as large as gaps.
+    """
+    longer = np.empty(len(pair), dtype=bool)
+    for begin in range(0, len(pair), ROWS_AT_ONCE):
+        rows = slice(begin, begin + ROWS_AT_ONCE)
+        longer[rows] = gap_ns[rows] > limit_ns[pair[rows]]
+    return longer
 
 
 def _usual_silence_ns(traffic: Traffic, gap_ns: Int64, opens: Bool, params: RecogniseParams) -> Float64:
@@ -104,7 +116,7 @@ def _after_common_silence(traffic: Traffic, gap_ns: Int64, opens: Bool, away_ns:
     joined = components(int(max(src.max(initial=0), dst.max(initial=0))) + 1, src, dst)[src]
     usual_ns = robust.median_by(joined[~merged], away_ns[~merged], int(joined.max(initial=0)) + 1)
     # Bursts of a pair with less between them are one stretch: few of those are left to look at.
-    first = np.flatnonzero(opens | (gap_ns > usual_ns[joined][traffic.pair]))
+    first = np.flatnonzero(opens | _longer(gap_ns, usual_ns[joined], traffic.pair))
     last = last_rows(first, len(traffic))
     timed = ~merged[traffic.pair[first]]
     first, last = first[timed], last[timed]
@@ -125,7 +137,7 @@ def _moves_data(present: Presences, params: RecogniseParams) -> Bool:
     Less is a stray: what ranks exchange when they connect.
     """
     traffic = present.traffic
-    bursts = np.bincount(traffic.pair, minlength=len(traffic.pair_src))
+    bursts = traffic.counts_of_pairs()
     usual = traffic.sums_of_pairs(traffic.payload) / np.maximum(bursts, 1)
     moved = np.add.reduceat(traffic.payload, run_starts(present.of_burst))
     return np.asarray(moved >= params.half * usual[present.pair])

@@ -152,7 +152,7 @@ def coarse_pairs(traffic: Traffic, flows: FlowBatch, timeouts: Timeouts, params:
     is_cut, may_join = np.zeros((2, pairs), dtype=bool)
     is_cut[pair[~np.isnan(timeouts.active_s[exporter])]] = True
     may_join[pair[~(timeouts.idle_at_most_s[exporter] < params.burst_gap_ns / 1e9)]] = True
-    long |= is_cut & (burst_s >= params.message_s * np.bincount(traffic.pair, minlength=pairs))
+    long |= is_cut & (burst_s >= params.message_s * traffic.counts_of_pairs())
     coarse: Bool = without_pause & long & may_join
     if coarse.any():
         coarse &= ~_are_messages(traffic, pair, flows.bytes[records], ~without_pause, params)

@@ -48,8 +48,9 @@ def test_bursts_of_some_pairs_are_those_of_a_look_at_each(seen: list[Flow], data
 def test_what_pairs_have_in_all_is_a_look_at_each_burst(seen: list[Flow], data: st.DataObject) -> None:
     whole = traffic(seen)
     some = whole.take(np.array(data.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole))), bool))
-    moved, span_ns = some.sums_of_pairs(some.payload), some.span_ns()
+    counts, moved, span_ns = some.counts_of_pairs(), some.sums_of_pairs(some.payload), some.span_ns()
     for pair in range(len(some.pair_src)):
         rows = some.pair == pair
+        assert counts[pair] == rows.sum()
         assert moved[pair] == some.payload[rows].sum()
         assert span_ns[pair] == (some.end_ns[rows].max() - some.start_ns[rows].min() if rows.any() else 0)

@@ -64,7 +64,7 @@ def by_queue_pair(
     if len(rows) == 0:
         return traffic, kinds, WaysTaken.unknown(traffic)
     pair, burst, port, way = pair[rows], burst[rows], flows.src_port[rows].astype(np.int64), flows.way[rows]
-    bursts = np.bincount(traffic.pair, minlength=len(traffic.pair_src))
+    bursts = traffic.counts_of_pairs()
     ports = np.bincount(distinct((pair.astype(np.int64) << _PORT_BITS) | port) >> _PORT_BITS, minlength=len(bursts))
     divided = (kinds.kind == PP) & (ports > 1) & (params.repeats * ports <= bursts)
     # Queue pairs of one pair stand side by side in the new table, in which a pair that is not divided stands once.
