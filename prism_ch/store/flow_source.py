@@ -39,10 +39,8 @@ class StoredFlows:
         Of flows across, those with an end on the smaller side are read: the engine looks for few endpoints, not for
         many.
         """
-        wanted = span.endpoints
-        if wanted is not None and span.across is not None and np.count_nonzero(span.across) < np.count_nonzero(wanted):
-            wanted = span.across
-        rows = None if wanted is None else np.flatnonzero(wanted)
+        sides = [side for side in (span.endpoints, span.across) if side is not None]
+        rows = np.flatnonzero(min(sides, key=np.count_nonzero)) if sides else None
         across = span.across is not None
         start_ns, end_ns = span.time.start_ns, span.time.end_ns
         plan, began_s = self.pulls.plan(), time.process_time()
