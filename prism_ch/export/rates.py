@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from prism_ch.core.arrays import ranges
 from prism_ch.export.messages import Sent
 from prism_ch.model.columns import Int32, Int64
 
@@ -32,7 +33,7 @@ class Rates:
         low = np.maximum(begin // self._bin_ns, self._first)
         bins = np.maximum((end - 1) // self._bin_ns - low + 1, 0)
         row = np.repeat(np.arange(len(sent)), bins)
-        place = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(bins) - bins, bins)
+        place = ranges(low, bins)
         overlap = np.minimum(end[row], (place + 1) * self._bin_ns) - np.maximum(begin[row], place * self._bin_ns)
         share = sent.bytes[row] * (overlap / (end - begin)[row])
         self._widen(int(server.max(initial=-1)) + 1, int(place.max(initial=self._first - 1)) + 1 - self._first)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import run_lengths, run_starts
+from prism_ch.core.arrays import last_rows, run_lengths, run_starts
 from prism_ch.core.graph import components
 from prism_ch.core.pairs import links_of
 from prism_ch.core.search import group_search
@@ -91,8 +91,9 @@ def still_sent(traffic: Traffic, line_of_pair: Int32, params: DivideParams) -> B
     first = run_starts(traffic.pair)
     pair, length = traffic.pair[first], run_lengths(first, len(traffic))
     gap_ns = np.append(traffic.start_ns[1:] - traffic.end_ns[:-1], 0)
-    gap_ns[first + length - 1] = 0
-    last_ns = traffic.end_ns[first + length - 1]
+    last = last_rows(first, len(traffic))
+    gap_ns[last] = 0
+    last_ns = traffic.end_ns[last]
     line = line_of_pair[pair]
     newest_ns = np.zeros(int(line_of_pair.max()) + 1, dtype=np.int64)
     np.maximum.at(newest_ns, line, last_ns)

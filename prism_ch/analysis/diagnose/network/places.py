@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte
+from prism_ch.core.arrays import ranges
 from prism_ch.model.columns import Int32, Int64
 from prism_ch.model.finding import FindingKind
 from prism_ch.model.topology import Topology
@@ -77,10 +78,9 @@ def _between_leaves(times: TimePerByte) -> tuple[list[Named], Int64, Int64]:
     begin = np.cumsum(count) - count
     flat = np.array([one for each in places for one in each], dtype=np.int64)
     known = np.flatnonzero(times.way >= 0)
-    many = count[times.way[known]] if len(known) else np.empty(0, dtype=np.int64)
-    within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
-    place = flat[np.repeat(begin[times.way[known]], many) + within] if len(flat) else within
-    return list(number), np.repeat(times.row[known].astype(np.int64), many), place
+    way = times.way[known]
+    place = flat[ranges(begin[way], count[way])]
+    return list(number), np.repeat(times.row[known].astype(np.int64), count[way]), place
 
 
 def _on_way(way: tuple[str, ...]) -> Iterator[Named]:
