@@ -1,7 +1,8 @@
 """The runs that may be alive at each datum of sequences, and their probabilities, in compiled loops.
 
 All that is compiled stands in this one file: compiled code is kept on disk, and made anew when its file changes. A loop
-over runs is written so that the compiler makes vector instructions of it.
+over runs is written so that the compiler makes vector instructions of it, and short: the constants of a long one do not
+fit into the processor's registers.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _LEAST_TOTAL, _MOST_TOTAL = 1e-200, 1e200
 #: Terms whose exponents lie beyond count as having this one: e to its power is a normal number.
 _MOST_EXPONENT = 700.0
 
+#: Added to an integer, it leaves that in the lowest bits of the sum.
+_INTEGER_IN_BITS = 1.5 * 2.0**52
+
 #: Larger than any score or logarithm.
 _NO_SCORE = 1e308
 
@@ -47,9 +51,9 @@ def _log(x: float) -> float:
     m = number_of(bits - (power << 52))
     s = (m - 1.0) / (m + 1.0)
     z = s * s
-    high = 0.14285877267957245 + z * (0.11095700415154251 + z * 0.09681326857101004)
-    odd = z * (0.3333333333368754 + z * (0.19999999398668794 + z * high))
-    return float(power) * 0.6931471805599453 + 2.0 * (s + s * odd)
+    y = z * z
+    high = 0.3999999879733759 + z * 0.2857175453591449 + y * (0.22191400830308502 + z * 0.19362653714202008)
+    return float(power) * 0.6931471805599453 + s * (2.0 + z * 0.6666666666737508 + y * high)
 
 
 @inlined
@@ -59,11 +63,12 @@ def _exp(x: float) -> float:
     By a polynomial, as in `_log`, of what is left of x without a multiple of log 2.
     """
     x = min(max(x, -_MOST_EXPONENT), _MOST_EXPONENT)
-    n = math.floor(x * 1.4426950408889634 + 0.5)
+    n = np.rint(x * 1.4426950408889634)
     r = x - n * 0.6931471805599453
-    high = 0.001388885404961482 + r * (0.0001989927395864936 + r * 2.4859578222625295e-05)
-    low = 0.5 + r * (0.16666666718997508 + r * (0.041666666718980845 + r * (0.008333298483754886 + r * high)))
-    return number_of(bits_of(1.0 + r * (1.0 + r * low)) + (int(n) << 52))
+    y = r * r
+    high = 0.008333298483754886 + r * 0.001388885404961482 + y * (0.0001989927395864936 + r * 2.4859578222625295e-05)
+    low = 0.5 + r * 0.16666666718997508 + y * (0.041666666718980845 + r * high)
+    return number_of(bits_of(1.0 + r + y * low) + (bits_of(n + _INTEGER_IN_BITS) << 52))
 
 
 @inlined
@@ -93,11 +98,12 @@ def _observe_newest(runs: Newest, low: int, high: int, tables: Tables, x: float,
         off = x - mean[i]
         moved = off * gain[i]
         mean[i] += moved
-        beta = double_beta[i] + off * (off - moved)
-        double_beta[i] = beta
-        one = _exp(start[i] + constant[i] - alpha[i] * _log(beta) - unit)
-        weight[i] = one
-        total += one
+        double_beta[i] += off * (off - moved)
+    for i in range(len(mean)):
+        weight[i] = start[i] + constant[i] - alpha[i] * _log(double_beta[i]) - unit
+    for i in range(len(mean)):
+        weight[i] = _exp(weight[i])
+        total += weight[i]
     return total
 
 
@@ -109,22 +115,24 @@ def _observe_older(runs: Older, rows: int, x: float, unit: float) -> float:
     what all starts have in common.
     """
     mean, double_beta, start, weight = runs.mean, runs.double_beta, runs.start, runs.weight
-    kappas, alphas = runs.kappa, runs.alpha
+    kappas, alphas, inverses = runs.kappa, runs.alpha, runs.inverse
+    until = (rows + BLOCK - 1) // BLOCK * BLOCK
     total = 0.0
-    for i in range((rows + BLOCK - 1) // BLOCK * BLOCK):
+    for i in range(until):
         kappa, alpha = kappas[i] + 1.0, alphas[i] + 0.5
         kappas[i], alphas[i] = kappa, alpha
-        both = 1.0 / (kappa * alpha)
-        inverse = both * kappa
+        inverse = 1.0 / (kappa * alpha)
+        inverses[i] = inverse
         off = x - mean[i]
-        moved = off * (both * alpha)
+        moved = off * (inverse * alpha)
         mean[i] += moved
-        beta = double_beta[i] + off * (off - moved)
-        double_beta[i] = beta
-        joint = start[i] + _stirling(inverse) - alpha * _log(beta * inverse)
-        one = _exp(joint - unit) * math.sqrt(both)
-        weight[i] = one
-        total += one
+        double_beta[i] += off * (off - moved)
+        weight[i] = double_beta[i] * (inverse * kappa)
+    for i in range(until):
+        weight[i] = start[i] + _stirling(inverses[i] * kappas[i]) - alphas[i] * _log(weight[i])
+    for i in range(until):
+        weight[i] = _exp(weight[i] - unit) * math.sqrt(inverses[i])
+        total += weight[i]
     return total
 
 
@@ -371,15 +379,10 @@ def _filter(values: Float64, model: Model, limits: Limits, tables: Tables, runs:
 def _filter_all(
     values: Float64, offsets: Int64, model: Model, limits: Limits, tables: Tables, runs: Room, results: Results
 ) -> None:
-    wanted = len(results.run_length) > 0
     for i in range(len(offsets) - 1):
-        begin, end = offsets[i], offsets[i + 1]
-        one = Results(
-            results.new_run_mass[begin:end],
-            results.run_length[begin:end] if wanted else results.run_length,
-            results.error_bound[begin:end],
-        )
-        _filter(values[begin:end], model, limits, tables, runs, one)
+        rows = slice(offsets[i], offsets[i + 1])
+        one = Results(results.new_run_mass[rows], results.run_length[rows], results.error_bound[rows])
+        _filter(values[rows], model, limits, tables, runs, one)
 
 
 def filter_runs(values: Float64, offsets: Int64, model: Model, limits: Limits, *, run_lengths: bool) -> Results:

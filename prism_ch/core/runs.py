@@ -90,7 +90,8 @@ class Tables(NamedTuple):
 class Older(NamedTuple):
     """Runs of more than `max_run` data, or those that were merged, float64 each but for `began`, oldest first.
 
-    `lead` is the share that the heaviest of those merged had, `began` its first datum.
+    `inverse` is 1 / (kappa alpha), formed at each datum. `lead` is the share that the heaviest of those merged had,
+    `began` its first datum.
     """
 
     mean: Float64
@@ -99,6 +100,7 @@ class Older(NamedTuple):
     weight: Float64
     kappa: Float64
     alpha: Float64
+    inverse: Float64
     lead: Float64
     began: Int64
 
@@ -137,6 +139,6 @@ def make_room(longest: int, limits: Limits, thinned_every: int) -> Room:
     rows = min(longest - kept, limits.old_runs + thinned_every) + BLOCK
     newest = Newest(*np.zeros((4, BLOCK + kept + min(longest - kept, max(kept, 256)))))
     newest.start[:BLOCK], newest.double_beta[:BLOCK] = VOID, 1
-    mean, double_beta, start, weight, kappa, alpha, lead = np.empty((7, rows))
-    older = Older(mean, double_beta, start, weight, kappa, alpha, lead, np.empty(rows, dtype=np.int64))
+    mean, double_beta, start, weight, kappa, alpha, inverse, lead = np.empty((8, rows))
+    older = Older(mean, double_beta, start, weight, kappa, alpha, inverse, lead, np.empty(rows, dtype=np.int64))
     return newest, older, Pairs(*np.empty((7, rows)))
