@@ -6,8 +6,10 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, Self
 
 import clickhouse_connect
@@ -47,6 +49,9 @@ OUTAGES = frozenset({164, 209, 210, 242, _DISK_FULL, 252, 279, 319, 497, 516, 99
 #: Codes of errors that the same statement may not meet again: time, number of statements, memory.
 MAY_PASS = frozenset({159, 202, 241})
 
+#: So many statements run at once at the most: those of one window, each of which is short and waits for the engine.
+_AT_ONCE = 4
+
 #: Settings of a small insert: its rows come as one block, and to start threads that share it out takes a fifth of it.
 IN_ONE_BLOCK = {"max_threads": 1}
 
@@ -62,6 +67,7 @@ class Store:
         self.client = client
         self.location = location
         self.client.database = location.database
+        self._beside: list[Store] = []
 
     @property
     def database(self) -> str:
@@ -152,8 +158,33 @@ class Store:
         """Open another connection to the same database, so that two statements can run at once."""
         return _open(self.location)
 
+    def at_once(self, calls: Iterable[Callable[[Store], None]]) -> None:
+        """Give each call a connection to the database, some at once, and wait for all.
+
+        The connections are kept until this one is closed. Raises the first error in the order of the calls; some of
+        those after it may not be made.
+        """
+        while len(self._beside) < _AT_ONCE - 1:
+            self._beside.append(self.another())
+        idle: SimpleQueue[Store] = SimpleQueue()
+        for one in (self, *self._beside):
+            idle.put(one)
+
+        def run(call: Callable[[Store], None]) -> None:
+            connection = idle.get()
+            try:
+                call(connection)
+            finally:
+                idle.put(connection)
+
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="statements") as pool:
+            for _ in pool.map(run, calls):
+                pass
+
     def close(self) -> None:
         """Close the connection; closing the last one on an embedded folder releases the folder."""
+        for one in self._beside:
+            one.close()
         self.client.close()
 
     def __enter__(self) -> Self:

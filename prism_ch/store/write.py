@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -334,15 +335,19 @@ def write_revision(
         "exporters_log": _exporter_rows(window, found.exporters),
         "visibility_log": _visibility_rows(window, found.visibility),
         "jobs_log": _job_rows(topology, jobs),
-        # Last: from here on readers see the rows above.
-        "revisions": _revision_rows(window, jobs, found.withdrawn, found.findings, reaches),
     }
+    inserts = [partial(_insert, table=name, columns=columns, revision=revision) for name, columns in tables.items()]
+    store.at_once([partial(_insert_timeline, topology=topology, jobs=jobs, revision=revision), *inserts])
+    # Last: from here on readers see the rows above.
+    revisions = _revision_rows(window, jobs, found.withdrawn, found.findings, reaches)
+    _insert(store, "revisions", revisions, revision)
+    written = {name: len(table) for name, table in (*tables.items(), ("revisions", revisions))}
+    return written | {"timeline_log": sum(len(item.timeline.step) for item in jobs)}
+
+
+def _insert_timeline(store: Store, topology: Topology, jobs: Sequence[JobRevision], revision: int) -> None:
     for number, part in enumerate(timeline_parts(topology, jobs)):
         _insert(store, "timeline_log", part, revision, number)
-    for name, table in tables.items():
-        _insert(store, name, table, revision)
-    written = {name: len(table) for name, table in tables.items()}
-    return written | {"timeline_log": sum(len(item.timeline.step) for item in jobs)}
 
 
 def _insert(store: Store, table: str, columns: pa.Table, revision: int, part: int = 0) -> None:

@@ -4,9 +4,10 @@ import json
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,14 @@ class Fuse:
     """Lets so many writing statements through, and ends the analysis at the next."""
 
     left: int
+    noting: threading.Lock = field(default_factory=threading.Lock)
 
     def burn(self) -> None:
         """Take note of one statement."""
-        if self.left == 0:
-            raise Killed
-        self.left -= 1
+        with self.noting:
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -66,6 +67,20 @@ def test_columns_go_in_and_come_back_with_their_types(table: Store) -> None:
     assert table.rows("SELECT k, s FROM t WHERE n = {n:UInt8}", {"n": 7}) == [("b", "x'y\\z")]
     assert table.scalar("SELECT count() FROM t") == 2
     assert table.raw("SELECT n FROM t ORDER BY n", fmt="CSV") == b"7\n8\n"
+
+
+def test_statements_run_at_once_and_the_first_error_is_raised(table: Store) -> None:
+    together = threading.Barrier(4, timeout=60)
+
+    def insert(connection: Store, number: int) -> None:
+        together.wait()  # breaks where fewer run at once
+        connection.insert("t" if number % 3 else f"missing{number}", {"n": np.array([number], dtype=np.uint8)})
+
+    with pytest.raises(StoreError, match="missing3"):
+        table.at_once(partial(insert, number=number) for number in range(1, 5))
+    assert table.rows("SELECT n FROM t ORDER BY n") == [(1,), (2,), (4,)]
+    table.at_once([lambda connection: connection.command("TRUNCATE TABLE t")])
+    assert table.scalar("SELECT count() FROM t") == 0
 
 
 def test_parameters_are_never_pasted(table: Store) -> None:
