@@ -6,9 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -181,8 +179,6 @@ def _send(store: Store, content: Content, progress: Callable[[int], None]) -> Ou
 
 def _send_all(store: Store, content: Content, progress: Callable[[int], None]) -> None:
     """Send the chunks in order over a few connections, and wait for all."""
-    idle: SimpleQueue[Store] = SimpleQueue()
-    idle.put(store)
     sending: deque[Future[int]] = deque()
 
     def send(chunk: Chunk) -> int:
@@ -190,21 +186,16 @@ def _send_all(store: Store, content: Content, progress: Callable[[int], None]) -
         if rows:
             # The same records have the same token whenever they are sent.
             token = f"{content.landing}-{chunk.rows['position'][0].as_py()}-{rows}"
-            connection = idle.get()
-            try:
-                settings = LANDING_SETTINGS | {"insert_deduplication_token": token}
+            settings = LANDING_SETTINGS | {"insert_deduplication_token": token}
+            with store.lent() as connection:
                 insert_rows(connection, chunk.table, with_source(chunk.rows, content), settings)
-            finally:
-                idle.put(connection)
         return chunk.read_bytes
 
-    with ExitStack() as opened, ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing") as pool:
+    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="landing") as pool:
         try:
-            for number, chunk in enumerate(content.chunks):
-                if number >= _CONNECTIONS:
+            for chunk in content.chunks:
+                if len(sending) >= _CONNECTIONS:
                     progress(sending.popleft().result())
-                elif number:
-                    idle.put(opened.enter_context(store.another()))
                 sending.append(pool.submit(send, chunk))
         finally:
             while sending:

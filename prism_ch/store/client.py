@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 import clickhouse_connect
@@ -68,6 +68,8 @@ class Store:
         self.location = location
         self.client.database = location.database
         self._beside: list[Store] = []
+        self._idle: SimpleQueue[Store] = SimpleQueue()
+        self._idle.put(self)
 
     @property
     def database(self) -> str:
@@ -158,24 +160,31 @@ class Store:
         """Open another connection to the same database, so that two statements can run at once."""
         return _open(self.location)
 
-    def at_once(self, calls: Iterable[Callable[[Store], None]]) -> None:
-        """Give each call a connection to the database, some at once, and wait for all.
+    @contextmanager
+    def lent(self) -> Iterator[Store]:
+        """Lend a thread a connection: this one, or another while this is lent.
 
-        The connections are kept until this one is closed. Raises the first error in the order of the calls; some of
-        those after it may not be made.
+        The others are kept until this one is closed.
         """
-        while len(self._beside) < _AT_ONCE - 1:
-            self._beside.append(self.another())
-        idle: SimpleQueue[Store] = SimpleQueue()
-        for one in (self, *self._beside):
-            idle.put(one)
+        try:
+            connection = self._idle.get_nowait()
+        except Empty:
+            connection = self.another()
+            self._beside.append(connection)
+        try:
+            yield connection
+        finally:
+            self._idle.put(connection)
+
+    def at_once(self, calls: Iterable[Callable[[Store], None]]) -> None:
+        """Lend each call a connection, to some at once, and wait for all.
+
+        Raises the first error in the order of the calls; some of those after it may not be made.
+        """
 
         def run(call: Callable[[Store], None]) -> None:
-            connection = idle.get()
-            try:
+            with self.lent() as connection:
                 call(connection)
-            finally:
-                idle.put(connection)
 
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="statements") as pool:
             for _ in pool.map(run, calls):

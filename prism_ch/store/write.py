@@ -336,13 +336,13 @@ def write_revision(
         "visibility_log": _visibility_rows(window, found.visibility),
         "jobs_log": _job_rows(topology, jobs),
     }
+    published = _revision_rows(window, jobs, found.withdrawn, found.findings, reaches)
     inserts = [partial(_insert, table=name, columns=columns, revision=revision) for name, columns in tables.items()]
     store.at_once([partial(_insert_timeline, topology=topology, jobs=jobs, revision=revision), *inserts])
     # Last: from here on readers see the rows above.
-    revisions = _revision_rows(window, jobs, found.withdrawn, found.findings, reaches)
-    _insert(store, "revisions", revisions, revision)
-    written = {name: len(table) for name, table in (*tables.items(), ("revisions", revisions))}
-    return written | {"timeline_log": sum(len(item.timeline.step) for item in jobs)}
+    _insert(store, "revisions", published, revision)
+    phases = sum(len(item.timeline.step) for item in jobs)
+    return {name: len(table) for name, table in tables.items()} | {"revisions": len(published), "timeline_log": phases}
 
 
 def _insert_timeline(store: Store, topology: Topology, jobs: Sequence[JobRevision], revision: int) -> None:

@@ -222,13 +222,13 @@ def test_an_insert_that_is_sent_twice_lands_once(store: Store) -> None:
 def test_timelines_in_parts_are_what_they_are_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large window inserts its phases in several statements, each of which lands once however often it is sent."""
     monkeypatch.setattr(timeline, "_MAX_PHASES", 9)
-    inserted, insert = [], store.insert
+    inserted, insert = [], Store.insert
 
-    def counting(table: str, columns: pa.Table, **options: Any) -> None:
+    def counting(connection: Store, table: str, columns: pa.Table, **options: Any) -> None:
         inserted.extend([len(columns)] * (table == "timeline_log"))
-        insert(table, columns, **options)
+        insert(connection, table, columns, **options)
 
-    monkeypatch.setattr(store, "insert", counting)
+    monkeypatch.setattr(Store, "insert", counting)
     jobs = [revision(name, 0, [1.0] * steps) for name, steps in (("a", 1), ("b", 1), ("c", 1), ("d", 4), ("e", 1))]
     first, again = (write_revisions(store, ENDPOINTS, window(0), 1, jobs) for _ in range(2))
     assert inserted == [4, 2, 8, 2] * 2
