@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, run_lengths, run_starts
+from prism_ch.core.arrays import Float64, Int32, Int64, check_equal_length, ranges
 from prism_ch.core.search import group_search
 
 #: Windows within this many standard deviations of the fullest are as full.
@@ -52,25 +52,21 @@ def densest(
     Source: Kulldorff, "A Spatial Scan Statistic", Communications in Statistics 26, 1997, the Poisson model.
     """
     check_equal_length(group=group, values=values, weights=weights)
+    from prism_ch.core.fullest_windows import find_nearest, weigh_windows  # noqa: PLC0415 - loads a compiler
+
     groups = widths.shape[1]
     total = np.bincount(group, weights, groups)
     until = np.concatenate([[0.0], np.cumsum(weights)])
+    edges = np.searchsorted(group, np.arange(groups + 1, dtype=group.dtype))
+    held, fullest, row = np.empty(len(values)), np.empty(groups), np.empty(groups, dtype=np.int64)
     log_ratio, begin, width = np.zeros(groups), np.zeros(groups, dtype=np.int64), widths[0].copy()
-    if not len(values):
-        return _centred(group, values, weights, begin, width, log_ratio)
-    first = run_starts(group)
-    shown, count = group[first], run_lengths(first, len(group))
     for tried in widths:
-        held = until[group_search(group, values, group, values + np.repeat(tried[shown], count))] - until[:-1]
-        fullest = np.zeros(groups)
-        fullest[shown] = np.maximum.reduceat(held, first)
+        weigh_windows(edges, values, until, tried, held, fullest)
         found = _scan_statistic(fullest, total * tried / (2 * reach))
         enough = fullest - (_SAME_FILL * _deviation(fullest, attainable) if nearest else 0.0) - 1e-6
-        rows = np.flatnonzero(held >= np.repeat(enough[shown], count))
-        row = _nearest_to_zero(group[rows], values[rows] + tried[group[rows]] // 2)
+        find_nearest(edges, values, held, enough, tried, row)
         better = found > log_ratio
-        log_ratio[better], width[better] = found[better], tried[better]
-        begin[shown] = np.where(better[shown], values[rows[row]], begin[shown])
+        log_ratio[better], width[better], begin[better] = found[better], tried[better], values[row[better]]
     return _centred(group, values, weights, begin, width, log_ratio)
 
 
@@ -87,24 +83,14 @@ def _deviation(held: Float64, attainable: Float64) -> Float64:
     return np.asarray(np.sqrt(held * lost + np.maximum(held - attainable, 0.0)))
 
 
-def _nearest_to_zero(group: Int32, place: Int64) -> Int64:
-    """Find the place of each group that is nearest to 0, the lower of two.
-
-    Parameters: `group` int32[n], `place` int64[n], sorted by both. Returns int64, a row for each group that there is.
-    """
-    first = run_starts(group)
-    distance = np.abs(place)
-    least = np.repeat(np.minimum.reduceat(distance, first), run_lengths(first, len(group)))
-    nearest = np.flatnonzero(distance == least)
-    return nearest[run_starts(group[nearest])]
-
-
 def _centred(group: Int32, values: Int64, weights: Float64, begin: Int64, width: Int64, log_ratio: Float64) -> Peaks:
     """Move each group's window to the mean of what it holds, and describe that."""
     groups = np.arange(len(begin), dtype=np.int32)
-    distance = values - begin[group]
-    near = np.abs(distance) <= 4 * width[group]  # as far as it moves
-    group, distance, weights = group[near], distance[near], weights[near]
+    # As far as it moves.
+    left, right = (group_search(group, values, groups, edge) for edge in (begin - 4 * width - 1, begin + 4 * width))
+    near = ranges(left, right - left)
+    group, weights = group[near], weights[near]
+    distance = values[near] - begin[group]
     sums = [np.concatenate([[0.0], np.cumsum(weights * distance.astype(np.float64) ** power)]) for power in range(3)]
 
     def inside(low: Int64) -> tuple[Int64, list[Float64]]:

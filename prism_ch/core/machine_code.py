@@ -14,8 +14,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 #: Columns and tables of arguments, which may be read-only, and those that a function fills.
-INT32_COLUMN, INT64_COLUMN, FLOAT64_COLUMN = (
-    numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int32, numba.int64, numba.float64)
+INT32_COLUMN, INT64_COLUMN, UINT32_COLUMN, FLOAT64_COLUMN = (
+    numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int32, numba.int64, numba.uint32, numba.float64)
 )
 FLOAT64_TABLE = numba.types.Array(numba.float64, 2, "C", readonly=True)
 NEW_INT32_COLUMN, NEW_INT64_COLUMN, NEW_FLOAT64_COLUMN = (

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_ch.core.density import Peaks, densest
+from prism_ch.core.fullest_windows import find_nearest, weigh_windows
 
 REACH = 10**9
 WIDTHS = (10**5, 10**6, 10**7)
@@ -85,6 +86,34 @@ def test_losses_do_not_decide_between_periods() -> None:
 def test_far_window_counts_when_fuller_than_losses_explain() -> None:
     found = peaks([0] * 60 + [100_000_000] * 97, attainable=100)
     assert found.mean[0] == 100_000_000
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(-40, 40), st.sampled_from([0.25, 1.0])), max_size=20), max_size=4),
+    st.integers(1, 30),
+    st.floats(0, 8),
+)
+def test_windows_equal_those_weighed_one_by_one(
+    groups: list[list[tuple[int, float]]], wide: int, enough: float
+) -> None:
+    rows = [(number, *row) for number, group in enumerate(groups) for row in sorted(group)]
+    edges = np.cumsum([0, *map(len, groups)])
+    values = np.array([value for _, value, _ in rows], dtype=np.int64)
+    until = np.cumsum([0.0, *(weight for *_, weight in rows)])
+    width, least = np.full(len(groups), wide), np.full(len(groups), enough)
+    held, fullest, nearest = np.empty(len(rows)), np.empty(len(groups)), np.empty(len(groups), dtype=np.int64)
+    weigh_windows(edges, values, until, width, held, fullest)
+    find_nearest(edges, values, held, least, width, nearest)
+    weighed = [
+        sum(weight for other, value, weight in rows[row:] if other == number and value <= begin + wide)
+        for row, (number, begin, _) in enumerate(rows)
+    ]
+    assert held.tolist() == weighed
+    for number in range(len(groups)):
+        own = range(edges[number], edges[number + 1])
+        assert fullest[number] == max((weighed[row] for row in own), default=0)
+        distance = {row: abs(rows[row][1] + wide // 2) for row in own if weighed[row] >= enough}
+        assert nearest[number] == min(distance, key=lambda row: distance[row], default=-1)
 
 
 def test_nothing() -> None:

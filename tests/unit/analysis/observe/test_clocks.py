@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_ch.analysis.observe import clocks
+from prism_ch.analysis.observe import sightings
 from prism_ch.analysis.observe.bursts import elect
 from prism_ch.analysis.observe.clocks import blurs_ns, correct, estimate, reach_ns
 from prism_ch.model.columns import Int32, Int64
@@ -108,7 +108,7 @@ class TestOneClockIsOff:
     def test_rows_sorted_some_at_a_time(self, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
         flows = seen({"leaf-b": 0.2}, loss=0.02)
         whole = found(flows)
-        monkeypatch.setattr(clocks, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(sightings, "ROWS_AT_ONCE", rows)
         assert found(flows) == whole
 
     def test_exporters_that_count_differently_are_compared(self) -> None:
@@ -266,8 +266,8 @@ class TestLanes:
     def test_few_candidates_set_a_wrong_clock_apart_from_the_period(
         self, ahead_s: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(clocks, "_MAX_CANDIDATES", 15_000)
-        monkeypatch.setattr(clocks, "_MIN_CANDIDATES", 100)
+        monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 15_000)
+        monkeypatch.setattr(sightings, "_MIN_CANDIDATES", 100)
         rails: dict[tuple[int, int], Path] = {(2 * rail, 2 * rail + 1): (f"rail-{rail}",) for rail in range(8)}
         at_ms = moments(900.0, 1, jitter=0.0005, messages=32)
         flows = seen({"rail-3": ahead_s}, paths=rails, at_ms=at_ms, loss=0.02, tick_ns=MS)
