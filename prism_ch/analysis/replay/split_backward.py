@@ -77,14 +77,18 @@ def with_weights(chains: Sequence[Chain], until: Float64, params: ReplayParams) 
 
 
 def _read_stages(chains: Sequence[Chain], until: Float64) -> list[_Stage] | None:
-    """Read stages as they usually are. Returns None unless each has one message a microbatch, link and direction."""
+    """Read stages as they usually are.
+
+    Returns None unless each has one message a microbatch, link and direction, and several microbatches: the first one
+    does not show how long an operation of the first stage takes.
+    """
     if len(chains) < 2 or not all(_links(one) and one.arrived for one in chains):
         return None
     counts = {come.shape[2] for one in chains for come in one.arrived.values()}
     counts |= {sum(each.link == link for each in one.outputs) for one in chains for link in _links(one)}
     first = [_is_first(one) for one in chains]
     seen = [not np.isnan(until[one.units]).all() for one in chains]
-    if len(counts) != 1 or sum(first) != 1 or not all(seen):
+    if len(counts) != 1 or counts == {1} or sum(first) != 1 or not all(seen):
         return None
     here = first.index(True)
     if len(chains[here].arrived) > 1 or len(_links(chains[here])) > 1:

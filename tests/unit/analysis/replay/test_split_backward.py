@@ -67,6 +67,13 @@ def test_backwards_that_are_whole_are_left_alone(family: str, found: list[list[C
     assert found == [None]
 
 
+def test_one_microbatch_shows_no_weight_gradient(found: list[list[Chain] | None]) -> None:
+    drawn = scenario("pipeline-1f1b")
+    one = replace(drawn.jobs[0], pipeline=replace(drawn.jobs[0].pipeline, microbatches=1))
+    graph(replace(drawn, jobs=(one,)))
+    assert found == [None]
+
+
 def test_a_weight_gradient_follows_each_backward(found: list[list[Chain] | None]) -> None:
     drawn = scenario("pipeline-zero-bubble")
     graph(drawn)
