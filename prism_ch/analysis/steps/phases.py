@@ -58,6 +58,8 @@ def reconstruct(
     job_start = np.append(begin.max() if begin_seen else begin.min(), job_end[:-1])
     complete = division.whole.astype(np.uint8)
     complete[0] &= begin_seen
+    # What ends together with the step before it has no beginning of its own.
+    complete &= job_end > job_start
     of_job = compute_s.mean(axis=0), pp_s.mean(axis=0), dp_s.mean(axis=0)
     of_gpu = compute_s.ravel(), pp_s.ravel(), dp_s.ravel()
     endpoint, step = np.repeat(division.endpoints, k), np.tile(number, m)

@@ -116,6 +116,12 @@ class TestSteps:
         assert mine.start_ns.tolist() == at(100, 100, 100).tolist()
         assert mine.end_ns.tolist() == at(100, 100, 300).tolist()
 
+    def test_a_step_of_the_job_without_length_is_not_complete(self) -> None:
+        steps = division([0, 1], [[100, 400, 200, 500], [100, 150, 250, 500]])
+        found = rebuilt(ring([0, 1], [500]), steps, start_ns=at(0, 0))
+        assert found.steps.end_ns.tolist() == at(100, 400, 400, 500).tolist()
+        assert found.steps.complete.tolist() == [1, 1, 0, 1]
+
     def test_first_step_has_typical_length_if_traffic_reaches_back(self) -> None:
         flows = [Flow(0, 1, -5000), *ring([0, 1], every(1000, 5, 1000))]
         found = rebuilt(flows, division([0, 1], every(1000, 5, 1000)))
