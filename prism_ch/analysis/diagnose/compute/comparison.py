@@ -115,7 +115,7 @@ def _with_quicker(
             now_s = robust.median(times.seconds[half], axis=0)
             usually_s = np.fmax(robust.median(now_s), robust.median(before[half]))
             usual[rows] = np.maximum(now_s, robust.known_or(usually_s))[None]
-    excess = (times.seconds - usual) / np.where(usual > 0, usual, np.nan)
+    excess = _beyond(times.seconds, usual)
     score = _score(excess, excess, times.role, step_s, params, quicker, evens_out=evens_out)
     half_of_role, by_others = np.bincount(times.role)[times.role] // 2, np.ones(len(times.role), dtype=bool)
     reference = "the quicker half of its role"
@@ -133,7 +133,7 @@ def compare_with_past(times: ComputeTime, step_s: float, before: Float64, params
     change = times.seconds / own[:, None]
     low, high = (robust.quantile_of_rows(change.T, q) for q in (0.25, 0.75))
     usual = own[:, None] * np.clip(1.0, low, high)[None]
-    longer = (times.seconds - usual) / usual
+    longer = _beyond(times.seconds, usual)
     among = np.zeros(len(times.endpoints), dtype=np.int32)
     # What is compared with its better steps exceeds them by jitter alone. As many as half may be slow all the time: the
     # others show the null model.
@@ -143,6 +143,11 @@ def compare_with_past(times: ComputeTime, step_s: float, before: Float64, params
     score = _score(excess - jitter, longer - jitter, among, step_s, params, always <= robust.median(always))
     one, most = np.ones(len(among), dtype=np.int64), np.full(len(among), len(among) // 2)
     return Comparison(times, among, usual, excess, score, one, most, "its own work before", ~np.isnan(before))
+
+
+def _beyond(seconds: Float64, usual: Float64) -> Float64:
+    """Return what exceeds the usual as a share of it, NaN of no time."""
+    return np.asarray((seconds - usual) / np.where(usual > 0, usual, np.nan))
 
 
 def _less_data(excess: Float64, times: ComputeTime) -> Float64:

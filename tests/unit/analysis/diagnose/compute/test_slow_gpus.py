@@ -228,6 +228,13 @@ class TestPipelines:
         assert (one.subject, one.first_step) == ("10.0.101.0", 16)
         assert "its own work before" in one.summary
 
+    def test_a_step_in_which_nobody_computes_accuses_nobody(self) -> None:
+        seconds = np.random.default_rng(8).normal(1, 0.005, (3, STEPS))
+        seconds[:, 10] = 0
+        each = np.arange(3, dtype=np.int32)
+        work = ComputeTime(each, each, seconds, each, each, absolute=True)
+        assert accused((work,), division(range(3), ends((), 0)), topology(3)) == ()
+
     def test_lost_steps_do_not_make_larger_batches_usual(self) -> None:
         """Of the few steps before the batch grew, some ranks lost half: all have the same ones for their better."""
         seconds = np.random.default_rng(8).normal(1, 0.005, (16, STEPS))
