@@ -97,9 +97,11 @@ def landed(store: Store, given: Inputs, files: list[str]) -> None:
 
 
 def analysed(store: Store, given: Inputs, files: list[str], window_s: int = 60) -> None:
-    """Land files and analyse what they hold."""
+    """Land files and analyse what they hold. Raises RuntimeError if a job fails in a window."""
     landed(store, given, files)
     analyse(store, Settings(url=f"chdb://?database={store.database}", window_s=window_s))
+    for (reason,) in store.rows("SELECT error FROM windows WHERE status != 'worked'"):
+        raise RuntimeError(reason)
 
 
 @contextmanager

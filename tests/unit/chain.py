@@ -104,11 +104,15 @@ def work(
 def work_window(
     results: Results, batch: FlowBatch, topology: Topology, window: Window, params: Params, *, is_whole: bool = False
 ) -> WindowRevision:
-    """Work one window and publish what it says, which is returned; `is_whole`: all up to its end is there."""
+    """Work one window and publish what it says, which is returned; `is_whole`: all up to its end is there.
+
+    No job may fail.
+    """
     known, source = results.memory, FlowsInMemory(batch)
     flows = read_window(source, window, known, topology, params, is_whole=is_whole, before=results.read)
     results.read, results.rows_read = flows.read, results.rows_read + source.rows_read
     found, results.memory = analyse_window(flows, results.memory, topology, params)
+    assert not found.failures
     for revision in found.jobs:
         results.jobs.setdefault(revision.job.job_id, Published(revision)).publish(revision)
     for job_id in found.withdrawn:
