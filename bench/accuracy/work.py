@@ -100,8 +100,14 @@ def analysed(store: Store, given: Inputs, files: list[str], window_s: int = 60) 
     """Land files and analyse what they hold. Raises RuntimeError if a job fails in a window."""
     landed(store, given, files)
     analyse(store, Settings(url=f"chdb://?database={store.database}", window_s=window_s))
-    for (reason,) in store.rows("SELECT error FROM windows WHERE status != 'worked'"):
-        raise RuntimeError(reason)
+    require_worked(store)
+
+
+def require_worked(store: Store) -> None:
+    """Raise RuntimeError if a window, or a job in it, has failed."""
+    failed = store.rows("SELECT error FROM windows WHERE status != 'worked' ORDER BY window_start")
+    if failed:
+        raise RuntimeError(failed[0][0])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.accuracy.faults.cases import Case
 from bench.accuracy.faults.truth import Truth, true_of
-from bench.accuracy.work import Inputs, empty_store, landed
+from bench.accuracy.work import Inputs, empty_store, landed, require_worked
 from prism_ch.settings import Settings
 from prism_ch.simulate import generate, write
 from prism_ch.store.client import Store
@@ -39,6 +39,7 @@ def work(case: Case) -> list[tuple[float, float]]:
         analyse(store, settings, until_ns=end_ns, silent_until_ns=end_ns, arrived_until_ns=end_ns)
         if look_ahead(store, settings, end_ns) is None:
             analyse(store, settings)  # the recording is shorter than a window
+        require_worked(store)
         return list(_losses(store, truth))
 
 

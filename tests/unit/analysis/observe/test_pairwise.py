@@ -1,4 +1,4 @@
-"""Sightings: observations are compared two by two, as one by one with Python's numbers."""
+"""Observations compared two by two: as one by one with Python's numbers."""
 
 import numpy as np
 from hypothesis import given
