@@ -140,8 +140,19 @@ def rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
 
     Parameters: float64[n] each, without NaN. Where nothing connects them, its standard deviation is 1 / sqrt(n - 1).
     """
-    ranks = mean_ranks(np.stack([one, other]))
-    return 0.0 if (np.ptp(ranks, axis=1) == 0).any() else float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    return float(rank_correlations(np.stack([one, other]))[0, 1])
+
+
+def rank_correlations(series: Float64) -> Float64:
+    """Return the rank correlation of each two of several series, float64[m, m], as `rank_correlation` does.
+
+    Parameters: `series` float64[m, n], without NaN. A constant one has 0 with all, itself included.
+    """
+    ranks = mean_ranks(series)
+    from_mean = ranks - ranks.mean(axis=1, keepdims=True)
+    size = np.sqrt((from_mean**2).sum(axis=1, keepdims=True))
+    direction = from_mean / np.where(size > 0, size, 1.0)
+    return np.asarray(np.clip(direction @ direction.T, -1.0, 1.0))
 
 
 def spread_of(values: Float64, floor: float) -> float:

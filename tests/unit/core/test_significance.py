@@ -14,6 +14,8 @@ from prism_ch.core.significance import (
     expected_by_chance,
     mean_ranks,
     quickest_runs,
+    rank_correlation,
+    rank_correlations,
     spread_of,
     trailing_low_median,
 )
@@ -116,3 +118,14 @@ def test_few_better_values_in_a_row_show_what_is_usual() -> None:
     values = np.random.default_rng(2).normal([[1.0] * 6 + [1.15] * 60, [1.0] * 60 + [1.15] * 6], 0.005)
     assert better_of_rows(values, 5, 0.02, 5.0) == pytest.approx([1.0, 1.0], abs=0.01)
     assert np.isnan(better_of_rows(np.full((1, 9), np.nan), 5, 0.02, 5.0)).all()
+
+
+def test_rank_correlations_are_spearmans() -> None:
+    series = np.random.default_rng(4).integers(0, 9, (5, 40)).astype(float)
+    assert rank_correlations(series) == pytest.approx(stats.spearmanr(series, axis=1).statistic)
+    assert rank_correlation(series[0], series[1]) == pytest.approx(stats.spearmanr(*series[:2]).statistic)
+
+
+def test_constant_series_correlates_with_nothing() -> None:
+    series = np.array([[3.0, 3.0, 3.0], [1.0, 2.0, 3.0]])
+    assert rank_correlations(series) == pytest.approx(np.array([[0.0, 0.0], [0.0, 1.0]]))

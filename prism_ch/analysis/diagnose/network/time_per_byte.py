@@ -14,7 +14,7 @@ from prism_ch.core import robust
 from prism_ch.core.arrays import order_by
 from prism_ch.core.graph import components
 from prism_ch.core.search import group_search
-from prism_ch.core.significance import mean_ranks
+from prism_ch.core.significance import rank_correlations
 from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.params import TimePerByteParams
@@ -255,7 +255,7 @@ def communicators(site: Int32, seconds: Float64, payload: Float64, params: TimeP
             continue
         # A place that becomes slow for several of them is one change of many: ranks give it no weight.
         change = np.diff(np.log(seconds[rows][:, steps] / payload[rows][:, steps]), axis=1)
-        alike = np.corrcoef(mean_ranks(change)) >= params.half
+        alike = rank_correlations(change) >= params.half
         first, second = np.nonzero(alike)
         part = components(len(rows), first.astype(np.int32), second.astype(np.int32))
         if part.max() > 0 and np.bincount(part).min() > 1:
