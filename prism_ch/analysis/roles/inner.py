@@ -61,8 +61,7 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
 
     A few bursts of some pairs are much larger than all others there: these close the step. The others, on all pairs of
     the same lines, are many, and fill the time in between; else there is but one collective, and nothing is masked. Nor
-    is it if most sizes come once from closing to closing: those are buckets of gradients, and no layer is alone of its
-    size.
+    is it if those are buckets of gradients.
     """
     closes = on_collective & _much_larger(traffic, params)
     if not closes.any():
@@ -70,19 +69,49 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
     rate = np.bincount(traffic.pair[closes], minlength=len(traffic.pair_src)).astype(np.float64)
     closing = _closings(traffic, line, closes, rate[traffic.pair], params)
     rows = on_collective & ~closes & np.isin(line, line[closes])
-    if rows.any() and _once_a_closing(traffic, line, rows, closing, params) > params.half:
+    if rows.any() and _are_buckets(traffic, line, rows, closing, params):
         return np.zeros(len(rows), dtype=bool)
     return rows & (_coverage(traffic, line, rows, closing) >= params.inner_coverage)
 
 
-def _once_a_closing(
-    traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams
-) -> float:
-    """Return the share of masked bursts whose size their pair moves once a closing."""
-    size = robust.size_classes(traffic.payload[rows], params.same_size, traffic.pair[rows])
-    closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line[rows]]
-    times = np.bincount(size)[size] / np.maximum(closings, 1)
-    return float(np.mean(np.abs(times - 1) < params.half))
+def _are_buckets(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged, params: IdentifyParams) -> bool:
+    """Return whether masked bursts are buckets of gradients.
+
+    Most of them are of pairs that move much more at a closing, and a size comes as often from each closing to the next.
+    What a router sends to experts does not. A tensor group's does, but its members share no gradients: they have pairs
+    of their own. Those of a context ring have two sizes, one twice the other, layer by layer.
+    """
+    pair, payload = traffic.pair[rows], traffic.payload[rows]
+    most = np.zeros(len(traffic.pair_src))
+    np.maximum.at(most, traffic.pair, traffic.payload)
+    usual = robust.median_by(pair, payload.astype(np.float64), len(most))
+    if (most >= params.inner_size_gap * usual)[pair].mean() <= params.half:
+        return False
+    size = robust.size_classes(payload, params.same_size, pair)
+    sizes, spans = int(size.max()) + 1, len(closing.group) + 1
+    smallest, largest = np.full(sizes, np.inf), np.zeros(sizes)
+    np.minimum.at(smallest, size, payload)
+    np.maximum.at(largest, size, payload)
+    span = group_search(closing.group, closing.start, line[rows], traffic.start_ns[rows])
+    cell, count = np.unique(size.astype(np.int64) * spans + span, return_counts=True)
+    times = robust.median_by((cell // spans).astype(np.int32), count.astype(np.float64), sizes)
+    as_often = np.bincount(cell // spans, count == times[cell // spans], sizes)
+    pair_of, line_of = np.zeros(sizes, dtype=np.int32), np.zeros(sizes, dtype=np.int32)
+    pair_of[size], line_of[size] = pair, line[rows]
+    closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line_of]
+    steady = (as_often > params.half * closings) & (largest < (1 + params.size_spread) * smallest)
+    if steady[size].mean() <= params.half:
+        return False
+    in_ring = _of_context_ring(pair_of[steady], largest[steady], params) & (times[steady] > 1)
+    return bool(in_ring.mean() <= params.half)
+
+
+def _of_context_ring(pair: Int32, size: Float64, params: IdentifyParams) -> Bool:
+    """Mask sizes of pairs with two, one of them twice the other, bool[n]."""
+    pairs = int(pair.max()) + 1
+    lowest, highest = (robust.quantile_by(pair, size, end, pairs) for end in (0.0, 1.0))
+    is_twice = np.abs(highest / lowest - 2) <= 2 * params.size_spread
+    return np.asarray((is_twice & (np.bincount(pair) == 2))[pair])
 
 
 def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:

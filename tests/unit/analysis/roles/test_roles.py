@@ -171,9 +171,18 @@ class TestInnerCollectives:
         sizes = [40 * MB] * 2 + [5 * MB] * 8
         assert set(kinds(buckets([0, 1], STEPS, sizes, apart_ms=100)).values()) == {"DP"}
 
-    @pytest.mark.parametrize("times, kind", [(1, "DP"), (6, "TP")])
-    def test_small_sizes_once_a_step_are_buckets_though_they_fill_it(self, times: int, kind: str) -> None:
-        sizes = [5 * MB, 10 * MB, 15 * MB] if times == 1 else [5 * MB] * 3 * times
+    @pytest.mark.parametrize(
+        "sizes, kind",
+        [
+            ([5 * MB, 10 * MB, 15 * MB], "DP"),
+            ([5 * MB, 10 * MB, 15 * MB] * 6, "DP"),
+            ([5 * MB] * 18, "DP"),
+            (range(4 * MB, 14 * MB, MB), "DP"),
+            ([5 * MB, 10 * MB] * 9, "CP"),
+        ],
+        ids=["once", "six times", "of one size", "of ten sizes", "one twice the other"],
+    )
+    def test_small_sizes_on_closing_pairs_are_buckets_unless_a_ring(self, sizes: Sequence[int], kind: str) -> None:
         large = [flow for pair in ([0, 1], [2, 3]) for flow in ring(pair, STEPS, size=90 * MB)]
         small = [flow for pair in ([0, 1], [2, 3]) for flow in self.throughout(pair, sizes)]
         seen = traffic(large + small)
