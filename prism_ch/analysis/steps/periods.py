@@ -114,7 +114,7 @@ def period_ends(
             last = _last_microbatches(silent[rows], sequences.gap_s[rows], params)
             ends[rows] |= last & (np.count_nonzero(last) < np.count_nonzero(silent[rows]))
             continue
-        place = lonely_silence(period, params)
+        place = shown_edge(period, params)
         if place is not None:
             ends[rows] |= _ends_at(period, place)
         else:
@@ -146,7 +146,54 @@ def _ends_at(period: Period, place: int) -> Bool:
     return ends
 
 
-def lonely_silence(period: Period, params: DivideParams) -> int | None:
+def shown_edge(period: Period, params: DivideParams) -> int | None:
+    """Find the place after which a step ends, if silences or microbatches show it."""
+    forward = _forward_silence(period, params)
+    return _lonely_silence(period, params) if forward is None else forward
+
+
+def _forward_silence(period: Period, params: DivideParams) -> int | None:
+    """Find the silence in which the first forward pass of a step runs.
+
+    Where gradients are reduced in the backward, and parameters gathered at the end, no forward moves anything. The
+    silence of the only one in a step stands out. Of several, the first follows the burst in which parameters are
+    gathered; the optimizer comes before that.
+    """
+    silence = period.gap_s
+    longest = int(np.argmax(silence))
+    if silence[longest] > params.forward_contrast * np.delete(silence, longest).max(initial=0.0):
+        return longest
+    near = np.flatnonzero(silence > (1 - params.little) * silence[longest]).tolist()
+    shown = [place for place in near if _gathers_last(period, place, params)]
+    return min(shown, key=lambda place: float(silence[place - 1] / silence[place]), default=None)
+
+
+def _gathers_last(period: Period, place: int, params: DivideParams) -> bool:
+    """Return whether a step that ends at a place is microbatches alike and a gather.
+
+    The gather is one burst more, or moves more than its counterparts, by as much as parameters are; the silence before
+    or after it is its own.
+    """
+    payload, silence = (np.roll(values, -place - 1) for values in (period.payload, period.gap_s))
+    for microbatches in range(2, params.max_microbatches + 1):
+        buckets, alone = divmod(len(period), microbatches)
+        if buckets == 0 or alone > 1:
+            continue
+        moved, paused = (
+            values[: buckets * microbatches].reshape(microbatches, buckets).copy() for values in (payload, silence)
+        )
+        gathered = payload[-1] if alone else moved[-1, -1] - moved[-2, -1]
+        if not alone:
+            moved[-1, -1] = moved[-2, -1]
+        paused[-1, -1] = paused[-2, -1]
+        alike = (moved.max(axis=0) <= (1 + params.size_spread) * moved.min(axis=0)).all()
+        alike &= (params.half * paused.max(axis=0) < paused.min(axis=0)).all()
+        if alike and gathered >= params.min_gathered * moved[0].sum():
+            return True
+    return False
+
+
+def _lonely_silence(period: Period, params: DivideParams) -> int | None:
     """Find the place of a silence that one of several microbatches has alone.
 
     Places are compared by the bytes before them: a gather straight after a scatter makes one burst, but no other bytes.

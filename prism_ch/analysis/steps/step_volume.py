@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.steps.periods import ends_as_others, find_periods, lonely_silence, period_ends
+from prism_ch.analysis.steps.periods import ends_as_others, find_periods, period_ends, shown_edge
 from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import bocd, robust
@@ -88,7 +88,7 @@ def _choose_volume(
     several = _carry_several(carried, of_volume, params)
     alike, throughout = alike | (several & throughout), throughout & ~several
     irregular |= alike
-    lonely = np.array([period is not None and lonely_silence(period, params) is not None for period in periods])
+    shown = np.array([period is not None and shown_edge(period, params) is not None for period in periods])
     step_volume, regular = np.where(is_known, known.step_volume, step_volume), np.where(is_known, 1.0, regular)
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
     by_silence = np.array([period is not None and period.by_silence for period in periods]) & ~is_known
@@ -106,7 +106,7 @@ def _choose_volume(
         cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
         even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
         even |= by_silence
-        even |= wanting & lonely & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
+        even |= wanting & shown & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
         even = (even | _do_most(even, of_volume)) & (share >= params.half)
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)

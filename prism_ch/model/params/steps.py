@@ -30,6 +30,14 @@ class DivideParams(SharedParams):
     turn_weight: float = 0.25
     #: Periods of sizes and gaps are steps if they leave at most this share of the unevenness.
     even_gain: float = 0.7
+    #: A forward pass without gradients is longer than any other silence of a step of one microbatch by this factor:
+    #: with two buckets it is half of the step's computing and more, and the next bucket's a quarter; where parameters
+    #: are gathered layer by layer, the longest silence is the one between forward and backward, of both, and the
+    #: backward of a layer alone two thirds of it.
+    forward_contrast: float = 1.75
+    #: Parameters are gathered in at least this share of the bytes in which a microbatch's gradients are reduced: half
+    #: as many where gradients are of twice the precision, a quarter of eight bits against 32. A report is less.
+    min_gathered: float = 0.2
     #: Microbatches looked for within a step.
     max_microbatches: int = 16
     #: The silence after the last of several microbatches is longer than those after the others by this factor.

@@ -168,3 +168,22 @@ def test_steps_stay_apart_when_small_collectives_recur() -> None:
     ends = every(1000, 60, 1000)
     reports = ring(RING, [end + 20 for end in ends[9::10]], length_ms=2, size=2 * MB)
     assert ends_ms(ring(RING, ends) + reports) == pytest.approx(ends, abs=25)
+
+
+@pytest.mark.parametrize("gathered", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("buckets", [2, 3, 6])
+@pytest.mark.parametrize("microbatches", [1, 2, 4, 8])
+def test_gradients_reduced_after_each_microbatch(microbatches: int, buckets: int, gathered: float) -> None:
+    """A forward of 200 ms without traffic, a backward of 400 ms that reduces buckets, and the parameters at the end."""
+    chance = np.random.default_rng(5)
+    flows, ends, now = [], [], 0.0
+    for _ in range(25):
+        for _ in range(microbatches):
+            now += 205 * chance.uniform(0.97, 1.03)
+            for _ in range(buckets):
+                now += 400 / buckets * chance.uniform(0.97, 1.03)
+                flows += ring(RING, [now], length_ms=10, size=120 * MB // buckets)
+        now += 20
+        flows += ring(RING, [now + 12], length_ms=12, size=int(gathered * 120 * MB))
+        ends.append(now := now + 12)
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
