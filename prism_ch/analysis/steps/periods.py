@@ -45,7 +45,7 @@ class Period:
 
 def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | None]:
     """Find the period of each sequence's sizes; None where they don't repeat well."""
-    sizes = robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line).astype(np.int64)
+    sizes = _sizes(sequences, params)
     by_silence = [
         _places_by_silence(sequences.payload[rows], sequences.gap_s[rows], params)
         for rows in map(sequences.rows, range(len(sequences)))
@@ -71,6 +71,22 @@ def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | No
             None if one is None or np.isnan(gap_s).any() else Period(one[0], payload, gap_s, silent is not None)
         )
     return found
+
+
+def repetition(sequences: Sequences, params: DivideParams) -> Float64:
+    """Return how well the sizes of each sequence repeat, 0 to 1, float64[k]."""
+    sizes = _sizes(sequences, params)
+    return np.array(
+        [
+            periodicity.sequence_period(sizes[sequences.rows(line)], params.max_bursts)[1]
+            for line in range(len(sequences))
+        ]
+    )
+
+
+def _sizes(sequences: Sequences, params: DivideParams) -> Int64:
+    """Return the class of each size in its sequence, int64[n]."""
+    return robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line).astype(np.int64)
 
 
 def _find_places(sizes: Int64, params: DivideParams) -> tuple[Int64, int] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.steps.periods import ends_as_others, find_periods, period_ends, shown_edge
+from prism_ch.analysis.steps.periods import ends_as_others, find_periods, period_ends, repetition, shown_edge
 from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import bocd, robust
@@ -284,7 +284,7 @@ def _even_enough(uneven: Float64, times: Float64, params: DivideParams) -> Float
 
 
 def impute(sequences: Sequences, whole: Float64, params: DivideParams) -> Sequences:
-    """Take the imputed payload (see `whole_payload`) for sequences whose steps it makes more alike.
+    """Take the imputed payload (see `whole_payload`) for sequences that it makes more alike.
 
     It is wrong where late pairs seem to be another burst. Of a sequence's last burst more may yet come: it stays.
     """
@@ -294,7 +294,8 @@ def impute(sequences: Sequences, whole: Float64, params: DivideParams) -> Sequen
     _, proposals = propose(sequences, params)
     imputed = replace(sequences, payload=whole)
     (_, before, _), (_, after, _) = (usual_step(each, proposals, params) for each in (sequences, imputed))
-    better = after > before + params.regularity_margin
+    repeats, repeated = (repetition(each, params) for each in (imputed, sequences))
+    better = (after > before + params.regularity_margin) | (repeats > repeated + params.little)
     return replace(sequences, payload=np.where(better[sequences.line], whole, sequences.payload))
 
 

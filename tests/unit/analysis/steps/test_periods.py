@@ -170,10 +170,7 @@ def test_steps_stay_apart_when_small_collectives_recur() -> None:
     assert ends_ms(ring(RING, ends) + reports) == pytest.approx(ends, abs=25)
 
 
-@pytest.mark.parametrize("gathered", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("buckets", [2, 3, 6])
-@pytest.mark.parametrize("microbatches", [1, 2, 4, 8])
-def test_gradients_reduced_after_each_microbatch(microbatches: int, buckets: int, gathered: float) -> None:
+def reduced_each_microbatch(microbatches: int, buckets: int, gathered: float) -> tuple[list[Flow], list[float]]:
     """A forward of 200 ms without traffic, a backward of 400 ms that reduces buckets, and the parameters at the end."""
     chance = np.random.default_rng(5)
     flows, ends, now = [], [], 0.0
@@ -186,4 +183,20 @@ def test_gradients_reduced_after_each_microbatch(microbatches: int, buckets: int
         now += 20
         flows += ring(RING, [now + 12], length_ms=12, size=int(gathered * 120 * MB))
         ends.append(now := now + 12)
+    return flows, ends
+
+
+@pytest.mark.parametrize("gathered", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("buckets", [2, 3, 6])
+@pytest.mark.parametrize("microbatches", [1, 2, 4, 8])
+def test_steps_of_reduced_microbatches_end_with_the_gather(microbatches: int, buckets: int, gathered: float) -> None:
+    flows, ends = reduced_each_microbatch(microbatches, buckets, gathered)
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
+@pytest.mark.parametrize("microbatches, buckets", [(2, 3), (2, 6), (8, 3)])
+def test_lost_records_hide_no_microbatch(microbatches: int, buckets: int) -> None:
+    flows, ends = reduced_each_microbatch(microbatches, buckets, 0.5)
+    lost = np.random.default_rng(3).random(len(flows) - len(RING)) < 0.02
+    kept = [flow for flow, gone in zip(flows, lost, strict=False) if not gone] + flows[-len(RING) :]
+    assert ends_ms(kept) == pytest.approx(ends, abs=1)
