@@ -27,6 +27,12 @@ def sharded(draws: Draws, _step_s: float) -> GradientSync:
     return GradientSync(mode="zero3", layers=layers, unit_bytes=units, gather_ratio=ratio, channels=8)
 
 
+def scattered(draws: Draws, _step_s: float) -> GradientSync:
+    """Draw how many buckets are scattered, and in how many bytes parameters are gathered."""
+    ratio = draws.one_of(0.5, 1.0)
+    return replace(draws.reduction(1.0), mode="zero2", buckets=draws.one_of(2, 3, 4, 6), gather_ratio=ratio)
+
+
 def interleaved(draws: Draws, layout: Layout) -> Pipeline:
     """Draw a pipeline of two or three chunks a stage."""
     return replace(draws.pipeline(layout), schedule="interleaved", chunks=2 + draws.seed % 2)
@@ -283,6 +289,8 @@ _RECIPES: dict[str, Recipe] = {
         sync={"mode": "zero2", "buckets": 3, "bucket_shares": (0.36, 0.349, 0.291), "gather_ratio": 1.0},
         microbatches=(2, 4),
     ),
+    # the same in equal buckets, of one microbatch or more; parameters in as many bytes, or half
+    "zero2-equal-buckets": OneJob(replicas, (1.0, 8.0), sync=scattered, microbatches=(1, 2, 8)),
     # fully sharded: parameters gathered throughout forward and backward, gradients scattered layer by layer
     "zero3": OneJob(lambda servers: Layout(dp=servers * 8), (2.0, 8.0), sync=sharded, microbatches=(1, 2)),
     # pipelines: all forwards, then all backwards
