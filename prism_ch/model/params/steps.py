@@ -30,10 +30,10 @@ class DivideParams(SharedParams):
     turn_weight: float = 0.25
     #: Periods of sizes and gaps are steps if they leave at most this share of the unevenness.
     even_gain: float = 0.7
-    #: A forward pass without gradients is longer than any other silence of a step of one microbatch by this factor:
-    #: with two buckets it is half of the step's computing and more, and the next bucket's a quarter; where parameters
-    #: are gathered layer by layer, the longest silence is the one between forward and backward, of both, and the
-    #: backward of a layer alone two thirds of it.
+    #: Where gradients are scattered in the backward, the silence of a step's only forward is longer than any other by
+    #: this factor: the first of two buckets comes after two thirds of the computing, the second a third later. Where
+    #: parameters are gathered layer by layer, the longest silence is that of one layer's forward and backward, half as
+    #: long again as a backward alone.
     forward_contrast: float = 1.75
     #: Parameters are gathered in at least this share of the bytes in which a microbatch's gradients are reduced: half
     #: as many where gradients are of twice the precision, a quarter of eight bits against 32. A report is less.
