@@ -177,7 +177,8 @@ def _forward_silence(period: Period, params: DivideParams) -> int | None:
     """
     silence = period.gap_s
     longest = int(np.argmax(silence))
-    if silence[longest] > params.forward_contrast * np.delete(silence, longest).max(initial=0.0):
+    stands_out = silence[longest] > params.forward_contrast * np.delete(silence, longest).max(initial=0.0)
+    if stands_out and period.payload[longest] >= params.min_gathered * np.delete(period.payload, longest).sum():
         return longest
     near = np.flatnonzero(silence > (1 - params.little) * silence[longest]).tolist()
     shown = [place for place in near if _gathers_last(period, place, params)]

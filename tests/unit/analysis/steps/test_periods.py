@@ -164,8 +164,10 @@ def test_a_gather_as_large_as_scatters_ends_the_step(slow_ms: int) -> None:
     assert ends_ms(shaken(ring(RING, moments, length_ms=100), 1, ms=2)) == pytest.approx(moments[4::5], abs=12)
 
 
-def test_steps_stay_apart_when_small_collectives_recur() -> None:
-    ends = every(1000, 60, 1000)
+@pytest.mark.parametrize("pause_ms", [0, 1500])
+def test_steps_stay_apart_when_small_collectives_recur(pause_ms: int) -> None:
+    """A report after each tenth step, and an evaluation."""
+    ends = [end + pause_ms * (number // 10) for number, end in enumerate(every(1000, 60, 1000))]
     reports = ring(RING, [end + 20 for end in ends[9::10]], length_ms=2, size=2 * MB)
     assert ends_ms(ring(RING, ends) + reports) == pytest.approx(ends, abs=25)
 
