@@ -180,22 +180,36 @@ def _forward_silence(period: Period, params: DivideParams) -> int | None:
     stands_out = silence[longest] > params.forward_contrast * np.delete(silence, longest).max(initial=0.0)
     if stands_out and period.payload[longest] >= params.min_gathered * np.delete(period.payload, longest).sum():
         return longest
-    near = np.flatnonzero(silence > (1 - params.little) * silence[longest]).tolist()
-    shown = [place for place in near if _gathers_last(period, place, params)]
+    counts = _possible_microbatches(period.payload, params)
+    near = np.flatnonzero(silence > (1 - params.little) * silence[longest]).tolist() if counts else []
+    shown = [place for place in near if _gathers_last(period, place, counts, params)]
     return min(shown, key=lambda place: float(silence[place - 1] / silence[place]), default=None)
 
 
-def _gathers_last(period: Period, place: int, params: DivideParams) -> bool:
+def _possible_microbatches(payload: Float64, params: DivideParams) -> list[int]:
+    """Return numbers of microbatches, alike but for one burst, that a period may have.
+
+    One burst that differs differs from its counterparts on either side; one more puts out of place what is passed over.
+    """
+    possible = []
+    for microbatches in range(2, params.max_microbatches + 1):
+        buckets, alone = divmod(len(payload), microbatches)
+        later = np.roll(payload, -buckets)
+        differ = np.maximum(payload, later) > (1 + params.size_spread) * np.minimum(payload, later)
+        if buckets and alone <= 1 and np.count_nonzero(differ) <= (buckets + 1 if alone else 2):
+            possible.append(microbatches)
+    return possible
+
+
+def _gathers_last(period: Period, place: int, counts: list[int], params: DivideParams) -> bool:
     """Return whether a step that ends at a place is microbatches alike and a gather.
 
     The gather is one burst more, or moves more than its counterparts, by as much as parameters are; the silence before
-    or after it is its own.
+    or after it is its own. Parameters: `counts`, of microbatches, that are possible.
     """
     payload, silence = (np.roll(values, -place - 1) for values in (period.payload, period.gap_s))
-    for microbatches in range(2, params.max_microbatches + 1):
+    for microbatches in counts:
         buckets, alone = divmod(len(period), microbatches)
-        if buckets == 0 or alone > 1:
-            continue
         moved, paused = (
             values[: buckets * microbatches].reshape(microbatches, buckets).copy() for values in (payload, silence)
         )
