@@ -14,7 +14,7 @@ from prism_ch.analysis.roles.links import Links
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import distinct
 from prism_ch.core.search import group_search
-from prism_ch.model.columns import Bool, Float64, Int32, UInt8
+from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, TP
 from prism_ch.model.traffic import Traffic
@@ -87,19 +87,17 @@ def _are_buckets(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.M
     usual = robust.median_by(pair, payload.astype(np.float64), len(most))
     if (most >= params.inner_size_gap * usual)[pair].mean() <= params.half:
         return False
-    size = robust.size_classes(payload, params.same_size, pair)
-    sizes, spans = int(size.max()) + 1, len(closing.group) + 1
-    smallest, largest = np.full(sizes, np.inf), np.zeros(sizes)
-    np.minimum.at(smallest, size, payload)
-    np.maximum.at(largest, size, payload)
+    size, largest, narrow = _sizes(pair, payload, params)
+    sizes, spans = len(largest), len(closing.group) + 1
     span = group_search(closing.group, closing.start, line[rows], traffic.start_ns[rows])
     cell, count = np.unique(size.astype(np.int64) * spans + span, return_counts=True)
-    times = robust.median_by((cell // spans).astype(np.int32), count.astype(np.float64), sizes)
-    as_often = np.bincount(cell // spans, count == times[cell // spans], sizes)
+    of_size = (cell // spans).astype(np.int32)
+    times = robust.median_by(of_size, count.astype(np.float64), sizes)
+    as_often = np.bincount(of_size, count == times[of_size], sizes)
     pair_of, line_of = np.zeros(sizes, dtype=np.int32), np.zeros(sizes, dtype=np.int32)
     pair_of[size], line_of[size] = pair, line[rows]
     closings = np.bincount(closing.group, minlength=int(line.max()) + 1)[line_of]
-    steady = (as_often > params.half * closings) & (largest < (1 + params.size_spread) * smallest)
+    steady = (as_often > params.half * closings) & narrow
     if steady[size].mean() <= params.half:
         return False
     in_ring = _of_context_ring(pair_of[steady], largest[steady], params) & (times[steady] > 1)
@@ -112,6 +110,18 @@ def _of_context_ring(pair: Int32, size: Float64, params: IdentifyParams) -> Bool
     lowest, highest = (robust.quantile_by(pair, size, end, pairs) for end in (0.0, 1.0))
     is_twice = np.abs(highest / lowest - 2) <= 2 * params.size_spread
     return np.asarray((is_twice & (np.bincount(pair) == 2))[pair])
+
+
+def _sizes(pair: Int32, payload: Int64, params: IdentifyParams) -> tuple[Int32, Float64, Bool]:
+    """Return the size of each burst among those of its pair, int32[n].
+
+    Returns as well the largest burst of each size, float64[sizes], and which are no chain of many, bool[sizes].
+    """
+    size = robust.size_classes(payload, params.same_size, pair)
+    smallest, largest = np.full(int(size.max()) + 1, np.inf), np.zeros(int(size.max()) + 1)
+    np.minimum.at(smallest, size, payload)
+    np.maximum.at(largest, size, payload)
+    return size, largest, largest < (1 + params.size_spread) * smallest
 
 
 def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
@@ -189,13 +199,10 @@ def _name(traffic: Traffic, rows: Bool, params: IdentifyParams) -> int:
     always.
     """
     pair, payload = traffic.pair[rows], traffic.payload[rows]
-    size = robust.size_classes(payload, params.same_size, pair)
-    smallest, largest = np.full(int(size.max()) + 1, np.inf), np.zeros(int(size.max()) + 1)
-    np.minimum.at(smallest, size, payload)
-    np.maximum.at(largest, size, payload)
+    size, _, narrow = _sizes(pair, payload, params)
     count = np.bincount(size)
     often = np.maximum(params.stray_share * np.bincount(pair), params.stray_sizes)[pair]
-    settled = (largest < (1 + params.size_spread) * smallest)[size] & (count[size] > often)
+    settled = narrow[size] & (count[size] > often)
     if settled.mean() < params.half:
         return EP
     sizes_a_pair = len(distinct(size[settled])) / len(distinct(pair[settled]))

@@ -117,26 +117,27 @@ def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -
 
 def period_ends(
     sequences: Sequences, periods: list[Period | None], silent: Bool, chosen: Bool, params: DivideParams
-) -> Bool:
+) -> tuple[Bool, Bool]:
     """Cut the chosen sequences once in each step that their periods show, bool[n].
 
     Without a period of sizes, as where buckets of some microbatches run together, it is that of the long silences,
-    `silent` bool[n].
+    `silent` bool[n]. Returns as well in which sequences silences or microbatches show where a step ends, bool[k].
     """
-    ends = np.isinf(sequences.gap_s)
+    ends, shown = np.isinf(sequences.gap_s), np.zeros(len(sequences), dtype=bool)
     for line in np.flatnonzero(chosen).tolist():
         period, rows = periods[line], sequences.rows(line)
         if period is None:
             last = _last_microbatches(silent[rows], sequences.gap_s[rows], params)
             ends[rows] |= last & (np.count_nonzero(last) < np.count_nonzero(silent[rows]))
             continue
-        place = shown_edge(period, params)
+        place = _shown_edge(period, params)
         if place is not None:
+            shown[line] = True
             ends[rows] |= _ends_at(period, place)
         else:
             edges = _ends_at(period, _last_place(period, params))
             ends[rows] |= _last_microbatches(edges, sequences.gap_s[rows], params)
-    return ends
+    return ends, shown
 
 
 def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) -> Bool:
@@ -162,7 +163,7 @@ def _ends_at(period: Period, place: int) -> Bool:
     return ends
 
 
-def shown_edge(period: Period, params: DivideParams) -> int | None:
+def _shown_edge(period: Period, params: DivideParams) -> int | None:
     """Find the place after which a step ends, if silences or microbatches show it."""
     forward = _forward_silence(period, params)
     return _lonely_silence(period, params) if forward is None else forward
@@ -194,9 +195,11 @@ def _possible_microbatches(payload: Float64, params: DivideParams) -> list[int]:
     possible = []
     for microbatches in range(2, params.max_microbatches + 1):
         buckets, alone = divmod(len(payload), microbatches)
+        if buckets == 0 or alone > 1:
+            continue
         later = np.roll(payload, -buckets)
         differ = np.maximum(payload, later) > (1 + params.size_spread) * np.minimum(payload, later)
-        if buckets and alone <= 1 and np.count_nonzero(differ) <= (buckets + 1 if alone else 2):
+        if np.count_nonzero(differ) <= (buckets + 1 if alone else 2):
             possible.append(microbatches)
     return possible
 
