@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.core import robust
 from prism_ch.core.arrays import distinct, order_by, run_starts
-from prism_ch.core.graph import components, distance_from_end
-from prism_ch.core.pairs import PairIndex, links_of
+from prism_ch.core.graph import components, distance_from_end, levels
+from prism_ch.core.pairs import LinkTable, PairIndex, links_of
 from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -39,8 +38,6 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     pipeline = typed[PP].take(~_exchanged(typed[PP]))
     if len(pipeline):
         stage = _stages(*_first_messages(pipeline, division), labels[DP])
-    # Ranks that share gradients hold the same stage: each group takes the median of its members'.
-    stage = robust.median_by(labels[DP], stage)[labels[DP]].astype(np.int32)
     return _groups(members, stage, labels, endpoints)
 
 
@@ -85,19 +82,23 @@ def _exchanged(pipeline: Traffic) -> Bool:
 
 
 def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
-    """Return each endpoint's distance from the first stage along forward links, int32[n]."""
-    src, dst = _forward_links(pipeline, step, dp_label)
+    """Return each endpoint's pipeline stage, int32[n].
+
+    A forward link leads from one stage to the next. So stages are levels that differ by one along each, the least of
+    them 0 among all that links join: some stages have no link but to the next one, where the others are in a server.
+    """
+    src, dst, votes = _forward_links(pipeline, step, dp_label)
     nodes = int(dp_label.max()) + 1
-    entered = np.bincount(dst, minlength=nodes)
-    stage = np.where(entered == 0, 0, -1)
-    if not (stage[src] == 0).any():  # a ring: an interleaved pipeline wraps from the last stage to the first
-        stage[_opening_sender(pipeline, step, dp_label)] = 0
-    for depth in range(nodes):
-        reached = dst[(stage[src] == depth) & (stage[dst] < 0)]
-        if len(reached) == 0:
-            break
-        stage[reached] = depth + 1
-    return np.maximum(stage, 0)[dp_label].astype(np.int32)
+    part = components(nodes, src, dst)
+    entered = np.bincount(dst, minlength=nodes) > 0
+    is_ring = np.bincount(part, ~entered) == 0  # an interleaved pipeline wraps from the last stage to the first
+    wraps = is_ring[part[dst]] & np.isin(dst, _opening_sender(pipeline, step, dp_label))
+    src, dst, votes = src[~wraps], dst[~wraps], votes[~wraps]
+    level = levels(src, dst, np.ones(len(src)), votes, nodes)
+    least = np.full(int(part.max()) + 1, np.inf)
+    np.minimum.at(least, part, level)
+    stage: Int32 = np.rint(level - least[part]).astype(np.int32)[dp_label]
+    return stage
 
 
 def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int64]:
@@ -111,8 +112,8 @@ def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int
     return pipeline.take(first), step[first]
 
 
-def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int32, Int32]:
-    """Return source and destination of each link between two groups, as most steps open it.
+def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int32, Int32, Float64]:
+    """Return where each link between two groups leads in most steps, and its votes.
 
     Parallel replicas vote together: links between the same two data-parallel groups are one.
     """
@@ -123,8 +124,25 @@ def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int
     opening = opening[step[opening] > 0]  # what precedes the first boundary may be cut
     upward = np.where(src[opening] < dst[opening], 1, -1)
     vote = np.bincount(links.of_pair[opening], weights=upward, minlength=len(links.low)).astype(np.float64)
-    vote = _along_chains(links.low, links.high, vote)
-    return np.where(vote >= 0, links.low, links.high), np.where(vote >= 0, links.high, links.low)
+    vote = _along_chains(*_nodes_of(links, pipeline.src, pipeline.dst, dp_label), vote)
+    src, dst = np.where(vote >= 0, (links.low, links.high), (links.high, links.low))
+    return src, dst, np.maximum(np.abs(vote), 1)
+
+
+def _nodes_of(links: LinkTable, src: Int32, dst: Int32, group: Int32) -> tuple[Int32, Int32]:
+    """Return the nodes that each link between two groups joins, int32[links] each.
+
+    Parameters: `links`, of directed pairs of endpoints `src`, `dst` int32[pairs]; `group` int32[endpoints].
+
+    Links meet in a group only where a member has both. Of a group that talks mostly inside servers the network shows
+    parts, all linked with the same neighbour, which passes nothing from one part to another.
+    """
+    is_upward = group[src] < group[dst]
+    low, high = np.where(is_upward, src, dst), np.where(is_upward, dst, src)
+    first, count = len(group), len(links.low)
+    side = first + links.of_pair
+    node = components(first + 2 * count, np.concatenate([low, high]), np.concatenate([side, side + count]))[first:]
+    return node[:count], node[count:]
 
 
 def _along_chains(low: Int32, high: Int32, vote: Float64) -> Float64:

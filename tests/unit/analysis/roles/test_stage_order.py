@@ -103,6 +103,18 @@ class TestStages:
         found = ordered(flows, [(0, 1)], [0, 1], steps=1)
         assert found.pp_stage.tolist() == [0, 1]
 
+    def test_parts_of_a_stage_are_no_chain(self) -> None:
+        # Of the second stage's ring the network shows nothing: it runs inside a server.
+        flows = [*ring([2, 3], ENDS), *pipeline([2, 0], every(2500, 8)), *pipeline([3, 1], every(2500, 8))]
+        found = ordered(flows, [(0, 2), (1, 3)], range(4))
+        assert found.pp_stage.tolist() == [1, 1, 0, 0]
+        assert groups(found, PP) == [(2, 0), (3, 1)]
+
+    def test_a_stage_without_predecessor_precedes_its_successor(self) -> None:
+        # One replica's first two stages share a server.
+        flows = [*ring([3, 4], ENDS), *pipeline([0, 1, 3], every(2500, 8)), *pipeline([2, 4], every(2500, 8))]
+        assert ordered(flows, [(0, 1), (1, 3), (2, 4)], range(5)).pp_stage.tolist() == [0, 1, 1, 2, 2]
+
     def test_several_pipelines_have_stages_of_their_own(self) -> None:
         flows = pipeline([0, 1, 2], every(2500, 8)) + pipeline([5, 4, 3], every(2500, 8))
         found = ordered(flows, [(0, 1), (1, 2), (3, 4), (4, 5)], range(6))
