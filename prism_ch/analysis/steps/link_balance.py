@@ -176,19 +176,22 @@ def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Seq
     """Choose for each pipeline the extreme of the balance between two steps, bool[n].
 
     Activations come first and leave rest: it is low if downward messages are activations. Where haste doesn't show
-    that, there is one microbatch, and the balance stays at rest for longer than out of it, by the optimizer's time.
+    that, there is one microbatch: no message passes another, and the balance stays at rest for longer than out of it, by
+    the optimizer's time.
     """
-    held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
-    passing = params.passing_share * robust.quantile_by(sequences.line, held_s, 0.75, len(sequences))[sequences.line]
-    low, high = (at & (sequences.gap_s > passing) for at in (low, high))
     line_chain = chain[sequences.line]
-    longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
     # A slow stage turns the haste of the links that it sends down on, but less than it adds to that of those before.
     most, least = np.full(int(chain.max()) + 1, -np.inf), np.full(int(chain.max()) + 1, np.inf)
     np.maximum.at(most, chain, haste)
     np.minimum.at(least, chain, haste)
     faster = (most + least) / 2
-    at_low = np.where(np.abs(faster) > params.min_haste, faster > 0, longer >= 0)
+    several = np.abs(faster) > params.min_haste
+    held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
+    passing = params.passing_share * robust.quantile_by(sequences.line, held_s, 0.75, len(sequences))[sequences.line]
+    apart = ~several[line_chain] | (sequences.gap_s > passing)
+    low, high = low & apart, high & apart
+    longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
+    at_low = np.where(several, faster > 0, longer >= 0)
     return np.where(at_low[line_chain], low, high)
 
 

@@ -78,6 +78,19 @@ def test_wrapped_stages_end_steps_when_all_links_rest(chunks: int, microbatches:
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == [start + last_ms for start in starts]
 
 
+@pytest.mark.parametrize("depth", [2, 5, 12])
+def test_one_microbatch_passes_no_other(depth: int) -> None:
+    # The first link of a long pipeline waits long for its gradient, and soon sends the next activation.
+    stages = list(range(depth))
+    alone = pipeline(stages, [0], microbatches=1)
+    last_ms = max(flow.start_ms + flow.length_ms for flow in alone)
+    starts = every(last_ms + 70, 12)
+    seen = traffic(shaken(pipeline(stages, starts, microbatches=1), 1, ms=0.5))
+    found = divide(seen, typed(seen, list(pairwise(stages))), np.array(stages, np.int32), PARAMS)
+    ends = [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+    assert ends == pytest.approx([start + last_ms for start in starts], abs=2)
+
+
 def test_last_link_steps_with_pipeline_when_often_at_rest() -> None:
     starts = every(1500, 12)
     answers = {2: 0.0, 1: 150.0, 0: 300.0}  # of each link: how long after the last microbatch its gradients come up
