@@ -176,8 +176,8 @@ def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Seq
     """Choose for each pipeline the extreme of the balance between two steps, bool[n].
 
     Activations come first and leave rest: it is low if downward messages are activations. Where haste doesn't show
-    that, there is one microbatch: no message passes another, and the balance stays at rest for longer than out of it, by
-    the optimizer's time.
+    that, there is one microbatch: no message passes another, and the balance is at rest for longer than out of it,
+    by the optimizer's time.
     """
     line_chain = chain[sequences.line]
     # A slow stage turns the haste of the links that it sends down on, but less than it adds to that of those before.
@@ -186,13 +186,24 @@ def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Seq
     np.minimum.at(least, chain, haste)
     faster = (most + least) / 2
     several = np.abs(faster) > params.min_haste
-    held_s = np.where(np.isinf(sequences.gap_s), 0, sequences.gap_s)
-    passing = params.passing_share * robust.quantile_by(sequences.line, held_s, 0.75, len(sequences))[sequences.line]
-    apart = ~several[line_chain] | (sequences.gap_s > passing)
+    seen = np.isfinite(sequences.gap_s)
+    long_s = robust.quantile_by(sequences.line, np.where(seen, sequences.gap_s, 0), 0.75, len(sequences))
+    apart = ~several[line_chain] | (sequences.gap_s > params.passing_share * long_s[sequences.line])
     low, high = low & apart, high & apart
-    longer = np.bincount(line_chain, weights=held_s * low) - np.bincount(line_chain, weights=held_s * high)
+    held_s = [_mean_gap_s(sequences, at & seen) for at in (low, high)]
+    longer = np.bincount(chain, weights=held_s[0] - held_s[1])
     at_low = np.where(several, faster > 0, longer >= 0)
     return np.where(at_low[line_chain], low, high)
+
+
+def _mean_gap_s(sequences: Sequences, rows: Bool) -> Float64:
+    """Return the mean of each line's masked gaps in seconds, float64[lines], 0 without any.
+
+    Sums would count the rests at both ends of the data as none.
+    """
+    line, gap_s = sequences.line[rows], sequences.gap_s[rows]
+    count = np.bincount(line, minlength=len(sequences))
+    return np.asarray(np.bincount(line, weights=gap_s, minlength=len(sequences)) / np.maximum(count, 1))
 
 
 def _cut_as_pipeline(
