@@ -115,6 +115,22 @@ def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -
     return None
 
 
+def show_ends(periods: list[Period | None], step_volume: Float64, params: DivideParams) -> Bool:
+    """Mask sequences whose period shows better than silences do where steps end, bool[k].
+
+    Parameters: `step_volume` float64[k], the bytes of a step. Of microbatches with a forward each, all silences are as
+    long in a step of as many.
+    """
+    shown = np.zeros(len(periods), dtype=bool)
+    for line, period in enumerate(periods):
+        if period is not None:
+            as_much = abs(period.payload.sum() - step_volume[line]) <= params.size_spread * step_volume[line]
+            counts = _possible_microbatches(period.payload, params) if as_much else []
+            apart = [count for count in counts if len(period) % count]  # the gather is a burst of its own
+            shown[line] = period.by_silence or _first_of_several(period, apart, params) is not None
+    return shown
+
+
 def period_ends(
     sequences: Sequences, periods: list[Period | None], silent: Bool, chosen: Bool, params: DivideParams
 ) -> tuple[Bool, Bool]:
@@ -176,13 +192,23 @@ def _forward_silence(period: Period, params: DivideParams) -> int | None:
     silence of the only one in a step stands out. Of several, the first follows the burst in which parameters are
     gathered; the optimizer comes before that.
     """
+    if len(period) == 1:
+        return None
     silence = period.gap_s
     longest = int(np.argmax(silence))
-    stands_out = silence[longest] > params.forward_contrast * np.delete(silence, longest).max(initial=0.0)
+    stands_out = silence[longest] > params.forward_contrast * np.delete(silence, longest).max()
     if stands_out and period.payload[longest] >= params.min_gathered * np.delete(period.payload, longest).sum():
         return longest
-    counts = _possible_microbatches(period.payload, params)
-    near = np.flatnonzero(silence > (1 - params.little) * silence[longest]).tolist() if counts else []
+    return _first_of_several(period, _possible_microbatches(period.payload, params), params)
+
+
+def _first_of_several(period: Period, counts: list[int], params: DivideParams) -> int | None:
+    """Find the silence of the first forward pass of several: one after a gather.
+
+    Parameters: `counts`, of microbatches, that are possible.
+    """
+    silence = period.gap_s
+    near = np.flatnonzero(silence > (1 - params.little) * silence.max()).tolist() if counts else []
     shown = [place for place in near if _gathers_last(period, place, counts, params)]
     return min(shown, key=lambda place: float(silence[place - 1] / silence[place]), default=None)
 

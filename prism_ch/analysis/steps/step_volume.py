@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.steps.periods import ends_as_others, find_periods, period_ends, repetition
+from prism_ch.analysis.steps.periods import ends_as_others, find_periods, period_ends, repetition, show_ends
 from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import bocd, robust
@@ -90,7 +90,7 @@ def _choose_volume(
     irregular |= alike
     step_volume, regular = np.where(is_known, known.step_volume, step_volume), np.where(is_known, 1.0, regular)
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
-    by_silence = np.array([period is not None and period.by_silence for period in periods]) & ~is_known
+    by_silence = show_ends(periods, step_volume, params) & ~is_known
     odd = irregular | by_silence | ((uneven > params.max_uneven) & ~is_known)
     if (odd | wanting).any():
         silent = proposals[min(_SPLIT, len(proposals) - 1)]

@@ -80,10 +80,10 @@ class Sharded:
         return self.queue_ms
 
 
-def ends_ms(flows: list[Flow]) -> list[float]:
+def ends_ms(flows: list[Flow], members: int = len(RING)) -> list[float]:
     """When each step is found to end."""
     seen = traffic(flows)
-    found = divide(seen, typed(seen), np.array(RING, np.int32), PARAMS)
+    found = divide(seen, typed(seen), np.arange(members, dtype=np.int32), PARAMS)
     return [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
 
 
@@ -172,6 +172,19 @@ def test_steps_stay_apart_when_small_collectives_recur(pause_ms: int) -> None:
     assert ends_ms(ring(RING, ends) + reports) == pytest.approx(ends, abs=25)
 
 
+def test_equal_bursts_end_a_step_before_the_longest_silence() -> None:
+    # Each stage reduces one bucket a microbatch, of two, and gathers as many bytes; the last goes on soon after it.
+    chance = np.random.default_rng(3)
+    flows, ends, now = [], [], 0.0
+    for _ in range(60):
+        for silence_ms, first_ms in ((190, 0.0), (80, 20.0), (97, -74.0)):
+            now += silence_ms * chance.uniform(0.85, 1.15)
+            flows += ring(RING, [now], length_ms=1, size=54 * MB)
+            flows += ring([each + len(RING) for each in RING], [now + first_ms], length_ms=1, size=54 * MB)
+        ends.append(now)
+    assert ends_ms(flows, 2 * len(RING)) == pytest.approx(ends, abs=1)
+
+
 def reduced_each_microbatch(microbatches: int, buckets: int, gathered: float) -> tuple[list[Flow], list[float]]:
     """A forward of 200 ms without traffic, a backward of 400 ms that reduces buckets, and the parameters at the end."""
     chance = np.random.default_rng(5)
@@ -193,6 +206,22 @@ def reduced_each_microbatch(microbatches: int, buckets: int, gathered: float) ->
 @pytest.mark.parametrize("microbatches", [1, 2, 4, 8])
 def test_steps_of_reduced_microbatches_end_with_the_gather(microbatches: int, buckets: int, gathered: float) -> None:
     flows, ends = reduced_each_microbatch(microbatches, buckets, gathered)
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
+@pytest.mark.parametrize("seed", [13, 16])
+def test_of_silences_as_long_the_one_after_the_gather_ends(seed: int) -> None:
+    # Steps differ by their sequences; the first forward has begun when all is gathered.
+    chance = np.random.default_rng(seed)
+    flows, ends, now = [], [], 0.0
+    for _ in range(40):
+        pace = chance.normal(1, 0.03)
+        for silence_ms in 2 * (190, 0, 0, 0):
+            now += (65 + silence_ms) * pace * chance.normal(1, 0.003)
+            flows += ring(RING, [now], length_ms=5, size=30 * MB)
+        flows += ring(RING, [now + 25], length_ms=19, size=120 * MB)
+        ends.append(now + 25)
+        now += 22
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
 
 
