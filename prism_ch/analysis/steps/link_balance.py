@@ -19,6 +19,9 @@ from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
 
+#: Links beyond the first that a pipeline has at the least where one microbatch is told from several.
+_FURTHER_LINKS = 2
+
 
 def pipeline_ends(
     traffic: Traffic,
@@ -44,17 +47,19 @@ def pipeline_ends(
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
        are, those of a straggler, before the others go on.
     """
-    downward = _downward(traffic)[traffic.pair]
+    leads_down, place = _places(traffic)
+    downward = leads_down[traffic.pair]
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
     signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
     message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
     level = _in_messages(_so_far(signed, sequences) / message[sequences.line], sequences)
     haste = _haste(traffic, line_of_pair, downward)
-    ends = _at_rest(*_extremes(level, sequences, None), chain, haste, sequences, params)
+    one = _has_one_microbatch(traffic, chain[line_of_pair], leads_down, place, params)
+    ends = _at_rest(*_extremes(level, sequences, None), chain, haste, one, sequences, params)
     step_volume, share = most_regular(sequences, ends, params)
     if np.median(share) < params.nearly_all:
         messages = _messages_a_step(traffic, downward, sequences, params)
-        within = _at_rest(*_extremes(level, sequences, messages), chain, haste, sequences, params)
+        within = _at_rest(*_extremes(level, sequences, messages), chain, haste, one, sequences, params)
         volume_within, share_within = most_regular(sequences, within, params)
         # Where a slow link makes its ends rest after every microbatch, the period is that, and other links show more.
         if np.median(share_within) > np.median(share):
@@ -96,16 +101,18 @@ def _so_far(sent: Float64 | Int64, sequences: Sequences) -> Float64:
     return np.asarray(total - (total - sent)[sequences.offsets[:-1]][sequences.line])
 
 
-def _downward(traffic: Traffic) -> Bool:
-    """Mask the pairs that lead away from one end of their pipeline, bool[pairs].
+def _places(traffic: Traffic) -> tuple[Bool, Int64]:
+    """Mask the pairs that lead away from one end of pipelines, and number the links.
 
-    In a ring, those one way round: the last of interleaved stages passes activations on to the first.
+    In a ring, those one way round: the last of interleaved stages passes activations on to the first. Returns
+    bool[pairs], and the number of each pair's link from that end, int64[pairs].
     """
     links = links_of(traffic.pair_src, traffic.pair_dst)
     size = int(links.high.max()) + 1
     closes = _closes_ring(size, links)
     depth = distance_from_end(size, links.low[~closes], links.high[~closes])
-    return np.asarray((depth[traffic.pair_src] < depth[traffic.pair_dst]) ^ closes[links.of_pair])
+    src, dst = depth[traffic.pair_src], depth[traffic.pair_dst]
+    return (src < dst) ^ closes[links.of_pair], np.minimum(src, dst).astype(np.int64)
 
 
 def _closes_ring(size: int, links: LinkTable) -> Bool:
@@ -172,12 +179,40 @@ def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:
     return np.nan_to_num(np.log(up / down))
 
 
-def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Sequences, params: DivideParams) -> Bool:
+def _has_one_microbatch(traffic: Traffic, chain: Int32, downward: Bool, link: Int64, params: DivideParams) -> Bool:
+    """Mask the pipelines in which one message moves at a time, bool[chains].
+
+    It goes from stage to stage and back. Parameters: `chain` int32[pairs], the pipeline of each pair; `downward`
+    bool[pairs] and `link` int64[pairs], see `_places`. On one link, or two, several microbatches look much alike.
+    """
+    last = np.zeros(int(chain.max()) + 1, dtype=np.int64)
+    np.maximum.at(last, chain, link)
+    order = order_by(chain[traffic.pair], traffic.start_ns)
+    pair = traffic.pair[order]
+    of_chain, at, down = chain[pair], link[pair], downward[pair]
+    # A message is passed on over the next link, or comes back over the last one.
+    turns = np.where(down, at == last[of_chain], at == 0)
+    passed = (down[1:] == (down ^ turns)[:-1]) & (at[1:] == np.where(turns, at, at + np.where(down, 1, -1))[:-1])
+    together = of_chain[1:] == of_chain[:-1]
+    count = np.bincount(of_chain[1:][together], minlength=len(last))
+    share = np.bincount(of_chain[1:][together], passed[together], len(last)) / np.maximum(count, 1)
+    return np.asarray((share > params.nearly_all) & (last >= _FURTHER_LINKS))
+
+
+def _at_rest(
+    low: Bool,
+    high: Bool,
+    chain: Int32,
+    haste: Float64,
+    one: Bool,
+    sequences: Sequences,
+    params: DivideParams,
+) -> Bool:
     """Choose for each pipeline the extreme of the balance between two steps, bool[n].
 
     Activations come first and leave rest: it is low if downward messages are activations. Where haste doesn't show
-    that, there is one microbatch: no message passes another, and the balance is at rest for longer than out of it,
-    by the optimizer's time.
+    that, the balance is at rest for longer than out of it, by the optimizer's time. No message passes another in
+    pipelines of `one` microbatch, bool[chains].
     """
     line_chain = chain[sequences.line]
     # A slow stage turns the haste of the links that it sends down on, but less than it adds to that of those before.
@@ -185,25 +220,25 @@ def _at_rest(low: Bool, high: Bool, chain: Int32, haste: Float64, sequences: Seq
     np.maximum.at(most, chain, haste)
     np.minimum.at(least, chain, haste)
     faster = (most + least) / 2
-    several = np.abs(faster) > params.min_haste
     seen = np.isfinite(sequences.gap_s)
     long_s = robust.quantile_by(sequences.line, np.where(seen, sequences.gap_s, 0), 0.75, len(sequences))
-    apart = ~several[line_chain] | (sequences.gap_s > params.passing_share * long_s[sequences.line])
+    apart = one[line_chain] | (sequences.gap_s > params.passing_share * long_s[sequences.line])
     low, high = low & apart, high & apart
-    held_s = [_mean_gap_s(sequences, at & seen) for at in (low, high)]
+    held_s = [_held_s(sequences, at & seen, one[chain]) for at in (low, high)]
     longer = np.bincount(chain, weights=held_s[0] - held_s[1])
-    at_low = np.where(several, faster > 0, longer >= 0)
+    at_low = np.where(np.abs(faster) > params.min_haste, faster > 0, longer >= 0)
     return np.where(at_low[line_chain], low, high)
 
 
-def _mean_gap_s(sequences: Sequences, rows: Bool) -> Float64:
-    """Return the mean of each line's masked gaps in seconds, float64[lines], 0 without any.
+def _held_s(sequences: Sequences, rows: Bool, once: Bool) -> Float64:
+    """Return how long the masked gaps of each line last, in seconds, float64[lines].
 
-    Sums would count the rests at both ends of the data as none.
+    Parameters: `once` bool[lines], where one comes in a step: how long each lasts, as the last has no end in the data.
     """
     line, gap_s = sequences.line[rows], sequences.gap_s[rows]
     count = np.bincount(line, minlength=len(sequences))
-    return np.asarray(np.bincount(line, weights=gap_s, minlength=len(sequences)) / np.maximum(count, 1))
+    held_s = np.bincount(line, weights=gap_s, minlength=len(sequences))
+    return np.asarray(held_s / np.where(once, np.maximum(count, 1), 1))
 
 
 def _cut_as_pipeline(

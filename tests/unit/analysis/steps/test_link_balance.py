@@ -91,6 +91,17 @@ def test_one_microbatch_passes_no_other(depth: int) -> None:
     assert ends == pytest.approx([start + last_ms for start in starts], abs=2)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_messages_that_pass_each_other_end_no_step(seed: int) -> None:
+    # Of many microbatches one's gradient comes about when the next one's activation goes.
+    flows = pipeline([0, 1], [0, 65000], microbatches=32, forward_ms=600, backward_ms=1200)
+    seen = traffic(shaken(flows, seed, ms=20))
+    last_ms = max(flow.start_ms for flow in flows if flow.start_ms < 65000)
+    found = divide(seen, typed(seen, [(0, 1)]), np.array([0, 1], np.int32), PARAMS)
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()][:1] == pytest.approx([last_ms], abs=60)
+    assert found.steps <= 2
+
+
 def test_last_link_steps_with_pipeline_when_often_at_rest() -> None:
     starts = every(1500, 12)
     answers = {2: 0.0, 1: 150.0, 0: 300.0}  # of each link: how long after the last microbatch its gradients come up
