@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from bench.accuracy import ablation, invariance, layout, page, replay, report
+from bench.accuracy.drawn import Drawn, drawn_table, is_right
 from bench.accuracy.faults import healthy, measures, outcome, stored, tables, topologies
 from bench.accuracy.faults.cases import KINDS, all_cases
 from bench.accuracy.rows import Row, all_rows
@@ -31,7 +32,10 @@ _CHECK_SEEDS, _ABLATION_SEEDS, _HEALTHY_SEEDS, _STORED_SEEDS, _REPLAY_SEEDS = 2,
 
 Result = TypeVar("Result")
 
-_PARTS = ("rows", "checks", "ablations", "faults", "replay")
+_PARTS = ("rows", "drawn", "checks", "ablations", "faults", "replay")
+
+#: Jobs drawn at large for each seed.
+_DRAWN = 10
 
 
 def main() -> None:
@@ -54,18 +58,38 @@ def main() -> None:
         worked = f"{everything.scenarios} scenarios, {everything.cpu_s:,.0f} s of CPU time"
         _say("\n".join((*report.LEGEND, worked)), chosen)
     checks = _check(seeds[:_CHECK_SEEDS], chosen) if "checks" in chosen.parts else {}
-    if rated or checks:
-        _show("bounds", report.bounds_table(rated, checks), chosen)
-    if rated:
-        if chosen.markdown:
-            _show("families", report.family_table(rated), chosen)
-        _show("calibration", report.calibration_table(everything.claims), chosen)
+    _show_rated(rated, checks, chosen)
+    if "drawn" in chosen.parts:
+        _draw(seeds, chosen)
     if "ablations" in chosen.parts:
         _show("methods", report.ablation_table(_ablate(seeds[:_ABLATION_SEEDS], chosen)), chosen)
     if "faults" in chosen.parts:
         _find_faults(seeds, chosen)
     if "replay" in chosen.parts:
         _replay(seeds, chosen)
+
+
+def _show_rated(
+    rated: Sequence[tuple[Row, Tally]], checks: dict[str, list[tuple[str, bool]]], chosen: argparse.Namespace
+) -> None:
+    """Print what is promised of all rows, and how sure they are."""
+    if rated or checks:
+        _show("bounds", report.bounds_table(rated, checks), chosen)
+    if rated and chosen.markdown:
+        _show("families", report.family_table(rated), chosen)
+    if rated:
+        _show("calibration", report.calibration_table(total(tally for _, tally in rated).claims), chosen)
+
+
+def _draw(seeds: range, chosen: argparse.Namespace) -> None:
+    """Work jobs drawn at large, and print what share of them is right."""
+    rows = [Drawn.of(_DRAWN * seed + number) for seed in seeds for number in range(_DRAWN)]
+    rows = [row for row in rows if chosen.only in row.name]
+    results = run([Task(row.name, work, (row, row.seed)) for row in rows], chosen.workers)
+    rated = [(row, _tally(result)) for row, result in zip(rows, results, strict=True)]
+    if chosen.verbose:
+        _say("\n".join(f"wrong: {row.name}" for row, tally in rated if not is_right(tally)), chosen)
+    _show("drawn", drawn_table(rated), chosen)
 
 
 def _replay(seeds: range, chosen: argparse.Namespace) -> None:
@@ -107,7 +131,12 @@ def _rate(rows: Sequence[Row], seeds: Sequence[int], workers: int) -> Iterator[t
     results = run([Task(row.name, work, (row, seed)) for row, chosen in planned for seed in chosen], workers)
     for row, chosen in planned:
         outcomes = [next(results) for _ in chosen]
-        yield row, total(Tally.of(Outcome(error=o.reason) if isinstance(o, Failed) else o) for o in outcomes)
+        yield row, total(map(_tally, outcomes))
+
+
+def _tally(outcome: Outcome | Failed) -> Tally:
+    """Count one scenario; one that failed has found nothing."""
+    return Tally.of(Outcome(error=outcome.reason) if isinstance(outcome, Failed) else outcome)
 
 
 def _check(seeds: Sequence[int], chosen: argparse.Namespace) -> dict[str, list[tuple[str, bool]]]:
