@@ -19,9 +19,6 @@ from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 from prism_ch.model.traffic import Traffic
 
-#: Links beyond the first that a pipeline has at the least where one microbatch is told from several.
-_FURTHER_LINKS = 2
-
 
 def pipeline_ends(
     traffic: Traffic,
@@ -183,7 +180,7 @@ def _has_one_microbatch(traffic: Traffic, chain: Int32, downward: Bool, link: In
     """Mask the pipelines in which one message moves at a time, bool[chains].
 
     It goes from stage to stage and back. Parameters: `chain` int32[pairs], the pipeline of each pair; `downward`
-    bool[pairs] and `link` int64[pairs], see `_places`. On one link, or two, several microbatches look much alike.
+    bool[pairs] and `link` int64[pairs], see `_places`. On few links several microbatches look much alike.
     """
     last = np.zeros(int(chain.max()) + 1, dtype=np.int64)
     np.maximum.at(last, chain, link)
@@ -196,7 +193,7 @@ def _has_one_microbatch(traffic: Traffic, chain: Int32, downward: Bool, link: In
     together = of_chain[1:] == of_chain[:-1]
     count = np.bincount(of_chain[1:][together], minlength=len(last))
     share = np.bincount(of_chain[1:][together], passed[together], len(last)) / np.maximum(count, 1)
-    return np.asarray((share > params.nearly_all) & (last >= _FURTHER_LINKS))
+    return np.asarray((share > params.nearly_all) & (last + 1 >= params.telling_links))
 
 
 def _at_rest(

@@ -118,8 +118,8 @@ def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -
 def show_ends(periods: list[Period | None], step_volume: Float64, params: DivideParams) -> Bool:
     """Mask sequences whose period shows better than silences do where steps end, bool[k].
 
-    Parameters: `step_volume` float64[k], the bytes of a step. Of microbatches with a forward each, all silences are as
-    long in a step of as many.
+    Parameters: `step_volume` float64[k], the bytes of a step: where that is a period, and each of its microbatches has
+    a forward without traffic, silences are as long after several bursts.
     """
     shown = np.zeros(len(periods), dtype=bool)
     for line, period in enumerate(periods):
@@ -193,7 +193,7 @@ def _forward_silence(period: Period, params: DivideParams) -> int | None:
     gathered; the optimizer comes before that.
     """
     if len(period) == 1:
-        return None
+        return None  # there is no other silence
     silence = period.gap_s
     longest = int(np.argmax(silence))
     stands_out = silence[longest] > params.forward_contrast * np.delete(silence, longest).max()

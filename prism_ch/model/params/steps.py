@@ -53,6 +53,9 @@ class DivideParams(SharedParams):
     followed_weight: float = 2.0
     #: A gap shorter than this share of a link's long ones (its upper quartile) is two messages passing each other.
     passing_share: float = 0.25
+    #: Links of a pipeline from which on one microbatch is told by what moves at a time: over one link, or two,
+    #: activations and gradients of several alternate nearly as those of one.
+    telling_links: int = 3
     #: Log of how much faster activations follow one another than gradients, at the least; a backward pass takes some
     #: two forward ones, log 2 = 0.7.
     min_haste: float = 0.2
