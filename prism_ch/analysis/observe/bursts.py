@@ -78,13 +78,15 @@ def read_bursts(batch: FlowBatch, blurs_ns: Int64, ticks_ns: Int64, params: Obse
     reverse = PairIndex.of(pair_src, pair_dst).rows_of(pair_dst, pair_src)
     answer = np.where(reverse >= 0, total[reverse], 0)
     answers = total < params.acknowledgement_share * (total + answer)
-    carries_data = (total > 0) & ~(answers & (in_data < params.half * total))
+    thin = in_data < params.half * total
+    carries_data = (total > 0) & ~(answers & thin)
     pair_blur_ns, pair_tick_ns = (_largest(each[batch.exporter], first) for each in (blurs_ns, ticks_ns))
     number = np.cumsum(carries_data, dtype=np.int32) - 1
     none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
     whole = Growing(pair=none[1], start_ns=none[0], end_ns=none[0], payload=none[0])
     for part in _parts(batch, first, params):
-        rows = carries_data[part.pairs][part.pair] & (part.is_data | ~answers[part.pairs][part.pair])
+        # An acknowledgement of what comes the other way would begin or end a burst of data.
+        rows = carries_data[part.pairs][part.pair] & (part.is_data | thin[part.pairs][part.pair])
         bursts = _bursts(batch, part, rows, params)
         pair = number[part.pairs][bursts.pair]
         own = {name: getattr(bursts, name) for name in ("start_ns", "end_ns", "payload")}

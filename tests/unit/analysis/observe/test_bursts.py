@@ -154,6 +154,12 @@ class TestObserve:
         bursts = observe(batch([*ring_one_way, *acknowledged, *tree]), PARAMS)
         assert [row[-1] for row in rows(bursts)] == [700 * MB] * 5 + [400_000] * 5
 
+    def test_acknowledgements_beside_data_lengthen_no_burst(self) -> None:
+        # A pipeline's messages pass each other: each is acknowledged the way that the other goes.
+        data = [Flow(src, dst, at + 3 * src) for at in every(100, 5) for src, dst in ((0, 1), (1, 0))]
+        acknowledged = [Flow(flow.dst, flow.src, flow.start_ms + 1, flow.length_ms, size=8) for flow in data]
+        assert rows(observe(batch([*data, *acknowledged]), PARAMS)) == rows(observe(batch(data), PARAMS))
+
     def test_direction_without_payload_is_left_out_when_unanswered(self) -> None:
         assert len(observe(batch([Flow(0, 1, 0, size=0)]), PARAMS)) == 0
 
