@@ -58,7 +58,7 @@ def main() -> None:
         worked = f"{everything.scenarios} scenarios, {everything.cpu_s:,.0f} s of CPU time"
         _say("\n".join((*report.LEGEND, worked)), chosen)
     checks = _check(seeds[:_CHECK_SEEDS], chosen) if "checks" in chosen.parts else {}
-    _show_rated(rated, checks, chosen)
+    _show_rated(rated, everything, checks, chosen)
     if "drawn" in chosen.parts:
         _draw(seeds, chosen)
     if "ablations" in chosen.parts:
@@ -70,15 +70,18 @@ def main() -> None:
 
 
 def _show_rated(
-    rated: Sequence[tuple[Row, Tally]], checks: dict[str, list[tuple[str, bool]]], chosen: argparse.Namespace
+    rated: Sequence[tuple[Row, Tally]],
+    everything: Tally,
+    checks: dict[str, list[tuple[str, bool]]],
+    chosen: argparse.Namespace,
 ) -> None:
-    """Print what is promised of all rows, and how sure they are."""
+    """Print what is promised of all rows; `everything` is their total."""
     if rated or checks:
         _show("bounds", report.bounds_table(rated, checks), chosen)
     if rated and chosen.markdown:
         _show("families", report.family_table(rated), chosen)
     if rated:
-        _show("calibration", report.calibration_table(total(tally for _, tally in rated).claims), chosen)
+        _show("calibration", report.calibration_table(everything.claims), chosen)
 
 
 def _draw(seeds: range, chosen: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ gradients, traffic inside operations and network, under any condition of records
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from bench.accuracy.layout import share
@@ -20,7 +20,7 @@ from prism_ch.simulate.families import CONDITIONS
 from prism_ch.simulate.job import GradientSync, InnerTraffic, Job, Layout, Pipeline, Schedule
 
 #: Conditions under which the bursts of a step are in different records.
-_CONDITIONS = tuple(name for name in CONDITIONS if name not in (CLEAN, "idle-timeout-1s", "idle-timeout-15s"))
+_CONDITIONS = tuple(name for name in CONDITIONS if name != CLEAN and Row("drawn", name).has_separate_bursts)
 
 #: Steps that are recorded, and seconds at the least.
 _STEPS, _LEAST_S = 40, 61.0
@@ -42,12 +42,20 @@ class Drawn(Row):
         return cls("drawn", draws.one_of(CLEAN, draws.one_of(*_CONDITIONS)), seed)
 
     @property
+    def job(self) -> Job:
+        """The only job."""
+        [job] = self.scenario(self.seed).jobs
+        return job
+
+    @property
     def name(self) -> str:
         """What it is, in one line."""
-        [job] = self.scenario(self.seed).jobs
-        at, pipeline, sync = job.layout, job.pipeline, job.sync
-        sizes = " ".join(f"{name}{size}" for name, size in _sizes(at).items() if size > 1)
-        schedule = f"{pipeline.schedule} of {pipeline.microbatches}" if at.pp > 1 else f"{pipeline.microbatches}"
+        job = self.job
+        pipeline, sync = job.pipeline, job.sync
+        sizes = " ".join(f"{name}{size}" for name, size in asdict(job.layout).items() if size > 1)
+        schedule = (
+            f"{pipeline.schedule} of {pipeline.microbatches}" if job.layout.pp > 1 else f"{pipeline.microbatches}"
+        )
         reduced = f"{sync.mode} in {sync.buckets}{', overlapped' if sync.overlap else ''}"
         return f"drawn {self.seed}: {sizes}, {schedule} microbatches, {reduced}, {self.condition}"
 
@@ -60,13 +68,8 @@ class Drawn(Row):
         of_sequences, of_steps = draws.one_of(0.0, 0.0, 0.1), draws.one_of(0.0, 0.0, 0.02)
         job = replace(job, compute=replace(job.compute, sequence_spread=of_sequences, step_spread=of_steps))
         cluster = {"nics": draws.one_of(8, 8, 8, 4), "rail_optimised": draws.one_of(True, True, False)}
-        duration_s = max(_STEPS * step_s, _LEAST_S)
-        made = draws.scenario([job], step_s, cluster=cluster, duration_s=duration_s, phases=False)
-        return replace(made, observation=self.observation)
-
-
-def _sizes(layout: Layout) -> dict[str, int]:
-    return {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep, "dp": layout.dp, "pp": layout.pp}
+        others = {"duration_s": max(_STEPS * step_s, _LEAST_S), "observation": self.observation, "phases": False}
+        return draws.scenario([job], step_s, cluster=cluster, **others)
 
 
 def _layout(draws: Draws) -> Layout:
@@ -160,39 +163,40 @@ SORTS = (
 
 def drawn_table(rated: Sequence[tuple[Drawn, Tally]]) -> Table:
     """Return a row for each sort of jobs: how many, and what share is right."""
+    jobs = [(row.job, tally) for row, tally in rated]
     rows: list[Cells] = []
     for sort in SORTS:
-        mine = [tally for row, tally in rated if sort.holds(row.scenario(row.seed).jobs[0])]
+        mine = [tally for job, tally in jobs if sort.holds(job)]
         rows.append((sort.name, str(len(mine)), *(_part(right, mine) for right in (*_RIGHT.values(), is_right))))
     return Table(("jobs with", "n", *_RIGHT, "all of it"), rows)
 
 
 def is_right(tally: Tally) -> bool:
     """Return whether everything about a job is right."""
-    return all(right(tally) for right in _RIGHT.values())
+    return not tally.errors and all(right(tally) for right in _RIGHT.values())
 
 
 def _part(right: Callable[[Tally], bool], among: Sequence[Tally]) -> str:
-    return share(sum(map(right, among)) / len(among) if among else None)
+    return share(sum(not tally.errors and right(tally) for tally in among) / len(among) if among else None)
 
 
 def _is_recognised(tally: Tally) -> bool:
-    return not tally.errors and tally.jobs.exact and not tally.strangers
+    return tally.jobs.exact and not tally.strangers
 
 
 def _has_pairs(tally: Tally) -> bool:
-    return not tally.errors and all(counts.exact for counts in tally.pairs.values())
+    return all(counts.exact for counts in tally.pairs.values())
 
 
 def _has_groups(tally: Tally) -> bool:
-    return not tally.errors and tally.dp_groups.exact and tally.chains.exact
+    return tally.dp_groups.exact and tally.chains.exact
 
 
 def _has_steps(tally: Tally) -> bool:
-    return not tally.errors and tally.missed == tally.extra == 0
+    return tally.missed == tally.extra == 0
 
 
-#: What may be right of a job: all its endpoints, pairs, groups with the order of stages, and steps.
+#: What may be right of a job that did not fail: all its endpoints, pairs, groups with the order of stages, and steps.
 _RIGHT: dict[str, Callable[[Tally], bool]] = {
     "recognised": _is_recognised,
     "pairs": _has_pairs,

@@ -12,7 +12,7 @@ import numpy as np
 
 from prism_ch.core.arrays import distinct, order_by, run_starts
 from prism_ch.core.graph import components, distance_from_end, levels
-from prism_ch.core.pairs import LinkTable, PairIndex, links_of
+from prism_ch.core.pairs import PairIndex, links_of
 from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
@@ -92,8 +92,9 @@ def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
     part = components(nodes, src, dst)
     entered = np.bincount(dst, minlength=nodes) > 0
     is_ring = np.bincount(part, ~entered) == 0  # an interleaved pipeline wraps from the last stage to the first
-    wraps = is_ring[part[dst]] & np.isin(dst, _opening_sender(pipeline, step, dp_label))
-    src, dst, votes = src[~wraps], dst[~wraps], votes[~wraps]
+    if is_ring.any():
+        wraps = is_ring[part[dst]] & np.isin(dst, _opening_sender(pipeline, step, dp_label))
+        src, dst, votes = src[~wraps], dst[~wraps], votes[~wraps]
     level = levels(src, dst, np.ones(len(src)), votes, nodes)
     least = np.full(int(part.max()) + 1, np.inf)
     np.minimum.at(least, part, level)
@@ -124,23 +125,24 @@ def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int
     opening = opening[step[opening] > 0]  # what precedes the first boundary may be cut
     upward = np.where(src[opening] < dst[opening], 1, -1)
     vote = np.bincount(links.of_pair[opening], weights=upward, minlength=len(links.low)).astype(np.float64)
-    vote = _along_chains(*_nodes_of(links, pipeline.src, pipeline.dst, dp_label), vote)
+    first = run_starts(pipeline.pair)  # of each pair
+    vote = _along_chains(*_nodes_of(links.of_pair[first], pipeline.src[first], pipeline.dst[first], dp_label), vote)
     src, dst = np.where(vote >= 0, (links.low, links.high), (links.high, links.low))
     return src, dst, np.maximum(np.abs(vote), 1)
 
 
-def _nodes_of(links: LinkTable, src: Int32, dst: Int32, group: Int32) -> tuple[Int32, Int32]:
+def _nodes_of(link: Int64, src: Int32, dst: Int32, group: Int32) -> tuple[Int32, Int32]:
     """Return the nodes that each link between two groups joins, int32[links] each.
 
-    Parameters: `links`, of directed pairs of endpoints `src`, `dst` int32[pairs]; `group` int32[endpoints].
+    Parameters: `link` int64[pairs], of directed pairs of endpoints `src`, `dst` int32[pairs]; `group` int32[endpoints].
 
     Links meet in a group only where a member has both. Of a group that talks mostly inside servers the network shows
     parts, all linked with the same neighbour, which passes nothing from one part to another.
     """
     is_upward = group[src] < group[dst]
     low, high = np.where(is_upward, src, dst), np.where(is_upward, dst, src)
-    first, count = len(group), len(links.low)
-    side = first + links.of_pair
+    first, count = len(group), int(link.max()) + 1
+    side = first + link
     node = components(first + 2 * count, np.concatenate([low, high]), np.concatenate([side, side + count]))[first:]
     return node[:count], node[count:]
 

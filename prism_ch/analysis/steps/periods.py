@@ -115,17 +115,16 @@ def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -
     return None
 
 
-def show_ends(periods: list[Period | None], step_volume: Float64, params: DivideParams) -> Bool:
+def show_ends(periods: list[Period | None], as_much: Bool, params: DivideParams) -> Bool:
     """Mask sequences whose period shows better than silences do where steps end, bool[k].
 
-    Parameters: `step_volume` float64[k], the bytes of a step: where that is a period, and each of its microbatches has
-    a forward without traffic, silences are as long after several bursts.
+    Parameters: `as_much` bool[k], where a step carries as much as a period: if each of its microbatches has a forward
+    without traffic, silences are as long after several bursts.
     """
     shown = np.zeros(len(periods), dtype=bool)
     for line, period in enumerate(periods):
         if period is not None:
-            as_much = abs(period.payload.sum() - step_volume[line]) <= params.size_spread * step_volume[line]
-            counts = _possible_microbatches(period.payload, params) if as_much else []
+            counts = _possible_microbatches(period.payload, params) if as_much[line] else []
             apart = [count for count in counts if len(period) % count]  # the gather is a burst of its own
             shown[line] = period.by_silence or _first_of_several(period, apart, params) is not None
     return shown

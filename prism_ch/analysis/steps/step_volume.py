@@ -90,7 +90,8 @@ def _choose_volume(
     irregular |= alike
     step_volume, regular = np.where(is_known, known.step_volume, step_volume), np.where(is_known, 1.0, regular)
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
-    by_silence = show_ends(periods, step_volume, params) & ~is_known
+    as_much = np.abs(carried - step_volume) <= params.size_spread * step_volume
+    by_silence = show_ends(periods, as_much & ~is_known, params) & ~is_known
     odd = irregular | by_silence | ((uneven > params.max_uneven) & ~is_known)
     if (odd | wanting).any():
         silent = proposals[min(_SPLIT, len(proposals) - 1)]
