@@ -23,8 +23,9 @@ from prism_ch.simulate.network import (
     Network,
     RankGrid,
 )
+from prism_ch.simulate.pipeline import PipelineEngine
 from prism_ch.simulate.scenario import Scenario, Serving
-from prism_ch.simulate.step import PipelineEngine, StepTimes, step_engine
+from prism_ch.simulate.step import StepTimes, step_engine
 from prism_ch.simulate.waits import Waits
 
 #: Ranks of a job start their first step within this of one another.

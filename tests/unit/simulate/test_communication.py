@@ -15,9 +15,9 @@ from prism_ch.model.result import CP, EP, TP
 from prism_ch.simulate.communication import Collective, Edges, Exchange, ring_edges, tree_edges
 from prism_ch.simulate.job import Attempt, Compute, Fault, InnerTraffic, Job, Layout, Pipeline
 from prism_ch.simulate.network import Links, Network, RankGrid
+from prism_ch.simulate.pipeline import PipelineEngine, PipelineTimes
 from prism_ch.simulate.scenario import Cluster
 from prism_ch.simulate.schedule import BACKWARD, FORWARD, compile_program
-from prism_ch.simulate.step import PipelineEngine, PipelineTimes
 
 
 def servers_of(counts: list[int]) -> Int32:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from prism_ch.model.result import OTHER
+from prism_ch.simulate.gradients import GradientEngine, SyncTimes
 from prism_ch.simulate.job import Attempt, Compute, Fault, GradientSync, Job, Layout, Pipeline
 from prism_ch.simulate.network import GATHERS, REDUCES, Links, Network, RankGrid
+from prism_ch.simulate.pipeline import PipelineEngine, PipelineTimes
 from prism_ch.simulate.scenario import Cluster
 from prism_ch.simulate.schedule import FORWARD
-from prism_ch.simulate.step import GradientEngine, PipelineEngine, PipelineTimes, SyncTimes
 
 LAYOUT = Layout(tp=4, pp=4, dp=4)
 NETWORK = Network(Cluster(servers=8))
@@ -18,10 +19,12 @@ COMPUTE = Compute(forward_s=0.01, sequence_spread=0.2)
 PIPELINE = Pipeline(microbatches=4)
 
 
-def job(pipeline: Pipeline, compute: Compute = COMPUTE, sync: GradientSync | None = None) -> Job:
+def job(
+    pipeline: Pipeline, compute: Compute = COMPUTE, sync: GradientSync | None = None, layout: Layout = LAYOUT
+) -> Job:
     attempts = (Attempt(gpus=tuple(range(64))),)
     sync = sync or GradientSync()
-    return Job(job_id="j", tenant="t", layout=LAYOUT, compute=compute, attempts=attempts, pipeline=pipeline, sync=sync)
+    return Job(job_id="j", tenant="t", layout=layout, compute=compute, attempts=attempts, pipeline=pipeline, sync=sync)
 
 
 def engine(pipeline: Pipeline, *faults: Fault) -> PipelineEngine:
@@ -82,10 +85,12 @@ def test_slow_link_delays_one_direction() -> None:
     assert took[~hit] == pytest.approx(usual[~hit])
 
 
-def synchronised(sync: GradientSync) -> tuple[PipelineTimes, SyncTimes, GradientEngine, PipelineEngine]:
-    pipes = engine(PIPELINE)
-    grid = RankGrid(LAYOUT, tuple(range(64)), NETWORK)
-    gradients = GradientEngine(job(PIPELINE, sync=sync), grid, Links(NETWORK), pipes.program)
+def synchronised(
+    sync: GradientSync, pipeline: Pipeline = PIPELINE, layout: Layout = LAYOUT
+) -> tuple[PipelineTimes, SyncTimes, GradientEngine, PipelineEngine]:
+    pipes = engine(pipeline)
+    grid = RankGrid(layout, tuple(range(64)), NETWORK)
+    gradients = GradientEngine(job(pipeline, sync=sync, layout=layout), grid, Links(NETWORK), pipes.program)
     times = run(pipes)
     return times, gradients.run(times, np.random.default_rng(2)), gradients, pipes
 
@@ -128,6 +133,29 @@ def test_zero2_reduces_after_every_microbatch() -> None:
     start = synced.flows.start_s.reshape(rounds, -1)
     first_backward = times.op_start_s[pipes.program.kind > FORWARD].min()
     assert first_backward < start[0].min() < times.op_end_s.max()
+
+
+def test_a_bucket_waits_for_all_chunks_that_fill_it() -> None:
+    interleaved = Pipeline(microbatches=4, schedule="interleaved", chunks=3)
+    times, synced, gradients, pipes = synchronised(GradientSync(overlap=True, buckets=2), interleaved)
+    first, last = synced.flows.start_s.reshape(2, -1)
+    stage, lane = np.divmod(gradients.plan.src[: len(last)] // 4, 4)
+    done_s = np.where(pipes.program.stage[:, None] == stage, times.op_end_s[:, lane], 0.0)
+    filling = (pipes.program.chunk == 1) & (pipes.program.kind > FORWARD)
+    assert (first >= done_s[filling].max(axis=0)).all()
+    assert (last >= done_s.max(axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [Pipeline(microbatches=4, schedule="zero-bubble"), Pipeline(microbatches=4, schedule="interleaved", chunks=2)],
+    ids=lambda pipeline: pipeline.schedule,
+)
+def test_zero2_reduces_each_gradient_once_a_microbatch(pipeline: Pipeline) -> None:
+    sync = GradientSync(mode="zero2", buckets=2, expert_bytes=1 << 20)
+    _, _, gradients, _ = synchronised(sync, pipeline, Layout(tp=4, pp=4, ep=2, dp=4))
+    of_pair = np.unique_counts(gradients.plan.src * 64 + gradients.plan.dst).counts
+    assert (of_pair == 4 * (2 + 1) + 2).all()
 
 
 def test_tied_embeddings_join_first_and_last_stage() -> None:
