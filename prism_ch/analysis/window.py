@@ -121,10 +121,10 @@ def _examined(
     steps: tuple[AttemptSteps, ...],
 ) -> ExaminedJob | None:
     """Rebuild a job's new steps. Returns None if the window holds nothing of it."""
-    seen, params = replace(around.seen, holes=holes), around.params
+    around = replace(around, seen=replace(around.seen, holes=holes))
     job = [replace(one, attempt=attempt) for one, attempt in zip(steps, attempts, strict=True)]
-    rebuilt = rebuild_job(job, seen, holes_of(job, seen, params), params)
-    return None if rebuilt is None else ExaminedJob.of(rebuilt, seen, around.topology, params)
+    rebuilt = rebuild_job(job, around, holes_of(job, around.seen, around.params))
+    return None if rebuilt is None else ExaminedJob.of(rebuilt, around.seen, around.topology, around.params)
 
 
 def _network_views(job: ExaminedJob | None) -> tuple[NetworkView | None, ...] | None:

@@ -216,14 +216,13 @@ def _recurring_bursts(attempt: RecognisedJob, traffic: JobTraffic) -> Traffic:
     return seen.bursts.keep_pairs(seen.recurring)
 
 
-def rebuild_job(
-    job: Sequence[AttemptSteps], seen: Observed, holes: Sequence[Hole], params: Params
-) -> ContinuedJob | None:
+def rebuild_job(job: Sequence[AttemptSteps], around: JobsAround, holes: Sequence[Hole]) -> ContinuedJob | None:
     """Give a job's new steps the next numbers, and rebuild their phases.
 
-    Parameters: `job`, its attempts in order; `seen`, all that the window shows; `holes`, the spans of which the job's
-    records are missing: steps that one cuts are not whole. Returns None if the window holds nothing of the job.
+    Parameters: `job`, its attempts in order; `holes`, the spans of which its records are missing: steps that one cuts
+    are not whole. Returns None if the window holds nothing of the job.
     """
+    seen, params = around.seen, around.params
     memory = seen.known.get(job[0].attempt.job_id)
     endpoints = _endpoints(one.attempt for one in job)
     span_ns = job[0].attempt.begin_ns, job[-1].attempt.end_ns
@@ -247,7 +246,8 @@ def rebuild_job(
         if not settled:
             examined = resume.examined_steps(one, params.going_on)
             newest = replace(newest, examined=examined, is_plain=one.is_plain)
-        attempts.append(_rebuild(one, _with_unseen(new, one.division, holes), groups, is_settled=settled))
+        new = _with_unseen(new, one.division, holes)
+        attempts.append(_rebuild(one, new, groups, around.topology, is_settled=settled))
         rebuilt = attempts[-1].rebuilt
         groups = add_groups(groups, attempts[-1].groups)
         steps = Steps.concat([steps, rebuilt.steps])
@@ -267,10 +267,10 @@ def _with_unseen(new: resume.NewSteps, division: Division, holes: Sequence[Hole]
 
 
 def _rebuild(
-    one: AttemptSteps, new: resume.NewSteps, earlier: tuple[Group, ...], *, is_settled: bool
+    one: AttemptSteps, new: resume.NewSteps, earlier: tuple[Group, ...], topology: Topology, *, is_settled: bool
 ) -> RebuiltAttempt:
     """Order an attempt's groups, and rebuild its new steps and the phases in them."""
-    groups = number_after(order(one.bursts, one.kinds, one.division), earlier)
+    groups = number_after(order(one.bursts, one.kinds, one.division, topology), earlier)
     late_s = lateness_s(one.bursts, one.kinds, one.division)
     rebuilt = reconstruct(one.bursts, one.kinds, new.division, new.first_step, new.start_ns)
     return RebuiltAttempt(

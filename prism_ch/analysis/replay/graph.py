@@ -115,7 +115,7 @@ def build_graph(
         return None
     ends = division.job_end_ns()
     base = np.append(2 * ends[0] - ends[1], ends[:-1])
-    role = groups.stage_of(division.endpoints).astype(np.int64)
+    role = np.unique(groups.stage_of(division.endpoints), return_inverse=True)[1]  # without those inside servers
     where = _Layout(division, role, np.arange(len(role), dtype=np.int32), base)
     turns, pairs = _messages(traffic, kinds, where)
     where = replace(where, unit=_units(traffic, kinds, turns, where, topology, params[1]))

@@ -7,23 +7,29 @@ link the first message of a step points forward.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
-from prism_ch.core.arrays import distinct, order_by, run_starts
+from prism_ch.core.arrays import distinct, is_among, order_by, run_lengths, run_places, run_starts
 from prism_ch.core.graph import components, distance_from_end, levels
 from prism_ch.core.pairs import PairIndex, links_of
 from prism_ch.core.search import group_search
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.job import Division, GroupSet, PairKinds
 from prism_ch.model.result import DP, INNER, PP, Group
+from prism_ch.model.topology import Topology
 from prism_ch.model.traffic import Traffic
 
+#: Links between numbered groups: where each comes from and leads, int32[links], and its votes, float64[links].
+_Links: TypeAlias = tuple[Int32, Int32, Float64]
 
-def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
+
+def order(traffic: Traffic, kinds: PairKinds, division: Division, topology: Topology) -> GroupSet:
     """Give the endpoints of a job their pipeline stages and list its groups.
 
-    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, its steps on every member.
+    Parameters: `traffic`, the job's bursts; `kinds`, of its pairs; `division`, its steps on every member; `topology`,
+    whose rows the endpoints are.
     Without a step to look at, or without pipeline traffic, all endpoints are of stage 0.
     """
     # Numbered among themselves: of a large cluster a job has few endpoints.
@@ -37,7 +43,7 @@ def order(traffic: Traffic, kinds: PairKinds, division: Division) -> GroupSet:
     stage = np.zeros(size, dtype=np.int32)
     pipeline = typed[PP].take(~_exchanged(typed[PP]))
     if len(pipeline):
-        stage = _stages(*_first_messages(pipeline, division), labels[DP])
+        stage = _stages(*_first_messages(pipeline, division), labels[DP], endpoints, topology)
     return _groups(members, stage, labels, endpoints)
 
 
@@ -81,25 +87,67 @@ def _exchanged(pipeline: Traffic) -> Bool:
     return np.asarray(meets, dtype=np.bool_)
 
 
-def _stages(pipeline: Traffic, step: Int64, dp_label: Int32) -> Int32:
+def _stages(pipeline: Traffic, step: Int64, dp_label: Int32, endpoints: Int32, topology: Topology) -> Int32:
     """Return each endpoint's pipeline stage, int32[n].
 
     A forward link leads from one stage to the next. So stages are levels that differ by one along each, the least of
     them 0 among all that links join: some stages have no link but to the next one, where the others are in a server.
+    Where servers hold several stages each, the levels are of servers.
     """
-    src, dst, votes = _forward_links(pipeline, step, dp_label)
-    nodes = int(dp_label.max()) + 1
+    links = _forward_links(pipeline, step, dp_label)
+    inside = _stages_inside(links, dp_label, endpoints, topology)
+    if inside is None:
+        return _levels(pipeline, step, links, dp_label)
+    server, stage, stages = inside
+    src, dst, votes = links
+    of_group = np.empty(int(dp_label.max()) + 1, dtype=np.int32)
+    of_group[dp_label] = server
+    return stages * _levels(pipeline, step, (of_group[src], of_group[dst], votes), server) + stage
+
+
+def _stages_inside(
+    links: _Links, dp_label: Int32, endpoints: Int32, topology: Topology
+) -> tuple[Int32, Int32, int] | None:
+    """Return each endpoint's server and its stage in there, and how many there are.
+
+    Of a server with several stages the network shows what the last one sends and the first receives: those are its
+    last and first endpoints. Returns int32[n] twice, or None where stages and servers are laid out otherwise.
+    """
+    sends, receives = is_among(dp_label, links[0]), is_among(dp_label, links[1])
+    if (np.bincount(dp_label)[dp_label[sends | receives]] > 1).any():
+        return None  # what has replicas in other servers fills its own
+    servers, server = np.unique(topology.server[endpoints], return_inverse=True)
+    slots = np.flatnonzero(np.isin(topology.server, servers))
+    slots = slots[order_by(topology.server[slots], topology.gpu[slots])]
+    starts = run_starts(topology.server[slots])
+    size = distinct(run_lengths(starts, len(slots)))
+    slot = np.empty(len(topology), dtype=np.int32)
+    slot[slots] = run_places(starts, len(slots))
+    slot = slot[endpoints]
+    width = int(slot[receives].max()) + 1
+    if len(size) > 1 or size[0] % width or slot[sends].min() < size[0] - width or width == size[0]:
+        return None
+    return server.astype(np.int32), slot // width, int(size[0]) // width
+
+
+def _levels(pipeline: Traffic, step: Int64, links: _Links, label: Int32) -> Int32:
+    """Return the level of each endpoint, int32[n], from 0 in what is joined.
+
+    Parameters: `links` between labels; `label` int32[n] of endpoints.
+    """
+    src, dst, votes = links
+    nodes = int(label.max()) + 1
     part = components(nodes, src, dst)
     entered = np.bincount(dst, minlength=nodes) > 0
     is_ring = np.bincount(part, ~entered) == 0  # an interleaved pipeline wraps from the last stage to the first
     if is_ring.any():
-        wraps = is_ring[part[dst]] & np.isin(dst, _opening_sender(pipeline, step, dp_label))
+        wraps = is_ring[part[dst]] & np.isin(dst, _opening_sender(pipeline, step, label))
         src, dst, votes = src[~wraps], dst[~wraps], votes[~wraps]
     level = levels(src, dst, np.ones(len(src)), votes, nodes)
     least = np.full(int(part.max()) + 1, np.inf)
     np.minimum.at(least, part, level)
-    stage: Int32 = np.rint(level - least[part]).astype(np.int32)[dp_label]
-    return stage
+    of_endpoint: Int32 = np.rint(level - least[part]).astype(np.int32)[label]
+    return of_endpoint
 
 
 def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int64]:
@@ -113,7 +161,7 @@ def _first_messages(pipeline: Traffic, division: Division) -> tuple[Traffic, Int
     return pipeline.take(first), step[first]
 
 
-def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> tuple[Int32, Int32, Float64]:
+def _forward_links(pipeline: Traffic, step: Int64, dp_label: Int32) -> _Links:
     """Return where each link between two groups leads in most steps, and its votes.
 
     Parallel replicas vote together: links between the same two data-parallel groups are one.

@@ -25,7 +25,7 @@ from prism_ch.model.finding import Finding
 from prism_ch.model.flow import FlowBatch
 from prism_ch.model.flow_cut import FlowCut
 from prism_ch.model.flows_by_pair import FlowsByPair
-from prism_ch.model.job import Division, PairKinds, RecognisedJob
+from prism_ch.model.job import Division, GroupSet, PairKinds, RecognisedJob
 from prism_ch.model.memory import Attempt, JobMemory
 from prism_ch.model.params import ClockParams
 from prism_ch.model.result import DP, OTHER, PP, GpuSteps, Group, JobRecord, JobStatus, Members, Pairs, Steps
@@ -386,6 +386,11 @@ def job_traffic(
     )
 
 
+def ordered(bursts: Traffic, kinds: PairKinds, steps: Division, where: Topology | None = None) -> GroupSet:
+    """The groups of a job; its endpoints have a server each, unless told otherwise."""
+    return order(bursts, kinds, steps, topology(256) if where is None else where)
+
+
 def rebuilt_attempt(
     bursts: Traffic,
     kinds: PairKinds,
@@ -397,7 +402,7 @@ def rebuilt_attempt(
     """An attempt whose steps are all new, and in which nobody is late."""
     nobody_late = np.zeros(steps.end_ns.shape)
     rebuilt = reconstruct(bursts, kinds, steps, first_step, start_ns)
-    groups = number_after(order(bursts, kinds, steps), earlier)
+    groups = number_after(ordered(bursts, kinds, steps), earlier)
     name = RecognisedJob("job", "acme", steps.endpoints, known=False)
     return RebuiltAttempt(name, job_traffic(bursts), kinds, steps, groups, first_step, rebuilt, nobody_late)
 

@@ -13,10 +13,9 @@ from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime
 from prism_ch.analysis.diagnose.episodes import carry_on
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.imbalance import find_imbalance, find_uneven_stages
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import DiagnoseParams
-from tests.unit.analysis.build import MB, Flow, division, every, ring, traffic, typed
+from tests.unit.analysis.build import MB, Flow, division, every, ordered, ring, traffic, typed
 
 PARAMS = DiagnoseParams()
 STEPS = 20
@@ -46,7 +45,7 @@ def found(
     kinds = typed(seen)
     divided = division(sorted({flow.src for flow in flows}), every(1000, steps, 1000))
     place = Place("job", 0, PARAMS) if place is None else place
-    return find_imbalance(seen, kinds, divided, order(seen, kinds, divided), (), known, place)
+    return find_imbalance(seen, kinds, divided, ordered(seen, kinds, divided), (), known, place)
 
 
 def later(first_step: int) -> Place:

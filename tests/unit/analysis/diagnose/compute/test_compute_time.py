@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import measure_servers, passes_on_unseen
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.params import DiagnoseParams
-from tests.unit.analysis.build import Flow, division, every, pipeline, ring, shaken, topology, traffic, typed
+from tests.unit.analysis.build import Flow, division, every, ordered, pipeline, ring, shaken, topology, traffic, typed
 from tests.unit.analysis.diagnose.compute.accused import accused
 
 PARAMS = DiagnoseParams()
@@ -37,7 +36,7 @@ def passes(slow: Mapping[int, float], slow_ms: float) -> list[Flow]:
 def test_the_server_of_a_slow_rank_works_longer(rank: int) -> None:
     seen = traffic(passes({rank: 1.3}, 150))
     kinds, divided = typed(seen, LINKS), division(range(4), ends(150))
-    shown = (seen, kinds, divided, order(seen, kinds, divided))
+    shown = (seen, kinds, divided, ordered(seen, kinds, divided, WHERE))
     assert passes_on_unseen(*shown, WHERE)
     work = measure_servers(*shown, WHERE, PARAMS.compute, {})
     assert work[0].seconds.shape == (4, STEPS)
@@ -50,7 +49,7 @@ def test_the_server_of_a_slow_rank_works_longer(rank: int) -> None:
 def test_servers_that_work_as_before_are_not_spoken_of() -> None:
     seen = traffic(passes({}, 0))
     kinds, divided = typed(seen, LINKS), division(range(4), ends(0))
-    work = measure_servers(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.compute, {})
+    work = measure_servers(seen, kinds, divided, ordered(seen, kinds, divided, WHERE), WHERE, PARAMS.compute, {})
     assert accused(work, divided, WHERE) == ()
 
 
@@ -61,4 +60,4 @@ def test_hops_are_seen_where_links_meet_or_replicas_reduce() -> None:
     for flows, ways in ((side_by_side, [(0, 2), (1, 3)]), (crossed, [(0, 3), (2, 1)])):
         seen = traffic(flows)
         kinds, divided = typed(seen, ways), division(range(4), ends_ms)
-        assert not passes_on_unseen(seen, kinds, divided, order(seen, kinds, divided), WHERE)
+        assert not passes_on_unseen(seen, kinds, divided, ordered(seen, kinds, divided, WHERE), WHERE)

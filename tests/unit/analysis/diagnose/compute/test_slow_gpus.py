@@ -11,13 +11,25 @@ import pytest
 
 from prism_ch.analysis.diagnose.compute.comparison import compare
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DiagnoseParams
 from prism_ch.model.result import CP
 from prism_ch.model.topology import Topology
-from tests.unit.analysis.build import MB, Flow, division, every, links, pipeline, ring, shaken, topology, traffic, typed
+from tests.unit.analysis.build import (
+    MB,
+    Flow,
+    division,
+    every,
+    links,
+    ordered,
+    pipeline,
+    ring,
+    shaken,
+    topology,
+    traffic,
+    typed,
+)
 from tests.unit.analysis.diagnose.compute.accused import accused
 
 PARAMS = DiagnoseParams()
@@ -38,7 +50,7 @@ def measured(
     divided = division(sorted({flow.src for flow in flows}), ends_ms)
     kinds = typed(seen, pp) if kinds is None else kinds
     return measure_compute_time(
-        seen, kinds, divided, order(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
+        seen, kinds, divided, ordered(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
     ), divided
 
 
@@ -139,7 +151,7 @@ class TestCollectives:
                 seen,
                 typed(seen),
                 divided,
-                order(seen, typed(seen), divided),
+                ordered(seen, typed(seen), divided),
                 topology(len(divided.endpoints)),
                 PARAMS.compute,
             )
@@ -333,7 +345,7 @@ class TestPipelines:
         seen = traffic(flows)
         kinds, divided = typed(seen, ways), division(range(3), every(1000, STEPS, 1000))
         (work,) = measure_compute_time(
-            seen, kinds, divided, order(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
+            seen, kinds, divided, ordered(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
         )
         assert work.hidden is not None
         assert work.hidden.tolist() == [wraps, False, wraps]
@@ -362,7 +374,7 @@ class TestPipelines:
         seen = traffic(flows)
         kinds, divided = typed(seen, links(self.PAIRS)), division(range(6), [over, last_seen] * 3)
         (work,) = measure_compute_time(
-            seen, kinds, divided, order(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
+            seen, kinds, divided, ordered(seen, kinds, divided), topology(len(divided.endpoints)), PARAMS.compute
         )
         assert work.seconds[1, 17:] == pytest.approx(work.seconds[1, 1:8], abs=1e-6)
         assert (work.seconds[4, 17:] > 1.1 * work.seconds[4, 1:8]).all()

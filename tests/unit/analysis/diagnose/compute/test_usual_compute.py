@@ -10,11 +10,10 @@ import pytest
 
 from prism_ch.analysis.diagnose.compute.compute_time import ComputeTime, measure_compute_time
 from prism_ch.analysis.diagnose.compute.usual_compute import recall, remember
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.memory import UsualComputeTime
 from prism_ch.model.params import DiagnoseParams
-from tests.unit.analysis.build import BEGIN_NS, Flow, division, every, finding, links, topology, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, Flow, division, every, finding, links, ordered, topology, traffic, typed
 from tests.unit.analysis.diagnose.compute.accused import accused
 
 PARAMS = DiagnoseParams()
@@ -35,7 +34,7 @@ def two_stages(period_ms: float, answer_ms: float = 110, usual: UsualComputeTime
     seen = traffic(flows)
     kinds = typed(seen, links(([0, 1], [2, 3])))
     (work,) = measure_compute_time(
-        seen, kinds, DIVIDED, order(seen, kinds, DIVIDED), WHERE, PARAMS.compute, usual.needs
+        seen, kinds, DIVIDED, ordered(seen, kinds, DIVIDED, WHERE), WHERE, PARAMS.compute, usual.needs
     )
     return work
 

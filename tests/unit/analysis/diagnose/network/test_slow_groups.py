@@ -9,11 +9,10 @@ import pytest
 
 from prism_ch.analysis.diagnose.findings import Place
 from prism_ch.analysis.diagnose.network.slow_groups import find_slow_groups
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division
 from prism_ch.model.params import DiagnoseParams
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, topology, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ordered, ring, topology, traffic, typed
 
 PARAMS = DiagnoseParams()
 WHERE = topology(24)
@@ -35,7 +34,7 @@ def found(flows: Sequence[Flow], first_step: int = 0, steps: Division | None = N
     kinds = typed(seen)
     divided = division(sorted({flow.src for flow in flows}), ENDS) if steps is None else steps
     place = Place("job", first_step, PARAMS)
-    return find_slow_groups(seen, kinds, divided, order(seen, kinds, divided), place, WHERE)
+    return find_slow_groups(seen, kinds, divided, ordered(seen, kinds, divided), place, WHERE)
 
 
 def test_group_found_in_the_steps_it_is_twice_as_slow() -> None:

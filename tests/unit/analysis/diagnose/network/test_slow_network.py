@@ -16,7 +16,6 @@ from prism_ch.analysis.diagnose.network.exchanges import measure_exchanges
 from prism_ch.analysis.diagnose.network.localise import look_at
 from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import TimePerByte, measure_time_per_byte
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import DiagnoseParams, Params
@@ -32,6 +31,7 @@ from tests.unit.analysis.build import (
     job,
     links,
     observed,
+    ordered,
     rebuilt_attempt,
     ring,
     shaken,
@@ -67,7 +67,7 @@ def paced(
     seen = traffic(shaken(flows, 1, ms=0.1), tick_ms=tick_ms)
     kinds = typed(seen, pp)
     divided = division(sorted({flow.src for flow in flows}), [end + 5 for end in ENDS])
-    return measure_time_per_byte(seen, kinds, divided, order(seen, kinds, divided), where, PARAMS.network), divided
+    return measure_time_per_byte(seen, kinds, divided, ordered(seen, kinds, divided), where, PARAMS.network), divided
 
 
 def found(
@@ -163,7 +163,7 @@ class TestWhoIsToBlame:
         burst = np.where(seen.payload > 2 * MB, DP, EP).astype(np.uint8)
         kinds = PairKinds(np.where(is_ring, DP, EP).astype(np.uint8), np.ones(len(is_ring)), burst)
         divided = division(range(12), [end + 5 for end in ENDS])
-        pace = measure_time_per_byte(seen, kinds, divided, order(seen, kinds, divided), WHERE, PARAMS.network)
+        pace = measure_time_per_byte(seen, kinds, divided, ordered(seen, kinds, divided), WHERE, PARAMS.network)
         (one,) = localised(pace, divided)
         assert (one.kind, one.subject, one.may_also_be) == ("slow_link", "10.0.104.0->10.0.105.0", ())
 
@@ -314,7 +314,7 @@ class TestWhoIsToBlame:
         seen = traffic(ring(range(4), [900.0]))
         divided = division(range(4), [1000.0])
         pace = measure_time_per_byte(
-            seen, typed(seen), divided, order(seen, typed(seen), divided), WHERE, PARAMS.network
+            seen, typed(seen), divided, ordered(seen, typed(seen), divided), WHERE, PARAMS.network
         )
         assert localised(pace, divided) == ()
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.diagnose.network.time_per_byte import communicators, measure_time_per_byte
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.job import Division, PairKinds
 from prism_ch.model.params import TimePerByteParams
 from prism_ch.model.result import CP, DP, EP, OTHER
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, topology, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ordered, ring, topology, traffic, typed
 
 
 def site_of(*sets: int, noise: float = 0.0002, steps: int = 40) -> list[int]:
@@ -50,7 +49,7 @@ def test_a_burst_that_outlasts_others_is_of_the_step_it_began() -> None:
             ends_ns[list(members), step] = BEGIN_NS + round((begin_ms + length_ms) * MS)
     bursts = traffic(flows)
     kinds, divided = typed(bursts), Division(np.arange(4 * rails, dtype=np.int32), ends_ns, np.ones(steps, np.bool_))
-    groups = order(bursts, kinds, divided)
+    groups = ordered(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4, rails), TimePerByteParams())
     expected = np.full((rails, steps), 0.1)
     expected[1, slow] = 0.9
@@ -65,7 +64,7 @@ def test_one_pair_of_a_communicator_alone_is_not_measured() -> None:
     closes = bursts.pair_src - bursts.pair_dst == 3
     kind = np.where(closes, CP, DP).astype(np.uint8)
     kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(8), ends_ms)
-    groups = order(bursts, kinds, divided)
+    groups = ordered(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(8), TimePerByteParams())
     assert {(src, dst) for src, dst in zip(times.src.tolist(), times.dst.tolist(), strict=True)} == {
         (rank, (rank + 1) % 8) for rank in range(8)
@@ -83,7 +82,7 @@ def test_slow_pairs_lengthen_each_exchange_of_their_group() -> None:
     bursts = traffic(flows)
     kind = np.full(len(bursts.pair_src), EP, np.uint8)
     kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(8), ends_ms)
-    groups = order(bursts, kinds, divided)
+    groups = ordered(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(8), TimePerByteParams())
     assert times.exchanges.longer_s == pytest.approx([0.0] * 4 + [3 * 0.08] * 4)
 
@@ -94,7 +93,7 @@ def test_job_without_any_group_has_no_times() -> None:
     bursts = traffic(ring(range(4), ends_ms, length_ms=100))
     kind = np.full(len(bursts.pair_src), OTHER, np.uint8)
     kinds, divided = PairKinds(kind, np.ones(len(kind)), kind[bursts.pair]), division(range(4), ends_ms)
-    groups = order(bursts, kinds, divided)
+    groups = ordered(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4), TimePerByteParams())
     assert times.seconds.shape == (0, 12)
 
@@ -111,7 +110,7 @@ def test_groups_that_move_as_much_are_alike_in_any_records() -> None:
             flows += ring(members, [end - 540 for end in ends], length_ms=20) + ring(members, ends, length_ms=20)
     bursts = traffic(flows)
     kinds, divided = typed(bursts), division(range(4 * rails), ends)
-    groups = order(bursts, kinds, divided)
+    groups = ordered(bursts, kinds, divided)
     times = measure_time_per_byte(bursts, kinds, divided, groups, topology(4, rails), TimePerByteParams())
     assert len(times.group) == rails
     assert len(set(times.like.tolist())) == 1

@@ -15,11 +15,10 @@ from prism_ch.analysis.diagnose.network.slow_network import find_slow_network
 from prism_ch.analysis.diagnose.network.time_per_byte import measure_time_per_byte
 from prism_ch.analysis.diagnose.network.together import _most_of_two
 from prism_ch.analysis.observe.bursts import read_bursts
-from prism_ch.analysis.roles.stage_order import order
 from prism_ch.model.finding import Finding
 from prism_ch.model.params import ConfidenceParams, DiagnoseParams, Params
 from prism_ch.model.topology import Topology
-from tests.unit.analysis.build import MS, Flow, batch, division, every, shaken, topology, typed
+from tests.unit.analysis.build import MS, Flow, batch, division, every, ordered, shaken, topology, typed
 
 PARAMS, CONFIDENCE = DiagnoseParams(), ConfidenceParams()
 STEPS = 24
@@ -64,7 +63,7 @@ def view_of(job_id: str, flows: Sequence[Flow], where: Topology, pp: Sequence[tu
     bursts = read_bursts(seen, tick, tick, Params().observe)
     kinds = typed(bursts, pp)
     divided = division(sorted({end for flow in flows for end in (flow.src, flow.dst)}), ENDS)
-    groups = order(bursts, kinds, divided)
+    groups = ordered(bursts, kinds, divided)
     divided_bursts, kinds, taken = by_queue_pair(bursts, kinds, seen, PARAMS.network)
     times = measure_time_per_byte(divided_bursts, kinds, divided, groups, where, PARAMS.network, taken)
     found = look_at(times, divided, (), Place(job_id, 0, PARAMS), where)
