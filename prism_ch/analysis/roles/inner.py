@@ -151,9 +151,11 @@ def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64, params: 
 
 
 def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merged) -> float:
-    """Return the share of the time between two closings that the masked bursts span.
+    """Return the share of the time between two closings that the masked bursts fill.
 
-    The median over the intervals of each line; the largest over lines: late stages wait while the first ones begin.
+    That is from the first to the last, less the longest silence where it is most of the time: buckets are gathered
+    early in a step and scattered late. The median over the intervals of each line; the largest over lines: late stages
+    wait while the first ones begin.
     """
     if not rows.any() or len(closing.group) == 0:
         return 0.0
@@ -168,7 +170,12 @@ def _coverage(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.Merg
     first, last = end.copy(), begin.copy()
     np.minimum.at(first, span[inside], traffic.start_ns[rows][inside])
     np.maximum.at(last, span[inside], np.minimum(traffic.end_ns[rows], end[span])[inside])
-    share = np.maximum(last - first, 0) / np.maximum(end - begin, 1)
+    merged = intervals.merge(span[inside], traffic.start_ns[rows][inside], traffic.end_ns[rows][inside])
+    same = merged.group[1:] == merged.group[:-1]
+    silence = np.zeros_like(first)
+    np.maximum.at(silence, merged.group[1:][same], (merged.start[1:] - merged.end[:-1])[same])
+    filled = last - first - np.where(2 * silence > end - begin, silence, 0)
+    share = np.maximum(filled, 0) / np.maximum(end - begin, 1)
     return float(np.nanmax(robust.median_by(group, share)))
 
 

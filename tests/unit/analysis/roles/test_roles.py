@@ -123,6 +123,16 @@ class TestInnerCollectives:
         starts = [(end + 100 + place * apart, size) for end in STEPS for place, size in enumerate(sizes)]
         return [Flow(src, dst, at, 10, size) for at, size in starts for src, dst in (pair, pair[::-1])]
 
+    def bucket(self, before_ms: float, size: int) -> list[Flow]:
+        """A bucket of all gradients, or of parameters, so long before each step closes."""
+        starts = [end - before_ms for end in STEPS]
+        return [
+            Flow(src, dst, at, 20, size)
+            for at in starts
+            for pair in ([0, 1], [2, 3])
+            for src, dst in (pair, pair[::-1])
+        ]
+
     def inside(self, *sizes: int) -> Kinds:
         flows = self.throughout([0, 1], sizes) + self.throughout([2, 3], sizes)
         return kinds(self.CLOSING + flows)
@@ -141,6 +151,11 @@ class TestInnerCollectives:
         even = self.throughout([0, 1], [5 * MB] * 24) + self.throughout([2, 3], [5 * MB] * 24)
         exchanged = [replace(flow, size=int(flow.size * chance.uniform(0.5, 1.5))) for flow in even]
         assert of_kind(kinds(self.CLOSING + exchanged), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+    def test_buckets_gathered_early_and_scattered_late_are_gradients(self) -> None:
+        gathered = [flow for place in range(3) for flow in self.bucket(1950 - 60 * place, 10 * MB)]
+        scattered = [flow for place in range(3) for flow in self.bucket(150 + 60 * place, 5 * MB)]
+        assert set(kinds(self.CLOSING + gathered + scattered).values()) == {"DP"}
 
     @pytest.mark.parametrize("exchanges", [6, 24, 200])
     def test_sizes_that_vary_are_experts_however_many_there_are(self, exchanges: int) -> None:
