@@ -37,13 +37,14 @@ def densest(
     weights: Float64,
     widths: Int64,
     attainable: Float64,
-    reach: int,
+    reach: Int64 | int,
     *,
     nearest: bool = True,
 ) -> Peaks:
     """Find the window that holds the most values of each group against the null model.
 
-    Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`;
+    Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`, which
+    may be int64[g];
     `weights` float64[n], positive; `widths` int64[w, g], those tried for each group; `attainable` float64[g], the
     weight that the window holds if nothing is lost.
     The width is that of the greatest scan statistic. Of the windows that are as full, but for losses, the one nearest

@@ -25,6 +25,8 @@ from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch, of_several
 from prism_ch.model.params import ClockParams
 
+#: Observations looked at where flows are not the same: of dense traffic anything agrees with a few.
+_OF_LANES = 32
 #: No two clocks are compared better than this.
 _EXACT_S = 1e-9
 _SECOND_NS = 10**9
@@ -165,18 +167,21 @@ def _compare_apart(batch: FlowBatch, compared: _Compared, server: Int32, params:
     _, lane = np.unique(between, return_inverse=True)
     lane = lane.astype(np.int32)[run_numbers(batch.src, batch.dst)]
     apart = np.flatnonzero(of_several(lane, joined[batch.exporter]))
-    sightings = Sightings.listed(batch, apart, lane[apart])
+    # An exchange is many flows at once, of as many queue pairs and peers: anything agrees with one of several.
+    sightings = Sightings.listed(batch, apart, lane[apart]).moments(round(min(params.widths_s) * _SECOND_NS))
     near_ns = round(params.near_s * _SECOND_NS)
-    found = _offsets(sightings, near_ns, params)
+    found = _offsets(sightings, near_ns, params, least=_OF_LANES)
     wrong = found.sharp & (np.abs(found.offset_s) > max(params.widths_s))
     if wrong.any():
-        again = _offsets(sightings.of_pairs(wrong), near_ns, params, nearest=False)
+        again = _offsets(sightings.of_pairs(wrong), near_ns, params, least=_OF_LANES, nearest=False)
         found = found.take(~wrong).joined(again)
     return found.take(found.sharp & (joined[found.first] != joined[found.second]))
 
 
-def _offsets(sightings: Sightings, within_ns: int, params: ClockParams, *, nearest: bool = True) -> _Compared:
-    """Find the offset of each pair of exporters within `within_ns` of 0.
+def _offsets(
+    sightings: Sightings, within_ns: int, params: ClockParams, *, least: int = 1, nearest: bool = True
+) -> _Compared:
+    """Find the offset of each pair of exporters, within `within_ns` of 0 (see `differences`).
 
     1. List the observations of one 5-tuple by both exporters that may be of one flow.
     2. Find where the differences between their times lie densest: of places as good the `nearest` to 0, or the best.
@@ -186,17 +191,18 @@ def _offsets(sightings: Sightings, within_ns: int, params: ClockParams, *, neare
     of_first, of_second = (
         np.bincount(sightings.pair, sightings.length[side], pairs) for side in (sightings.left, sightings.right)
     )
-    apart = differences(sightings, within_ns, params)
+    apart = differences(sightings, within_ns, params, least)
     tick = np.maximum(sightings.tick_ns[sightings.first], sightings.tick_ns[sightings.second])
     width = np.rint(np.array(params.widths_s) * _SECOND_NS).astype(np.int64)
     widths = np.maximum(width[:, None], 2 * tick[None, :])
     attainable = apart.looked_at * np.minimum(of_second / of_first, 1)
     # Every observation has two ends.
-    peaks = densest(apart.pair, apart.apart_ns, apart.weight, widths, 2 * attainable, within_ns, nearest=nearest)
+    peaks = densest(apart.pair, apart.apart_ns, apart.weight, widths, 2 * attainable, apart.reach_ns, nearest=nearest)
     found = np.maximum(peaks.inside / 2, 1)
     share = peaks.inside / 2 / np.maximum(attainable, 1)
     matches = np.rint(np.minimum(share, 1) * np.minimum(of_first, of_second)).astype(np.int64)
     clear = (matches >= params.min_count) & (share >= params.min_share) & (peaks.log_ratio >= params.min_log_ratio)
+    clear &= apart.looked_at >= min(least, params.min_count)
     clear &= tick <= width.max()  # where most times are equal, all of them match
     sharp = clear & (share >= params.nearly_all) & (peaks.spread <= widths[0])
     # Times cut to ticks show no spread where they happen to fall on one side of them all.

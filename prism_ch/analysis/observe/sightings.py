@@ -87,6 +87,14 @@ class Sightings:
             second,
         )
 
+    def moments(self, gap_ns: int) -> Sightings:
+        """Keep the first of observations that end at most `gap_ns` one after the other."""
+        kept = np.ones(len(self.row), dtype=bool)
+        kept[1:] = (np.diff(self.end_ns) > gap_ns) | (np.diff(self.of) != 0)
+        length = np.bincount(self.of[kept], minlength=len(self.length))
+        begin = np.cumsum(length) - length
+        return replace(self, row=self.row[kept], end_ns=self.end_ns[kept], of=self.of[kept], begin=begin, length=length)
+
     def of_pairs(self, wanted: Bool) -> Sightings:
         """Return those of some pairs of exporters, bool[pairs], which are numbered anew."""
         rows = wanted[self.pair]
@@ -100,24 +108,26 @@ class Differences:
     """How much later than the first exporter of a pair the second one saw what may be one flow.
 
     `pair` int32[m], `apart_ns` int64[m], sorted by both, and `weight` float64[m] are of starts and of ends.
-    `looked_at` float64[pairs] counts the observations of the first exporter for which others were sought.
+    `looked_at` float64[pairs] counts the observations of the first exporter for which others were sought, within
+    `reach_ns` int64[pairs].
     """
 
     pair: Int32
     apart_ns: Int64
     weight: Float64
     looked_at: Float64
+    reach_ns: Int64
 
 
-def differences(sightings: Sightings, within_ns: int, params: ClockParams) -> Differences:
+def differences(sightings: Sightings, within_ns: int, params: ClockParams, least: int = 1) -> Differences:
     """Compare observations of one 5-tuple by two exporters.
 
-    Those are compared that end within `within_ns` of each other. Some pairs at a time are looked at: copies of all
-    would be as large as a window.
+    Those are compared that end within `within_ns` of each other, or nearer where that is what it takes to look at the
+    `least` number of observations. Some pairs at a time are looked at: copies of all would be as large as a window.
     """
     from prism_ch.analysis.observe.pairwise import compare_times  # noqa: PLC0415 - loads a compiler
 
-    candidates = _candidates(sightings, within_ns)
+    candidates = _candidates(sightings, within_ns, least)
     seen, last = sightings.seen, np.concatenate([[0], 2 * np.cumsum(candidates.count)])
     apart_ns, weight = np.empty(last[-1], dtype=np.int64), np.empty(last[-1])
     pair = np.repeat(candidates.pair, 2 * candidates.count)
@@ -136,7 +146,7 @@ def differences(sightings: Sightings, within_ns: int, params: ClockParams) -> Di
         )
         order = order_by(np.tile(np.repeat(candidates.pair[some], count), 2), apart_ns[into])
         apart_ns[into], weight[into] = apart_ns[into][order], weight[into][order]
-    return Differences(pair, apart_ns, weight, candidates.looked_at)
+    return Differences(pair, apart_ns, weight, candidates.looked_at, candidates.reach_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ class _Candidates:
     """Observations that may be of one flow: rows of what was seen, sorted by pair of exporters.
 
     `before` int64[k] is of the first exporter of `pair` int32[k], `count` int64[k] rows from `begin` int64[k] on are of
-    the second one. `looked_at` is that of Differences.
+    the second one. `looked_at` and `reach_ns` are those of Differences.
     """
 
     before: Int64
@@ -152,9 +162,10 @@ class _Candidates:
     count: Int64
     pair: Int32
     looked_at: Float64
+    reach_ns: Int64
 
 
-def _candidates(sightings: Sightings, within_ns: int) -> _Candidates:
+def _candidates(sightings: Sightings, within_ns: int, least: int) -> _Candidates:
     """List observations of one 5-tuple by both exporters of a pair that end nearly together.
 
     It is an even sample if there are many.
@@ -165,12 +176,23 @@ def _candidates(sightings: Sightings, within_ns: int) -> _Candidates:
     row, place = _sampled(share, length)
     before = (sightings.begin[sightings.left] - (np.cumsum(length) - length))[row] + place
     partner, pair = sightings.right[row].astype(np.int32), sightings.pair[row]
-    begin = group_search(sightings.of, end_ns, partner, end_ns[before] - within_ns - 1)
-    count = group_search(sightings.of, end_ns, partner, end_ns[before] + within_ns) - begin
+    reach_ns = np.full(pairs, within_ns)
+    begin, count = _within(sightings, partner, end_ns[before], reach_ns[pair])
     most = max(_MAX_CANDIDATES / max(pairs, 1), _MIN_CANDIDATES)
+    usual = np.bincount(pair, count, pairs) / np.maximum(np.bincount(pair, minlength=pairs), 1)
+    dense = usual * least > most
+    reach_ns[dense] = within_ns * most / (usual[dense] * least)
+    again = dense[pair]
+    begin[again], count[again] = _within(sightings, partner[again], end_ns[before[again]], reach_ns[pair[again]])
     some = _turn(0, len(pair), _SILVER) < _share(pair, count, most, pairs)
     looked_at = np.bincount(pair[some], minlength=pairs).astype(np.float64)
-    return _Candidates(before[some], begin[some], count[some], pair[some], looked_at)
+    return _Candidates(before[some], begin[some], count[some], pair[some], looked_at, reach_ns)
+
+
+def _within(sightings: Sightings, sequence: Int32, end_ns: Int64, reach_ns: Int64) -> tuple[Int64, Int64]:
+    """Find the first row of sequences that ends near some moments, and how many do."""
+    begin = group_search(sightings.of, sightings.end_ns, sequence, end_ns - reach_ns - 1)
+    return begin, group_search(sightings.of, sightings.end_ns, sequence, end_ns + reach_ns) - begin
 
 
 def _share(pair: Int32, cost: Int64, most: float, pairs: int) -> Float64:

@@ -254,6 +254,15 @@ class TestLanes:
     def test_of_rails_that_move_by_themselves_nothing_is_known(self) -> None:
         assert np.isnan(list(self.found(seen({"b": 0.2}, paths=self.RAILS)).values())).all()
 
+    def test_nor_of_those_so_busy_that_something_always_agrees(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 20_000)
+        sizes, rng = range(MB, 17 * MB, MB), np.random.default_rng(1)
+        alone = [
+            seen(paths={rail: path}, at_ms=np.repeat(rng.uniform(0, SPAN_MS, 10_000), 16).tolist(), sizes=sizes)
+            for rail, path in self.RAILS.items()
+        ]
+        assert np.isnan(list(self.found(FlowBatch.concat(alone)).values())).all()
+
     def test_nor_of_those_between_different_servers(self) -> None:
         flows = seen({"b": 0.2}, paths=self.RAILS, at_ms=moments(900.0, 1))
         assert np.isnan(list(self.found(flows, np.arange(6, dtype=np.int32)).values())).all()
@@ -266,7 +275,7 @@ class TestLanes:
     def test_few_candidates_set_a_wrong_clock_apart_from_the_period(
         self, ahead_s: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 15_000)
+        monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 80_000)
         monkeypatch.setattr(sightings, "_MIN_CANDIDATES", 100)
         rails: dict[tuple[int, int], Path] = {(2 * rail, 2 * rail + 1): (f"rail-{rail}",) for rail in range(8)}
         at_ms = moments(900.0, 1, jitter=0.0005, messages=32)
